@@ -1,0 +1,1 @@
+"""Scheduler actions, one a file."""

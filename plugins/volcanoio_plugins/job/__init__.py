@@ -1,0 +1,1 @@
+"""Job plugins, one a file."""

@@ -1,0 +1,1 @@
+"""The lifecycle policies that ship with volcanoio, one a file."""

@@ -1,0 +1,3 @@
+"""volcanoio: Volcano, the Kubernetes batch system, as an event-sourced asyncio controller framework."""
+
+__version__ = "0.1.0"

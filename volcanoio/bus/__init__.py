@@ -1,0 +1,1 @@
+"""The event bus and the journal: order, causes, record and replay."""

@@ -1,0 +1,1 @@
+"""The Python API for people who submit jobs."""

@@ -1,0 +1,1 @@
+"""Decisions: pure and synchronous. No I/O, clock or randomness; time and seeds arrive inside events."""

@@ -1,0 +1,1 @@
+"""Admission: review(request, lookup) gives a defaulted object or rejections."""

@@ -1,0 +1,1 @@
+"""The Job controller: lifecycle table, reducer, pod and PodGroup building."""

@@ -1,0 +1,1 @@
+"""The Queue controller: states, parents and counts."""

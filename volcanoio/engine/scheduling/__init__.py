@@ -1,0 +1,1 @@
+"""The scheduler: columns, session, statement, placement, explanation."""

@@ -1,0 +1,1 @@
+"""The vocabulary, and all that an author of a plugin, policy or controller imports."""

@@ -1,0 +1,1 @@
+"""Every byte to or from an API server."""

@@ -1,0 +1,84 @@
+"""The one way to an API server: a byte-level Protocol with two implementations.
+
+`volcanoio.kube.http` speaks to any API server; the embedded server offers an in-process one with the same semantics,
+so that components in one process pay microseconds for a write. Nothing above this line knows which one it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+
+class ContentType(StrEnum):
+    """Request body types."""
+
+    JSON = "application/json"
+    MERGE_PATCH = "application/merge-patch+json"
+    JSON_PATCH = "application/json-patch+json"
+    STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+    APPLY_PATCH = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A whole answer. `status` is the HTTP code; `body` is JSON (an object, a list or a Status)."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the code is 2xx."""
+        return 200 <= self.status < 300
+
+
+class TransportError(Exception):
+    """The answer is unknown: no connection, a reset, or a time-out. A write may or may not have happened."""
+
+
+class Transport(Protocol):
+    """Requests and streams of an API server. Cancellation of a call closes it."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        content_type: str = ContentType.JSON,
+        accept: str = "application/json",
+        timeout: float | None = None,  # noqa: ASYNC109 - also sent to the server, as a fence for late writes
+    ) -> Response:
+        """One request and its whole answer; any status is an answer. Raises TransportError when there is none.
+
+        `timeout` is in seconds.
+        """
+        ...
+
+    def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[list[bytes]]]:
+        """A streamed GET (a watch, or logs): batches of whole lines without their newline.
+
+        Entering raises StreamRefused when the server answers other than 200, TransportError when it cannot be reached.
+        The iterator ends when the server ends the stream and raises TransportError when the connection breaks.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        ...
+
+
+class StreamRefused(Exception):  # noqa: N818 - named for what happened
+    """The server answered a stream request with an error."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(f"stream refused with HTTP {response.status}: {response.body[:200]!r}")
+        self.response = response

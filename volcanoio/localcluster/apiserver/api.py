@@ -1,0 +1,50 @@
+"""What crosses the border between the API server's semantics and its shells (HTTP, in-process)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """One request. Header names are lower case; `query` holds all values of each parameter."""
+
+    method: str
+    path: str
+    query: Mapping[str, list[str]] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    def first(self, name: str) -> str | None:
+        """The first value of a query parameter."""
+        values = self.query.get(name)
+        return values[0] if values else None
+
+    def flag(self, name: str) -> bool:
+        """A boolean parameter as Go parses it: only `0` and `false` are false; absent is false."""
+        value = self.first(name)
+        return value is not None and value != "0" and value.lower() != "false"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiResponse:
+    """A whole answer."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content_type: str = "application/json"
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ApiStream:
+    """A streamed answer (a watch, or followed logs): batches of whole lines, each without its newline.
+
+    Closing the iterator (`aclose`) ends the subscription.
+    """
+
+    batches: AsyncIterator[list[bytes]]
+    content_type: str = "application/json"
+    warnings: tuple[str, ...] = ()

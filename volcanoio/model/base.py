@@ -1,0 +1,77 @@
+"""What every API object shares: the Struct base, metadata and owner references."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, dataclass_transform
+
+import msgspec
+
+Manifest: TypeAlias = dict[str, Any]
+"""A whole Kubernetes object as decoded JSON, every field kept."""
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Model(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False):
+    """Base of all API types: immutable, camelCase on the wire, defaults left out, no reference cycles."""
+
+
+class OwnerReference(Model):
+    """`metadata.ownerReferences[]`."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class ObjectMeta(Model):
+    """The part of `metadata` that controllers read. Times are RFC 3339 strings."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or the name alone for cluster-scoped objects."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages this object, if any."""
+        return next((ref for ref in self.owner_references if ref.controller), None)
+
+    @property
+    def revision(self) -> int:
+        """The resourceVersion as a number; 0 for an object that was never stored."""
+        return int(self.resource_version) if self.resource_version.isdigit() else 0
+
+
+class ApiObject(Model):
+    """An object with metadata. Kind and apiVersion live in `volcanoio.model.kinds`, not in the object."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class ObjectReference(Model):
+    """A reference as used by Event.involvedObject and Binding.target."""
+
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    field_path: str = ""

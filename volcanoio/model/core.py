@@ -1,0 +1,284 @@
+"""core/v1 as the scheduler and controllers read it: pods, nodes and the few other kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from volcanoio.model.base import ApiObject, Model, ObjectMeta, ObjectReference
+
+ResourceList = dict[str, str | int | float]
+
+
+class ResourceRequirements(Model):
+    """`resources` of a container or pod."""
+
+    requests: ResourceList = {}
+    limits: ResourceList = {}
+
+
+class ContainerPort(Model):
+    """`ports[]` of a container."""
+
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = ""
+    protocol: str = "TCP"
+    name: str = ""
+
+
+class Container(Model):
+    """A container; image and command are kept for the simulated nodes."""
+
+    name: str = ""
+    image: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    resources: ResourceRequirements = ResourceRequirements()
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str = ""
+
+
+class Toleration(Model):
+    """`spec.tolerations[]` of a pod."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class Taint(Model):
+    """`spec.taints[]` of a node."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: str | None = None
+
+
+class Requirement(Model):
+    """A label or field selector requirement."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(Model):
+    """All requirements of a term must hold."""
+
+    match_expressions: tuple[Requirement, ...] = ()
+    match_fields: tuple[Requirement, ...] = ()
+
+
+class NodeSelector(Model):
+    """Any of the terms must hold."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class PreferredSchedulingTerm(Model):
+    """A weighted preference."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Model):
+    """`spec.affinity.nodeAffinity`."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
+
+
+class Affinity(Model):
+    """`spec.affinity`; pod affinity stays undecoded until the plugin that reads it lands."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: dict[str, Any] | None = None
+    pod_anti_affinity: dict[str, Any] | None = None
+
+
+class SchedulingGate(Model):
+    """`spec.schedulingGates[]`."""
+
+    name: str = ""
+
+
+class PodSpec(Model):
+    """The part of a pod's spec that scheduling and the simulated nodes read."""
+
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: ResourceList = {}
+    resources: ResourceRequirements | None = None
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str = ""
+    scheduler_name: str = ""
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    restart_policy: str = "Always"
+    termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None
+    host_network: bool = False
+    hostname: str = ""
+    subdomain: str = ""
+    volumes: tuple[dict[str, Any], ...] = ()
+    topology_spread_constraints: tuple[dict[str, Any], ...] = ()
+
+
+class Condition(Model):
+    """A condition of a pod or node."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class ContainerStateTerminated(Model):
+    """How a container ended."""
+
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    started_at: str | None = None
+    finished_at: str | None = None
+
+
+class ContainerState(Model):
+    """One of waiting, running and terminated is set."""
+
+    waiting: dict[str, Any] | None = None
+    running: dict[str, Any] | None = None
+    terminated: ContainerStateTerminated | None = None
+
+
+class ContainerStatus(Model):
+    """`status.containerStatuses[]`."""
+
+    name: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+
+
+class PodStatus(Model):
+    """The part of a pod's status that we read."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    nominated_node_name: str = ""
+    start_time: str | None = None
+    pod_ip: str = ""
+
+
+class Pod(ApiObject):
+    """core/v1 Pod."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class NodeSpec(Model):
+    """`spec` of a node."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeStatus(Model):
+    """`status` of a node."""
+
+    capacity: ResourceList = {}
+    allocatable: ResourceList = {}
+    conditions: tuple[Condition, ...] = ()
+
+
+class Node(ApiObject):
+    """core/v1 Node."""
+
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class Namespace(ApiObject):
+    """core/v1 Namespace."""
+
+
+class Service(ApiObject):
+    """core/v1 Service."""
+
+    spec: dict[str, Any] = {}
+
+
+class ConfigMap(ApiObject):
+    """core/v1 ConfigMap."""
+
+    data: dict[str, str] = {}
+
+
+class Secret(ApiObject):
+    """core/v1 Secret, data in base64."""
+
+    data: dict[str, str] = {}
+    type: str = ""
+
+
+class PersistentVolumeClaim(ApiObject):
+    """core/v1 PersistentVolumeClaim."""
+
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+
+
+class NetworkPolicy(ApiObject):
+    """networking.k8s.io/v1 NetworkPolicy."""
+
+    spec: dict[str, Any] = {}
+
+
+class PriorityClass(ApiObject):
+    """scheduling.k8s.io/v1 PriorityClass."""
+
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str = ""
+    description: str = ""
+
+
+class Event(ApiObject):
+    """core/v1 Event."""
+
+    involved_object: ObjectReference = ObjectReference()
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    count: int = 0
+    source: dict[str, str] = {}
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+
+
+class Lease(ApiObject):
+    """coordination.k8s.io/v1 Lease."""
+
+    spec: dict[str, Any] = {}
+
+
+class Binding(ApiObject):
+    """core/v1 Binding, written to `pods/NAME/binding`."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    target: ObjectReference = ObjectReference()

@@ -1,0 +1,94 @@
+"""The kinds we read and write: names, scope, paths and the Struct that holds one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from volcanoio.model import batch, command, core, scheduling
+from volcanoio.model.base import ApiObject, Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of one API version.
+
+    `status_subresource` says whether the status is written to `/status`; PodGroup, notably, has none.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    type: type[ApiObject]
+    namespaced: bool = True
+    status_subresource: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`, or the version alone for the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def resource(self) -> str:
+        """`plural.group` as error messages and RBAC name it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The URL path of the collection, or of one object and its subresource."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
+        parts = [root + scope, self.plural, name, subresource]
+        return "/".join(part for part in parts if part)
+
+    def decode(self, data: bytes) -> ApiObject:
+        """One object from JSON."""
+        return msgspec.json.decode(data, type=self.type)
+
+    def manifest(self, obj: ApiObject) -> Manifest:
+        """The object as it is sent: with apiVersion and kind, defaults left out."""
+        return {"apiVersion": self.api_version, "kind": self.kind, **msgspec.to_builtins(obj)}
+
+    def __str__(self) -> str:
+        """`Kind.group`, for logs."""
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+
+def _core(kind: str, plural: str, struct: type[ApiObject], *, namespaced: bool = True, status: bool = True) -> Kind:
+    return Kind("", "v1", kind, plural, struct, namespaced, status)
+
+
+POD = _core("Pod", "pods", core.Pod)
+NODE = _core("Node", "nodes", core.Node, namespaced=False)
+NAMESPACE = _core("Namespace", "namespaces", core.Namespace, namespaced=False)
+SERVICE = _core("Service", "services", core.Service)
+CONFIG_MAP = _core("ConfigMap", "configmaps", core.ConfigMap, status=False)
+SECRET = _core("Secret", "secrets", core.Secret, status=False)
+PVC = _core("PersistentVolumeClaim", "persistentvolumeclaims", core.PersistentVolumeClaim)
+EVENT = _core("Event", "events", core.Event, status=False)
+NETWORK_POLICY = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", core.NetworkPolicy, True, False)
+PRIORITY_CLASS = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", core.PriorityClass, False, False)
+LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases", core.Lease, True, False)
+
+JOB = Kind("batch.volcano.sh", "v1alpha1", "Job", "jobs", batch.Job)
+COMMAND = Kind("bus.volcano.sh", "v1alpha1", "Command", "commands", command.Command, True, False)
+POD_GROUP = Kind("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", scheduling.PodGroup, True, False)
+QUEUE = Kind("scheduling.volcano.sh", "v1beta1", "Queue", "queues", scheduling.Queue, False)
+
+ALL: tuple[Kind, ...] = (
+    POD, NODE, NAMESPACE, SERVICE, CONFIG_MAP, SECRET, PVC, EVENT, NETWORK_POLICY, PRIORITY_CLASS, LEASE,
+    JOB, COMMAND, POD_GROUP, QUEUE,
+)  # fmt: skip
+_BY_NAME = {(kind.api_version, kind.kind): kind for kind in ALL}
+_BY_TYPE = {kind.type: kind for kind in ALL}
+
+
+def named(api_version: str, kind: str) -> Kind | None:
+    """The kind with that apiVersion and kind, if we know it."""
+    return _BY_NAME.get((api_version, kind))
+
+
+def of(obj: ApiObject) -> Kind:
+    """The kind of a decoded object."""
+    return _BY_TYPE[type(obj)]

@@ -1,0 +1,58 @@
+"""Labels, annotations and fixed names of Volcano's interface (`volcano-sh/apis`) and of ours."""
+
+from __future__ import annotations
+
+SCHEDULER_NAME = "volcano"
+DEFAULT_QUEUE = "default"
+ROOT_QUEUE = "root"
+SYSTEM_NAMESPACE = "volcano-system"
+DEFAULT_TASK_SPEC = "default"
+PODGROUP_PREFIX = "podgroup-"
+CONTROLLER_COMPONENT = "vc-controller-manager"
+
+# Pod labels and annotations written by the job controller.
+TASK_SPEC = "volcano.sh/task-spec"
+TASK_INDEX = "volcano.sh/task-index"
+JOB_NAME = "volcano.sh/job-name"
+JOB_NAMESPACE = "volcano.sh/job-namespace"
+QUEUE_NAME = "volcano.sh/queue-name"
+JOB_VERSION = "volcano.sh/job-version"
+JOB_RETRY_COUNT = "volcano.sh/job-retry-count"
+TEMPLATE_UID = "volcano.sh/template-uid"
+GROUP_NAME = "scheduling.k8s.io/group-name"
+PARTITION_ID = "volcano.sh/partition-id"
+OUT_OF_SYNC = "volcano.sh/controller-out-of-sync"
+NUMA_TOPOLOGY_POLICY = "volcano.sh/numa-topology-policy"
+
+# Carried from the job to its pods and PodGroup.
+PREEMPTABLE = "volcano.sh/preemptable"
+COOLDOWN_TIME = "volcano.sh/cooldown-time"
+REVOCABLE_ZONE = "volcano.sh/revocable-zone"
+JDB_MIN_AVAILABLE = "volcano.sh/jdb-min-available"
+JDB_MAX_UNAVAILABLE = "volcano.sh/jdb-max-unavailable"
+JOB_TYPE = "volcano.sh/job-type"
+TASK_PRIORITY = "volcano.sh/task-priority"
+
+# Queues.
+QUEUE_NAME_ANNOTATION = "scheduling.volcano.sh/queue-name"
+GROUP_MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
+CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
+HIERARCHY = "volcano.sh/hierarchy"
+HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
+
+# Simulated pods.
+RUN_DURATION = "sim.volcanoio.dev/run-duration"
+EXIT_CODE = "sim.volcanoio.dev/exit-code"
+FAIL_ATTEMPTS = "sim.volcanoio.dev/fail-attempts"
+PEAK_MEMORY = "sim.volcanoio.dev/peak-memory"
+OOM_AT = "sim.volcanoio.dev/oom-at"
+SIM_LOG = "sim.volcanoio.dev/log"
+LOG_LINES_PER_SECOND = "sim.volcanoio.dev/log-lines-per-second"
+IMAGE_PULL = "sim.volcanoio.dev/image-pull"
+KWOK_READY_DELAY = "pod-ready.stage.kwok.x-k8s.io/delay"
+KWOK_COMPLETE_DELAY = "pod-complete.stage.kwok.x-k8s.io/delay"
+KWOK_COMPLETE_JITTER = "pod-complete.stage.kwok.x-k8s.io/jitter-delay"
+
+# Ours, on Jobs: what must survive a restart of the controller.
+PENDING_ACTION = "volcanoio.dev/pending-action"
+ACCEPTED_COMMAND = "volcanoio.dev/accepted-command"

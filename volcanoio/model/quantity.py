@@ -1,0 +1,67 @@
+"""Kubernetes quantities as exact integers.
+
+Grammar: `k8s.io/apimachinery/pkg/api/resource` (decimal SI, binary SI, decimal exponent). Values finer than the
+unit asked for are rounded up, as Kubernetes' `Value()` and `MilliValue()` do.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+
+_FORM = re.compile(r"^([+-]?(?:\d+\.?\d*|\.\d+))(?:(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E)|[eE]([+-]?\d+))?$")
+_SCALE: dict[str | None, Fraction] = {
+    None: Fraction(1),
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    **{suffix: Fraction(1000**power) for power, suffix in enumerate("kMGTPE", start=1)},
+    **{suffix + "i": Fraction(1024**power) for power, suffix in enumerate("KMGTPE", start=1)},
+}
+
+
+class QuantityError(ValueError):
+    """A string that is not a Kubernetes quantity."""
+
+
+@lru_cache(maxsize=4096)
+def parse(text: str) -> Fraction:
+    """The exact value of a quantity such as `100m`, `1.5Gi` or `2e3`; raises QuantityError."""
+    match = _FORM.match(text.strip())
+    if match is None:
+        msg = f"{text!r} is not a quantity; write a number with an optional suffix, such as 500m, 2 or 4Gi"
+        raise QuantityError(msg)
+    number, suffix, exponent = match.groups()
+    if exponent is not None:
+        if abs(int(exponent)) > 64:
+            msg = f"{text!r} is not a quantity: the exponent is out of range"
+            raise QuantityError(msg)
+        return Fraction(number) * Fraction(10) ** int(exponent)
+    return Fraction(number) * _SCALE[suffix]
+
+
+def value(text: str | int | float) -> int:
+    """Whole units, rounded up."""
+    exact = parse(str(text))
+    return -((-exact.numerator) // exact.denominator)
+
+
+def milli(text: str | int | float) -> int:
+    """Thousandths, rounded up."""
+    exact = parse(str(text)) * 1000
+    return -((-exact.numerator) // exact.denominator)
+
+
+def format_milli(amount: int) -> str:
+    """The canonical text of an amount of thousandths: 1500 → `1500m`, 2000 → `2`."""
+    return f"{amount}m" if amount % 1000 else str(amount // 1000)
+
+
+def format_bytes(amount: int) -> str:
+    """The canonical binary text of an amount of bytes: 1073741824 → `1Gi`."""
+    for suffix, power in (("Ei", 6), ("Pi", 5), ("Ti", 4), ("Gi", 3), ("Mi", 2), ("Ki", 1)):
+        unit = 1024**power
+        if amount and amount % unit == 0:
+            return f"{amount // unit}{suffix}"
+    return str(amount)

@@ -1,0 +1,1 @@
+"""Async shells around the engine: scheduler actor, controller host, policy host, loading, metrics."""
