@@ -1,0 +1,69 @@
+"""What is wrong with a field: Kubernetes' reasons and texts (apimachinery `pkg/util/validation/field`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+
+class FieldError(NamedTuple):
+    """One broken rule. `field` is a path such as `spec.containers[0].name`; `str()` gives `path: rule`."""
+
+    field: str
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+
+def shown(value: Any) -> str:
+    """A value as Kubernetes prints it in messages: strings quoted, the rest as JSON."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def required(field: str, hint: str = "") -> FieldError:
+    """The field must be set."""
+    return FieldError(field, "FieldValueRequired", f"Required value: {hint}" if hint else "Required value")
+
+
+def invalid(field: str, value: Any, rule: str) -> FieldError:
+    """The value breaks a rule."""
+    return FieldError(field, "FieldValueInvalid", f"Invalid value: {shown(value)}: {rule}")
+
+
+def wrong_type(field: str, value: Any, rule: str) -> FieldError:
+    """The value has another type than the schema's."""
+    return FieldError(field, "FieldValueTypeInvalid", f"Invalid value: {shown(value)}: {rule}")
+
+
+def unsupported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
+    """The value is none of those supported."""
+    values = ", ".join(shown(one) for one in supported)
+    return FieldError(field, "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {values}")
+
+
+def duplicate(field: str, value: Any) -> FieldError:
+    """The value occurs twice where it must be unique."""
+    return FieldError(field, "FieldValueDuplicate", f"Duplicate value: {shown(value)}")
+
+
+def forbidden(field: str, rule: str) -> FieldError:
+    """The field must not be set, or not be changed."""
+    return FieldError(field, "FieldValueForbidden", f"Forbidden: {rule}")
+
+
+def not_found(field: str, value: Any) -> FieldError:
+    """The value names something that is not there."""
+    return FieldError(field, "FieldValueNotFound", f"Not found: {shown(value)}")
+
+
+def too_many(field: str, count: int, most: int) -> FieldError:
+    """A list or map has too many items."""
+    return FieldError(field, "FieldValueTooMany", f"Too many: {count}: must have at most {most} items")
+
+
+def too_long(field: str, most: int) -> FieldError:
+    """A text is too long."""
+    return FieldError(field, "FieldValueTooLong", f"Too long: may not be more than {most} bytes")
