@@ -1,0 +1,266 @@
+"""The HTTP/1.1 shell of the embedded API server: bytes in, ApiRequest to the server, ApiResponse or ApiStream out."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gzip
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import parse_qs
+
+import structlog
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+from multidict import CIMultiDict
+
+from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
+from volcanoio.localcluster.apiserver.auth import LOOPBACK_NAMES, Guard
+from volcanoio.localcluster.apiserver.identity import Identity
+from volcanoio.localcluster.apiserver.refusals import refusal
+
+MAX_BODY = 3 * 512 * 1024
+"""The largest request body in bytes: 1.5 MiB, what etcd takes by default."""
+GZIP_FROM = 128 * 1024
+"""Answers larger than this are compressed for those who ask (Kubernetes: defaultGzipThresholdBytes)."""
+CLOSE_LIMIT = 2.0
+"""Seconds that requests being answered get when the server closes."""
+
+_log = structlog.get_logger(__name__)
+_protocol_log = logging.getLogger(f"{__name__}.protocol")  # what aiohttp itself has to say
+
+
+class Api(Protocol):
+    """What the shell serves."""
+
+    async def handle(self, request: ApiRequest) -> ApiResponse | ApiStream:
+        """The answer to one request."""
+        ...
+
+
+class ConnectionDropped(Exception):  # noqa: N818 - named for what happened
+    """Raised by a served Api to answer nothing: the connection is reset, as when a server dies."""
+
+
+class PortBusy(OSError):  # noqa: N818 - named for what happened
+    """Another process listens on the wanted port."""
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(
+            errno.EADDRINUSE,
+            f"port {port} on {host} is in use by another process; stop that process, choose another port, "
+            "or use port 0 to take any free one",
+        )
+        self.port = port
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where the server listens. `ca_pem` is empty without TLS, `token` without authentication."""
+
+    host: str
+    port: int
+    token: str = ""
+    ca_pem: bytes = b""
+
+    @property
+    def url(self) -> str:
+        """The server's URL, without a slash at its end."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.ca_pem else 'http'}://{host}:{self.port}"
+
+
+@asynccontextmanager
+async def serve(
+    api: Api,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    token: str = "",
+    identity: Identity | None = None,
+) -> AsyncIterator[Bound]:
+    """Serve `api` on a loopback address until the block ends; port 0 takes a free one.
+
+    With `identity` the server speaks TLS and asks for the identity's token (or `token`, when given). Raises ValueError
+    for an address that is not loopback, PortBusy when the port is taken. Leaving the block ends watches at once.
+    """
+    if host not in LOOPBACK_NAMES:
+        raise ValueError(f"host: {host!r} is not a loopback address; use one of {', '.join(sorted(LOOPBACK_NAMES))}")
+    token = token or (identity.token if identity else "")
+    shell = HttpShell(api, Guard(token))
+    server = _Server(shell)
+    runner = web.ServerRunner(server, shutdown_timeout=CLOSE_LIMIT)
+    await runner.setup()
+    try:
+        bound_socket = _listen(host, port)
+        context = identity.server_context() if identity else None
+        await web.SockSite(runner, bound_socket, ssl_context=context, backlog=1024).start()
+        yield Bound(host, bound_socket.getsockname()[1], token, identity.ca_pem if identity else b"")
+    finally:
+        shell.end_streams()
+        await runner.cleanup()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # Without it a restart would have to wait for old connections to leave TIME_WAIT.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(1024)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PortBusy(host, port) from None
+        raise
+    return listener
+
+
+class HttpShell:
+    """Answers aiohttp requests from an Api."""
+
+    def __init__(self, api: Api, guard: Guard) -> None:
+        self._api = api
+        self._guard = guard
+        self._streams: dict[RequestHandler, asyncio.Task[None]] = {}
+        self._closing = False
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """One request, whatever comes of it."""
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        path = request.path
+        denial = self._guard.check(path, headers)
+        if denial is not None:
+            return _whole(refusal(denial.code, denial.reason, denial.message))
+        body = await _read_body(request)
+        if body is None:
+            text = f"Request entity too large: limit is {MAX_BODY} bytes (1.5 MiB); split the object or shorten it"
+            return _whole(refusal(413, "RequestEntityTooLarge", text))
+        query_string = request.query_string
+        query = parse_qs(query_string, keep_blank_values=True) if query_string else {}
+        method = "GET" if request.method == "HEAD" else request.method
+        try:
+            answer = await self._api.handle(ApiRequest(method, path, query, headers, body))
+        except ConnectionDropped:
+            return _reset(request)
+        except Exception:
+            _log.exception("request failed", method=request.method, path=path)
+            return _whole(refusal(500, "InternalError", f"Internal error while answering {request.method} {path}"))
+        if isinstance(answer, ApiStream):
+            return await self._stream(request, answer)
+        if len(answer.body) > GZIP_FROM and "gzip" in headers.get("accept-encoding", ""):
+            return await _compressed(answer)
+        return _whole(answer)
+
+    async def _stream(self, request: web.BaseRequest, stream: ApiStream) -> web.StreamResponse:
+        """Write batches until the stream ends, the client goes or the server closes."""
+        response = web.StreamResponse(headers=_warnings(stream.warnings))
+        response.content_type = stream.content_type
+        handler = request.protocol
+        pump = asyncio.create_task(_pump(request, response, stream.batches))
+        self._streams[handler] = pump
+        if self._closing or request.transport is None:
+            pump.cancel()
+        try:
+            await pump
+        except asyncio.CancelledError:
+            if not pump.cancelled():  # it is this request that was cancelled, not its pump
+                pump.cancel()
+                raise
+        except ConnectionDropped:
+            return _reset(request)
+        finally:
+            self._streams.pop(handler, None)
+        return response
+
+    def connection_lost(self, handler: RequestHandler) -> None:
+        """The client has gone: end what is streamed to it."""
+        pump = self._streams.pop(handler, None)
+        if pump is not None:
+            pump.cancel()
+
+    def end_streams(self) -> None:
+        """End all streams, and those that are about to begin."""
+        self._closing = True
+        for pump in self._streams.values():
+            pump.cancel()
+
+
+class _Server(web.Server):
+    """aiohttp's server, telling the shell when a connection is lost.
+
+    Not aiohttp's handler_cancellation: that would also cancel writes half-way through.
+    """
+
+    def __init__(self, shell: HttpShell) -> None:
+        super().__init__(shell.answer, access_log=None, logger=_protocol_log)
+        self._shell = shell
+
+    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
+        self._shell.connection_lost(handler)
+        super().connection_lost(handler, exc)
+
+
+async def _pump(request: web.BaseRequest, response: web.StreamResponse, batches: AsyncIterator[list[bytes]]) -> None:
+    try:
+        await response.prepare(request)
+        if request.method == "HEAD":
+            return
+        async for batch in batches:
+            if batch:
+                await response.write(b"\n".join(batch) + b"\n")
+    finally:
+        close = getattr(batches, "aclose", None)
+        if close is not None:
+            with suppress(RuntimeError):  # an iterator that is still running its own clean-up
+                await close()
+
+
+async def _read_body(request: web.BaseRequest) -> bytes | None:
+    """The body, or None when it is over MAX_BODY."""
+    if not request.body_exists:
+        return b""
+    if (request.content_length or 0) > MAX_BODY:
+        return None
+    chunks: list[bytes] = []
+    size = 0
+    while chunk := await request.content.readany():
+        size += len(chunk)
+        if size > MAX_BODY:
+            return None
+        chunks.append(chunk)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _whole(answer: ApiResponse, body: bytes | None = None) -> web.Response:
+    headers = _warnings(answer.warnings)
+    headers.extend(answer.headers)
+    headers["Content-Type"] = answer.content_type
+    return web.Response(status=answer.status, body=answer.body if body is None else body, headers=headers)
+
+
+async def _compressed(answer: ApiResponse) -> web.Response:
+    body = await asyncio.to_thread(gzip.compress, answer.body, 1, mtime=0)
+    response = _whole(answer, body)
+    response.headers["Content-Encoding"] = "gzip"
+    response.headers["Vary"] = "Accept-Encoding"
+    return response
+
+
+def _warnings(texts: tuple[str, ...]) -> CIMultiDict[str]:
+    """`Warning` headers, which kubectl prints (RFC 7234: code 299, agent unknown)."""
+    quoted = (text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") for text in texts)
+    return CIMultiDict(("Warning", f'299 - "{text}"') for text in quoted)
+
+
+def _reset(request: web.BaseRequest) -> web.StreamResponse:
+    """Abort the connection; aiohttp notices when it tries to send what is returned."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()

@@ -1,0 +1,149 @@
+"""Who the server is and who may speak to it: a certificate of its own authority, and a bearer token; kept on disk.
+
+kubectl sends no bearer token over plain http, so the server speaks TLS. The authority signs one server certificate and
+its key is thrown away; a restart on the same directory reuses everything, so that a kubeconfig stays valid.
+"""
+
+from __future__ import annotations
+
+import secrets
+import ssl
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from volcanoio.localcluster.apiserver.private_files import write_private
+
+VALIDITY = timedelta(days=3650)
+RENEW_BEFORE = timedelta(days=30)
+_CA, _CERTIFICATE, _KEY, _TOKEN = "ca.crt", "server.crt", "server.key", "token"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The authority's certificate in PEM, the files of the server's certificate and key, and the bearer token."""
+
+    ca_pem: bytes
+    certificate: Path
+    key: Path
+    token: str
+
+    def server_context(self) -> ssl.SSLContext:
+        """TLS settings for serving."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self.certificate, self.key)
+        context.set_alpn_protocols(["http/1.1"])
+        return context
+
+    def client_context(self) -> ssl.SSLContext:
+        """TLS settings for a client that trusts this server and nobody else."""
+        return ssl.create_default_context(cadata=self.ca_pem.decode())
+
+
+def load_or_create(directory: Path) -> Identity:
+    """The identity stored in `directory`, or a new one when there is none, it is damaged or about to expire."""
+    if not _usable(directory):
+        _create(directory)
+    return Identity(
+        ca_pem=(directory / _CA).read_bytes(),
+        certificate=directory / _CERTIFICATE,
+        key=directory / _KEY,
+        token=(directory / _TOKEN).read_text().strip(),
+    )
+
+
+def _usable(directory: Path) -> bool:
+    try:
+        certificate = x509.load_pem_x509_certificate((directory / _CERTIFICATE).read_bytes())
+        authority = x509.load_pem_x509_certificate((directory / _CA).read_bytes())
+        certificate.verify_directly_issued_by(authority)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(directory / _CERTIFICATE, directory / _KEY)
+        has_token = bool((directory / _TOKEN).read_text().strip())
+    except Exception:  # whatever is wrong with stored files, making new ones mends it
+        return False
+    return has_token and certificate.not_valid_after_utc - RENEW_BEFORE > datetime.now(UTC)
+
+
+def _create(directory: Path) -> None:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    authority = _authority(authority_key)
+    certificate = _server_certificate(authority, authority_key, server_key.public_key())
+    write_private(directory / _CA, authority.public_bytes(Encoding.PEM))
+    write_private(directory / _CERTIFICATE, certificate.public_bytes(Encoding.PEM))
+    write_private(directory / _KEY, server_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    write_private(directory / _TOKEN, secrets.token_urlsafe(32).encode())
+
+
+def _authority(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+    # A name with a random part: certificates of two clusters must not share issuer and serial.
+    name = _name(f"volcanoio-ca-{secrets.token_hex(4)}")
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    return (
+        _builder(name, name, key.public_key())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .add_extension(identifier, critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def _server_certificate(
+    authority: x509.Certificate, authority_key: ec.EllipticCurvePrivateKey, key: ec.EllipticCurvePublicKey
+) -> x509.Certificate:
+    identifier = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    names = [
+        x509.DNSName("localhost"),
+        x509.IPAddress(IPv4Address("127.0.0.1")),
+        x509.IPAddress(IPv6Address("::1")),
+    ]
+    return (
+        _builder(_name("volcanoio-apiserver"), authority.subject, key)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))  # a clock set back a little must not break the cluster
+        .not_valid_after(now + VALIDITY)
+    )
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

@@ -1,0 +1,202 @@
+"""`GET pods/NAME/log`: which container, which lines, and the errors kubectl expects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import msgspec
+
+from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
+from volcanoio.localcluster.apiserver.clock import Clock
+from volcanoio.localcluster.apiserver.refusals import refusal
+from volcanoio.model.base import Manifest
+
+_PATH = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/log")
+_CONTAINER_LISTS = (
+    ("containers", "containerStatuses"),
+    ("initContainers", "initContainerStatuses"),
+    ("ephemeralContainers", "ephemeralContainerStatuses"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """What of a container's log is asked for (Kubernetes: PodLogOptions).
+
+    `since` is a time; `tail_lines` counts from the end of what is there when the request arrives; `limit_bytes` counts
+    what is sent.
+    """
+
+    follow: bool = False
+    previous: bool = False
+    timestamps: bool = False
+    since: datetime | None = None
+    tail_lines: int | None = None
+    limit_bytes: int | None = None
+
+
+class LogSource(Protocol):
+    """Where container logs come from."""
+
+    def read(
+        self, namespace: str, pod_manifest: Manifest, container: str, options: LogOptions
+    ) -> AsyncIterator[list[bytes]]:
+        """Batches of lines, oldest first, each an RFC 3339 timestamp in UTC, one space, and the text; no newline.
+
+        The first batch is all that has been written so far, possibly empty. With `options.follow` more batches come
+        until the container has ended; without it there is only the first. `options.previous` asks for the log of the
+        container's previous instance. The other options are applied by the caller. Closing the iterator ends it.
+        """
+        ...
+
+
+class PodLogs:
+    """The route. `get` answers a request for the pod itself, so that a missing pod is reported as any other read is."""
+
+    def __init__(
+        self,
+        get: Callable[[ApiRequest], Awaitable[ApiResponse | ApiStream]],
+        source: LogSource,
+        clock: Clock,
+    ) -> None:
+        self._get = get
+        self._source = source
+        self._clock = clock
+
+    async def __call__(self, request: ApiRequest) -> ApiResponse | ApiStream | None:
+        """Answer a log request; None for any other."""
+        match = _PATH.fullmatch(request.path)
+        if match is None or request.method != "GET":
+            return None
+        namespace, name = match.groups()
+        answer = await self._get(ApiRequest("GET", f"/api/v1/namespaces/{namespace}/pods/{name}"))
+        if isinstance(answer, ApiStream) or answer.status != 200:
+            return answer
+        pod: Manifest = msgspec.json.decode(answer.body)
+        try:
+            options = parse_options(request, self._clock.now())
+            container = choose_container(pod, request.first("container"))
+            check_started(pod, container, previous=options.previous)
+        except LogRefused as refused:
+            return refusal(400, "BadRequest", str(refused))
+        lines = self._source.read(namespace, pod, container, options)
+        return ApiStream(select(lines, options), content_type="text/plain")
+
+
+class LogRefused(ValueError):  # noqa: N818 - named for what happened
+    """The log cannot be shown; the text says why."""
+
+
+def parse_options(request: ApiRequest, now: datetime) -> LogOptions:
+    """The query of a log request. Raises LogRefused naming the parameter."""
+    seconds, moment = _number(request, "sinceSeconds", 1), request.first("sinceTime")
+    if seconds is not None and moment:
+        raise LogRefused("sinceSeconds, sinceTime: at most one of them may be given")
+    since = now - timedelta(seconds=seconds) if seconds is not None else None
+    if moment:
+        try:
+            since = datetime.fromisoformat(moment)
+        except ValueError:
+            raise LogRefused(f"sinceTime: {moment!r} is not an RFC 3339 time") from None
+    return LogOptions(
+        follow=request.flag("follow"),
+        previous=request.flag("previous"),
+        timestamps=request.flag("timestamps"),
+        since=since,
+        tail_lines=_number(request, "tailLines", 0),
+        limit_bytes=_number(request, "limitBytes", 1),
+    )
+
+
+def _number(request: ApiRequest, name: str, least: int) -> int | None:
+    text = request.first(name)
+    if text is None or text == "":
+        return None
+    if not re.fullmatch(r"-?\d{1,18}", text) or int(text) < least:
+        raise LogRefused(f"{name}: {text!r} must be a whole number of at least {least}")
+    return int(text)
+
+
+def choose_container(pod: Manifest, wanted: str | None) -> str:
+    """The container named `wanted`, or the only one. Raises LogRefused listing the choices."""
+    name, spec = pod["metadata"]["name"], pod["spec"]
+    regular = [container["name"] for container in spec.get("containers") or ()]
+    if not wanted:
+        if len(regular) == 1:
+            return str(regular[0])
+        raise LogRefused(f"a container name must be specified for pod {name}, choose one of: [{' '.join(regular)}]")
+    known = {container["name"] for field, _ in _CONTAINER_LISTS for container in spec.get(field) or ()}
+    if wanted not in known:
+        raise LogRefused(f"container {wanted} is not valid for pod {name}")
+    return wanted
+
+
+def check_started(pod: Manifest, container: str, *, previous: bool) -> None:
+    """Raises LogRefused when the container, or its previous instance, has never run."""
+    name = pod["metadata"]["name"]
+    status = _container_status(pod, container)
+    if previous:
+        if not (status.get("lastState") or {}).get("terminated"):
+            raise LogRefused(f'previous terminated container "{container}" in pod "{name}" not found')
+        return
+    state = status.get("state") or {}
+    if state.get("running") or state.get("terminated") or (status.get("lastState") or {}).get("terminated"):
+        return
+    reason = (state.get("waiting") or {}).get("reason")
+    if reason or pod["spec"].get("nodeName"):
+        waits = f" is waiting to start: {reason or 'ContainerCreating'}"
+    else:
+        waits = " is waiting to start: the pod is not yet assigned to a node"
+    raise LogRefused(f'container "{container}" in pod "{name}"{waits}')
+
+
+def _container_status(pod: Manifest, container: str) -> dict[str, Any]:
+    pod_status = pod.get("status") or {}
+    for _, field in _CONTAINER_LISTS:
+        for status in pod_status.get(field) or ():
+            if status["name"] == container:
+                return dict(status)
+    return {}
+
+
+async def select(batches: AsyncIterator[list[bytes]], options: LogOptions) -> AsyncIterator[list[bytes]]:
+    """The lines of a source that the options leave, with or without their timestamps."""
+    left = options.limit_bytes
+    first = True
+    try:
+        async for batch in batches:
+            lines = [line for line in batch if options.since is None or _written_at(line) >= options.since]
+            if first and options.tail_lines is not None:
+                lines = lines[max(0, len(lines) - options.tail_lines) :]
+            first = False
+            if not options.timestamps:
+                lines = [line.partition(b" ")[2] for line in lines]
+            if left is not None:
+                lines, left = _within(lines, left)
+            if lines:
+                yield lines
+            if left == 0 or not options.follow:
+                return
+    finally:
+        close = getattr(batches, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _written_at(line: bytes) -> datetime:
+    return datetime.fromisoformat(line.partition(b" ")[0].decode())
+
+
+def _within(lines: list[bytes], left: int) -> tuple[list[bytes], int]:
+    """The beginning of `lines` that fits into `left` bytes, newlines counted, and what is then left."""
+    kept: list[bytes] = []
+    for line in lines:
+        if left <= 0:
+            break
+        kept.append(line[:left])
+        left = max(0, left - len(line) - 1)
+    return kept, left
