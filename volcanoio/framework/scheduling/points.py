@@ -1,0 +1,240 @@
+"""The extension points of the scheduler, each a small Protocol. A plugin implements those it needs.
+
+Registered under the entry point group `volcanoio.scheduler_plugins`; the constructor takes the plugin's `arguments`
+mapping from the configuration. How several plugins' answers are combined is Volcano's, by tier (see
+`volcanoio.engine.scheduling.combine`); each point's switch is named in `SWITCHES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanoio.framework.scheduling.verdicts import Depends, Feasibility, Verdict
+from volcanoio.framework.scheduling.views import Job, NodeRow, Nodes, QueueView, SessionView, Shape, Task
+
+SortKey: TypeAlias = Any
+"""A key that sorts; smaller comes first."""
+
+
+class Plugin(Protocol):
+    """Every plugin: a name and a constructor with arguments."""
+
+    name: str
+
+
+@runtime_checkable
+class Opens(Protocol):
+    """Sees each session open: recompute what the cycle's answers need."""
+
+    def open(self, session: SessionView) -> None:
+        """Called before the first action of a cycle, in tier order."""
+        ...
+
+
+@runtime_checkable
+class Closes(Protocol):
+    """Sees each session close, after the last action."""
+
+    def close(self, session: SessionView) -> None:
+        """Called in tier order; may set conditions."""
+        ...
+
+
+@runtime_checkable
+class QueueOrder(Protocol):
+    """Orders queues. Fallback: creation time, then uid."""
+
+    def queue_key(self, queue: QueueView) -> SortKey:
+        """Smaller first."""
+        ...
+
+
+@runtime_checkable
+class JobOrder(Protocol):
+    """Orders jobs within a queue. Fallback: creation time, then uid."""
+
+    def job_key(self, job: Job) -> SortKey:
+        """Smaller first."""
+        ...
+
+
+@runtime_checkable
+class TaskOrder(Protocol):
+    """Orders tasks within a job. Fallback: the index in the name, creation time, uid."""
+
+    def task_key(self, task: Task) -> SortKey:
+        """Smaller first."""
+        ...
+
+
+@runtime_checkable
+class Filter(Protocol):
+    """Says which nodes a shape may go to. Fit of resources is the session's own and needs no plugin."""
+
+    def feasible_depends(self, shape: Shape) -> Depends:
+        """What the answer depends on."""
+        ...
+
+    def feasible(self, shape: Shape, nodes: Nodes) -> Feasibility:
+        """The answer for all nodes at once."""
+        ...
+
+
+@runtime_checkable
+class FilterOne(Protocol):
+    """The scalar form of Filter, for one node: "" or the reason why not. Enough on its own; adapted to Filter."""
+
+    def feasible_on(self, shape: Shape, node: NodeRow) -> str:
+        """The answer for one node."""
+        ...
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """Scores nodes for a shape; scores of all plugins are added."""
+
+    def score_depends(self, shape: Shape) -> Depends:
+        """What the answer depends on."""
+        ...
+
+    def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """One score a node, the plugin's weight applied; entries of infeasible nodes do not matter."""
+        ...
+
+
+@runtime_checkable
+class ScorerOne(Protocol):
+    """The scalar form of Scorer. Alone it is adapted; beside `score` it must agree with it, and rescores one row."""
+
+    def score_on(self, shape: Shape, node: NodeRow) -> float:
+        """The score of one node."""
+        ...
+
+
+@runtime_checkable
+class Overused(Protocol):
+    """Says that a queue gets nothing more this cycle; any plugin's yes counts."""
+
+    def overused(self, queue: QueueView) -> bool:
+        """Whether the queue holds its share already."""
+        ...
+
+
+@runtime_checkable
+class Allocatable(Protocol):
+    """Says how many more tasks of a shape a queue may take; all plugins must agree."""
+
+    def fits(self, queue: QueueView, shape: Shape, count: int) -> int:
+        """How many of `count` tasks are within the queue's limits (0..count), given what is allocated now."""
+        ...
+
+
+@runtime_checkable
+class JobValid(Protocol):
+    """Says whether a job is worth looking at; the first rejection counts."""
+
+    def job_valid(self, job: Job) -> Verdict:
+        """PERMIT, ABSTAIN or a rejection with its reason."""
+        ...
+
+
+@runtime_checkable
+class JobReady(Protocol):
+    """Says whether a job's statement may be committed; all must agree."""
+
+    def job_ready(self, job: Job) -> bool:
+        """Whether enough of it is placed."""
+        ...
+
+
+@runtime_checkable
+class JobPipelined(Protocol):
+    """Says whether a job's reservations are worth keeping; votes by tier."""
+
+    def job_pipelined(self, job: Job) -> Verdict:
+        """The vote."""
+        ...
+
+
+@runtime_checkable
+class JobStarving(Protocol):
+    """Says whether a job may evict others; all of the first tier with an opinion must agree."""
+
+    def job_starving(self, job: Job) -> bool:
+        """Whether it lacks what it needs."""
+        ...
+
+
+@runtime_checkable
+class JobEnqueueable(Protocol):
+    """Says whether a Pending job may become Inqueue; votes by tier."""
+
+    def job_enqueueable(self, job: Job) -> Verdict:
+        """The vote; a rejection's message is the text of the PodGroup's event."""
+        ...
+
+
+@runtime_checkable
+class JobEnqueued(Protocol):
+    """Is told that a job became Inqueue in this session."""
+
+    def job_enqueued(self, job: Job) -> None:
+        """Count its demand."""
+        ...
+
+
+@runtime_checkable
+class Accounting(Protocol):
+    """Is told of every placement and release in the session; state belongs into `SessionView.table`."""
+
+    def allocated(self, job: Job, shape: Shape, count: int) -> None:
+        """`count` tasks of a shape were allocated or pipelined."""
+        ...
+
+    def released(self, job: Job, shape: Shape, count: int) -> None:
+        """`count` tasks of a shape were evicted or taken back outside a discard (those are undone by the log)."""
+        ...
+
+
+@runtime_checkable
+class Preemptable(Protocol):
+    """Names the tasks a preemptor of the same queue may evict; None abstains. Tiers intersect."""
+
+    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task] | None:
+        """The permitted victims, in the given order."""
+        ...
+
+
+@runtime_checkable
+class Reclaimable(Protocol):
+    """Names the tasks a job of another queue may evict; None abstains. Tiers intersect."""
+
+    def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> Sequence[Task] | None:
+        """The permitted victims, in the given order."""
+        ...
+
+
+SWITCHES: Mapping[str, tuple[type, ...]] = {
+    "enableJobOrder": (JobOrder,),
+    "enableQueueOrder": (QueueOrder,),
+    "enableTaskOrder": (TaskOrder,),
+    "enableJobReady": (JobReady,),
+    "enableJobPipelined": (JobPipelined,),
+    "enableJobStarving": (JobStarving,),
+    "enableJobEnqueued": (JobEnqueueable, JobEnqueued),
+    "enablePredicate": (Filter, FilterOne),
+    "enableNodeOrder": (Scorer, ScorerOne),
+    "enablePreemptable": (Preemptable,),
+    "enableReclaimable": (Reclaimable,),
+    "enabledOverused": (Overused,),
+    "enabledAllocatable": (Allocatable,),
+}
+"""Volcano's switches (`pkg/scheduler/conf/scheduler_conf.go`, mixed spelling and all) to the points they gate."""
+
+PluginFactory: TypeAlias = Callable[[Mapping[str, Any]], Plugin]
+Checkpoints: TypeAlias = Iterator[None]
+"""What an action's generator yields: places where the runtime may let other work run."""

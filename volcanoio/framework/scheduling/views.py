@@ -1,0 +1,441 @@
+"""What plugins see: nodes as columns, shapes, tasks, jobs and queues. All read-only; the session alone writes.
+
+Amounts are exact integers in scheduling units (`volcanoio.model.resources`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanoio.model.core import Affinity, Node, Toleration
+from volcanoio.model.scheduling import PodGroup, Queue
+
+Amounts = Mapping[str, int]
+
+
+class TaskStatus(IntEnum):
+    """Volcano's task states (`pkg/scheduler/api/types.go`), in its order."""
+
+    PENDING = 0
+    ALLOCATED = 1
+    PIPELINED = 2
+    BINDING = 3
+    BOUND = 4
+    RUNNING = 5
+    RELEASING = 6
+    SUCCEEDED = 7
+    FAILED = 8
+    UNKNOWN = 9
+
+
+ALLOCATED_STATUSES = frozenset({TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RUNNING, TaskStatus.ALLOCATED})
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The scheduling-relevant part of a pod's spec; pods with equal parts share one. `requests` holds `pods`: 1.
+
+    `id` is dense and stable within a process. `best_effort`: nothing but the pod itself is requested.
+    """
+
+    id: int
+    requests: dict[str, int]
+    best_effort: bool
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    host_ports: tuple[tuple[str, str, int], ...] = ()
+    limits: dict[str, int] = {}
+    nonzero_requests: dict[str, int] = {}
+    """cpu and memory as Kubernetes' scorers count them: 100m and 200 MB where a container asks for nothing."""
+
+
+class Nodes(Protocol):
+    """Nodes as columns. Arrays are int64 of one length, in row order; never write to them."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Node names by row."""
+        ...
+
+    @property
+    def objects(self) -> Sequence[Node]:
+        """The Node objects by row."""
+        ...
+
+    def allocatable(self, resource: str) -> NDArray[np.int64]:
+        """What the node offers; zeros for a resource it does not have."""
+        ...
+
+    def used(self, resource: str) -> NDArray[np.int64]:
+        """What is taken: allocated, binding, bound, running and releasing tasks."""
+        ...
+
+    def idle(self, resource: str) -> NDArray[np.int64]:
+        """Allocatable less used."""
+        ...
+
+    def future_idle(self, resource: str) -> NDArray[np.int64]:
+        """Idle, plus what is being released, less what is pipelined."""
+        ...
+
+    def nonzero_used(self, resource: str) -> NDArray[np.int64]:
+        """cpu or memory taken, counted by `Shape.nonzero_requests`."""
+        ...
+
+
+class NodeRow(Protocol):
+    """One node, for the scalar forms of extension points."""
+
+    @property
+    def row(self) -> int:
+        """Its index in the columns."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def object(self) -> Node:
+        """The Node."""
+        ...
+
+    def allocatable(self, resource: str) -> int:
+        """As `Nodes.allocatable`, of this node."""
+        ...
+
+    def used(self, resource: str) -> int:
+        """As `Nodes.used`, of this node."""
+        ...
+
+    def idle(self, resource: str) -> int:
+        """As `Nodes.idle`, of this node."""
+        ...
+
+    def future_idle(self, resource: str) -> int:
+        """As `Nodes.future_idle`, of this node."""
+        ...
+
+    def nonzero_used(self, resource: str) -> int:
+        """As `Nodes.nonzero_used`, of this node."""
+        ...
+
+
+class Task(Protocol):
+    """One pod, as the session sees it now."""
+
+    @property
+    def uid(self) -> str:
+        """The pod's uid."""
+        ...
+
+    @property
+    def namespace(self) -> str:
+        """The pod's namespace."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The pod's name."""
+        ...
+
+    @property
+    def job(self) -> str:
+        """The key of its job (`ns/podgroup`), "" when it has none."""
+        ...
+
+    @property
+    def role(self) -> str:
+        """`volcano.sh/task-spec`, "" when it has none."""
+        ...
+
+    @property
+    def priority(self) -> int:
+        """The pod's priority, or `volcano.sh/task-priority`."""
+        ...
+
+    @property
+    def priority_class_name(self) -> str:
+        """The pod's PriorityClass."""
+        ...
+
+    @property
+    def created(self) -> str:
+        """creationTimestamp (RFC 3339)."""
+        ...
+
+    @property
+    def status(self) -> TaskStatus:
+        """Its state in the session."""
+        ...
+
+    @property
+    def node(self) -> str:
+        """The node it is on or meant for, "" when none."""
+        ...
+
+    @property
+    def shape(self) -> Shape:
+        """What it asks for."""
+        ...
+
+    @property
+    def preemptable(self) -> bool:
+        """`volcano.sh/preemptable`, true unless said otherwise."""
+        ...
+
+
+class Job(Protocol):
+    """A PodGroup and its pods. Counters follow Volcano's JobInfo (`pkg/scheduler/api/job_info.go`)."""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name` of the PodGroup."""
+        ...
+
+    @property
+    def uid(self) -> str:
+        """The PodGroup's uid."""
+        ...
+
+    @property
+    def group(self) -> PodGroup:
+        """The PodGroup object."""
+        ...
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        ...
+
+    @property
+    def queue(self) -> str:
+        """The name of its queue."""
+        ...
+
+    @property
+    def priority(self) -> int:
+        """The value of its PriorityClass, else the global default, else 0."""
+        ...
+
+    @property
+    def created(self) -> str:
+        """creationTimestamp of the PodGroup."""
+        ...
+
+    @property
+    def phase(self) -> str:
+        """The PodGroup's phase in this session ("" counts as Pending)."""
+        ...
+
+    @property
+    def min_available(self) -> int:
+        """minMember."""
+        ...
+
+    @property
+    def role_minimums(self) -> Mapping[str, int]:
+        """minTaskMember."""
+        ...
+
+    @property
+    def min_resources(self) -> Amounts | None:
+        """minResources in scheduling units (quota-style names left out); None when the PodGroup gives none."""
+        ...
+
+    @property
+    def allocated(self) -> Amounts:
+        """Requests of its tasks in an allocated status."""
+        ...
+
+    @property
+    def requested(self) -> Amounts:
+        """Requests of its allocated and pending tasks."""
+        ...
+
+    @property
+    def tasks(self) -> Collection[Task]:
+        """Its tasks."""
+        ...
+
+    def count(self, *statuses: TaskStatus) -> int:
+        """How many tasks are in any of these."""
+        ...
+
+    @property
+    def ready_count(self) -> int:
+        """Bound + Binding + Running + Allocated + Succeeded."""
+        ...
+
+    @property
+    def pending_best_effort(self) -> int:
+        """Pending tasks that request nothing."""
+        ...
+
+    @property
+    def valid_count(self) -> int:
+        """Ready, Pipelined and Pending tasks."""
+        ...
+
+    def is_ready(self) -> bool:
+        """ready_count + pending_best_effort >= min_available."""
+        ...
+
+    def is_pipelined(self) -> bool:
+        """As is_ready, with Pipelined tasks counted."""
+        ...
+
+    def is_starving(self) -> bool:
+        """Ready and Pipelined tasks together are fewer than min_available."""
+        ...
+
+    def roles_valid(self) -> bool:
+        """Every role has enough valid tasks; true when min_available is below the sum of role minimums."""
+        ...
+
+    def roles_ready(self) -> bool:
+        """Every role has enough ready tasks; true when min_available is below the sum of role minimums."""
+        ...
+
+    def roles_pipelined(self) -> bool:
+        """Every role has enough ready or Pipelined tasks; true when min_available is below the sum."""
+        ...
+
+
+class QueueView(Protocol):
+    """A queue and what its jobs hold and want."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def object(self) -> Queue:
+        """The Queue."""
+        ...
+
+    @property
+    def weight(self) -> int:
+        """spec.weight."""
+        ...
+
+    @property
+    def priority(self) -> int:
+        """spec.priority."""
+        ...
+
+    @property
+    def open(self) -> bool:
+        """Whether its state is Open or still empty."""
+        ...
+
+    @property
+    def capability(self) -> Amounts:
+        """spec.capability; a missing name is unlimited."""
+        ...
+
+    @property
+    def guarantee(self) -> Amounts:
+        """spec.guarantee.resource."""
+        ...
+
+    @property
+    def deserved(self) -> Amounts:
+        """spec.deserved."""
+        ...
+
+    @property
+    def allocated(self) -> Amounts:
+        """Requests of its jobs' allocated tasks."""
+        ...
+
+    @property
+    def requested(self) -> Amounts:
+        """Requests of its jobs' allocated and pending tasks."""
+        ...
+
+    @property
+    def jobs(self) -> Collection[Job]:
+        """Its jobs."""
+        ...
+
+
+class SessionView(Protocol):
+    """What a plugin sees of the session it is opened in."""
+
+    @property
+    def cycle(self) -> int:
+        """The number of this cycle."""
+        ...
+
+    @property
+    def now(self) -> float:
+        """The time of this cycle (epoch seconds)."""
+        ...
+
+    @property
+    def nodes(self) -> Nodes:
+        """The nodes."""
+        ...
+
+    @property
+    def total(self) -> Amounts:
+        """The sum of allocatable over the nodes."""
+        ...
+
+    @property
+    def used(self) -> Amounts:
+        """The sum of used over the nodes."""
+        ...
+
+    @property
+    def jobs(self) -> Mapping[str, Job]:
+        """Jobs by key."""
+        ...
+
+    @property
+    def queues(self) -> Mapping[str, QueueView]:
+        """Queues by name, also those without jobs."""
+        ...
+
+    def jobs_in(self, phase: str) -> Iterable[Job]:
+        """Jobs of one PodGroup phase, kept incrementally; sorted by key."""
+        ...
+
+    def table(self, owner: str, name: str) -> Table:
+        """Mutable state of a plugin, emptied at open and covered by the session's undo log."""
+        ...
+
+    def set_condition(self, job: str, type: str, reason: str, message: str) -> None:
+        """Put a condition (status True, transitionID this session's) on the job's PodGroup when the session closes."""
+        ...
+
+    def fit_error(self, job: str) -> str:
+        """Volcano's FitError text of a job: counts by status, minAvailable and why its tasks found no node."""
+        ...
+
+
+class Table(Protocol):
+    """A keyed table of integers; writes are undone when a statement is discarded."""
+
+    def get(self, key: str) -> int:
+        """The value, 0 when never set."""
+        ...
+
+    def set(self, key: str, value: int) -> None:
+        """Set a value."""
+        ...
+
+    def add(self, key: str, amount: int) -> None:
+        """Add to a value."""
+        ...

@@ -1,0 +1,85 @@
+"""Events of the scheduler's process: observations, outcomes of binds, and the openings and ends of cycles."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from volcanoio.framework.events import EffectFailed, EffectSucceeded, Event, Observed, Relisting, Synced
+
+
+class BindOutcome(Event, frozen=True, kw_only=True):
+    """What every outcome of a bind or eviction carries: the pod by uid, its PodGroup's key and the node."""
+
+    group: str
+    uid: str
+    namespace: str
+    name: str
+    node: str
+
+
+class BindDone(BindOutcome, frozen=True, kw_only=True):
+    """The pod is bound to the node by us; its row waits for its own watch event."""
+
+
+class BindRefused(BindOutcome, frozen=True, kw_only=True):
+    """The server refused for good (a definite 4xx, or the pod is gone or bound elsewhere): the row is released."""
+
+    code: int
+    reason: str = ""
+    message: str = ""
+
+
+class BindUnknown(BindOutcome, frozen=True, kw_only=True):
+    """Time-out, reset or 5xx: the row is kept. The binder asks the API server and follows up with Done or Refused."""
+
+    message: str = ""
+
+
+class EvictDone(BindOutcome, frozen=True, kw_only=True):
+    """The pod's deletion was accepted; it is Releasing until it is gone."""
+
+
+class EvictRefused(BindOutcome, frozen=True, kw_only=True):
+    """The eviction failed for good: the task is what it was."""
+
+    code: int
+    message: str = ""
+
+
+class CycleOpened(Event, frozen=True, kw_only=True):
+    """A cycle begins: every event with seq <= `upto` is folded. `seed` breaks ties, `now` is `at`."""
+
+    cycle: int
+    upto: int
+    seed: int
+
+
+class CycleClosed(Event, frozen=True, kw_only=True):
+    """A cycle ended. `where` names the action at whose gang boundary the budget cut it, "" when it ran to its end."""
+
+    cycle: int
+    where: str = ""
+
+
+class ConfigurationChanged(Event, frozen=True, kw_only=True):
+    """A configuration took effect; `text` is the file, `plugins` name to origin (version or sha256)."""
+
+    text: str
+    plugins: dict[str, str] = {}
+
+
+SchedulerEvent: TypeAlias = (
+    Observed
+    | Synced
+    | Relisting
+    | BindDone
+    | BindRefused
+    | BindUnknown
+    | EvictDone
+    | EvictRefused
+    | EffectSucceeded
+    | EffectFailed
+    | CycleOpened
+    | CycleClosed
+    | ConfigurationChanged
+)
