@@ -1,0 +1,155 @@
+"""Refusals as Kubernetes' Status objects; texts and reasons as in apimachinery `pkg/api/errors`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from volcanoio.localcluster.apiserver.api import ApiResponse
+from volcanoio.localcluster.apiserver.fields import FieldError, causes, summary
+from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.model.base import Manifest
+
+MAX_REQUEST_BYTES = 1_572_864
+"""1.5 MiB: the limit of one request, as etcd's."""
+
+
+class ApiError(Exception):
+    """A refusal: an HTTP code, a machine-readable reason and a text."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        details: Manifest | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details or {}
+        self.headers = headers or {}
+
+    def status(self) -> Manifest:
+        """The Status object."""
+        found: Manifest = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        found |= {"message": self.message, "reason": self.reason}
+        if self.details:
+            found["details"] = self.details
+        found["code"] = self.code
+        return found
+
+    def response(self) -> ApiResponse:
+        """The answer that carries the Status."""
+        return ApiResponse(self.code, msgspec.json.encode(self.status()), headers=self.headers)
+
+
+def _details(resource: Resource, name: str, **more: Any) -> Manifest:
+    details: Manifest = {"name": name} if name else {}
+    if resource.group:
+        details["group"] = resource.group
+    return details | {"kind": resource.plural} | more
+
+
+def bad_request(message: str) -> ApiError:
+    """The request itself is malformed."""
+    return ApiError(400, "BadRequest", message)
+
+
+def not_found(resource: Resource, name: str) -> ApiError:
+    """There is no such object."""
+    return ApiError(404, "NotFound", f'{resource.name} "{name}" not found', _details(resource, name))
+
+
+def no_such_path(path: str) -> ApiError:
+    """Nothing is served there."""
+    message = "the server could not find the requested resource"
+    return ApiError(404, "NotFound", message, {"causes": [{"reason": "UnexpectedServerResponse", "message": path}]})
+
+
+def already_exists(resource: Resource, name: str) -> ApiError:
+    """An object of that name is stored."""
+    return ApiError(409, "AlreadyExists", f'{resource.name} "{name}" already exists', _details(resource, name))
+
+
+def conflict(resource: Resource, name: str, why: str) -> ApiError:
+    """The stored object is not the one the request was made for."""
+    message = f'Operation cannot be fulfilled on {resource.name} "{name}": {why}'
+    return ApiError(409, "Conflict", message, _details(resource, name))
+
+
+def modified(resource: Resource, name: str) -> ApiError:
+    """The resourceVersion is not the stored one."""
+    why = "the object has been modified; please apply your changes to the latest version and try again"
+    return conflict(resource, name, why)
+
+
+def invalid(resource: Resource, name: str, errors: Sequence[FieldError]) -> ApiError:
+    """The object breaks rules."""
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    details: Manifest = {"name": name} if name else {}
+    if resource.group:
+        details["group"] = resource.group
+    details |= {"kind": resource.kind, "causes": causes(errors)}
+    return ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {summary(errors)}', details)
+
+
+def forbidden(resource: Resource, name: str, why: str, **details: Any) -> ApiError:
+    """The request is understood and refused."""
+    message = f'{resource.name} "{name}" is forbidden: {why}'
+    return ApiError(403, "Forbidden", message, _details(resource, name, **details))
+
+
+def method_not_allowed() -> ApiError:
+    """The resource does not serve this verb."""
+    message = "the server does not allow this method on the requested resource"
+    return ApiError(405, "MethodNotAllowed", message)
+
+
+def unsupported_media_type(message: str) -> ApiError:
+    """The body's content type is not read here."""
+    return ApiError(415, "UnsupportedMediaType", message)
+
+
+def too_large(size: int) -> ApiError:
+    """The body is over the limit."""
+    message = f"Request entity too large: limit is {MAX_REQUEST_BYTES} bytes (1.5 MiB)"
+    if size:
+        message += f", the request has {size}"
+    return ApiError(413, "RequestEntityTooLarge", message + "; make the object smaller or split it")
+
+
+def expired(message: str) -> ApiError:
+    """The asked-for version is no longer known; list again."""
+    return ApiError(410, "Expired", message)
+
+
+def too_old(asked: int, floor: int) -> ApiError:
+    """A watch starts before the oldest event that is kept."""
+    return expired(f"too old resource version: {asked} ({floor})")
+
+
+def future_version(asked: int, current: int) -> ApiError:
+    """The asked-for version was never reached, as after the store was wiped."""
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+    return ApiError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
+
+
+def too_many_requests(message: str, retry_after: int, causes: list[dict[str, str]]) -> ApiError:
+    """Try again later; `retry_after` is in seconds."""
+    details: Manifest = {"causes": causes}
+    headers = {}
+    if retry_after:
+        details["retryAfterSeconds"] = retry_after
+        headers["Retry-After"] = str(retry_after)
+    return ApiError(429, "TooManyRequests", message, details, headers)
+
+
+def internal(message: str) -> ApiError:
+    """Our own fault."""
+    return ApiError(500, "InternalError", f"Internal error occurred: {message}")

@@ -1,0 +1,75 @@
+"""Which fields can be selected on, per resource, and how they are read. All have metadata.name and namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from volcanoio.model.base import Manifest
+
+Fields: TypeAlias = Mapping[str, str]
+
+METADATA = frozenset({"metadata.name", "metadata.namespace"})
+
+_INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+SELECTABLE: dict[str, tuple[str, ...]] = {
+    "pods": (
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.nominatedNodeName",
+    ),
+    "nodes": ("spec.unschedulable",),
+    "namespaces": ("status.phase",),
+    "secrets": ("type",),
+    "events": (
+        *(f"involvedObject.{key}" for key in _INVOLVED),
+        "reason",
+        "reportingComponent",
+        "source",
+        "type",
+    ),
+    "jobs.batch": ("status.successful",),
+}
+_DEFAULTS = {"spec.hostNetwork": "false", "spec.unschedulable": "false"}
+
+
+def text(value: Any) -> str:
+    """A field's value as selectors compare it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else str(value)
+
+
+def reader(paths: tuple[str, ...]) -> Callable[[Manifest], dict[str, str]]:
+    """Reads the values of dotted paths out of an object; absent ones are empty."""
+    split = [(path, path.split("."), _DEFAULTS.get(path, "")) for path in paths]
+
+    def read(obj: Manifest) -> dict[str, str]:
+        found = {}
+        for path, keys, default in split:
+            value: Any = obj
+            for key in keys:
+                value = value.get(key) if isinstance(value, dict) else None
+            found[path] = text(value) or default
+        return found
+
+    return read
+
+
+def _read_event(obj: Manifest) -> dict[str, str]:
+    found = _EVENT(obj)
+    found["source"] = text((obj.get("source") or {}).get("component")) or found["reportingComponent"]
+    return found
+
+
+_EVENT = reader(SELECTABLE["events"])
+READERS: dict[str, Callable[[Manifest], dict[str, str]]] = {
+    name: _read_event if name == "events" else reader(paths) for name, paths in SELECTABLE.items()
+}

@@ -1,0 +1,91 @@
+"""Stored objects and the events between their versions. Both are immutable: what is sent to many is encoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from volcanoio.model.base import Manifest
+
+EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
+View: TypeAlias = Callable[["Stored"], bytes]
+"""Encodes an object as a client asked to see it (a Table row, metadata alone)."""
+
+encode = msgspec.json.encode
+decode = msgspec.json.Decoder().decode
+
+_NO_LABELS: dict[str, str] = {}
+
+
+class Ref(NamedTuple):
+    """Where an object is: the resource's `plural.group`, the namespace (empty for cluster scope) and the name."""
+
+    resource: str
+    namespace: str
+    name: str
+
+
+class Stored:
+    """One version of one object: its JSON, and the few fields that indexes and selectors need."""
+
+    __slots__ = ("data", "fields", "labels", "name", "namespace", "owners", "revision", "uid")
+
+    def __init__(self, namespace: str, name: str, revision: int, obj: Manifest, data: bytes | None = None) -> None:
+        metadata = obj["metadata"]
+        self.namespace = namespace
+        self.name = name
+        self.revision = revision
+        self.uid: str = metadata.get("uid", "")
+        self.labels: dict[str, str] = metadata.get("labels") or _NO_LABELS
+        refs = metadata.get("ownerReferences")
+        self.owners: tuple[str, ...] = tuple([ref["uid"] for ref in refs]) if refs else ()
+        self.data = encode(obj) if data is None else data
+        self.fields: dict[str, str] | None = None
+
+    def decode(self) -> Manifest:
+        """The whole object, fresh: the caller may change it."""
+        obj: Manifest = decode(self.data)
+        return obj
+
+    def at(self, revision: int) -> Stored:
+        """The same object with another resourceVersion, as the last state of a deleted one is sent."""
+        obj = self.decode()
+        obj["metadata"]["resourceVersion"] = str(revision)
+        return Stored(self.namespace, self.name, revision, obj)
+
+
+class Event:
+    """One change. `old` is what was stored before, `new` what is stored now (for DELETED: the last state)."""
+
+    __slots__ = ("_frames", "_left", "new", "old", "revision", "type")
+
+    def __init__(self, type_: EventType, new: Stored, old: Stored | None) -> None:
+        self.type: EventType = type_
+        self.new = new
+        self.old = old
+        self.revision = new.revision
+        self._frames: dict[tuple[EventType, Hashable], bytes] = {}
+        self._left: Stored | None = None
+
+    def frame(self, type_: EventType, view: View | None, view_key: Hashable) -> bytes:
+        """The line of a watch; encoded once per type and view."""
+        key = (type_, view_key)
+        found = self._frames.get(key)
+        if found is None:
+            stored = self._leaving() if type_ == "DELETED" and self.type != "DELETED" else self.new
+            found = frame(type_, stored.data if view is None else view(stored))
+            self._frames[key] = found
+        return found
+
+    def _leaving(self) -> Stored:
+        """The object as a selector sees it leave: its old state at the new version."""
+        if self._left is None:
+            self._left = (self.old or self.new).at(self.revision)
+        return self._left
+
+
+def frame(type_: str, data: bytes) -> bytes:
+    """One line of a watch, without its newline."""
+    return b'{"type":"%s","object":%s}' % (type_.encode(), data)

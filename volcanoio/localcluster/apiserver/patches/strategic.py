@@ -1,0 +1,155 @@
+"""Strategic merge patch: a merge patch in which lists of objects are merged by a key.
+
+Directives: Kubernetes' `strategic-merge-patch` (api-conventions). Lists without a merge key are replaced as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from volcanoio.localcluster.apiserver.patches import PatchError
+
+_CONTAINER = {"env": "name", "ports": "containerPort", "volumeMounts": "mountPath", "volumeDevices": "devicePath"}
+
+MERGE_KEYS: Final[dict[str, dict[str, str]]] = {
+    "": {"secrets": "name", "webhooks": "name"},
+    "metadata": {"ownerReferences": "uid"},
+    "containers": _CONTAINER,
+    "initContainers": _CONTAINER,
+    "ephemeralContainers": _CONTAINER,
+    "spec": {
+        "containers": "name",
+        "initContainers": "name",
+        "ephemeralContainers": "name",
+        "imagePullSecrets": "name",
+        "schedulingGates": "name",
+        "volumes": "name",
+        "resourceClaims": "name",
+        "hostAliases": "ip",
+        "topologySpreadConstraints": "topologyKey",
+        "ports": "port",
+    },
+    "status": {
+        "conditions": "type",
+        "addresses": "type",
+        "podIPs": "ip",
+        "hostIPs": "ip",
+        "resourceClaimStatuses": "name",
+    },
+}
+"""Merge key of a list, by the field that encloses it and its own name."""
+
+MERGED_SETS: Final = {("metadata", "finalizers"), ("spec", "podCIDRs")}
+"""Lists of plain values that are united."""
+
+_ORDER = "$setElementOrder/"
+_DELETE = "$deleteFromPrimitiveList/"
+
+
+def apply(target: dict[str, Any], patch: Any) -> dict[str, Any]:
+    """The merged object; `target` is changed in place. Raises PatchError."""
+    if not isinstance(patch, dict):
+        msg = "a strategic merge patch is an object"
+        raise PatchError(msg)
+    return _merge(target, patch, "")
+
+
+def _merge(target: dict[str, Any], patch: dict[str, Any], parent: str) -> dict[str, Any]:
+    match patch.get("$patch"):
+        case "replace":
+            return {key: _plain(value) for key, value in patch.items() if key != "$patch"}
+        case "delete":
+            return {}
+        case None | "merge":
+            pass
+        case other:
+            msg = f"unknown $patch directive {other!r}; use replace, delete or merge"
+            raise PatchError(msg)
+    if "$retainKeys" in patch:
+        retained = set(_list(patch["$retainKeys"], "$retainKeys"))
+        target = {key: value for key, value in target.items() if key in retained}
+    orders: dict[str, list[Any]] = {}
+    for key, value in patch.items():
+        if key.startswith(_ORDER):
+            orders[key.removeprefix(_ORDER)] = _list(value, key)
+        elif key.startswith(_DELETE):
+            field, gone = key.removeprefix(_DELETE), _list(value, key)
+            if isinstance(target.get(field), list):
+                target[field] = [one for one in target[field] if one not in gone]
+        elif not key.startswith("$"):
+            _merge_field(target, key, value, parent)
+    for field, order in orders.items():
+        if isinstance(target.get(field), list):
+            target[field] = _ordered(target[field], order, MERGE_KEYS.get(parent, {}).get(field))
+    return target
+
+
+def _merge_field(target: dict[str, Any], key: str, value: Any, parent: str) -> None:
+    known = target.get(key)
+    if value is None:
+        target.pop(key, None)
+    elif isinstance(value, dict):
+        target[key] = _merge(known if isinstance(known, dict) else {}, value, key)
+    elif isinstance(value, list):
+        merge_key = MERGE_KEYS.get(parent, {}).get(key)
+        before = known if isinstance(known, list) else []
+        if merge_key is not None:
+            target[key] = _merge_list(before, value, key, merge_key)
+        elif (parent, key) in MERGED_SETS:
+            target[key] = before + [one for one in value if one not in before]
+        else:
+            target[key] = _plain(value)
+    else:
+        target[key] = value
+
+
+def _merge_list(before: list[Any], patch: list[Any], field: str, merge_key: str) -> list[Any]:
+    """Merge by key; items are appended when new, removed with `$patch: delete`."""
+    if any(isinstance(one, dict) and one.get("$patch") == "replace" and merge_key not in one for one in patch):
+        return [_plain(one) for one in patch if one.get("$patch") != "replace"]
+    merged = list(before)
+    for one in patch:
+        if not isinstance(one, dict) or merge_key not in one:
+            msg = f"an item of {field} does not contain the merge key {merge_key}"
+            raise PatchError(msg)
+        position = next((at for at, known in enumerate(merged) if known.get(merge_key) == one[merge_key]), None)
+        if one.get("$patch") == "delete":
+            if position is not None:
+                del merged[position]
+        elif position is None:
+            merged.append(_merge({}, one, field))
+        else:
+            merged[position] = _merge(merged[position], one, field)
+    return merged
+
+
+def _ordered(items: list[Any], order: list[Any], merge_key: str | None) -> list[Any]:
+    """Items named in `order` in that order; the others keep their place before those they preceded."""
+
+    def identity(item: Any) -> Any:
+        return item.get(merge_key) if merge_key is not None and isinstance(item, dict) else item
+
+    wanted = [identity(one) for one in order]
+    position = {id(item): at for at, item in enumerate(items)}
+    named = sorted((item for item in items if identity(item) in wanted), key=lambda item: wanted.index(identity(item)))
+    others = [item for item in items if identity(item) not in wanted]
+    result: list[Any] = []
+    for item in named:
+        while others and position[id(others[0])] < position[id(item)]:
+            result.append(others.pop(0))
+        result.append(item)
+    return result + others
+
+
+def _plain(value: Any) -> Any:
+    """A value without directives and nulls."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items() if not key.startswith("$") and one is not None}
+    return [_plain(one) for one in value] if isinstance(value, list) else value
+
+
+def _list(value: Any, directive: str) -> list[Any]:
+    if not isinstance(value, list):
+        msg = f"{directive} is not a list"
+        raise PatchError(msg)
+    return value
