@@ -416,8 +416,8 @@ class SessionView(Protocol):
         """Mutable state of a plugin, emptied at open and covered by the session's undo log."""
         ...
 
-    def set_condition(self, job: str, type: str, reason: str, message: str) -> None:
-        """Put a condition (status True, transitionID this session's) on the job's PodGroup when the session closes."""
+    def set_condition(self, job: str, condition: str, reason: str, message: str) -> None:
+        """Put a condition of that type (status True, transitionID this session's) on the job's PodGroup when the session closes."""
         ...
 
     def fit_error(self, job: str) -> str:
