@@ -417,7 +417,7 @@ class SessionView(Protocol):
         ...
 
     def set_condition(self, job: str, condition: str, reason: str, message: str) -> None:
-        """Put a condition of that type (status True, transitionID this session's) on the job's PodGroup when the session closes."""
+        """Put a condition of that type, status True, on the job's PodGroup when the session closes."""
         ...
 
     def fit_error(self, job: str) -> str:

@@ -1,0 +1,57 @@
+# Everything a newcomer needs: `make demo` and `make test` set up their own environment in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo up test lint types layers unit kubectl format crds wheel clean
+
+help:  ## Show what there is
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "volcanoio needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.runtime
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
+	@touch $@
+
+demo: $(VENV)/.runtime  ## Run the example jobs on an embedded cluster
+	@$(BIN)/volcanoio demo
+
+up: $(VENV)/.runtime  ## Start an embedded cluster and keep it running
+	@$(BIN)/volcanoio up
+
+test: lint types layers unit  ## Everything CI runs
+
+lint: $(VENV)/.dev  ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev  ## mypy, strict
+	$(BIN)/mypy
+
+layers: $(VENV)/.dev  ## import-linter contracts
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.dev  ## pytest
+	$(BIN)/pytest -n 2 -q
+
+format: $(VENV)/.dev  ## Format the tree
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+crds: $(VENV)/.runtime  ## Regenerate config/crds from volcanoio/model
+	$(BIN)/python -m volcanoio.model.crds
+
+wheel: $(VENV)/.dev  ## Build the wheel
+	$(BIN)/python -m build --wheel --outdir dist
+
+clean:  ## Remove what the targets above made
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
