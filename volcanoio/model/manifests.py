@@ -1,0 +1,98 @@
+"""Reading manifests: YAML as Kubernetes reads it, with errors that say where and what to do.
+
+PyYAML speaks YAML 1.1; Kubernetes' reader differs in that dates stay strings, `12:30` is no number, and `1e3` is one.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from volcanoio.model.base import Manifest
+
+_LoaderBase: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_INTEGER = re.compile(r"^(?:[-+]?0b[0-1_]+|[-+]?0x[0-9a-fA-F_]+|[-+]?0o?[0-7_]+|[-+]?(?:0|[1-9][0-9_]*))$")
+_FLOAT = re.compile(
+    r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$|^[-+]?\.(?:inf|Inf|INF)$|^\.(?:nan|NaN|NAN)$"
+)
+
+
+class ManifestError(ValueError):
+    """A file that is no manifest; the message names file, line, rule and next step."""
+
+
+class _Loader(_LoaderBase):  # type: ignore[misc]  # the C loader has no type information
+    """The safe loader with Kubernetes' scalars."""
+
+
+def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+    dropped = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
+    kept = {
+        first: [(tag, pattern) for tag, pattern in rows if tag not in dropped]
+        for first, rows in _LoaderBase.yaml_implicit_resolvers.items()
+    }
+    for first in "-+0123456789":
+        kept.setdefault(first, []).insert(0, ("tag:yaml.org,2002:int", _INTEGER))
+    for first in "-+.0123456789":
+        kept.setdefault(first, []).append(("tag:yaml.org,2002:float", _FLOAT))
+    return kept
+
+
+def _float(loader: Any, node: Any) -> float:
+    return float(str(loader.construct_scalar(node)).replace(".inf", "inf").replace(".nan", "nan"))
+
+
+_Loader.yaml_implicit_resolvers = _resolvers()
+_Loader.add_constructor("tag:yaml.org,2002:float", _float)
+
+
+def _hint(line: str) -> str:
+    if re.search(r"^\s*(?:-\s*)?(?:event|events)\s*:.*(?<![\"'])\*", line) or re.search(r"^\s*-\s*\*\s*$", line):
+        return '; a bare * is a YAML alias: quote it, as in event: "*"'
+    if "\t" in line:
+        return "; YAML is indented with spaces, not tabs"
+    return ""
+
+
+def load_manifests(text: str, source: str = "input") -> list[Manifest]:
+    """All documents of a YAML or JSON text, Lists unfolded, empty documents dropped; raises ManifestError."""
+    try:
+        documents = list(yaml.load_all(text, Loader=_Loader))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        row = mark.line if mark else 0
+        lines = text.splitlines()
+        line = lines[row] if row < len(lines) else ""
+        msg = f"{source}, line {row + 1}: {error.problem or error}{_hint(line)}"
+        raise ManifestError(msg) from None
+    except yaml.YAMLError as error:
+        msg = f"{source}: {error}"
+        raise ManifestError(msg) from None
+    manifests: list[Manifest] = []
+    for number, document in enumerate(documents, start=1):
+        if document is None:
+            continue
+        if not isinstance(document, dict) or not document.get("kind") or not document.get("apiVersion"):
+            msg = f"{source}, document {number}: an object needs apiVersion and kind; write both at its top"
+            raise ManifestError(msg)
+        if document["kind"] == "List" and document["apiVersion"] == "v1":
+            manifests.extend(document.get("items") or [])
+        else:
+            manifests.append(document)
+    return manifests
+
+
+def read_manifests(path: Path) -> list[Manifest]:
+    """All objects of a file; raises ManifestError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        msg = f"cannot read {path}: {error.strerror}; give the path of a YAML or JSON file"
+        raise ManifestError(msg) from None
+    except UnicodeDecodeError:
+        msg = f"cannot read {path}: it is not UTF-8 text; give a YAML or JSON file"
+        raise ManifestError(msg) from None
+    return load_manifests(text, str(path))
