@@ -12,7 +12,8 @@ import aiohttp
 import pytest
 
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
-from volcanoio.localcluster.apiserver.http import MAX_BODY, ConnectionDropped, PortBusy, serve
+from volcanoio.localcluster.apiserver.errors import MAX_REQUEST_BYTES
+from volcanoio.localcluster.apiserver.http import ConnectionDropped, PortBusy, serve
 from volcanoio.localcluster.apiserver.identity import load_or_create
 
 
@@ -88,12 +89,12 @@ async def test_a_body_over_the_limit_is_413_with_and_without_a_length() -> None:
 
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(4):
-            yield b"x" * (MAX_BODY // 2)
+            yield b"x" * (MAX_REQUEST_BYTES // 2)
 
     async with serve(api) as bound, aiohttp.ClientSession() as session:
-        async with session.post(bound.url, data=io.BytesIO(b"x" * MAX_BODY)) as response:
+        async with session.post(bound.url, data=io.BytesIO(b"x" * MAX_REQUEST_BYTES)) as response:
             assert response.status == 200
-        for body in (io.BytesIO(b"x" * (MAX_BODY + 1)), chunks()):
+        for body in (io.BytesIO(b"x" * (MAX_REQUEST_BYTES + 1)), chunks()):
             async with session.post(bound.url, data=body) as response:
                 assert response.status == 413
                 status = await response.json()

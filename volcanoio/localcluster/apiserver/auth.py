@@ -7,18 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from volcanoio.localcluster.apiserver.errors import ApiError
+
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 OPEN_PATHS = ("/healthz", "/livez", "/readyz", "/version")
 """What anybody may read: these paths and those below them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Denial:
-    """Why a request was not let in, as HTTP code, Status reason and message."""
-
-    code: int
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +25,17 @@ class Guard:
     token: str = ""
     hosts: frozenset[str] = LOOPBACK_NAMES
 
-    def check(self, path: str, headers: Mapping[str, str]) -> Denial | None:
+    def check(self, path: str, headers: Mapping[str, str]) -> ApiError | None:
         """None when the request may pass. Header names are lower case."""
         host = headers.get("host", "")
         if _host_name(f"//{host}") not in self.hosts:
-            return Denial(403, "Forbidden", f"Host {host!r} is not served here; use 127.0.0.1 or localhost")
+            return ApiError(403, "Forbidden", f"Host {host!r} is not served here; use 127.0.0.1 or localhost")
         origin = headers.get("origin")
         if origin is not None and _host_name(origin) not in self.hosts:
-            return Denial(403, "Forbidden", f"requests from the web origin {origin!r} are refused")
+            return ApiError(403, "Forbidden", f"requests from the web origin {origin!r} are refused")
         if not self.token or self._presents_token(headers) or _is_open(path):
             return None
-        return Denial(401, "Unauthorized", "Unauthorized: send the bearer token of the cluster's kubeconfig")
+        return ApiError(401, "Unauthorized", "Unauthorized: send the bearer token of the cluster's kubeconfig")
 
     def _presents_token(self, headers: Mapping[str, str]) -> bool:
         scheme, _, token = headers.get("authorization", "").partition(" ")

@@ -20,11 +20,9 @@ from multidict import CIMultiDict
 
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
 from volcanoio.localcluster.apiserver.auth import LOOPBACK_NAMES, Guard
+from volcanoio.localcluster.apiserver.errors import MAX_REQUEST_BYTES, internal, too_large
 from volcanoio.localcluster.apiserver.identity import Identity
-from volcanoio.localcluster.apiserver.refusals import refusal
 
-MAX_BODY = 3 * 512 * 1024
-"""The largest request body in bytes: 1.5 MiB, what etcd takes by default."""
 GZIP_FROM = 128 * 1024
 """Answers larger than this are compressed for those who ask (Kubernetes: defaultGzipThresholdBytes)."""
 CLOSE_LIMIT = 2.0
@@ -137,11 +135,10 @@ class HttpShell:
         path = request.path
         denial = self._guard.check(path, headers)
         if denial is not None:
-            return _whole(refusal(denial.code, denial.reason, denial.message))
+            return _whole(denial.response())
         body = await _read_body(request)
         if body is None:
-            text = f"Request entity too large: limit is {MAX_BODY} bytes (1.5 MiB); split the object or shorten it"
-            return _whole(refusal(413, "RequestEntityTooLarge", text))
+            return _whole(too_large(request.content_length or 0).response())
         query_string = request.query_string
         query = parse_qs(query_string, keep_blank_values=True) if query_string else {}
         method = "GET" if request.method == "HEAD" else request.method
@@ -151,7 +148,9 @@ class HttpShell:
             return _reset(request)
         except Exception:
             _log.exception("request failed", method=request.method, path=path)
-            return _whole(refusal(500, "InternalError", f"Internal error while answering {request.method} {path}"))
+            return _whole(
+                internal(f"while answering {request.method} {path}; the server's log has the trace").response()
+            )
         if isinstance(answer, ApiStream):
             return await self._stream(request, answer)
         if len(answer.body) > GZIP_FROM and "gzip" in headers.get("accept-encoding", ""):
@@ -223,16 +222,16 @@ async def _pump(request: web.BaseRequest, response: web.StreamResponse, batches:
 
 
 async def _read_body(request: web.BaseRequest) -> bytes | None:
-    """The body, or None when it is over MAX_BODY."""
+    """The body, or None when it is over MAX_REQUEST_BYTES."""
     if not request.body_exists:
         return b""
-    if (request.content_length or 0) > MAX_BODY:
+    if (request.content_length or 0) > MAX_REQUEST_BYTES:
         return None
     chunks: list[bytes] = []
     size = 0
     while chunk := await request.content.readany():
         size += len(chunk)
-        if size > MAX_BODY:
+        if size > MAX_REQUEST_BYTES:
             return None
         chunks.append(chunk)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)

@@ -12,7 +12,7 @@ import msgspec
 
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
 from volcanoio.localcluster.apiserver.clock import Clock
-from volcanoio.localcluster.apiserver.refusals import refusal
+from volcanoio.localcluster.apiserver.errors import bad_request
 from volcanoio.model.base import Manifest
 
 _PATH = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/log")
@@ -82,7 +82,7 @@ class PodLogs:
             container = choose_container(pod, request.first("container"))
             check_started(pod, container, previous=options.previous)
         except LogRefused as refused:
-            return refusal(400, "BadRequest", str(refused))
+            return bad_request(str(refused)).response()
         lines = self._source.read(namespace, pod, container, options)
         return ApiStream(select(lines, options), content_type="text/plain")
 

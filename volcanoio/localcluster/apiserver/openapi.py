@@ -1,0 +1,138 @@
+"""OpenAPI v3 documents, one for each group and version, as kubectl needs them for create, apply and explain.
+
+kubectl looks in `paths` for a PATCH with the kind and a `fieldValidation` parameter, and in `components.schemas` for
+what to explain. Strategic merge patch is not named as a media type on purpose: kubectl then takes merge keys from its
+own tables. OpenAPI v2 is not served; clients do without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse
+from volcanoio.localcluster.apiserver.documents import Document, Documents
+from volcanoio.localcluster.apiserver.health import KUBERNETES_VERSION
+from volcanoio.localcluster.apiserver.registry import Registry
+from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.localcluster.apiserver.schemas.table import OBJECT_META, builtin_schemas, reference
+
+_ROOT = "/openapi/v3"
+_WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
+_COLLECTION = (("get", "list"), ("post", "create"), ("delete", "deletecollection"))
+_ITEM = (("get", "get"), ("put", "update"), ("patch", "patch"), ("delete", "delete"))
+
+
+class OpenApi:
+    """The routes `/openapi/v3` and `/openapi/v3/<api/VERSION or apis/GROUP/VERSION>`."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._documents = Documents(registry)
+
+    async def __call__(self, request: ApiRequest) -> ApiResponse | None:
+        """Answer a request for a document; None for any other."""
+        path = request.path.rstrip("/")
+        if request.method != "GET" or not (path == _ROOT or path.startswith(_ROOT + "/")):
+            return None
+        if path == _ROOT:
+            return self._documents.get(_ROOT, self._root).answer(request)
+        resources = self._groups().get(path.removeprefix(_ROOT + "/"))
+        if not resources:
+            return None
+        document = self._document(path.removeprefix(_ROOT + "/"), resources)
+        # A URL with the hash of its content never changes its content.
+        lasting = {"Cache-Control": "public, immutable"} if request.first("hash") == document.digest else None
+        return document.answer(request, headers=lasting)
+
+    def _groups(self) -> dict[str, list[Resource]]:
+        groups: dict[str, list[Resource]] = {}
+        for one in self._registry.resources():
+            groups.setdefault(_prefix(one), []).append(one)
+        return groups
+
+    def _root(self) -> dict[str, Any]:
+        return {
+            "paths": {
+                prefix: {"serverRelativeURL": f"{_ROOT}/{prefix}?hash={self._document(prefix, resources).digest}"}
+                for prefix, resources in sorted(self._groups().items())
+            }
+        }
+
+    def _document(self, prefix: str, resources: list[Resource]) -> Document:
+        return self._documents.get(prefix, lambda: build(resources))
+
+
+def build(resources: list[Resource]) -> dict[str, Any]:
+    """The document of the resources of one group and version."""
+    table = builtin_schemas()
+    builtin = {one.plural: table.kinds[f"{one.api_version}/{one.kind}"] for one in resources if not one.custom}
+    schemas = table.closure([OBJECT_META, *builtin.values()])
+    paths: dict[str, Any] = {}
+    for one in resources:
+        if one.custom:
+            name = custom_schema_name(one)
+            schemas[name] = _custom_schema(one, one.custom.schema)
+        else:
+            name = builtin[one.plural]
+        schemas[name]["x-kubernetes-group-version-kind"] = [_kind(one)]
+        paths |= _paths(one, name)
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": "v{}.{}.{}".format(*KUBERNETES_VERSION)},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+
+
+def custom_schema_name(one: Resource) -> str:
+    """The schema's name: the group's parts reversed, version, kind (`sh.volcano.batch.v1alpha1.Job`)."""
+    return ".".join([*reversed(one.group.split(".")), one.version, one.kind])
+
+
+def _custom_schema(one: Resource, schema: dict[str, Any]) -> dict[str, Any]:
+    fixed: dict[str, Any] = {
+        "apiVersion": {"type": "string", "description": f"Always {one.api_version}."},
+        "kind": {"type": "string", "description": f"Always {one.kind}."},
+        "metadata": reference(OBJECT_META),
+    }
+    return {**schema, "type": "object", "properties": {**(schema.get("properties") or {}), **fixed}}
+
+
+def _prefix(one: Resource) -> str:
+    return f"apis/{one.group}/{one.version}" if one.group else f"api/{one.version}"
+
+
+def _kind(one: Resource) -> dict[str, str]:
+    return {"group": one.group, "version": one.version, "kind": one.kind}
+
+
+def _paths(one: Resource, schema: str) -> dict[str, Any]:
+    place = "namespaces/{namespace}/" if one.namespaced else ""
+    collection = f"/{_prefix(one)}/{place}{one.plural}"
+    paths = {collection: _operations(one, schema, _COLLECTION)}
+    item = _operations(one, schema, _ITEM)
+    if item:
+        paths[f"{collection}/{{name}}"] = item
+    return paths
+
+
+def _operations(one: Resource, schema: str, rows: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    return {method: _operation(one, schema, method, verb) for method, verb in rows if verb in one.verbs}
+
+
+def _operation(one: Resource, schema: str, method: str, verb: str) -> dict[str, Any]:
+    body = {"application/json": {"schema": reference(schema)}}
+    operation: dict[str, Any] = {
+        "operationId": f"{verb}{one.kind}",
+        "responses": {"200": {"description": "OK", "content": body}},
+        "x-kubernetes-action": method if verb in {"get", "patch", "delete"} else verb,
+        "x-kubernetes-group-version-kind": _kind(one),
+    }
+    if method in {"post", "put", "patch"}:
+        operation["parameters"] = [
+            {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
+            for name in _WRITE_PARAMETERS
+        ]
+        media = ("application/merge-patch+json", "application/json-patch+json") if method == "patch" else tuple(body)
+        operation["requestBody"] = {"content": {one_type: {"schema": reference(schema)} for one_type in media}}
+    return operation
