@@ -1,0 +1,138 @@
+"""The configuration file: what is accepted, and that everything else names line, rule and advice."""
+
+from __future__ import annotations
+
+import pytest
+
+from volcanoio.engine.scheduling.configuration import (
+    SWITCH_DEFAULTS,
+    Configuration,
+    ConfigurationError,
+    default_configuration,
+    parse,
+)
+
+ACTIONS = ("enqueue", "allocate", "backfill")
+PLUGINS = ("priority", "gang", "conformance", "overcommit", "drf", "predicates", "proportion", "nodeorder", "binpack")
+
+
+def parsed(text: str) -> Configuration:
+    return parse(text, actions=ACTIONS, plugins=PLUGINS)
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(ConfigurationError) as caught:
+        parsed(text)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_the_default_is_volcanos_helm_default() -> None:
+    configuration = default_configuration(actions=ACTIONS, plugins=PLUGINS)
+    assert configuration.actions == ACTIONS
+    assert [[option.name for option in tier.plugins] for tier in configuration.tiers] == [
+        ["priority", "gang", "conformance"],
+        ["overcommit", "drf", "predicates", "proportion", "nodeorder", "binpack"],
+    ]
+    gang = configuration.tiers[0].plugins[1]
+    assert gang.switches["enablePreemptable"] is False
+    assert gang.line == 6
+
+
+def test_switches_are_complete_and_default_as_volcanos() -> None:
+    text = "actions: allocate\ntiers: [{plugins: [{name: gang, enabledClusterOrder: true}]}]"
+    switches = parsed(text).tiers[0].plugins[0].switches
+    assert switches == {**SWITCH_DEFAULTS, "enabledClusterOrder": True}
+    assert {name for name, value in SWITCH_DEFAULTS.items() if not value} == {"enableHierarchy", "enabledClusterOrder"}
+
+
+def test_arguments_keep_their_yaml_types() -> None:
+    text = """
+actions: " allocate ,backfill"
+tiers:
+- plugins:
+  - name: binpack
+    arguments: {binpack.weight: 5, binpack.resources: "nvidia.com/gpu, x/y", flag: true}
+configurations:
+- name: allocate
+  arguments: {predicateErrorCacheEnable: false}
+"""
+    configuration = parsed(text)
+    assert configuration.actions == ("allocate", "backfill")
+    assert configuration.tiers[0].plugins[0].arguments == {
+        "binpack.weight": 5,
+        "binpack.resources": "nvidia.com/gpu, x/y",
+        "flag": True,
+    }
+    assert configuration.configurations == {"allocate": {"predicateErrorCacheEnable": False}}
+
+
+def test_all_problems_are_told_in_the_order_of_lines() -> None:
+    text = """actions: "enqueue, alocate, preempt"
+tiers:
+- plugins:
+  - name: gnag
+    enabledJobOrder: true
+  - name: sla
+    enableJobOrder: "true"
+- plugin: []
+conf: 3
+"""
+    assert problems(text) == [
+        'line 1, column 10: action "alocate" is unknown; did you mean "allocate"?',
+        (
+            'line 1, column 10: action "preempt" of Volcano is not available yet; '
+            "available are: allocate, backfill, enqueue; remove it"
+        ),
+        'line 4, column 11: plugin "gnag" is unknown; did you mean "gang"?',
+        'line 5, column 5: key "enabledJobOrder" is unknown in a plugin; did you mean "enableJobOrder"?',
+        (
+            'line 6, column 11: plugin "sla" of Volcano is not available yet; available are: binpack, conformance, drf, '
+            "gang, nodeorder, overcommit, predicates, priority, proportion; remove it"
+        ),
+        "line 7, column 21: enableJobOrder must be true or false, without quotes",
+        'line 8, column 3: key "plugin" is unknown in a tier; did you mean "plugins"?',
+        'line 9, column 1: key "conf" is unknown in the document; known are: actions, configurations, metrics, tiers',
+    ]
+
+
+def test_hierarchical_drf_beside_proportion_is_refused() -> None:
+    one_tier = "actions: allocate\ntiers: [{plugins: [{name: drf, enableHierarchy: true}, {name: proportion}]}]"
+    assert any("in one tier" in problem for problem in problems(one_tier))
+    two = "actions: allocate\ntiers: [{plugins: [{name: drf, enableHierarchy: true}]}, {plugins: [{name: proportion}]}]"
+    assert problems(two) == [
+        "line 2, column 20: enableHierarchy of drf is not available yet; remove it or set it to false"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "the document is empty"),
+        ("actions: [", "not YAML"),
+        ("actions: 'a\x01'", "not YAML"),
+        ("- allocate", "the document must be a mapping"),
+        ("tiers: []", "actions is missing"),
+        ("actions: ''", "actions must be a string that is not empty"),
+        ("actions: [allocate]", "actions must be a string"),
+        ("actions: 'allocate,'", "action without a name"),
+        ("actions: allocate\nactions: enqueue", 'key "actions" is given twice'),
+        ("actions: allocate\ntiers: {plugins: []}", "tiers must be a list"),
+        ("actions: allocate\ntiers: [{plugins: [{arguments: {}}]}]", "an entry has no name"),
+        ("actions: allocate\ntiers: [{plugins: [{name: gang}, {name: gang}]}]", "is listed twice"),
+        ("actions: allocate\ntiers: [{plugins: [{name: gang, arguments: [1]}]}]", "arguments must be a mapping"),
+        ("actions: allocate\ntiers: [{plugins: [{name: gang, arguments: &x {a: *x}}]}]", "not YAML"),
+        ("actions: allocate\nconfigurations: [{name: alocate}]", 'did you mean "allocate"?'),
+        ("actions: allocate\nmetrics: {type: prometheus}", "metrics is not available yet"),
+    ],
+)
+def test_a_bad_file_says_what_is_wrong(text: str, expected: str) -> None:
+    assert any(expected in problem for problem in problems(text)), problems(text)
+
+
+def test_nulls_mean_nothing_given() -> None:
+    text = (
+        "actions: allocate\ntiers: [{plugins: [{name: gang, enableJobOrder: , arguments: }]}, {plugins: }]\nmetrics:\n"
+    )
+    configuration = parsed(text)
+    assert configuration.tiers[0].plugins[0].switches["enableJobOrder"] is True
+    assert configuration.tiers[1].plugins == ()

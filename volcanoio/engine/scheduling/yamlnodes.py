@@ -1,0 +1,131 @@
+"""YAML read with positions, so that each problem names line and column. Problems gather; reading goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from volcanoio.framework.arguments import suggestion
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong where, the rule broken and what to do; lines and columns count from 1."""
+
+    line: int
+    column: int
+    rule: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        """`line 4, column 11: rule; advice`."""
+        return f"line {self.line}, column {self.column}: {self.rule}{self.advice}"
+
+
+class Reader:
+    """Composes one document and keeps its problems."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def document(self, text: str, expected: str) -> Value | None:
+        """The root of the document, None (and a problem) when there is none; `expected` says what belongs there."""
+        try:
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+            self.problems.append(Problem(line, column, f"not YAML: {error.problem or error.context}"))
+            return None
+        except yaml.YAMLError as error:
+            self.problems.append(Problem(1, 1, f"not YAML: {error}"))
+            return None
+        if node is None:
+            self.problems.append(Problem(1, 1, "the document is empty", f"; it needs {expected}"))
+            return None
+        return Value(node, self)
+
+
+class Value:
+    """A node of the document, read as what the schema wants there."""
+
+    def __init__(self, node: yaml.Node, reader: Reader) -> None:
+        self._node = node
+        self._reader = reader
+        self.line: int = node.start_mark.line + 1
+
+    def problem(self, rule: str, advice: str = "") -> None:
+        """Note a problem at this place."""
+        self._reader.problems.append(Problem(self.line, self._node.start_mark.column + 1, rule, advice))
+
+    @property
+    def empty(self) -> bool:
+        """Whether the value is null or holds nothing."""
+        return self._null or not self._node.value
+
+    @property
+    def is_mapping(self) -> bool:
+        """Whether the value is a mapping."""
+        return isinstance(self._node, yaml.MappingNode)
+
+    @property
+    def _null(self) -> bool:
+        return bool(self._node.tag == "tag:yaml.org,2002:null")
+
+    def mapping(self, what: str, keys: Collection[str] | None = None) -> dict[str, Value]:
+        """The values of a mapping by key; with `keys`, any other key is a problem."""
+        if not isinstance(self._node, yaml.MappingNode):
+            if not self._null:
+                self.problem(f"{what} must be a mapping", "; write key: value")
+            return {}
+        result: dict[str, Value] = {}
+        for key_node, value_node in self._node.value:
+            place = Value(key_node, self._reader)
+            key = str(key_node.value)
+            if key in result:
+                place.problem(f'key "{key}" is given twice in {what}', "; keep one of them")
+            elif keys is not None and key not in keys:
+                place.problem(f'key "{key}" is unknown in {what}', suggestion(key, sorted(keys)))
+            else:
+                result[key] = Value(value_node, self._reader)
+        return result
+
+    def items(self, what: str) -> list[Value]:
+        """The entries of a list; null is an empty one."""
+        if isinstance(self._node, yaml.SequenceNode):
+            return [Value(item, self._reader) for item in self._node.value]
+        if not self._null:
+            self.problem(f"{what} must be a list", "; start each entry with a dash")
+        return []
+
+    def string(self, what: str) -> str:
+        """A string; "" and a problem for anything else."""
+        if self._node.tag != "tag:yaml.org,2002:str" or not self._node.value:
+            self.problem(f"{what} must be a string that is not empty", "; put it in quotes")
+            return ""
+        return str(self._node.value)
+
+    def boolean(self, what: str, default: bool) -> bool:
+        """A boolean; the default for null, and a problem for anything else."""
+        if self._node.tag == "tag:yaml.org,2002:bool":
+            return bool(self._plain())
+        if not self._null:
+            self.problem(f"{what} must be true or false", ", without quotes")
+        return default
+
+    def plain_mapping(self, what: str) -> dict[str, Any]:
+        """A mapping as plain values, whatever they are."""
+        self.mapping(what)
+        value = self._plain() if self.is_mapping else {}
+        return {str(key): item for key, item in value.items()}
+
+    def _plain(self) -> Any:
+        """The value as YAML's safe constructor sees it; None and a problem when it has none (a recursive alias)."""
+        try:
+            return yaml.constructor.SafeConstructor().construct_object(self._node, deep=True)
+        except yaml.MarkedYAMLError as error:
+            self.problem(f"not YAML: {error.problem}")
+            return {}
