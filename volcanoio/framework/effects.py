@@ -23,8 +23,8 @@ class PatchType(StrEnum):
     STRATEGIC = "application/strategic-merge-patch+json"
 
 
-class EffectBase(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Base of all effects. `id` is given by the host when it takes the effect."""
+class EffectBase(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
+    """Base of all effects. `id` is given by the host when it takes the effect; the tag is `effect`, as two have a `type`."""
 
     id: int = 0
 
