@@ -24,7 +24,7 @@ class PatchType(StrEnum):
 
 
 class EffectBase(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
-    """Base of all effects. `id` is given by the host when it takes the effect; the tag is `effect`, as two have a `type`."""
+    """Base of all effects. `id` is given by the host; the tag is `effect`, as two effects have a `type`."""
 
     id: int = 0
 

@@ -1,0 +1,41 @@
+"""The host's fold of observed objects, and which resources are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from volcanoio.framework.events import Change, Observed, Relisting, Synced
+from volcanoio.model.base import ApiObject
+
+
+class ObjectCache:
+    """The newest known object of every resource, by `namespace/name`; shared by all controllers of a process."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, dict[str, ApiObject]] = {}
+        self._synced: set[str] = set()
+
+    def fold(self, event: Observed | Synced | Relisting) -> None:
+        """Take in one observation."""
+        match event:
+            case Observed(change=Change.GONE):
+                self._objects.get(event.resource, {}).pop(event.obj.metadata.key, None)
+            case Observed():
+                self._objects.setdefault(event.resource, {})[event.obj.metadata.key] = event.obj
+            case Synced():
+                self._synced.add(event.resource)
+            case Relisting():
+                self._synced.discard(event.resource)
+
+    def synced(self, resources: Iterable[str]) -> bool:
+        """Whether all of these were listed and none is being relisted."""
+        return self._synced.issuperset(resources)
+
+    def get(self, resource: str, key: str) -> ApiObject | None:
+        """One object by `namespace/name`, or the name alone."""
+        return self._objects.get(resource, {}).get(key)
+
+    def all(self, resource: str) -> list[ApiObject]:
+        """All objects of a resource, sorted by namespace and name."""
+        objects = self._objects.get(resource, {})
+        return [objects[key] for key in sorted(objects, key=lambda key: key.rpartition("/")[::2])]

@@ -1,0 +1,91 @@
+"""What the host keeps about one key beside the controller's own state."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from volcanoio.engine.hosting.dispatch import StoryLine
+from volcanoio.framework.effects import Ask, Create, Delete, Effect, Patch
+from volcanoio.framework.events import Answered, ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
+
+STORY_LENGTH = 20
+BACK_OFF = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
+"""Seconds until a key whose reducer raised is rebuilt, by consecutive faults; the last one repeats."""
+QUIET = 600.0
+"""Seconds without a fault after which the back-off starts anew."""
+
+_WITH_OUTCOME = (Create, Patch, Delete, Ask)
+
+
+@dataclass(slots=True)
+class KeyRecord:
+    """One key: the controller's state (None: nothing known), effects in flight by id, and its recent story.
+
+    A `broken` key is not reduced until it is rebuilt; `faults` counts consecutive ones, `last_fault` is when.
+    """
+
+    state: Any = None
+    in_flight: dict[int, Effect] = field(default_factory=dict)
+    story: deque[StoryLine] = field(default_factory=lambda: deque(maxlen=STORY_LENGTH))
+    broken: bool = False
+    faults: int = 0
+    last_fault: float = float("-inf")
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to remember."""
+        return self.state is None and not self.in_flight and not self.broken
+
+    def take(self, effect: Effect) -> None:
+        """Note an effect that is about to be carried out, if it has an outcome."""
+        if isinstance(effect, _WITH_OUTCOME):
+            self.in_flight[effect.id] = effect
+
+    def settle(self, event: ControllerEvent) -> None:
+        """Remove what an outcome event ends, before the controller sees it."""
+        match event:
+            case EffectSucceeded():
+                self.in_flight.pop(event.effect_id, None)
+            case EffectFailed():
+                for effect_id in (event.effect_id, *event.dropped):
+                    self.in_flight.pop(effect_id, None)
+            case Answered():
+                for effect_id, effect in self.in_flight.items():
+                    if isinstance(effect, Ask) and effect.question == event.question:
+                        del self.in_flight[effect_id]
+                        break
+            case _:
+                pass
+
+    def fault(self, now: float) -> float:
+        """Note that the reducer raised; returns when to rebuild."""
+        if now - self.last_fault > QUIET:
+            self.faults = 0
+        self.faults += 1
+        self.last_fault = now
+        self.broken = True
+        self.state = None
+        return now + BACK_OFF[min(self.faults, len(BACK_OFF)) - 1]
+
+    def tell(self, event: ControllerEvent) -> None:
+        """Add an event to the story; only its text is kept, so that old objects are not."""
+        self.story.append(StoryLine(event.seq, event.at, type(event).__name__, _detail(event)))
+
+
+def _detail(event: ControllerEvent) -> str:
+    match event:
+        case Observed():
+            meta = event.obj.metadata
+            return f"{event.resource} {meta.key} {event.change} uid={meta.uid} resourceVersion={meta.resource_version}"
+        case EffectSucceeded():
+            return f"effect {event.effect_id}"
+        case EffectFailed():
+            return f"effect {event.effect_id} {event.code} {event.reason} dropped={list(event.dropped)}"
+        case TimerFired():
+            return event.name
+        case Answered():
+            return f"question {event.question} {type(event.decision).__name__} by {event.policy or 'nobody'}"
+        case _:
+            return event.resource
