@@ -1,0 +1,5 @@
+"""`python -m volcanoio`."""
+
+from volcanoio.cli.main import main
+
+main()

@@ -1,0 +1,65 @@
+"""How commands find and reach an API server, and how its refusals are told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from volcanoio.cli.errors import CommandError, ExitCode
+from volcanoio.kube import config
+from volcanoio.kube.client import Client
+from volcanoio.kube.errors import ApiError, Forbidden, Invalid
+from volcanoio.kube.http import HttpTransport
+from volcanoio.kube.transport import TransportError
+
+LOCAL = Path(".volcanoio") / "kubeconfig"
+
+
+def find_kubeconfig(given: Path | None) -> Path:
+    """The kubeconfig to use: the flag, $KUBECONFIG, ~/.kube/config, else that of a local `volcanoio up`."""
+    if given is not None:
+        return given
+    if from_environment := os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]:
+        return Path(from_environment)
+    own = Path.home() / ".kube" / "config"
+    if own.exists() or not LOCAL.exists():
+        return own
+    return LOCAL
+
+
+@asynccontextmanager
+async def connected(kubeconfig: Path | None, master: str = "") -> AsyncIterator[Client]:
+    """A client of the cluster; raises CommandError when there is no configuration."""
+    path = find_kubeconfig(kubeconfig)
+    if not path.exists():
+        msg = (
+            f"no kubeconfig at {path}; start a local cluster with `volcanoio up`, "
+            "then set KUBECONFIG=.volcanoio/kubeconfig or pass --kubeconfig"
+        )
+        raise CommandError(msg, ExitCode.UNREACHABLE)
+    try:
+        connection = await config.from_file(path)
+    except config.ConfigError as error:
+        raise CommandError(str(error), ExitCode.UNREACHABLE) from None
+    transport = HttpTransport(replace(connection, server=master) if master else connection)
+    try:
+        yield Client(transport)
+    finally:
+        await transport.aclose()
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn refusals and lost connections into CommandErrors."""
+    try:
+        yield
+    except (Forbidden, Invalid) as error:
+        raise CommandError(error.message, ExitCode.REJECTED) from None
+    except ApiError as error:
+        raise CommandError(error.message) from None
+    except TransportError as error:
+        msg = f"cannot reach the API server: {error}; is it running? start one with `volcanoio up`"
+        raise CommandError(msg, ExitCode.UNREACHABLE) from None

@@ -1,0 +1,105 @@
+"""`volcanoio demo`: the example jobs on an embedded cluster, live on a terminal, line by line elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from volcanoio.cli.board import Board, Row
+from volcanoio.cli.errors import CommandError, ExitCode
+from volcanoio.cli.screen import LiveScreen, PlainScreen, Screen
+from volcanoio.cli.up import options_from
+from volcanoio.compose.local import LocalCluster
+from volcanoio.compose.options import LocalOptions
+from volcanoio.framework.events import Event, Observed
+from volcanoio.kube.errors import ApiError
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+from volcanoio.model.manifests import ManifestError, read_manifests
+from volcanoio.model.packaged import config_path
+
+_REFRESH = 0.1
+
+
+def run_demo(*, examples: Path | None, timeout: float, verbose: int, **given: Any) -> int:
+    """Run the demo; 0 when every job completed, 1 when one did not, 4 when time ran out."""
+    options = options_from(None, True, 0, verbose, given)
+    manifests = _read(examples or config_path("examples"))
+    screen: Screen = LiveScreen() if sys.stdout.isatty() else PlainScreen()
+    return anyio.run(_demo, options, manifests, timeout, screen)
+
+
+def _read(directory: Path) -> list[Manifest]:
+    files = sorted(directory.glob("*.yaml")) + sorted(directory.glob("*.yml"))
+    if not files:
+        msg = f"{directory}: no .yaml files there; give a directory of manifests with --examples"
+        raise CommandError(msg, ExitCode.USAGE)
+    try:
+        return [manifest for file in files for manifest in read_manifests(file)]
+    except ManifestError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from None
+
+
+async def _demo(options: LocalOptions, manifests: list[Manifest], timeout: float, screen: Screen) -> int:  # noqa: ASYNC109 - the user's
+    board = Board()
+    began = time.monotonic()
+    with screen:
+        screen.say(f"starting {options.nodes} simulated nodes")
+        async with LocalCluster(options) as cluster:
+            screen.say(f"ready in {time.monotonic() - began:.1f} s; submitting {len(manifests)} objects")
+            async with cluster.observing((kinds.JOB, kinds.POD_GROUP, kinds.POD), _folder(board)):
+                await _submit(cluster, manifests)
+                expected = sum(1 for each in manifests if each["kind"] in ("Job", "PodGroup"))
+                with anyio.move_on_after(timeout):
+                    await _watch(board, screen, expected)
+            rows = board.rows()
+            screen.show(rows)
+    return _summary(rows, time.monotonic() - began)
+
+
+def _folder(board: Board) -> Callable[[tuple[Event, ...]], None]:
+    def fold(batch: tuple[Event, ...]) -> None:
+        for event in batch:
+            if isinstance(event, Observed):
+                board.fold(event)
+
+    return fold
+
+
+async def _submit(cluster: LocalCluster, manifests: list[Manifest]) -> None:
+    for manifest in manifests:
+        try:
+            await cluster.submit(manifest)
+        except ApiError as error:
+            name = manifest.get("metadata", {}).get("name", "?")
+            msg = f"{manifest['kind']} {name} was refused: {error.message}"
+            raise CommandError(msg, ExitCode.REJECTED) from None
+
+
+async def _watch(board: Board, screen: Screen, expected: int) -> None:
+    while True:
+        rows = board.rows()
+        screen.show(rows)
+        if len(rows) >= expected and all(row.finished for row in rows):
+            return
+        await anyio.sleep(_REFRESH)
+
+
+def _summary(rows: list[Row], seconds: float) -> int:
+    done = [row for row in rows if row.finished and not row.failed_job]
+    failed = [row for row in rows if row.failed_job]
+    waiting = [row for row in rows if not row.finished]
+    pods = sum(row.succeeded for row in rows)
+    print(f"\n{len(done)} of {len(rows)} gangs completed, {pods} pods succeeded, in {seconds:.1f} s")
+    for row in failed:
+        print(f"  {row.name} ended {row.phase}")
+    for row in waiting:
+        print(f"  {row.name} is still {row.phase}{': ' + row.note if row.note else ''}")
+    if not failed and not waiting:
+        print("Next: `volcanoio up`, then `vcctl job run -N hello -r 3 -m 3` in another terminal.")
+    return ExitCode.TIMEOUT if waiting else ExitCode.JOB_FAILED if failed else ExitCode.OK

@@ -1,0 +1,99 @@
+"""`volcanoio`: start an embedded cluster, run the demo, and what later belongs to servers and operators."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from volcanoio import __version__
+from volcanoio.cli.errors import CommandError, ExitCode
+
+
+class _Root(click.Group):
+    """The command group: turns CommandErrors into one line on stderr and an exit code."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        kwargs["standalone_mode"] = False
+        try:
+            code = super().main(*args, **kwargs)
+        except click.exceptions.Exit as stop:
+            sys.exit(stop.exit_code)
+        except click.ClickException as error:
+            error.show()
+            sys.exit(ExitCode.USAGE)
+        except (click.Abort, KeyboardInterrupt):
+            print("stopped", file=sys.stderr)
+            sys.exit(130)
+        except CommandError as error:
+            print(f"volcanoio: {error}", file=sys.stderr)
+            sys.exit(error.code)
+        sys.exit(code if isinstance(code, int) else ExitCode.OK)
+
+
+@click.group(cls=_Root, context_settings={"help_option_names": ["-h", "--help"]})
+def volcanoio() -> None:
+    """Volcano, the Kubernetes batch system, in one process: no cluster needed."""
+
+
+@volcanoio.command()
+def version() -> None:
+    """Print the version."""
+    print(f"volcanoio {__version__}")
+
+
+_CLUSTER_OPTIONS = (
+    click.option("--nodes", type=click.IntRange(min=1), default=4, show_default=True, help="Simulated nodes."),
+    click.option(
+        "--node-resources",
+        default="cpu=8,memory=32Gi,pods=110",
+        show_default=True,
+        help="What each node offers, as NAME=QUANTITY[,NAME=QUANTITY…].",
+    ),
+    click.option("--speed", type=click.FloatRange(min=0.01), default=1.0, help="Seconds simulated per second."),
+    click.option(
+        "--kubelet-lag", type=click.FloatRange(min=0), default=0.0, help="Seconds by which nodes see changes late."
+    ),
+    click.option("--scheduler-conf", type=click.Path(path_type=Path), help="Volcano's scheduler configuration."),
+    click.option("--controller-conf", type=click.Path(path_type=Path), help="Controller configuration (policies)."),
+    click.option("--strict-admission", is_flag=True, help="Refuse what Volcano's newest admission refuses."),
+    click.option("--journal", type=click.Path(path_type=Path), help="Record events and decisions in this directory."),
+    click.option("-v", "--verbose", count=True, help="Log more; twice for debugging."),
+)
+
+
+def _cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_CLUSTER_OPTIONS):
+        command = option(command)
+    return command
+
+
+@volcanoio.command()
+@_cluster_options
+@click.option("--data", type=click.Path(path_type=Path), default=Path(".volcanoio"), help="Data directory.")
+@click.option("--memory", is_flag=True, help="Keep objects in memory only; --data then holds the kubeconfig alone.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; 0 takes a free one.")
+def up(data: Path, memory: bool, port: int, verbose: int, **options: Any) -> int:
+    """Run a whole cluster in this process until Ctrl-C: API server, nodes, controllers, scheduler, admission."""
+    from volcanoio.cli.up import run_up
+
+    return run_up(data=data, memory=memory, port=port, verbose=verbose, **options)
+
+
+@volcanoio.command()
+@_cluster_options
+@click.option("--examples", type=click.Path(path_type=Path), help="A directory of manifests instead of ours.")
+@click.option("--timeout", type=click.FloatRange(min=1), default=120.0, help="Give up after this many seconds.")
+def demo(examples: Path | None, timeout: float, verbose: int, **options: Any) -> int:
+    """Run the example jobs on an embedded cluster and show them live."""
+    from volcanoio.cli.demo import run_demo
+
+    return run_demo(examples=examples, timeout=timeout, verbose=verbose, **options)
+
+
+def main() -> None:
+    """Entry point."""
+    volcanoio()

@@ -1,0 +1,51 @@
+"""`volcanoio up`: one process, until a signal ends it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from volcanoio.cli.errors import CommandError, ExitCode
+from volcanoio.compose.local import LocalCluster
+from volcanoio.compose.options import LocalOptions, OptionError
+
+
+def options_from(data: Path | None, memory: bool, port: int, verbose: int, given: dict[str, Any]) -> LocalOptions:
+    """The options of a local cluster, or a CommandError that says which is wrong."""
+    try:
+        return LocalOptions.parse(data=data, memory=memory, port=port, verbosity=verbose, **given)
+    except OptionError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from None
+
+
+def run_up(*, data: Path, memory: bool, port: int, verbose: int, **given: Any) -> int:
+    """Start the cluster, print the ready line, and wait for SIGINT or SIGTERM."""
+    options = options_from(data, memory, port, verbose, given)
+    return anyio.run(_up, options)
+
+
+async def _up(options: LocalOptions) -> int:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        try:
+            async with LocalCluster(options) as cluster:
+                print(f"ready server={cluster.server} kubeconfig={cluster.kubeconfig}", flush=True)
+                _hint(cluster.kubeconfig)
+                async for _ in signals:
+                    print("stopping", file=sys.stderr)
+                    break
+        except OptionError as error:
+            raise CommandError(str(error), ExitCode.USAGE) from None
+    return ExitCode.OK
+
+
+def _hint(kubeconfig: Path) -> None:
+    if sys.stderr.isatty():
+        print(
+            f"\nIn another terminal:\n  export KUBECONFIG={kubeconfig}\n"
+            "  vcctl job run -N hello -r 3 -m 3\n  vcctl job list\nCtrl-C stops.",
+            file=sys.stderr,
+        )

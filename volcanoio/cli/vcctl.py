@@ -1,0 +1,214 @@
+"""`vcctl`: Volcano's command line, flag for flag (volcano-sh/volcano cmd/cli).
+
+Errors are printed to stdout as `Failed to <command>: <reason>` with exit code 255, as scripts around vcctl expect.
+In `queue` commands `-n` is the queue's name; in `job` commands `-N` is the job's name and `-n` the namespace.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import click
+
+from volcanoio import __version__
+
+FAILURE = 255
+
+
+class _Group(click.Group):
+    """A group whose commands take Volcano's global flags and fail as Volcano's do."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        kwargs["standalone_mode"] = False
+        try:
+            return super().main(*args, **kwargs)
+        except click.exceptions.Exit as stop:
+            sys.exit(stop.exit_code)
+        except click.ClickException as error:
+            print(f"Error: {error.format_message()}")
+            sys.exit(FAILURE)
+        except click.Abort:
+            sys.exit(130)
+
+
+def _cluster_flags(command: Callable[..., None]) -> Callable[..., None]:
+    for flag in (
+        click.option("--kubeconfig", "-k", type=click.Path(path_type=Path), help="Path of the kubeconfig."),
+        click.option("--master", "-s", default="", help="Address of the API server, overriding the kubeconfig."),
+    ):
+        command = flag(command)
+    return command
+
+
+def _run(path: str, kubeconfig: Path | None, master: str, body: Callable[..., Awaitable[None]], *args: Any) -> None:
+    from volcanoio.cli.connection import connected
+    from volcanoio.cli.errors import CommandError
+
+    async def call() -> None:
+        async with connected(kubeconfig, master) as client:
+            await body(client, *args)
+
+    try:
+        anyio.run(call)
+    except CommandError as error:
+        print(f"Failed to {path}: {error}")
+        sys.exit(FAILURE)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+def vcctl() -> None:
+    """Run and look at Volcano jobs and queues."""
+
+
+@vcctl.command()
+def version() -> None:
+    """Print the version."""
+    print(f"volcanoio {__version__}")
+
+
+@vcctl.group(cls=_Group)
+def job() -> None:
+    """Run, list, view, suspend, resume and delete jobs."""
+
+
+@vcctl.group(cls=_Group)
+def queue() -> None:
+    """Create, list, get, operate and delete queues."""
+
+
+@job.command("run")
+@click.option("--name", "-N", default="", help="Name of the job.")
+@click.option("--namespace", "-n", default="default", show_default=True, help="Namespace of the job.")
+@click.option("--image", "-i", default="busybox", show_default=True, help="Container image.")
+@click.option("--min", "-m", "minimum", type=int, default=1, show_default=True, help="Pods that must run together.")
+@click.option("--replicas", "-r", type=int, default=1, show_default=True, help="Number of pods.")
+@click.option("--requests", "-R", default="cpu=1000m,memory=100Mi", show_default=True, help="Requests of a pod.")
+@click.option("--limits", "-L", default="cpu=1000m,memory=100Mi", show_default=True, help="Limits of a pod.")
+@click.option("--scheduler", "-S", default="volcano", show_default=True, help="Scheduler of the job.")
+@click.option("--filename", "-f", type=click.Path(path_type=Path), help="YAML file of the job.")
+@_cluster_flags
+def job_run(
+    name: str,
+    namespace: str,
+    image: str,
+    minimum: int,
+    replicas: int,
+    requests: str,
+    limits: str,
+    scheduler: str,
+    filename: Path | None,
+    kubeconfig: Path | None,
+    master: str,
+) -> None:
+    """Run a job from flags or from a file."""
+    from volcanoio.cli import jobs
+
+    shape = jobs.JobFlags(name, namespace, image, minimum, replicas, requests, limits, scheduler)
+    _run("run job", kubeconfig, master, jobs.run, shape, filename)
+
+
+@job.command("list")
+@click.option("--namespace", "-n", default="default", show_default=True, help="Namespace to list.")
+@click.option("--all-namespaces", is_flag=True, help="List the jobs of all namespaces.")
+@click.option("--queue", "-q", default="", help="Only jobs of this queue.")
+@click.option("--scheduler", "-S", default="", help="Only jobs of this scheduler.")
+@click.option("--selector", default="", help="Only jobs whose name contains this.")
+@_cluster_flags
+def job_list(
+    namespace: str,
+    all_namespaces: bool,
+    queue: str,
+    scheduler: str,
+    selector: str,
+    kubeconfig: Path | None,
+    master: str,
+) -> None:
+    """List jobs."""
+    from volcanoio.cli import jobs
+
+    where = "" if all_namespaces else namespace
+    _run("list job", kubeconfig, master, jobs.list_jobs, where, queue, scheduler, selector)
+
+
+def _named_job(verb: str, summary: str) -> None:
+    @click.option("--name", "-N", default="", help="Name of the job.")
+    @click.option("--namespace", "-n", default="default", show_default=True, help="Namespace of the job.")
+    @_cluster_flags
+    def command(name: str, namespace: str, kubeconfig: Path | None, master: str) -> None:
+        from volcanoio.cli import jobs
+
+        bodies = {"view": jobs.view, "suspend": jobs.suspend, "resume": jobs.resume, "delete": jobs.delete}
+        _run(f"{verb} job", kubeconfig, master, bodies[verb], namespace, name)
+
+    job.command(verb, help=summary)(command)
+
+
+for _verb, _summary in {
+    "view": "Show a job, its tasks, conditions and events.",
+    "suspend": "Abort a job, keeping it for resume.",
+    "resume": "Resume an aborted job.",
+    "delete": "Delete a job.",
+}.items():
+    _named_job(_verb, _summary)
+
+
+@queue.command("create")
+@click.option("--name", "-n", default="test", show_default=True, help="Name of the queue.")
+@click.option("--weight", "-w", type=int, default=1, show_default=True, help="Weight of the queue.")
+@click.option("--state", "-S", default="Open", show_default=True, help="Accepted for compatibility; queues open.")
+@_cluster_flags
+def queue_create(name: str, weight: int, state: str, kubeconfig: Path | None, master: str) -> None:
+    """Create a queue."""
+    from volcanoio.cli import queues
+
+    _run("create queue", kubeconfig, master, queues.create, name, weight, state)
+
+
+@queue.command("list")
+@_cluster_flags
+def queue_list(kubeconfig: Path | None, master: str) -> None:
+    """List queues."""
+    from volcanoio.cli import queues
+
+    _run("list queue", kubeconfig, master, queues.show, "")
+
+
+@queue.command("get")
+@click.option("--name", "-n", required=True, help="Name of the queue.")
+@_cluster_flags
+def queue_get(name: str, kubeconfig: Path | None, master: str) -> None:
+    """Show one queue."""
+    from volcanoio.cli import queues
+
+    _run("get queue", kubeconfig, master, queues.show, name)
+
+
+@queue.command("operate")
+@click.option("--name", "-n", required=True, help="Name of the queue.")
+@click.option("--action", "-a", required=True, help="open, close or update.")
+@click.option("--weight", "-w", type=int, default=0, help="New weight, with update.")
+@_cluster_flags
+def queue_operate(name: str, action: str, weight: int, kubeconfig: Path | None, master: str) -> None:
+    """Open or close a queue, or change its weight."""
+    from volcanoio.cli import queues
+
+    _run("operate queue", kubeconfig, master, queues.operate, name, action, weight)
+
+
+@queue.command("delete")
+@click.option("--name", "-n", required=True, help="Name of the queue.")
+@_cluster_flags
+def queue_delete(name: str, kubeconfig: Path | None, master: str) -> None:
+    """Delete a queue."""
+    from volcanoio.cli import queues
+
+    _run("delete queue", kubeconfig, master, queues.delete, name)
+
+
+def main() -> None:
+    """Entry point."""
+    vcctl()
