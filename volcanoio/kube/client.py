@@ -1,0 +1,192 @@
+"""`Client`: generic verbs over kinds, for rare calls. What runs all the time has informers and executors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from volcanoio.framework.effects import PatchType
+from volcanoio.kube import requests
+from volcanoio.kube.decoding import ObjectDecoder
+from volcanoio.kube.errors import Status, check, error_from_status, error_of
+from volcanoio.kube.requests import Request
+from volcanoio.kube.transport import Response, StreamRefused, Transport
+from volcanoio.model.base import ApiObject, Manifest
+from volcanoio.model.kinds import Kind
+
+
+class WatchEvent(msgspec.Struct, frozen=True):
+    """One change of a watch: `type` is ADDED, MODIFIED or DELETED."""
+
+    type: str
+    object: ApiObject
+
+
+class Client:
+    """Reads and writes objects; every refusal is an ApiError, silence a TransportError. `timeout` in seconds."""
+
+    def __init__(self, transport: Transport, *, timeout: float = 30.0) -> None:
+        self.transport = transport
+        self._timeout = timeout
+        self._decoders: dict[Kind, ObjectDecoder] = {}
+
+    async def get(self, kind: Kind, name: str, namespace: str = "") -> ApiObject:
+        """One object in its Struct, uncached; raises NotFound."""
+        return self._decoder(kind).one((await self._send(requests.get(kind, namespace, name))).body)
+
+    async def get_raw(self, kind: Kind, name: str, namespace: str = "") -> Manifest:
+        """One object with every field; raises NotFound."""
+        return _manifest(await self._send(requests.get(kind, namespace, name)))
+
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+    ) -> list[ApiObject]:
+        """All objects of a namespace (all namespaces for ""), read in pages of `limit`."""
+        decoder, result = self._decoder(kind), list[ApiObject]()
+        async for page in self._pages(kind, namespace, label_selector, field_selector, limit):
+            _, objects, faults = decoder.page(page)
+            if faults:
+                raise faults[0]
+            result += objects
+        return result
+
+    async def list_raw(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+    ) -> tuple[Manifest, ...]:
+        """As `list`, with every field of each object."""
+        result: tuple[Manifest, ...] = ()
+        async for page in self._pages(kind, namespace, label_selector, field_selector, limit):
+            result += tuple(msgspec.json.decode(page).get("items") or ())
+        return result
+
+    async def create(self, kind: Kind, manifest: Manifest, *, namespace: str = "") -> Manifest:
+        """Create an object and return what was stored; raises AlreadyExists, Invalid, Forbidden."""
+        return _manifest(await self._send(requests.create(kind, manifest, namespace=namespace)))
+
+    async def patch(
+        self,
+        kind: Kind,
+        name: str,
+        patch: Any,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        type_: PatchType = PatchType.MERGE,
+        uid: str = "",
+        resource_version: str = "",
+    ) -> Manifest:
+        """Patch an object and return what was stored; raises Conflict when uid or resourceVersion do not match."""
+        request = requests.patch(
+            kind,
+            namespace,
+            name,
+            patch,
+            subresource=subresource,
+            type_=type_,
+            uid=uid,
+            resource_version=resource_version,
+        )
+        return _manifest(await self._send(request))
+
+    async def delete(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        grace: int | None = None,
+        propagation: str = "Background",
+    ) -> Manifest:
+        """Delete an object; the answer is the object while it terminates, else a Status. Raises NotFound, Conflict."""
+        request = requests.delete(kind, namespace, name, uid=uid, grace=grace, propagation=propagation)
+        return _manifest(await self._send(request))
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout: int = 300,  # noqa: ASYNC109 - it is the server that ends the watch
+    ) -> AsyncIterator[AsyncIterator[WatchEvent]]:
+        """Changes after `resource_version` ("" starts with what is there as ADDED), until the server ends the watch.
+
+        Raises Expired when the version is too old. For a cache that lasts use `volcanoio.kube.informer`.
+        """
+        query = {
+            "watch": "true",
+            "resourceVersion": resource_version,
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+            "timeoutSeconds": str(timeout),
+        }
+        try:
+            async with self.transport.stream(
+                kind.path(namespace), query={key: value for key, value in query.items() if value}
+            ) as stream:
+                yield _changes(self._decoder(kind), stream)
+        except StreamRefused as refused:
+            raise error_of(refused.response) from refused
+
+    async def _pages(
+        self, kind: Kind, namespace: str, label_selector: str, field_selector: str, limit: int
+    ) -> AsyncIterator[bytes]:
+        query = {"limit": str(limit)}
+        if label_selector:
+            query["labelSelector"] = label_selector
+        if field_selector:
+            query["fieldSelector"] = field_selector
+        decoder = msgspec.json.Decoder(_Continued)
+        while True:
+            page = await self._send(Request(method="GET", path=kind.path(namespace), query=query))
+            yield page.body
+            token = decoder.decode(page.body).metadata.get("continue")
+            if not token:
+                return
+            query = {**query, "continue": token}
+
+    async def _send(self, request: Request) -> Response:
+        return check(await request.send(self.transport, timeout=self._timeout))
+
+    def _decoder(self, kind: Kind) -> ObjectDecoder:
+        if kind not in self._decoders:
+            self._decoders[kind] = ObjectDecoder(kind)
+        return self._decoders[kind]
+
+
+class _Continued(msgspec.Struct, frozen=True):
+    metadata: dict[str, Any] = {}
+
+
+def _manifest(response: Response) -> Manifest:
+    manifest: Manifest = msgspec.json.decode(response.body)
+    return manifest
+
+
+async def _changes(decoder: ObjectDecoder, stream: AsyncIterator[list[bytes]]) -> AsyncIterator[WatchEvent]:
+    async for batch in stream:
+        for data in filter(None, batch):
+            line = decoder.line(data)
+            if isinstance(line.object, ApiObject):
+                yield WatchEvent(line.type, line.object)
+            elif line.type == "ERROR":
+                raise error_from_status(msgspec.json.decode(line.object, type=Status))

@@ -1,0 +1,130 @@
+"""API objects from bytes: straight into their Structs, with a second, lenient try for odd objects.
+
+A server may hand out an object our narrow Structs refuse, mostly a null where Kubernetes' own types have a zero value
+(a bookmark's `spec.containers: null`, or what a user wrote). Null means absent in Kubernetes' API, so it is dropped
+then. What fails even so is skipped and reported: one odd object must not blind an informer.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from volcanoio.model.base import ApiObject
+from volcanoio.model.kinds import Kind
+
+Object = TypeVar("Object")
+
+
+class UndecodableError(ValueError):
+    """An object that does not fit its Struct; the message names kind and field."""
+
+
+class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """`metadata` of a list."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class Page(msgspec.Struct, Generic[Object], frozen=True):
+    """One page of a list."""
+
+    metadata: ListMeta = ListMeta()
+    items: tuple[Object, ...] = ()
+
+
+class WatchLine(msgspec.Struct, Generic[Object], frozen=True):
+    """One line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR (whose object is a Status)."""
+
+    type: str
+    object: Object
+
+
+class ObjectDecoder:
+    """Decoders of one kind. Building them costs, so keep it."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self._one: msgspec.json.Decoder[ApiObject] = msgspec.json.Decoder(kind.type)
+        self._page: msgspec.json.Decoder[Page[ApiObject]] = msgspec.json.Decoder(Page[kind.type])  # type: ignore[name-defined]  # the type argument is a value here
+        self._line: msgspec.json.Decoder[WatchLine[ApiObject]] = msgspec.json.Decoder(WatchLine[kind.type])  # type: ignore[name-defined]  # as above
+        self._raw_page = msgspec.json.Decoder(Page[msgspec.Raw])
+        self._raw_line = msgspec.json.Decoder(WatchLine[msgspec.Raw])
+
+    def one(self, data: bytes | msgspec.Raw) -> ApiObject:
+        """One object; raises UndecodableError."""
+        try:
+            return self._one.decode(data)
+        except msgspec.ValidationError:
+            return self.lenient(msgspec.json.decode(data))
+        except msgspec.DecodeError as error:
+            msg = f"{self._kind}: not JSON: {error}"
+            raise UndecodableError(msg) from error
+
+    def lenient(self, content: Any) -> ApiObject:
+        """One object out of decoded JSON, with null as absent; raises UndecodableError."""
+        try:
+            return msgspec.convert(without_nulls(content), self._kind.type)
+        except msgspec.ValidationError as error:
+            meta = content.get("metadata", {}) if isinstance(content, dict) else {}
+            msg = f"{self._kind} {meta.get('namespace', '')}/{meta.get('name', '')}: {error}"
+            raise UndecodableError(msg) from error
+
+    def page(self, data: bytes) -> tuple[ListMeta, list[ApiObject], list[UndecodableError]]:
+        """A page's metadata, its objects, and what could not be decoded."""
+        try:
+            page = self._page.decode(data)
+        except msgspec.ValidationError:
+            return self._odd_page(data)
+        return page.metadata, list(page.items), []
+
+    def _odd_page(self, data: bytes) -> tuple[ListMeta, list[ApiObject], list[UndecodableError]]:
+        if b'"items":null' in data[:4096]:
+            return msgspec.json.decode(data, type=WithMeta).metadata, [], []
+        page = self._raw_page.decode(data)
+        objects, faults = list[ApiObject](), list[UndecodableError]()
+        for item in page.items:
+            try:
+                objects.append(self.one(item))
+            except UndecodableError as error:
+                faults.append(error)
+        return page.metadata, objects, faults
+
+    def line(self, data: bytes) -> WatchLine[ApiObject] | WatchLine[msgspec.Raw]:
+        """A watch line: decoded for ADDED, MODIFIED and DELETED, raw for others; raises UndecodableError."""
+        try:
+            line = self._line.decode(data)
+            if line.type in OBJECT_TYPES:
+                return line
+            return self._raw_line.decode(data)
+        except msgspec.DecodeError:
+            return self._odd_line(data)
+
+    def _odd_line(self, data: bytes) -> WatchLine[ApiObject] | WatchLine[msgspec.Raw]:
+        try:
+            odd = self._raw_line.decode(data)
+        except msgspec.DecodeError as error:
+            msg = f"{self._kind}: not a watch line: {error}"
+            raise UndecodableError(msg) from error
+        return WatchLine(odd.type, self.one(odd.object)) if odd.type in OBJECT_TYPES else odd
+
+
+OBJECT_TYPES = frozenset({"ADDED", "MODIFIED", "DELETED"})
+"""Watch lines whose object is one of the kind."""
+
+
+class WithMeta(msgspec.Struct, frozen=True):
+    """Anything with list metadata: a bookmark's object, or a list without items."""
+
+    metadata: ListMeta = ListMeta()
+
+
+def without_nulls(content: Any) -> Any:
+    """Decoded JSON without object members that are null, at any depth."""
+    if isinstance(content, dict):
+        return {key: without_nulls(value) for key, value in content.items() if value is not None}
+    if isinstance(content, list):
+        return [without_nulls(value) for value in content]
+    return content

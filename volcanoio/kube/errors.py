@@ -1,0 +1,177 @@
+"""Refusals of an API server as exceptions, made from the Status it answers with.
+
+Reasons and codes: `k8s.io/apimachinery/pkg/apis/meta/v1` (`StatusReason`).
+"""
+
+# ruff: noqa: N818 - the classes are named as Kubernetes names the reasons
+
+from __future__ import annotations
+
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from volcanoio.kube.transport import Response
+
+
+class StatusCause(msgspec.Struct, frozen=True):
+    """`details.causes[]`: one field's error."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
+    """`details` of a Status: what the refusal is about."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: tuple[StatusCause, ...] = ()
+    retry_after_seconds: int = 0
+
+
+class Status(msgspec.Struct, frozen=True):
+    """A `v1.Status`."""
+
+    kind: str = ""
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    details: StatusDetails | None = None
+    code: int = 0
+
+
+class ApiError(Exception):
+    """The server refused. `code` is the HTTP status, `reason` and `message` are the Status' own.
+
+    `retry_after` is in seconds, 0 where the server named none.
+    """
+
+    def __init__(
+        self, code: int, reason: str, message: str, details: StatusDetails | None = None, retry_after: float = 0.0
+    ) -> None:
+        super().__init__(f"{message} (HTTP {code} {reason})")
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details or StatusDetails()
+        self.retry_after = retry_after
+
+
+class BadRequest(ApiError):
+    """400: the request itself is malformed."""
+
+
+class Unauthorized(ApiError):
+    """401: no or bad credentials."""
+
+
+class Forbidden(ApiError):
+    """403: no permission, or refused by admission."""
+
+
+class NotFound(ApiError):
+    """404: no such object or resource."""
+
+
+class MethodNotAllowed(ApiError):
+    """405: the resource does not offer that verb."""
+
+
+class Conflict(ApiError):
+    """409: a precondition (uid, resourceVersion) does not hold."""
+
+
+class AlreadyExists(ApiError):
+    """409: an object of that name exists."""
+
+
+class Expired(ApiError):
+    """410: the resourceVersion or continue token is too old; list again."""
+
+
+class TooLarge(ApiError):
+    """413: the request is too large."""
+
+
+class UnsupportedMediaType(ApiError):
+    """415: the server does not take that body or patch type."""
+
+
+class Invalid(ApiError):
+    """422: the object does not validate; `details.causes` name the fields."""
+
+
+class TooManyRequests(ApiError):
+    """429: the server asks for patience; nothing was done."""
+
+
+class ServerFailure(ApiError):
+    """5xx: the server failed. A write may have happened all the same."""
+
+
+_BY_CODE: dict[int, type[ApiError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    405: MethodNotAllowed,
+    409: Conflict,
+    410: Expired,
+    413: TooLarge,
+    415: UnsupportedMediaType,
+    422: Invalid,
+    429: TooManyRequests,
+}
+_BY_REASON: dict[str, type[ApiError]] = {"AlreadyExists": AlreadyExists}
+_STATUS = msgspec.json.Decoder(Status)
+
+
+def status_of(body: bytes) -> Status | None:
+    """The Status in a body, None if it is something else."""
+    try:
+        status = _STATUS.decode(body)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return None
+    return status if status.kind == "Status" else None
+
+
+def error_from_status(status: Status, *, code: int = 0, retry_after: float = 0.0) -> ApiError:
+    """The exception a Status means (also the object of a watch's ERROR event)."""
+    code = status.code or code
+    kind = _BY_REASON.get(status.reason) or _BY_CODE.get(code) or (ServerFailure if code >= 500 else ApiError)
+    if not retry_after and status.details is not None:
+        retry_after = float(status.details.retry_after_seconds)
+    return kind(code, status.reason, status.message or "no message", status.details, retry_after)
+
+
+def error_of(response: Response, *, now: float = 0.0) -> ApiError:
+    """The exception a refusal means. `now` (epoch seconds) serves to read a Retry-After that is a date."""
+    wait = _retry_after(response, now)
+    status = status_of(response.body)
+    if status is None:  # a proxy, or a server that is not an API server
+        text = response.body[:500].decode("utf-8", "replace").strip() or "empty answer"
+        status = Status(message=text, reason="Unknown")
+    return error_from_status(status, code=response.status, retry_after=wait)
+
+
+def check(response: Response) -> Response:
+    """The response if it is 2xx; raises an ApiError otherwise."""
+    if response.ok:
+        return response
+    raise error_of(response)
+
+
+def _retry_after(response: Response, now: float) -> float:
+    """Seconds of the Retry-After header (RFC 9110, 10.2.3: a number or a date); 0 without one."""
+    text: Any = response.headers.get("Retry-After") or response.headers.get("retry-after") or ""
+    if text.isdigit():
+        return float(text)
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - now) if text and now else 0.0
+    except ValueError:
+        return 0.0
