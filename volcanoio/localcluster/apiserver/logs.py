@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
-from volcanoio.localcluster.apiserver.clock import Clock
+from volcanoio.localcluster.apiserver.clock import Clock, parse_rfc3339
 from volcanoio.localcluster.apiserver.errors import bad_request
 from volcanoio.model.base import Manifest
 
@@ -99,9 +99,11 @@ def parse_options(request: ApiRequest, now: datetime) -> LogOptions:
     since = now - timedelta(seconds=seconds) if seconds is not None else None
     if moment:
         try:
-            since = datetime.fromisoformat(moment)
+            since = parse_rfc3339(moment)
         except ValueError:
-            raise LogRefused(f"sinceTime: {moment!r} is not an RFC 3339 time") from None
+            since = None
+        if since is None or since.tzinfo is None:
+            raise LogRefused(f"sinceTime: {moment!r} is not an RFC 3339 time with its zone, as 2026-01-31T12:00:00Z is")
     return LogOptions(
         follow=request.flag("follow"),
         previous=request.flag("previous"),
@@ -140,11 +142,11 @@ def check_started(pod: Manifest, container: str, *, previous: bool) -> None:
     name = pod["metadata"]["name"]
     status = _container_status(pod, container)
     if previous:
-        if not (status.get("lastState") or {}).get("terminated"):
+        if "terminated" not in (status.get("lastState") or {}):
             raise LogRefused(f'previous terminated container "{container}" in pod "{name}" not found')
         return
     state = status.get("state") or {}
-    if state.get("running") or state.get("terminated") or (status.get("lastState") or {}).get("terminated"):
+    if "running" in state or "terminated" in state or "terminated" in (status.get("lastState") or {}):
         return
     reason = (state.get("waiting") or {}).get("reason")
     if reason or pod["spec"].get("nodeName"):
@@ -188,7 +190,7 @@ async def select(batches: AsyncIterator[list[bytes]], options: LogOptions) -> As
 
 
 def _written_at(line: bytes) -> datetime:
-    return datetime.fromisoformat(line.partition(b" ")[0].decode())
+    return parse_rfc3339(line.partition(b" ")[0].decode())
 
 
 def _within(lines: list[bytes], left: int) -> tuple[list[bytes], int]:

@@ -1,0 +1,21 @@
+"""Everything a client needs beside the resources themselves, put onto a server."""
+
+from __future__ import annotations
+
+from volcanoio.localcluster.apiserver.clock import Clock, WallClock
+from volcanoio.localcluster.apiserver.discovery import Discovery
+from volcanoio.localcluster.apiserver.health import health, version
+from volcanoio.localcluster.apiserver.logs import LogSource, PodLogs
+from volcanoio.localcluster.apiserver.openapi import OpenApi
+from volcanoio.localcluster.apiserver.printing.tables import Tables
+from volcanoio.localcluster.apiserver.reviews import reviews
+from volcanoio.localcluster.apiserver.server import ApiServer
+
+
+def install(server: ApiServer, *, logs: LogSource | None = None, clock: Clock | None = None) -> None:
+    """Add discovery, OpenAPI, version, health, reviews and tables to `server`, and pod logs when they have a source."""
+    clock = clock or WallClock()
+    server.routes += [Discovery(server.registry), OpenApi(server.registry), version, health, reviews]
+    if logs is not None:
+        server.routes.append(PodLogs(server.handle, logs, clock))
+    server.table = Tables(clock)
