@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
@@ -17,13 +17,15 @@ class Host:
     """Folds each event once and gives it to the controllers it concerns, in the order they were given.
 
     Effect ids and steps count through the process, so that the same journal gives the same numbers. `on_fault` is told
-    of every reducer that raised; the host itself goes on. Raises ValueError for two controllers of one name.
+    of every reducer that raised; the host itself goes on. Nothing is synced before the resources in `also` (indexes of
+    policies) are. Raises ValueError for two controllers of one name.
     """
 
     def __init__(
         self,
         controllers: Sequence[Controller[Any]],
         *,
+        also: Iterable[str] = (),
         on_fault: Callable[[InvariantError], None] | None = None,
     ) -> None:
         self.cache = ObjectCache()
@@ -34,7 +36,9 @@ class Host:
             if controller.name in self._hosts:
                 msg = f'two controllers are named "{controller.name}"; names must be unique'
                 raise ValueError(msg)
-            host = KeyedHost(controller, self.cache, effect_ids=effect_ids, steps=steps, on_fault=on_fault)
+            host = KeyedHost(
+                controller, self.cache, effect_ids=effect_ids, steps=steps, also=frozenset(also), on_fault=on_fault
+            )
             self._hosts[controller.name] = host
             for resource in sorted(host.resources):
                 self._readers.setdefault(resource, []).append(host)

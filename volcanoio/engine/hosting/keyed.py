@@ -46,6 +46,7 @@ class KeyedHost:
         *,
         effect_ids: Iterator[int] | None = None,
         steps: Iterator[int] | None = None,
+        also: frozenset[str] = frozenset(),
         on_fault: Callable[[InvariantError], None] | None = None,
     ) -> None:
         self.controller = controller
@@ -58,9 +59,10 @@ class KeyedHost:
             self._inputs.setdefault(declared.kind.resource, []).append(declared)
         references = frozenset(reference.kind.resource for reference in controller.references)
         self._references = References(cache, references)
-        self.resources = frozenset(self._inputs) | references
+        self.resources = frozenset(self._inputs) | references | also
         self._open = False
         self._records: dict[str, KeyRecord] = {}
+        self._members: dict[str, set[tuple[str, str]]] = {}
 
     @property
     def keys(self) -> list[str]:
@@ -87,14 +89,35 @@ class KeyedHost:
             case _:
                 return self._come_back(event)
 
+    def objects(self, key: str, resource: str) -> list[ApiObject]:
+        """The cached objects of an input that belong to a key, sorted by namespace and name."""
+        found = (
+            self._cache.get(resource, name) for kind, name in sorted(self._members.get(key, ())) if kind == resource
+        )
+        return [obj for obj in found if obj is not None]
+
     def _keys_of(self, event: Observed) -> list[str]:
+        """Every key the object belongs to, belonged to, or was looked up by; notes who belongs to whom."""
+        name = event.obj.metadata.key
         keys: dict[str, None] = {}
         for declared in self._inputs.get(event.resource, ()):
-            for obj in (event.obj, event.previous):
-                if isinstance(obj, ApiObject):
-                    keys.update(dict.fromkeys(self._owners(declared, obj, event)))
-        keys.update(dict.fromkeys(self._references.askers(event.resource, event.obj.metadata.key)))
+            owners = self._owners(declared, event.obj, event)
+            before = self._owners(declared, event.previous, event) if isinstance(event.previous, ApiObject) else owners
+            stays = () if event.change is Change.GONE else owners
+            for key in stays:
+                self._members.setdefault(key, set()).add((event.resource, name))
+            for key in {*before, *owners}.difference(stays):
+                self._part(key, (event.resource, name))
+            keys.update(dict.fromkeys((*owners, *before)))
+        keys.update(dict.fromkeys(self._references.askers(event.resource, name)))
         return list(keys)
+
+    def _part(self, key: str, member: tuple[str, str]) -> None:
+        members = self._members.get(key)
+        if members is not None:
+            members.discard(member)
+            if not members:
+                del self._members[key]
 
     def _owners(self, declared: Input, obj: ApiObject, event: ControllerEvent) -> list[str]:
         """The keys an input names for an object; none, and a fault, when its function raises."""
@@ -167,9 +190,8 @@ class KeyedHost:
             Observed(
                 seq=event.seq, at=event.at, cause=event.cause, resource=resource, change=Change.APPEARED, object=obj
             )
-            for resource, inputs in self._inputs.items()
-            for obj in self._cache.all(resource)
-            if any(key in self._owners(declared, obj, event) for declared in inputs)
+            for resource in self._inputs
+            for obj in self.objects(key, resource)
         ]
         dispatches: list[Dispatch] = []
         for replay in replays:
