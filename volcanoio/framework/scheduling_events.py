@@ -55,10 +55,14 @@ class CycleOpened(Event, frozen=True, kw_only=True):
 
 
 class CycleClosed(Event, frozen=True, kw_only=True):
-    """A cycle ended. `where` names the action at whose gang boundary the budget cut it, "" when it ran to its end."""
+    """A cycle ended. `where` names the action at whose gang boundary the budget cut it, "" when it ran to its end.
+
+    `boundaries` is how many gang boundaries it passed: a replay cuts at the same one.
+    """
 
     cycle: int
     where: str = ""
+    boundaries: int = 0
 
 
 class ConfigurationChanged(Event, frozen=True, kw_only=True):

@@ -408,6 +408,11 @@ class SessionView(Protocol):
         """Queues by name, also those without jobs."""
         ...
 
+    @property
+    def touched(self) -> Collection[Job]:
+        """Jobs that changed since the last cycle or have pending tasks: all that a plugin must look at when it closes."""
+        ...
+
     def jobs_in(self, phase: str) -> Iterable[Job]:
         """Jobs of one PodGroup phase, kept incrementally; sorted by key."""
         ...

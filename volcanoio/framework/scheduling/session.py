@@ -1,0 +1,155 @@
+"""What an action may do in a session. Plugins see the read-only part, `views.SessionView`.
+
+An action is `name`, a constructor with its arguments and `run(session)`, a generator that yields where other work may
+run; it is registered under the entry point group `volcanoio.actions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from volcanoio.framework.scheduling.points import SortKey
+from volcanoio.framework.scheduling.verdicts import Verdict
+from volcanoio.framework.scheduling.views import Job, QueueView, SessionView, Shape, Task
+
+
+class Run(NamedTuple):
+    """Consecutive pending tasks of a job, in task order, that are alike: same shape, role and nominated node."""
+
+    shape: Shape
+    role: str
+    tasks: Sequence[Task]
+    nominated: str = ""
+
+
+class Placed(NamedTuple):
+    """How far a placement came: `count` tasks found a node; `ready`: it stopped because the job is ready."""
+
+    count: int
+    ready: bool
+
+
+class Statement(Protocol):
+    """Placements that are committed or discarded whole. What is neither is undone when the session closes."""
+
+    def place(self, run: Run, start: int, count: int, *, until_ready: bool = True, idle_only: bool = False) -> Placed:
+        """Place up to `count` tasks of a run from index `start` on, each on the best node as of then.
+
+        Nodes with idle room come before nodes whose room is being released; on the latter a task is Pipelined, unless
+        `idle_only`. Stops when the job is ready (`until_ready`; checked after each task) or when no node is left,
+        which is recorded on the job as the reason.
+        """
+        ...
+
+    def commit(self) -> None:
+        """Send what is Allocated as one batch of binds; what is Pipelined stays until the session closes."""
+        ...
+
+    def discard(self) -> None:
+        """Take everything back; what was tried is remembered for the messages."""
+        ...
+
+    def keep(self) -> None:
+        """Leave it as it is: it affects later decisions of this session and is undone at its close."""
+        ...
+
+
+class Session(SessionView, Protocol):
+    """One cycle's session."""
+
+    def configured(self, action: str) -> bool:
+        """Whether that action is in the configuration."""
+        ...
+
+    def exhausted(self) -> bool:
+        """Whether the cycle's budget is used up. Asked between gangs; after True the action returns."""
+        ...
+
+    def waiting(self) -> Sequence[Job]:
+        """Jobs of phase Pending whose queue exists."""
+        ...
+
+    def pending(self) -> Sequence[Job]:
+        """Jobs with pending tasks whose queue exists."""
+        ...
+
+    def runs(self, job: Job, *, best_effort: bool) -> list[Run]:
+        """The job's pending tasks in task order as runs: those that request nothing, or the others.
+
+        Gated tasks are left out, and those that wait after a refused bind.
+        """
+        ...
+
+    def queue_key(self, queue: QueueView) -> SortKey:
+        """Where a queue stands now; smaller first."""
+        ...
+
+    def job_key(self, job: Job) -> SortKey:
+        """Where a job stands now in its queue; smaller first."""
+        ...
+
+    def overused(self, queue: QueueView) -> bool:
+        """Whether the queue gets nothing more in this session."""
+        ...
+
+    def allocatable(self, queue: QueueView, shape: Shape, count: int) -> int:
+        """How many of `count` tasks of a shape the queue may take now."""
+        ...
+
+    def job_valid(self, job: Job) -> bool:
+        """Whether the job is worth looking at; why not is kept on the job."""
+        ...
+
+    def job_ready(self, job: Job) -> bool:
+        """Whether a statement of the job may be committed."""
+        ...
+
+    def job_pipelined(self, job: Job) -> bool:
+        """Whether the job's reservations are worth keeping."""
+        ...
+
+    def job_enqueueable(self, job: Job) -> Verdict:
+        """The combined vote on making a Pending job Inqueue."""
+        ...
+
+    def enqueue(self, job: Job) -> None:
+        """Make the job Inqueue and tell the plugins."""
+        ...
+
+    def promote(self, job: Job) -> None:
+        """Make the job Inqueue where no enqueue action is configured: no vote, nobody is told."""
+        ...
+
+    def refuse(self, job: Job, verdict: Verdict) -> None:
+        """Keep why the job was not enqueued, and say it as an event of its PodGroup."""
+        ...
+
+    def start(self, job: Job) -> None:
+        """Forget what an earlier attempt at the job recorded about nodes."""
+        ...
+
+    def role_failed(self, job: Job, role: str) -> bool:
+        """Whether a task of this role (not "") found no node since `start`."""
+        ...
+
+    def need_continue(self, job: Job) -> bool:
+        """Whether the job may still become ready though a task found no node (Volcano: NeedContinueAllocating)."""
+        ...
+
+    def statement(self, job: Job) -> Statement:
+        """A new statement for the job."""
+        ...
+
+
+class Action(Protocol):
+    """One action."""
+
+    name: str
+
+    def run(self, session: Session) -> Iterator[None]:
+        """Do it; every yield is a place where the runtime may let other work run."""
+        ...
+
+
+ActionFactory: TypeAlias = Callable[[Mapping[str, Any]], Action]
