@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from volcanoio.localcluster.apiserver.fields import FieldError
+from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.localcluster.apiserver.schema.defaults import Default, compile_default
+from volcanoio.localcluster.apiserver.schema.prune import Prune, compile_prune
+from volcanoio.localcluster.apiserver.schema.validate import Validate, compile_validate
 from volcanoio.model.base import Manifest
 
 
@@ -45,3 +50,100 @@ class CustomResource:
     status_subresource: bool = False
     scale: ScalePaths | None = None
     selectable_fields: tuple[str, ...] = ()
+
+
+def compile_version(version: Manifest) -> CustomResource:
+    """One entry of `spec.versions[]`; its schema is compiled when first used."""
+    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    subresources = version.get("subresources") or {}
+    scale = subresources.get("scale")
+    compiled = _Compiled(schema)
+    return CustomResource(
+        schema=schema,
+        prune=compiled.prune,
+        default=compiled.default,
+        validate=compiled.validate,
+        printer_columns=tuple(_column(one) for one in version.get("additionalPrinterColumns") or ()),
+        status_subresource="status" in subresources,
+        scale=ScalePaths(scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", ""))
+        if scale
+        else None,
+        selectable_fields=tuple(one["jsonPath"].lstrip(".") for one in version.get("selectableFields") or ()),
+    )
+
+
+def resources_of(definition: Manifest) -> tuple[Resource, ...]:
+    """The served resources of a definition, the stored version last."""
+    spec = definition["spec"]
+    names = spec["names"]
+    found = []
+    for version in sorted(spec["versions"], key=lambda one: bool(one.get("storage"))):
+        if not version.get("served", True) and not version.get("storage"):
+            continue
+        custom = compile_version(version)
+        subresources = [name for name in ("status", "scale") if name in (version.get("subresources") or {})]
+        found.append(
+            Resource(
+                group=spec["group"],
+                version=version["name"],
+                kind=names["kind"],
+                plural=names["plural"],
+                namespaced=spec.get("scope") == "Namespaced",
+                singular=names.get("singular") or names["kind"].lower(),
+                short_names=tuple(names.get("shortNames") or ()),
+                categories=tuple(names.get("categories") or ()),
+                subresources=tuple(subresources),
+                custom=custom,
+            )
+        )
+    return tuple(found)
+
+
+def _column(one: Manifest) -> PrinterColumn:
+    return PrinterColumn(
+        one["name"],
+        one.get("type", "string"),
+        one["jsonPath"],
+        one.get("priority", 0),
+        one.get("description", ""),
+        one.get("format", ""),
+    )
+
+
+class _Compiled:
+    """The three functions of a schema, each compiled at its first call."""
+
+    def __init__(self, schema: Manifest) -> None:
+        self._schema = schema
+
+    @cached_property
+    def _prune(self) -> Prune | None:
+        return compile_prune(self._schema, root=True)
+
+    @cached_property
+    def _default(self) -> Default | None:
+        return compile_default(self._schema)
+
+    @cached_property
+    def _validate(self) -> Validate | None:
+        return compile_validate(self._schema)
+
+    def prune(self, obj: Manifest) -> list[str]:
+        """Remove unspecified fields; returns their paths."""
+        removed: list[str] = []
+        if self._prune is not None and self._schema:
+            self._prune(obj, "", removed)
+        return removed
+
+    def default(self, obj: Manifest) -> None:
+        """Fill absent fields."""
+        if self._default is not None:
+            self._default(obj)
+
+    def validate(self, obj: Manifest, old: Manifest | None) -> list[FieldError]:
+        """The broken rules; rules about changes against `old` (CEL) are not evaluated."""
+        del old
+        errors: list[FieldError] = []
+        if self._validate is not None:
+            self._validate(obj, "", errors)
+        return errors

@@ -1,0 +1,99 @@
+"""Names, labels and annotations: the forms Kubernetes accepts and its texts (apimachinery `pkg/util/validation`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from volcanoio.engine.admission.fielderrors import FieldError, invalid
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?").fullmatch
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*").fullmatch
+_QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]").fullmatch
+_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?").fullmatch
+
+LABEL_RULE = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_QUALIFIED_RULE = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+ANNOTATION_BYTES = 256 * 1024
+"""The most all annotations of an object may take."""
+
+
+def label_rule(name: str) -> str:
+    """What is wrong with a DNS label; empty when nothing is."""
+    if len(name) > 63:
+        return "must be no more than 63 characters"
+    return "" if _LABEL(name) else LABEL_RULE
+
+
+def subdomain_rule(name: str) -> str:
+    """What is wrong with a DNS subdomain; empty when nothing is."""
+    if len(name) > 253:
+        return "must be no more than 253 characters"
+    return "" if _SUBDOMAIN(name) else SUBDOMAIN_RULE
+
+
+def qualified_rule(name: str) -> str:
+    """What is wrong with a qualified name such as `example.com/key`; empty when nothing is."""
+    prefix, slash, part = name.rpartition("/")
+    if slash:
+        if not prefix:
+            return "prefix part must be non-empty"
+        if rule := subdomain_rule(prefix):
+            return f"prefix part {rule}"
+    if not part:
+        return "name part must be non-empty"
+    if len(part) > 63:
+        return "name part must be no more than 63 characters"
+    return "" if _QUALIFIED(part) else _QUALIFIED_RULE
+
+
+def value_rule(value: Any) -> str:
+    """What is wrong with a label's value; empty when nothing is."""
+    if not isinstance(value, str):
+        return "must be a string"
+    if len(value) > 63:
+        return "must be no more than 63 characters"
+    return "" if _VALUE(value) else _VALUE_RULE
+
+
+def label_errors(labels: Any, path: str) -> list[FieldError]:
+    """What is wrong with a map of labels."""
+    if not labels:
+        return []
+    if not isinstance(labels, dict):
+        return [invalid(path, labels, "must be an object of strings")]
+    errors = [invalid(path, key, rule) for key in labels if (rule := qualified_rule(key))]
+    return errors + [invalid(path, value, rule) for value in labels.values() if (rule := value_rule(value))]
+
+
+def annotation_errors(annotations: Any, path: str) -> list[FieldError]:
+    """What is wrong with a map of annotations."""
+    if not annotations:
+        return []
+    if not isinstance(annotations, dict):
+        return [invalid(path, annotations, "must be an object of strings")]
+    errors = [invalid(path, key, rule) for key in annotations if (rule := qualified_rule(key.lower()))]
+    errors += [
+        invalid(path, key, "must be a string") for key, value in annotations.items() if not isinstance(value, str)
+    ]
+    if not errors and sum(len(key) + len(value) for key, value in annotations.items()) > ANNOTATION_BYTES:
+        errors.append(FieldError(path, "FieldValueTooLong", f"Too long: may not be more than {ANNOTATION_BYTES} bytes"))
+    return errors

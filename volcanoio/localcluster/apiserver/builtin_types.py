@@ -1,0 +1,117 @@
+"""Unknown and wrongly typed fields of built-in kinds.
+
+Bodies are checked in C by decoding them into Structs made from data/builtin_types.json; only a body that fails is
+walked in Python, to name every field and to drop the unknown ones.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from types import GenericAlias
+from typing import Any
+
+import msgspec
+
+from volcanoio.localcluster.apiserver.hints import unknown_field
+from volcanoio.model.base import Manifest
+
+_PYTHON: dict[str, Any] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "quantity": str | int | float,
+    "any": Any,
+}
+_NAMES = {"int": "an integer", "float": "a number", "str": "a string", "bool": "a boolean"}
+_NAMES |= {"quantity": "a quantity"}
+
+
+class TypeTable(msgspec.Struct, frozen=True):
+    """The generated table; see `generate_types`."""
+
+    resources: dict[str, str]
+    types: dict[str, dict[str, str]]
+
+
+@cache
+def type_table() -> TypeTable:
+    """The table, read once."""
+    path = Path(__file__).parent / "data" / "builtin_types.json"
+    return msgspec.json.decode(path.read_bytes(), type=TypeTable)
+
+
+@cache
+def _struct(name: str) -> type[msgspec.Struct]:
+    fields = list(type_table().types[name].items())
+    members = [(f"f{at}", _annotation(type_) | None, None) for at, (_, type_) in enumerate(fields)]
+    rename = {f"f{at}": field for at, (field, _) in enumerate(fields)}
+    return msgspec.defstruct(name, members, rename=rename, forbid_unknown_fields=True, gc=False)
+
+
+def _annotation(type_: str) -> Any:
+    if type_.startswith("list["):
+        return GenericAlias(list, (_annotation(type_[5:-1]) | None,))
+    if type_.startswith("map["):
+        return GenericAlias(dict, (str, _annotation(type_[4:-1]) | None))
+    return _PYTHON[type_] if type_ in _PYTHON else _struct(type_)
+
+
+@cache
+def _decoder(name: str) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(_struct(name))
+
+
+def check(resource_name: str, body: bytes, obj: Manifest) -> tuple[list[str], list[str]]:
+    """Check a body and drop its unknown fields from `obj`; returns (unknown fields, wrong types) as texts."""
+    name = type_table().resources.get(resource_name)
+    if name is None:
+        return [], []
+    try:
+        _decoder(name).decode(body)
+    except msgspec.ValidationError:
+        unknown: list[str] = []
+        wrong: list[str] = []
+        _walk(obj, name, "", unknown, wrong)
+        return unknown, wrong
+    return [], []
+
+
+def _walk(value: Any, type_: str, path: str, unknown: list[str], wrong: list[str]) -> None:
+    if value is None or type_ == "any":
+        return
+    if type_.startswith("list["):
+        if not isinstance(value, list):
+            wrong.append(f"{path}: expected a list")
+            return
+        for at, one in enumerate(value):
+            _walk(one, type_[5:-1], f"{path}[{at}]", unknown, wrong)
+    elif type_.startswith("map["):
+        if not isinstance(value, dict):
+            wrong.append(f"{path}: expected an object")
+            return
+        for key, one in value.items():
+            _walk(one, type_[4:-1], f"{path}.{key}", unknown, wrong)
+    elif type_ in _PYTHON:
+        if not _is(value, type_):
+            wrong.append(f"{path}: expected {_NAMES[type_]}, got {msgspec.json.encode(value).decode()}")
+    elif not isinstance(value, dict):
+        wrong.append(f"{path}: expected an object")
+    else:
+        fields = type_table().types[type_]
+        for key in list(value):
+            inner = f"{path}.{key}" if path else key
+            if key in fields:
+                _walk(value[key], fields[key], inner, unknown, wrong)
+            else:
+                unknown.append(unknown_field(inner, fields))
+                del value[key]
+
+
+def _is(value: Any, type_: str) -> bool:
+    if type_ == "str" or isinstance(value, bool):
+        return isinstance(value, str) if type_ == "str" else type_ == "bool"
+    if type_ == "int":
+        return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return isinstance(value, _PYTHON[type_])

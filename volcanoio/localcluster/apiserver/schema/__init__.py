@@ -1,0 +1,1 @@
+"""Structural schemas of custom resources, compiled to closures: prune, default, validate."""
