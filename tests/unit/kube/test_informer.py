@@ -1,0 +1,181 @@
+"""List, watch, resume, relist: what is published and what is asked of the server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from tests.unit.kube.scripted import Call, ManualClock, Script, ScriptedTransport, Stream, answer, refusal, until
+from volcanoio.bus.bus import EventBus
+from volcanoio.framework.events import Event, Observed, Relisting, Synced
+from volcanoio.kube.informer import Informer
+from volcanoio.kube.informers import InformerSet
+from volcanoio.kube.transport import Response, TransportError
+from volcanoio.model.kinds import NODE, POD
+
+
+def pod(name: str, revision: int, **spec: Any) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": str(revision)}
+    return {"metadata": meta, "spec": spec}
+
+
+def line(type_: str, obj: dict[str, Any]) -> bytes:
+    return msgspec.json.encode({"type": type_, "object": obj})
+
+
+def bookmark(revision: int) -> bytes:
+    return line("BOOKMARK", {"metadata": {"resourceVersion": str(revision)}, "spec": {"containers": None}})
+
+
+def listing(*pods: dict[str, Any], revision: int, more: str = "") -> Response:
+    return answer({"metadata": {"resourceVersion": str(revision), "continue": more}, "items": list(pods)})
+
+
+def in_turn(*answers: Response | TransportError) -> Script:
+    left = list(answers)
+
+    async def script(call: Call) -> Response:
+        result = left.pop(0)
+        if isinstance(result, TransportError):
+            raise result
+        return result
+
+    return script
+
+
+class Seen:
+    """What was published, a short word for each event, one list for each publish."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.bus = EventBus(lambda: 1.0)
+        self.bus.subscribe(lambda batch: self.batches.append([self.word(event) for event in batch]))
+
+    @staticmethod
+    def word(event: Event) -> str:
+        match event:
+            case Observed():
+                return f"{event.change.value} {event.obj.metadata.name}@{event.obj.metadata.resource_version}"
+            case Synced():
+                return "synced"
+            case Relisting():
+                return "relisting"
+        raise AssertionError(event)
+
+
+@asynccontextmanager
+async def running(script: Script, streams: list[Stream]) -> AsyncIterator[tuple[ScriptedTransport, Seen, ManualClock]]:
+    transport, seen, clock = ScriptedTransport(script, streams), Seen(), ManualClock()
+    informer = Informer(POD, transport, seen.bus.publish, clock=clock, label_selector="app=x", page=2)
+    task = asyncio.ensure_future(informer.run())
+    try:
+        yield transport, seen, clock
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_a_paged_list_is_one_publish_and_a_watch_batch_is_one() -> None:
+    script = in_turn(listing(pod("a", 3), pod("b", 4), revision=9, more="page2"), listing(pod("c", 5), revision=9))
+    streams: list[Stream] = [
+        [[line("MODIFIED", pod("a", 10)), line("DELETED", pod("b", 11))], [bookmark(15)]],
+        [],
+    ]
+    async with running(script, streams) as (transport, seen, _):
+        await until(lambda: len(transport.watches) == 3)
+    assert seen.batches == [
+        ["appeared a@3", "appeared b@4", "appeared c@5", "synced"],
+        ["changed a@10", "gone b@11"],
+    ]
+    assert [call.query for call in transport.calls] == [
+        {"labelSelector": "app=x", "limit": "2"},
+        {"labelSelector": "app=x", "limit": "2", "continue": "page2"},
+    ]
+    assert [watch["resourceVersion"] for watch in transport.watches] == ["9", "15", "15"]
+    assert all(watch["allowWatchBookmarks"] == "true" for watch in transport.watches)
+    assert all(300 <= int(watch["timeoutSeconds"]) <= 600 for watch in transport.watches)
+
+
+async def test_a_version_too_old_relists_and_compares() -> None:
+    script = in_turn(listing(pod("a", 3), pod("b", 4), revision=9), listing(pod("a", 20), pod("c", 21), revision=30))
+    expired = {"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410}
+    streams: list[Stream] = [[[line("ADDED", pod("d", 10)), line("ERROR", expired)]]]
+    async with running(script, streams) as (transport, seen, _):
+        await until(lambda: len(transport.watches) == 2)
+    assert seen.batches == [
+        ["appeared a@3", "appeared b@4", "synced"],
+        ["appeared d@10"],
+        ["relisting"],
+        ["gone b@4", "gone d@10", "changed a@20", "appeared c@21", "synced"],
+    ]
+    assert transport.watches[1]["resourceVersion"] == "30"
+
+
+async def test_a_refused_watch_relists_too_but_silence_and_overload_resume() -> None:
+    script = in_turn(listing(revision=9), listing(revision=12))
+    streams: list[Stream] = [
+        TransportError("no route"),
+        refusal(429, "TooManyRequests", headers={"Retry-After": "7"}),
+        [[line("ADDED", pod("a", 10))], TransportError("reset")],
+        refusal(410, "Expired"),
+    ]
+    async with running(script, streams) as (transport, seen, clock):
+        await until(lambda: len(transport.watches) == 5)
+    assert seen.batches == [["synced"], ["appeared a@10"], ["relisting"], ["gone a@10", "synced"]]
+    assert [watch["resourceVersion"] for watch in transport.watches] == ["9", "9", "9", "10", "12"]
+    assert clock.slept[1] >= 7
+
+
+async def test_failing_lists_are_retried_with_growing_waits() -> None:
+    script = in_turn(*[refusal(500, "InternalError")] * 3, TransportError("down"), listing(revision=9))
+    async with running(script, []) as (transport, seen, clock):
+        await until(lambda: transport.watches)
+    assert seen.batches == [["synced"]]
+    assert clock.slept == sorted(clock.slept)
+    assert len(clock.slept) == 4
+
+
+async def test_an_expired_page_lists_all_in_one() -> None:
+    script = in_turn(
+        listing(pod("a", 3), revision=9, more="x"), refusal(410, "Expired"), listing(pod("b", 5), revision=12)
+    )
+    async with running(script, []) as (transport, seen, _):
+        await until(lambda: transport.watches)
+    assert transport.calls[-1].query == {"labelSelector": "app=x"}
+    assert seen.batches == [["appeared b@5", "synced"]]
+
+
+async def test_nulls_mean_absent_and_an_unreadable_object_is_skipped() -> None:
+    odd, hopeless = pod("odd", 4, tolerations=None), pod("hopeless", 5, tolerations=7)
+    script = in_turn(listing(pod("a", 3), odd, hopeless, revision=9))
+    streams: list[Stream] = [[[line("MODIFIED", pod("odd", 10, containers=None)), line("MODIFIED", hopeless), b""]]]
+    async with running(script, streams) as (_, seen, _clock):
+        await until(lambda: len(seen.batches) == 2)
+    assert seen.batches == [["appeared a@3", "appeared odd@4", "synced"], ["changed odd@10"]]
+
+
+async def test_consumers_share_an_informer_and_own_writes_are_folded() -> None:
+    async def script(call: Call) -> Response:
+        return listing(revision=9)
+
+    seen = Seen()
+    informers = InformerSet(ScriptedTransport(script), seen.bus.publish, clock=ManualClock())
+    first = informers.informer(POD)
+    task = asyncio.ensure_future(informers.run())
+    await informers.synced()
+    assert informers.informer(POD) is first
+    late = informers.informer(NODE)
+    await late.synced()
+    assert seen.batches == [["synced"], ["synced"]]
+
+    created = informers.observe_own(POD.resource, msgspec.json.encode(pod("a", 10)))
+    assert [event.change for event in created] == ["appeared"]
+    assert informers.observe_own(POD.resource, pod("a", 10)) == []
+    assert [event.change for event in informers.observe_own_delete(POD.resource, "ns", "a", "uid-a")] == ["gone"]
+    assert informers.observe_own("unwatched", b"{}") == []
+    task.cancel()
+    await asyncio.wait([task])

@@ -1,0 +1,128 @@
+"""`ObjectCache`: what is known of one kind, folded from lists, watches and the responses to our own writes. Pure.
+
+All three speak of the same objects and may come in any order. The rules that make every order end the same:
+
+- Of two versions of one uid the higher resourceVersion wins; of two uids under one name the later one.
+- Everything up to the *floor*, the highest revision a list or watch has shown, has been seen: a response to our own
+  write at or below it says nothing new, whether its object is here or gone.
+- A deleted uid leaves a bounded tombstone, so that watch events still under way do not bring it back.
+- A list takes away what it does not hold, except what our own writes know from after the list was made.
+
+Kubernetes orders the versions of one resource type by number (KEP-5504); a watch delivers them in that order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from volcanoio.framework.events import Change, Observed
+from volcanoio.model.base import ApiObject
+
+_TOMBSTONES = 10_000
+
+
+class ObjectCache:
+    """The objects of one kind by `namespace/name`. Every method returns what it changed, as unstamped events.
+
+    `selective` says that selectors narrow what is listed and watched: a response to our own write then changes only
+    what is already here, as the server alone knows what the selectors match.
+    """
+
+    def __init__(self, resource: str, *, selective: bool = False, tombstones: int = _TOMBSTONES) -> None:
+        self._resource = resource
+        self._selective = selective
+        self._limit = tombstones
+        self._objects: dict[str, ApiObject] = {}
+        self._tombstones: dict[str, float] = {}
+        self._floor = 0
+
+    @property
+    def objects(self) -> Mapping[str, ApiObject]:
+        """All objects by `namespace/name` (the name alone for cluster-scoped ones); a live, read-only view."""
+        return MappingProxyType(self._objects)
+
+    @property
+    def floor(self) -> int:
+        """The revision up to which lists and watches have shown everything."""
+        return self._floor
+
+    def replace(self, objects: Iterable[ApiObject], revision: int) -> list[Observed]:
+        """Fold a whole list made at `revision` (0 when the server named none)."""
+        listed = {obj.metadata.key: obj for obj in objects}
+        events: list[Observed] = []
+        for key in [key for key in self._objects if key not in listed]:
+            known = self._objects[key]
+            if not revision or known.metadata.revision <= revision:
+                events.append(self._bury(key, known, known.metadata.revision))
+        for obj in listed.values():
+            events += self._present(obj)
+        self._floor = max(self._floor, revision)
+        return events
+
+    def appeared_or_changed(self, obj: ApiObject) -> list[Observed]:
+        """Fold an ADDED or MODIFIED of the watch."""
+        self._floor = max(self._floor, obj.metadata.revision)
+        return self._present(obj)
+
+    def deleted(self, obj: ApiObject) -> list[Observed]:
+        """Fold a DELETED of the watch; with selectors it may only have left the selection."""
+        self._floor = max(self._floor, obj.metadata.revision)
+        known = self._objects.get(obj.metadata.key)
+        if known is None or known.metadata.uid != obj.metadata.uid:
+            self._entomb(obj.metadata.uid, obj.metadata.revision)
+            return []
+        return [self._bury(obj.metadata.key, obj, obj.metadata.revision)]
+
+    def progressed(self, revision: int) -> None:
+        """Fold a bookmark: everything up to `revision` was sent."""
+        self._floor = max(self._floor, revision)
+
+    def own(self, obj: ApiObject) -> list[Observed]:
+        """Fold the object in a response to our own write."""
+        if obj.metadata.revision <= self._floor:
+            return []
+        if self._selective:
+            known = self._objects.get(obj.metadata.key)
+            if known is None or known.metadata.uid != obj.metadata.uid:
+                return []
+        return self._present(obj)
+
+    def own_deleted(self, key: str, uid: str) -> list[Observed]:
+        """Fold the answer that our own delete removed that uid for good."""
+        known = self._objects.get(key)
+        if known is None or known.metadata.uid != uid:
+            self._entomb(uid, math.inf)
+            return []
+        return [self._bury(key, known, math.inf)]
+
+    def _present(self, obj: ApiObject) -> list[Observed]:
+        meta = obj.metadata
+        if meta.revision <= self._tombstones.get(meta.uid, -1):
+            return []
+        known = self._objects.get(meta.key)
+        if known is None:
+            return [self._put(obj, Change.APPEARED)]
+        if known.metadata.uid == meta.uid:
+            newer = meta.revision > known.metadata.revision
+            return [self._put(obj, Change.CHANGED, known)] if newer else []
+        if meta.revision < known.metadata.revision:  # an object of an earlier life of that name
+            self._entomb(meta.uid, math.inf)
+            return []
+        return [self._bury(meta.key, known, math.inf), self._put(obj, Change.APPEARED)]
+
+    def _put(self, obj: ApiObject, change: Change, previous: ApiObject | None = None) -> Observed:
+        self._objects[obj.metadata.key] = obj
+        return Observed(resource=self._resource, change=change, object=obj, previous=previous)
+
+    def _bury(self, key: str, last: ApiObject, revision: float) -> Observed:
+        known = self._objects.pop(key)
+        self._entomb(last.metadata.uid, revision)
+        return Observed(resource=self._resource, change=Change.GONE, object=last, previous=known)
+
+    def _entomb(self, uid: str, revision: float) -> None:
+        """Remember that versions of `uid` up to `revision` are over; the oldest tombstone makes room."""
+        self._tombstones[uid] = max(revision, self._tombstones.pop(uid, -1))
+        if len(self._tombstones) > self._limit:
+            del self._tombstones[next(iter(self._tombstones))]

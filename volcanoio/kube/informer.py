@@ -1,0 +1,206 @@
+"""`Informer`: keeps a cache of one kind by list and watch, and publishes what changed.
+
+A watch batch becomes one publish of Observed events. A watch that breaks resumes where it was; one that the server no
+longer can resume (410) raises Relisting, lists anew and raises Synced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+import structlog
+
+from volcanoio.framework.events import Event, Observed, Relisting, Synced
+from volcanoio.framework.probe import NoProbe, Probe
+from volcanoio.kube.backoff import Backoff
+from volcanoio.kube.cache import ObjectCache
+from volcanoio.kube.clock import Clock
+from volcanoio.kube.decoding import ObjectDecoder, UndecodableError, WithMeta
+from volcanoio.kube.errors import ApiError, Expired, Status, TooManyRequests, error_from_status, error_of
+from volcanoio.kube.transport import StreamRefused, Transport, TransportError
+from volcanoio.model.base import ApiObject, Manifest
+from volcanoio.model.kinds import Kind
+
+_LOG = structlog.get_logger(__name__)
+_WATCH_SECONDS = (300, 600)
+_SHORT_LIVED = 1.0
+"""Seconds; a watch that ends sooner, and without a line, counts as a failure."""
+
+Publish = Callable[[Iterable[Event]], object]
+
+
+class Informer:
+    """One kind, as narrowed by selectors and namespace. `run` it once; `page` is the size of a list's pages."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        transport: Transport,
+        publish: Publish,
+        *,
+        clock: Clock,
+        label_selector: str = "",
+        field_selector: str = "",
+        namespace: str = "",
+        seed: int = 0,
+        page: int = 500,
+        probe: Probe | None = None,
+    ) -> None:
+        self.kind = kind
+        self._transport = transport
+        self._publish = publish
+        self._clock = clock
+        self._selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        self._selectors = {key: value for key, value in self._selectors.items() if value}
+        self._path = kind.path(namespace)
+        self._page = page
+        self._rng = random.Random(f"{seed}/{kind.resource}/{label_selector}/{field_selector}")
+        self._backoff = Backoff(self._rng)
+        self._probe = probe or NoProbe()
+        self._decoder = ObjectDecoder(kind)
+        self._cache = ObjectCache(kind.resource, selective=bool(self._selectors or namespace))
+        self._revision = ""
+        """Where the watch goes on; "" when a list is needed."""
+        self._synced = asyncio.Event()
+
+    @property
+    def objects(self) -> Mapping[str, ApiObject]:
+        """The cache: objects by `namespace/name`; a live, read-only view."""
+        return self._cache.objects
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether what is not in the cache does not exist."""
+        return self._synced.is_set()
+
+    async def synced(self) -> None:
+        """Return once the kind is listed."""
+        await self._synced.wait()
+
+    def observe_own(self, response: bytes | Manifest) -> list[Observed]:
+        """Fold the object in a response to our own write. The events are the caller's to publish."""
+        try:
+            obj = self._decoder.one(response) if isinstance(response, bytes) else self._decoder.lenient(response)
+        except UndecodableError as error:
+            self._report(error)
+            return []
+        return self._cache.own(obj)
+
+    def observe_own_delete(self, namespace: str, name: str, uid: str) -> list[Observed]:
+        """Fold that our own delete removed the object for good. The events are the caller's to publish."""
+        return self._cache.own_deleted(f"{namespace}/{name}" if namespace else name, uid)
+
+    async def run(self) -> None:
+        """List and watch until cancelled; failures are logged and retried with back-off."""
+        while True:
+            wait = 0.0
+            try:
+                if not self._revision:
+                    await self._list()
+                    self._backoff.reset()
+                wait = await self._watch()
+            except Expired:
+                self._lose()
+                wait = self._backoff.next() if self._backoff.failures else 0.0
+            except (TooManyRequests, TransportError) as error:  # the watch can go on from where it was
+                wait = self._failed(error)
+            except (ApiError, UndecodableError, msgspec.DecodeError) as error:
+                self._lose()
+                wait = self._failed(error)
+            if wait:
+                await self._clock.sleep(wait)
+
+    def _failed(self, error: Exception) -> float:
+        wait = self._backoff.next(getattr(error, "retry_after", 0.0))
+        self._probe.count("volcanoio_informer_failures_total", resource=self.kind.resource)
+        _LOG.warning("list or watch failed", resource=self.kind.resource, error=str(error), retry_in=round(wait, 2))
+        return wait
+
+    def _lose(self) -> None:
+        """The watch cannot go on: say so, once, and list next."""
+        self._revision = ""
+        if self._synced.is_set():
+            self._synced.clear()
+            self._probe.count("volcanoio_informer_relists_total", resource=self.kind.resource)
+            self._publish([Relisting(resource=self.kind.resource)])
+
+    async def _list(self) -> None:
+        query = {**self._selectors, "limit": str(self._page)}
+        objects: list[ApiObject] = []
+        revision = ""
+        while True:
+            response = await self._transport.request("GET", self._path, query=query)
+            if response.status == 410 and "continue" in query:  # pages came too slowly: all in one then
+                query, objects = dict(self._selectors), []
+                continue
+            if not response.ok:
+                raise error_of(response, now=self._clock.now())
+            meta, decoded, faults = self._decoder.page(response.body)
+            objects += decoded
+            for fault in faults:
+                self._report(fault)
+            revision = meta.resource_version
+            if not meta.continue_:
+                break
+            query["continue"] = meta.continue_
+        events: list[Event] = [*self._cache.replace(objects, int(revision) if revision.isdigit() else 0)]
+        self._revision = revision or "0"
+        self._synced.set()
+        self._publish([*events, Synced(resource=self.kind.resource)])
+
+    async def _watch(self) -> float:
+        """Watch until the server ends it; returns the seconds to wait before the next."""
+        query = {
+            **self._selectors,
+            "watch": "true",
+            "resourceVersion": self._revision,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(self._rng.randint(*_WATCH_SECONDS)),
+        }
+        started, any_line = self._clock.monotonic(), False
+        try:
+            async with self._transport.stream(self._path, query=query) as stream:
+                async for batch in stream:
+                    any_line = True
+                    self._fold(batch)
+                    self._backoff.reset()
+        except StreamRefused as refused:
+            raise error_of(refused.response, now=self._clock.now()) from refused
+        if any_line or self._clock.monotonic() - started >= _SHORT_LIVED:
+            return 0.0
+        return self._backoff.next()
+
+    def _fold(self, batch: list[bytes]) -> None:
+        """One batch of lines, one publish. What came before an ERROR in the batch is published, then it is raised."""
+        events: list[Event] = []
+        try:
+            for data in batch:
+                if data:
+                    events += self._fold_line(data)
+        finally:
+            if events:
+                self._publish(events)
+
+    def _fold_line(self, data: bytes) -> list[Observed]:
+        try:
+            line = self._decoder.line(data)
+        except UndecodableError as error:
+            self._report(error)
+            return []
+        obj = line.object
+        if isinstance(obj, ApiObject):
+            self._revision = obj.metadata.resource_version
+            return self._cache.deleted(obj) if line.type == "DELETED" else self._cache.appeared_or_changed(obj)
+        if line.type == "ERROR":
+            raise error_from_status(msgspec.json.decode(obj, type=Status))
+        if line.type == "BOOKMARK":
+            self._revision = msgspec.json.decode(obj, type=WithMeta).metadata.resource_version
+            self._cache.progressed(int(self._revision) if self._revision.isdigit() else 0)
+        return []
+
+    def _report(self, error: UndecodableError) -> None:
+        self._probe.count("volcanoio_undecodable_objects_total", resource=self.kind.resource)
+        _LOG.error("an object is skipped because it cannot be read", resource=self.kind.resource, error=str(error))
