@@ -253,7 +253,7 @@ async def with_await(context: PolicyContext) -> Decision:
 
 
 async def with_context(context: PolicyContext) -> Decision:
-    async with cast(Any, context):
+    async with cast("Any", context):
         return Abstain()
 
 

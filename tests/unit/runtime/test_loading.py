@@ -1,0 +1,185 @@
+"""Plugins by name from entry points and directories, and what is said about those that do not fit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from volcanoio.framework import groups
+from volcanoio.runtime.conformance import problems
+from volcanoio.runtime.loading import Candidate, PluginError, Registry, discover
+from volcanoio.runtime.mounted import MountError
+
+POLICY = """
+from __future__ import annotations
+import msgspec
+from volcanoio.framework.decisions import Abstain
+
+class Arguments(msgspec.Struct):
+    factor: float = 2.0
+
+class {cls}:
+    name = "{name}"
+
+    async def decide(self, context):
+        return Abstain()
+"""
+
+JOB_PLUGIN = """
+class Banner:
+    name = "banner"
+    def __init__(self, arguments): ...
+    def supports(self, job): return ()
+    def on_pod_create(self, pod, job, task, index): ...
+"""
+
+
+def write(directory: Path, name: str, text: str) -> Path:
+    path = directory / name
+    path.write_text(text)
+    return path
+
+
+def candidate(
+    name: str, factory: Any, origin: str = "some-dist 1.0", group: str = groups.LIFECYCLE_POLICIES
+) -> Candidate:
+    return Candidate(group, name, origin, lambda: factory)
+
+
+class Good:
+    """A policy."""
+
+    name = "good"
+
+    async def decide(self, context: Any) -> Any: ...
+
+
+def test_a_mounted_policy_is_found_by_its_name_with_the_hash_of_its_source(tmp_path: Path) -> None:
+    path = write(tmp_path, "retry.py", POLICY.format(cls="Retry", name="retry-on-oom"))
+    loaded = discover(policies_dirs=[tmp_path]).get(groups.LIFECYCLE_POLICIES, "retry-on-oom")
+    assert loaded.factory.__name__ == "Retry"
+    assert loaded.origin == f"retry.py sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+
+
+def test_two_versions_of_a_file_do_not_share_a_module(tmp_path: Path) -> None:
+    write(tmp_path, "retry.py", POLICY.format(cls="Retry", name="retry"))
+    first = discover(policies_dirs=[tmp_path]).get(groups.LIFECYCLE_POLICIES, "retry").factory
+    write(tmp_path, "retry.py", POLICY.format(cls="Retry", name="retry") + "\n# second\n")
+    second = discover(policies_dirs=[tmp_path]).get(groups.LIFECYCLE_POLICIES, "retry").factory
+    assert first is not second
+    assert first.__module__ != second.__module__
+
+
+def test_links_of_a_configmap_and_private_files_are_skipped(tmp_path: Path) -> None:
+    for name in ("_helper.py", "..data.py", "notes.txt"):
+        write(tmp_path, name, "raise RuntimeError('must not run')")
+    (tmp_path / "..2026_11_20").mkdir()
+    write(tmp_path, "banner.py", JOB_PLUGIN)
+    registry = discover(plugins_dirs=[tmp_path])
+    assert "banner" in registry.names(groups.JOB_PLUGINS)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("class (", "line 1: cannot be loaded: SyntaxError"),
+        ("1 / 0", "cannot be loaded: ZeroDivisionError"),
+        ("class Nothing: pass", "holds no class that is a lifecycle policy"),
+        ("from volcanoio.framework.probe import NoProbe", "holds no class that is a lifecycle policy"),
+    ],
+)
+def test_a_file_that_does_not_load_is_named(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path, "bad.py", text)
+    with pytest.raises(MountError) as caught:
+        discover(policies_dirs=[tmp_path])
+    assert str(path) in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MountError, match="not a directory"):
+        discover(plugins_dirs=[tmp_path / "absent"])
+
+
+def test_a_name_found_twice_is_an_error_that_names_both(tmp_path: Path) -> None:
+    write(tmp_path, "a.py", POLICY.format(cls="A", name="same"))
+    write(tmp_path, "b.py", POLICY.format(cls="B", name="same"))
+    with pytest.raises(PluginError, match=r'"same" is registered twice: by a\.py sha256:.* and by b\.py'):
+        discover(policies_dirs=[tmp_path])
+
+
+def test_an_unknown_name_gets_a_suggestion() -> None:
+    with pytest.raises(PluginError, match='there is no lifecycle policy "godo"; did you mean "good"?'):
+        Registry([candidate("good", Good)]).get(groups.LIFECYCLE_POLICIES, "godo")
+
+
+def test_the_same_name_in_two_groups_is_fine() -> None:
+    registry = Registry([candidate("good", Good), candidate("good", Good, group=groups.ACTIONS)])
+    assert registry.origins(groups.ACTIONS) == {"good": "some-dist 1.0"}
+
+
+def test_nothing_is_imported_before_it_is_asked_for() -> None:
+    def explode() -> Any:
+        raise ImportError("no module named torch")
+
+    registry = Registry([Candidate(groups.ACTIONS, "heavy", "heavy-dist 2.0", explode)])
+    assert registry.names(groups.ACTIONS) == ("heavy",)
+    with pytest.raises(PluginError, match=r'action "heavy" \(heavy-dist 2.0\) cannot be imported: ImportError'):
+        registry.factories(groups.ACTIONS)
+
+
+def test_a_factory_that_calls_itself_otherwise_is_refused() -> None:
+    with pytest.raises(PluginError, match='calls itself "good"; register it under that name'):
+        Registry([candidate("better", Good)]).get(groups.LIFECYCLE_POLICIES, "better")
+
+
+class Nameless:
+    async def decide(self, context: Any) -> Any: ...
+
+
+class Sync:
+    name = "sync"
+
+    def decide(self, context: Any) -> Any: ...
+
+
+class WrongArity:
+    name = "arity"
+
+    async def decide(self) -> Any: ...
+
+
+class Empty:
+    name = "empty"
+
+
+@pytest.mark.parametrize(
+    ("group", "factory", "problem"),
+    [
+        (groups.LIFECYCLE_POLICIES, Nameless, "has no name"),
+        (groups.LIFECYCLE_POLICIES, Sync, "is not async"),
+        (groups.LIFECYCLE_POLICIES, WrongArity, "does not take (self, context)"),
+        (groups.LIFECYCLE_POLICIES, Empty, "has no method decide(self, context)"),
+        (groups.SCHEDULER_PLUGINS, Empty, "implements no extension point"),
+        (groups.ACTIONS, Empty, "has no method run(self, session)"),
+        (groups.JOB_PLUGINS, Empty, "has no method supports(self, job)"),
+        (groups.JOB_PLUGINS, "banner", "is a str"),
+    ],
+)
+def test_what_does_not_conform_is_told_what_it_lacks(group: str, factory: Any, problem: str) -> None:
+    assert any(problem in found for found in problems(group, factory))
+
+
+def test_what_conforms_has_no_problems() -> None:
+    maker: Callable[..., Any] = lambda arguments: Good()  # noqa: E731 - a function as a factory
+    assert problems(groups.LIFECYCLE_POLICIES, Good) == problems(groups.ACTIONS, maker) == []
+
+
+def test_everything_that_is_installed_conforms() -> None:
+    registry = discover()
+    for group in (groups.SCHEDULER_PLUGINS, groups.ACTIONS, groups.JOB_PLUGINS, groups.LIFECYCLE_POLICIES):
+        assert set(registry.factories(group)) == set(registry.names(group))

@@ -1,0 +1,85 @@
+"""Whether a class has the shape its group asks for, told before it is used rather than in the middle of a cycle."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from volcanoio.framework import groups
+from volcanoio.framework.scheduling import points
+
+NOUNS: Mapping[str, str] = {
+    groups.SCHEDULER_PLUGINS: "scheduler plugin",
+    groups.ACTIONS: "action",
+    groups.JOB_PLUGINS: "job plugin",
+    groups.LIFECYCLE_POLICIES: "lifecycle policy",
+}
+"""What one member of a group is called in messages."""
+
+_POINTS = tuple(
+    point
+    for point in vars(points).values()
+    if inspect.isclass(point) and getattr(point, "_is_protocol", False) and point is not points.Plugin
+)
+_JOB_PLUGIN = {"supports": ("job",), "on_pod_create": ("pod", "job", "task", "index")}
+_ACTION = {"run": ("session",)}
+
+
+def problems(group: str, factory: Any) -> list[str]:
+    """What keeps a factory out of a group, one sentence each; [] when it conforms.
+
+    A factory that is a function is asked only to be callable: what it makes is known when it is called.
+    """
+    if not callable(factory):
+        return [f"is a {type(factory).__name__}; register a class or a function that makes an instance"]
+    if not inspect.isclass(factory):
+        return []
+    return [*_name(factory), *_CHECKS[group](factory)]
+
+
+def belongs(group: str, factory: type) -> bool:
+    """Whether a class has the shape of a group: how a file's classes are told apart."""
+    return bool(getattr(factory, "name", "")) and not problems(group, factory)
+
+
+def _name(factory: type) -> list[str]:
+    name = getattr(factory, "name", None)
+    if isinstance(name, str) and name:
+        return []
+    return ['has no name; give the class an attribute such as name = "mine"']
+
+
+def _methods(factory: type, wanted: Mapping[str, tuple[str, ...]]) -> list[str]:
+    found = []
+    for method, parameters in wanted.items():
+        function = inspect.getattr_static(factory, method, None)
+        if not callable(function):
+            found.append(f"has no method {method}({', '.join(('self', *parameters))})")
+            continue
+        try:
+            inspect.signature(function).bind(*(None,) * (1 + len(parameters)))
+        except TypeError:
+            found.append(f"has a method {method} that does not take ({', '.join(('self', *parameters))})")
+    return found
+
+
+def _policy(factory: type) -> list[str]:
+    found = _methods(factory, {"decide": ("context",)})
+    if not found and not inspect.iscoroutinefunction(inspect.getattr_static(factory, "decide")):
+        found.append("has a method decide that is not async; write async def decide(self, context)")
+    return found
+
+
+def _scheduler_plugin(factory: type) -> list[str]:
+    if any(issubclass(factory, point) for point in _POINTS):
+        return []
+    return ["implements no extension point; see volcanoio.framework.scheduling.points for what there is"]
+
+
+_CHECKS: Mapping[str, Callable[[type], list[str]]] = {
+    groups.SCHEDULER_PLUGINS: _scheduler_plugin,
+    groups.ACTIONS: lambda factory: _methods(factory, _ACTION),
+    groups.JOB_PLUGINS: lambda factory: _methods(factory, _JOB_PLUGIN),
+    groups.LIFECYCLE_POLICIES: _policy,
+}

@@ -1,0 +1,128 @@
+"""Plugins, actions, job plugins and policies by name, wherever they come from.
+
+Three sources, one registry: entry points of volcanoio itself, entry points of other distributions, and directories
+(`--plugins-dir`, `--policies-dir`). Ours have no privilege: a name found twice is an error whoever brought it. Entry
+points are imported when first asked for. A registry never changes; a reload builds the next one (hot reload is a later
+issue) and leaves this one as it is when that fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from volcanoio.framework import groups
+from volcanoio.framework.arguments import suggestion
+from volcanoio.runtime.conformance import NOUNS, problems
+from volcanoio.runtime.mounted import classes
+
+
+class PluginError(ValueError):
+    """A plugin that is unknown, doubled, or not what it says; the message names it, the rule and the next step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One plugin. `origin` is `DISTRIBUTION VERSION` or `FILE sha256:HEX`: what the journal records of it."""
+
+    group: str
+    name: str
+    factory: Callable[..., Any]
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One plugin that was found and is loaded when asked for."""
+
+    group: str
+    name: str
+    origin: str
+    load: Callable[[], Any]
+
+
+class Registry:
+    """All plugins of a process. Raises PluginError for a name that two sources claim."""
+
+    def __init__(self, candidates: Iterable[Candidate]) -> None:
+        self._candidates: dict[tuple[str, str], Candidate] = {}
+        self._loaded: dict[tuple[str, str], Loaded] = {}
+        for candidate in candidates:
+            key = (candidate.group, candidate.name)
+            if first := self._candidates.get(key):
+                msg = (
+                    f'{NOUNS[candidate.group]} "{candidate.name}" is registered twice: by {first.origin} and by '
+                    f"{candidate.origin}; rename or remove one of them"
+                )
+                raise PluginError(msg)
+            self._candidates[key] = candidate
+
+    def names(self, group: str) -> tuple[str, ...]:
+        """The names of a group, sorted; nothing is imported."""
+        return tuple(sorted(name for of, name in self._candidates if of == group))
+
+    def get(self, group: str, name: str) -> Loaded:
+        """One plugin, imported and checked; raises PluginError."""
+        key = (group, name)
+        if key not in self._loaded:
+            candidate = self._candidates.get(key)
+            if candidate is None:
+                msg = f'there is no {NOUNS[group]} "{name}"{suggestion(name, self.names(group))}'
+                raise PluginError(msg)
+            self._loaded[key] = _load(candidate)
+        return self._loaded[key]
+
+    def factories(self, group: str) -> dict[str, Callable[..., Any]]:
+        """Every plugin of a group by name, imported and checked; raises PluginError."""
+        return {name: self.get(group, name).factory for name in self.names(group)}
+
+    def origins(self, group: str) -> dict[str, str]:
+        """Where each plugin of a group comes from, by name."""
+        return {name: self._candidates[group, name].origin for name in self.names(group)}
+
+
+def discover(*, plugins_dirs: Sequence[Path] = (), policies_dirs: Sequence[Path] = ()) -> Registry:
+    """Everything installed and mounted. Blocks on files: call it off the loop. Raises PluginError and MountError."""
+    found = [candidate for group in NOUNS for candidate in _installed(group)]
+    for directory in plugins_dirs:
+        found += _mounted(directory, (groups.SCHEDULER_PLUGINS, groups.ACTIONS, groups.JOB_PLUGINS))
+    for directory in policies_dirs:
+        found += _mounted(directory, (groups.LIFECYCLE_POLICIES,))
+    return Registry(found)
+
+
+def _installed(group: str) -> Iterable[Candidate]:
+    unique = {
+        (point.name, point.value, point.dist.name if point.dist else ""): point for point in entry_points(group=group)
+    }
+    for _, point in sorted(unique.items()):
+        yield Candidate(group, point.name, _origin(point), point.load)
+
+
+def _origin(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+
+
+def _mounted(directory: Path, wanted: Sequence[str]) -> Iterable[Candidate]:
+    for group, cls, origin in classes(directory, wanted):
+        yield Candidate(group, cls.name, origin, lambda cls=cls: cls)  # type: ignore[attr-defined, misc]  # checked by `belongs`; mypy cannot infer a lambda's default
+
+
+def _load(candidate: Candidate) -> Loaded:
+    title = f'{NOUNS[candidate.group]} "{candidate.name}" ({candidate.origin})'
+    try:
+        factory = candidate.load()
+    except Exception as error:
+        msg = f"{title} cannot be imported: {type(error).__name__}: {error}; mend it or uninstall it"
+        raise PluginError(msg) from error
+    wrong = problems(candidate.group, factory)
+    name = getattr(factory, "name", candidate.name)
+    if isinstance(name, str) and name != candidate.name:
+        wrong.append(f'calls itself "{name}"; register it under that name')
+    if wrong:
+        msg = f"{title} {'; it '.join(wrong)}"
+        raise PluginError(msg)
+    return Loaded(candidate.group, candidate.name, factory, candidate.origin)
