@@ -33,6 +33,7 @@ class TypeTable(msgspec.Struct, frozen=True):
 
     resources: dict[str, str]
     types: dict[str, dict[str, str]]
+    required: dict[str, list[str]] = {}
 
 
 @cache

@@ -34,10 +34,11 @@ def main() -> None:
 
 
 def table() -> dict[str, Any]:
-    """`resources`: resource name → type; `types`: type → field → type of the field."""
+    """`resources`: resource name → type; `types`: type → field → type of the field; `required`: type → fields."""
     models = import_module("kubernetes_asyncio.client.models")
     resources = {one.name: name for one in BUILTINS if (name := _model_name(models, one)) is not None}
     types: dict[str, dict[str, str]] = {}
+    required: dict[str, list[str]] = {}
     todo = [*resources.values(), "V1Scale", "V1DeleteOptions", "V1Eviction"]
     while todo:
         name = todo.pop()
@@ -46,15 +47,26 @@ def table() -> dict[str, Any]:
         model = getattr(models, name)
         fields = {model.attribute_map[key]: type_ for key, type_ in model.openapi_types.items()}
         types[name] = {field: _type(field, type_) for field, type_ in fields.items()}
+        required[name] = [field for key, field in model.attribute_map.items() if _is_required(model, key)]
         todo += [found for type_ in types[name].values() for found in re.findall(r"\b[A-Z]\w+", type_)]
-    return {"resources": resources, "types": types}
+    return {"resources": resources, "types": types, "required": {name: some for name, some in required.items() if some}}
 
 
 def _model_name(models: Any, resource: Resource) -> str | None:
-    version = resource.version.capitalize()
-    return next(
-        (name for name in (version + resource.kind, f"Core{version}{resource.kind}") if hasattr(models, name)), None
-    )
+    version, group = resource.version.capitalize(), resource.group.partition(".")[0].capitalize()
+    names = (version + resource.kind, f"Core{version}{resource.kind}", f"{group}{version}{resource.kind}")
+    return next((name for name in names if hasattr(models, name)), None)
+
+
+def _is_required(model: Any, key: str) -> bool:
+    """A model refuses None for its required fields."""
+    blank = model.__new__(model)
+    blank.local_vars_configuration = import_module("kubernetes_asyncio.client").Configuration()
+    try:
+        setattr(blank, key, None)
+    except ValueError:
+        return True
+    return False
 
 
 def _type(field: str, type_: str) -> str:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse
+from volcanoio.localcluster.apiserver.builtin_schemas import OBJECT_META, closure, reference, schema_name
+from volcanoio.localcluster.apiserver.builtin_types import type_table
 from volcanoio.localcluster.apiserver.documents import Document, Documents
 from volcanoio.localcluster.apiserver.health import KUBERNETES_VERSION
 from volcanoio.localcluster.apiserver.registry import Registry
 from volcanoio.localcluster.apiserver.resources import Resource
-from volcanoio.localcluster.apiserver.schemas.table import OBJECT_META, builtin_schemas, reference
 
 _ROOT = "/openapi/v3"
 _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
@@ -31,9 +32,9 @@ class OpenApi:
 
     async def __call__(self, request: ApiRequest) -> ApiResponse | None:
         """Answer a request for a document; None for any other."""
-        path = request.path.rstrip("/")
-        if request.method != "GET" or not (path == _ROOT or path.startswith(_ROOT + "/")):
+        if request.method != "GET" or not request.path.startswith(_ROOT):
             return None
+        path = request.path.rstrip("/")
         if path == _ROOT:
             return self._documents.get(_ROOT, self._root).answer(request)
         resources = self._groups().get(path.removeprefix(_ROOT + "/"))
@@ -64,16 +65,15 @@ class OpenApi:
 
 def build(resources: list[Resource]) -> dict[str, Any]:
     """The document of the resources of one group and version."""
-    table = builtin_schemas()
-    builtin = {one.plural: table.kinds[f"{one.api_version}/{one.kind}"] for one in resources if not one.custom}
-    schemas = table.closure([OBJECT_META, *builtin.values()])
+    builtin = {one.plural: type_table().resources[one.name] for one in resources if not one.custom}
+    schemas = closure([OBJECT_META, *builtin.values()])
     paths: dict[str, Any] = {}
     for one in resources:
         if one.custom:
             name = custom_schema_name(one)
             schemas[name] = _custom_schema(one, one.custom.schema)
         else:
-            name = builtin[one.plural]
+            name = schema_name(builtin[one.plural])
         schemas[name]["x-kubernetes-group-version-kind"] = [_kind(one)]
         paths |= _paths(one, name)
     return {
@@ -93,7 +93,7 @@ def _custom_schema(one: Resource, schema: dict[str, Any]) -> dict[str, Any]:
     fixed: dict[str, Any] = {
         "apiVersion": {"type": "string", "description": f"Always {one.api_version}."},
         "kind": {"type": "string", "description": f"Always {one.kind}."},
-        "metadata": reference(OBJECT_META),
+        "metadata": reference(schema_name(OBJECT_META)),
     }
     return {**schema, "type": "object", "properties": {**(schema.get("properties") or {}), **fixed}}
 
