@@ -113,7 +113,7 @@ def test_a_name_found_twice_is_an_error_that_names_both(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_gets_a_suggestion() -> None:
-    with pytest.raises(PluginError, match='there is no lifecycle policy "godo"; did you mean "good"?'):
+    with pytest.raises(PluginError, match=r'there is no lifecycle policy "godo"; did you mean "good"\?'):
         Registry([candidate("good", Good)]).get(groups.LIFECYCLE_POLICIES, "godo")
 
 

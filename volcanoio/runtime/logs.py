@@ -1,0 +1,66 @@
+"""Logs: structured lines on stderr, as JSON for machines or columns for people; stdout stays the commands' own."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, Literal, TextIO
+
+import msgspec
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def set_up(*, form: Literal["json", "console"] = "console", level: str = "info", stream: TextIO | None = None) -> None:
+    """Configure structlog and send the standard library's logs (aiohttp's, asyncio's) the same way.
+
+    Raises ValueError for an unknown level or form. Call it once, before anything logs.
+    """
+    if level not in LEVELS:
+        msg = f'log level "{level}" is unknown; use one of {", ".join(LEVELS)}'
+        raise ValueError(msg)
+    if form not in ("json", "console"):
+        msg = f'log format "{form}" is unknown; use json or console'
+        raise ValueError(msg)
+    out = stream or sys.stderr
+    number = logging.getLevelNamesMapping()[level.upper()]
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    last = _last(form, colors=out.isatty())
+    structlog.configure(
+        processors=[*shared, *last],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(out),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(max(number, logging.WARNING))  # other libraries speak only when something is wrong
+
+
+def _last(form: str, *, colors: bool) -> list[Processor]:
+    if form == "json":
+        return [structlog.processors.dict_tracebacks, _json]
+    return [structlog.dev.ConsoleRenderer(colors=colors)]
+
+
+def _json(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
+    """One line of JSON; what JSON cannot hold is shown as its text."""
+    return msgspec.json.encode(event, enc_hook=_text).decode()
+
+
+def _text(value: Any) -> str:
+    return str(value)
