@@ -282,6 +282,11 @@ class Job(Protocol):
         ...
 
     @property
+    def schedulable_count(self) -> int:
+        """Pending tasks that had a place in a statement of this cycle which was then discarded."""
+        ...
+
+    @property
     def valid_count(self) -> int:
         """Ready, Pipelined and Pending tasks."""
         ...
