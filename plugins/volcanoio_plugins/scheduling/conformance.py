@@ -1,0 +1,43 @@
+"""Plugin conformance: what the cluster itself needs is never evicted (Volcano: pkg/scheduler/plugins/conformance)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.views import Task
+
+CRITICAL_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
+SYSTEM_NAMESPACE = "kube-system"
+
+
+class ConformanceArguments(msgspec.Struct, frozen=True):
+    """The plugin takes none."""
+
+
+class Conformance:
+    """Spares critical pods."""
+
+    name = "conformance"
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        convert(arguments, ConformanceArguments, self.name)
+
+    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any preemptor
+        """All but critical pods."""
+        return _expendable(candidates)
+
+    def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any reclaimer
+        """All but critical pods."""
+        return _expendable(candidates)
+
+
+def _expendable(candidates: Sequence[Task]) -> list[Task]:
+    return [
+        task
+        for task in candidates
+        if task.priority_class_name not in CRITICAL_CLASSES and task.namespace != SYSTEM_NAMESPACE
+    ]

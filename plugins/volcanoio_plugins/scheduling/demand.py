@@ -1,0 +1,26 @@
+"""Demand of jobs that are admitted but not placed yet (Volcano: pkg/scheduler/plugins/util/util.go).
+
+Demand is counted so that no more jobs are admitted than the cluster can soon run.
+"""
+
+from __future__ import annotations
+
+from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Amounts, Job
+from volcanoio.model.scheduling import PodGroupPhase
+
+
+def outstanding(job: Job) -> Amounts:
+    """minResources not allocated yet, by resource."""
+    allocated = job.allocated
+    return {name: max(amount - allocated.get(name, 0), 0) for name, amount in (job.min_resources or {}).items()}
+
+
+def elastic(job: Job) -> Amounts:
+    """What the job holds beyond its minResources."""
+    minimum = job.min_resources or {}
+    return {name: max(amount - minimum.get(name, 0), 0) for name, amount in job.allocated.items()}
+
+
+def runs_whole(job: Job) -> bool:
+    """Whether the job runs with at least its minimum of members: one that lost its finished driver does not count."""
+    return job.phase == PodGroupPhase.RUNNING and job.count(*ALLOCATED_STATUSES) >= job.min_available

@@ -1,0 +1,104 @@
+"""Plugin gang: all of a job's minimum or nothing (Volcano: pkg/scheduler/plugins/gang)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
+from volcanoio.framework.scheduling.views import Job, SessionView, Task, TaskStatus
+
+NOT_ENOUGH_TASKS = "NotEnoughTasks"
+NOT_ENOUGH_PODS_OF_TASK = "NotEnoughPodsOfTask"
+NOT_PIPELINED = "NotEnoughReservations"
+
+UNSCHEDULABLE, NOT_ENOUGH_RESOURCES = "Unschedulable", "NotEnoughResources"
+SCHEDULED, READY = "Scheduled", "tasks in gang are ready to be scheduled"
+
+
+class GangArguments(msgspec.Struct, frozen=True):
+    """The plugin takes none."""
+
+
+class Gang:
+    """Commits a job when enough of it is placed, keeps running gangs whole, and says how a job stands."""
+
+    name = "gang"
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        convert(arguments, GangArguments, self.name)
+        self._jobs: Mapping[str, Job] = {}
+
+    def open(self, session: SessionView) -> None:
+        """Keep the jobs at hand: victims are counted by job."""
+        self._jobs = session.jobs
+
+    def job_valid(self, job: Job) -> Verdict:
+        """Whether enough pods exist, of each role and in all."""
+        if not job.roles_valid():
+            return reject(NOT_ENOUGH_PODS_OF_TASK, "Not enough valid pods of each task for gang-scheduling")
+        if (valid := job.valid_count) < job.min_available:
+            return reject(
+                NOT_ENOUGH_TASKS,
+                f"Not enough valid tasks for gang-scheduling, valid: {valid}, min: {job.min_available}",
+            )
+        return PERMIT
+
+    def job_key(self, job: Job) -> bool:
+        """Jobs that are not ready first."""
+        return job.is_ready()
+
+    def job_ready(self, job: Job) -> bool:
+        """Whether the minimum is placed, of each role and in all."""
+        return job.is_ready() and job.roles_ready()
+
+    def job_pipelined(self, job: Job) -> Verdict:
+        """Whether the minimum is placed or waits for what is being released."""
+        if job.is_pipelined() and job.roles_pipelined():
+            return PERMIT
+        return reject(NOT_PIPELINED, "fewer tasks than minAvailable are placed or have a place reserved")
+
+    def job_starving(self, job: Job) -> bool:
+        """Whether less than the minimum is placed or has a place reserved."""
+        return job.is_starving()
+
+    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any preemptor
+        """Tasks that their job can lose and stay at its minimum."""
+        return self._surplus(candidates)
+
+    def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any reclaimer
+        """Tasks that their job can lose and stay at its minimum."""
+        return self._surplus(candidates)
+
+    def close(self, session: SessionView) -> None:
+        """Say of every job that may have changed whether its gang could be scheduled."""
+        for job in session.touched:
+            if not self.job_ready(job):
+                self._unschedulable(session, job)
+            else:
+                session.set_condition(job.key, SCHEDULED, READY, "")
+
+    def _unschedulable(self, session: SessionView, job: Job) -> None:
+        """Say how many members lack a place, unless the job is only waiting for its own terminating pods."""
+        if not job.tasks:
+            return
+        waiting = job.count(TaskStatus.PENDING, TaskStatus.PIPELINED)
+        if not waiting and job.count(TaskStatus.RELEASING) >= job.min_available:
+            return
+        missing = job.min_available - job.ready_count - job.schedulable_count
+        message = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: {session.fit_error(job.key)}"
+        session.set_condition(job.key, UNSCHEDULABLE, NOT_ENOUGH_RESOURCES, message)
+
+    def _surplus(self, candidates: Sequence[Task]) -> list[Task]:
+        taken: Counter[str] = Counter()
+        victims = []
+        for task in candidates:
+            job = self._jobs.get(task.job)
+            if job is not None and job.ready_count - taken[task.job] > job.min_available:
+                taken[task.job] += 1
+                victims.append(task)
+        return victims

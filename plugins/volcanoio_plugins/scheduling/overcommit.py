@@ -1,0 +1,67 @@
+"""Plugin overcommit: how much demand may wait for places (Volcano: pkg/scheduler/plugins/overcommit)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
+from volcanoio.framework.scheduling.views import Amounts, Job, SessionView, Table
+from volcanoio.model.scheduling import PodGroupPhase
+from volcanoio_plugins.scheduling.demand import outstanding, runs_whole
+from volcanoio_plugins.scheduling.quantities import exceeding, shortage
+
+DEFAULT_FACTOR = 1.2
+OVERUSED = "ClusterOverused"
+
+
+class OvercommitArguments(msgspec.Struct, frozen=True):
+    """`overcommit-factor` is how many times the cluster's capacity may be asked for; below 1 means the default."""
+
+    factor: float = msgspec.field(default=DEFAULT_FACTOR, name="overcommit-factor")
+
+
+class Overcommit:
+    """Admits jobs while the cluster's capacity, times the factor, less what is used, covers all admitted demand."""
+
+    name = "overcommit"
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        factor = convert(arguments, OvercommitArguments, self.name).factor
+        self._factor = factor if factor >= 1 else DEFAULT_FACTOR
+        self._idle: Mapping[str, float] = {}
+        self._inqueue: Table | None = None
+
+    def open(self, session: SessionView) -> None:
+        """Sum what is free and what is admitted, if any job waits to be admitted."""
+        self._inqueue = session.table(self.name, "inqueue")
+        if next(iter(session.jobs_in(PodGroupPhase.PENDING)), None) is None:
+            return
+        used = session.used
+        self._idle = {name: amount * self._factor - used.get(name, 0) for name, amount in session.total.items()}
+        for job in session.jobs_in(PodGroupPhase.INQUEUE):
+            self._count(job.min_resources or {})
+        for job in session.jobs_in(PodGroupPhase.RUNNING):
+            if job.min_resources is not None and runs_whole(job):
+                self._count(outstanding(job))
+
+    def job_enqueueable(self, job: Job) -> Verdict:
+        """Whether the job's minResources fit beside what is admitted already."""
+        if job.min_resources is None or self._inqueue is None:
+            return PERMIT
+        demand = {name: self._inqueue.get(name) + amount for name, amount in job.min_resources.items()}
+        if over := exceeding(demand, self._idle, job.min_resources):
+            return reject(OVERUSED, shortage("resource in cluster is overused", "overused", over))
+        return PERMIT
+
+    def job_enqueued(self, job: Job) -> None:
+        """Count the admitted demand."""
+        self._count(job.min_resources or {})
+
+    def _count(self, demand: Amounts) -> None:
+        assert self._inqueue is not None
+        for name, amount in demand.items():
+            self._inqueue.add(name, amount)

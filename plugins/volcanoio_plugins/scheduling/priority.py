@@ -1,0 +1,54 @@
+"""Plugin priority: jobs and tasks of higher priority first (Volcano: pkg/scheduler/plugins/priority)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.views import Job, SessionView, Task, TaskStatus
+
+
+class PriorityArguments(msgspec.Struct, frozen=True):
+    """The plugin takes none."""
+
+
+class Priority:
+    """Orders by priority and lets the higher take from the lower."""
+
+    name = "priority"
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        convert(arguments, PriorityArguments, self.name)
+        self._jobs: Mapping[str, Job] = {}
+
+    def open(self, session: SessionView) -> None:
+        """Keep the jobs at hand: victims are compared by their jobs."""
+        self._jobs = session.jobs
+
+    def job_key(self, job: Job) -> int:
+        """Higher first."""
+        return -job.priority
+
+    def task_key(self, task: Task) -> int:
+        """Higher first."""
+        return -task.priority
+
+    def job_starving(self, job: Job) -> bool:
+        """Whether any task is neither placed nor reserved a place, also above the minimum."""
+        return job.ready_count + job.count(TaskStatus.PIPELINED) < len(job.tasks)
+
+    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Tasks of jobs of lower priority, and of the preemptor's own job those of lower task priority."""
+        own = self._jobs[preemptor.job].priority
+        return [
+            task
+            for task in candidates
+            if (
+                task.priority < preemptor.priority
+                if task.job == preemptor.job
+                else task.job in self._jobs and self._jobs[task.job].priority < own
+            )
+        ]

@@ -1,0 +1,172 @@
+"""Plugin proportion: queues share the cluster by weight (Volcano: pkg/scheduler/plugins/proportion).
+
+The arithmetic of shares is in `waterfilling`. Only queues that have jobs take part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
+from volcanoio.framework.scheduling.views import Job, QueueView, SessionView, Shape, Table, Task
+from volcanoio.model.resources import PODS, Amounts, add
+from volcanoio.model.scheduling import PodGroupPhase
+from volcanoio_plugins.scheduling.demand import elastic, outstanding, runs_whole
+from volcanoio_plugins.scheduling.quantities import exceeding, fits_within, share, shortage
+from volcanoio_plugins.scheduling.waterfilling import Claim, fill, reachable
+
+QUEUE_CLOSED, QUOTA_INSUFFICIENT = "QueueClosed", "QueueQuotaInsufficient"
+
+
+class ProportionArguments(msgspec.Struct, frozen=True):
+    """The plugin takes none."""
+
+
+class Account:
+    """What one queue may have and has. `added` and `inqueue` are tables, so a discarded statement undoes them."""
+
+    def __init__(self, queue: QueueView, deserved: Mapping[str, float], ceiling: Amounts, session: SessionView) -> None:
+        self.queue = queue
+        self.deserved = deserved
+        self.ceiling = ceiling
+        self.elastic: Amounts = {}
+        self._base = dict(queue.allocated)
+        self._names = sorted({*self._base, *deserved, *queue.requested})
+        self._added: Table = session.table(Proportion.name, f"allocated/{queue.name}")
+        self.inqueue: Table = session.table(Proportion.name, f"inqueue/{queue.name}")
+
+    def allocated(self) -> Amounts:
+        """What its jobs hold now, reservations included."""
+        base, added = self._base, self._added
+        return {name: base.get(name, 0) + added.get(name) for name in self._names}
+
+    def add(self, requests: Mapping[str, int], count: int) -> None:
+        """Count `count` more tasks (fewer when negative)."""
+        for name, amount in requests.items():
+            self._added.add(name, amount * count)
+
+    def share(self) -> float:
+        """The largest part of what it deserves that it holds of any resource."""
+        allocated = self.allocated()
+        return max((share(allocated.get(name, 0), amount) for name, amount in self.deserved.items()), default=0.0)
+
+
+class Proportion:
+    """Orders queues by share, stops those that have theirs, and admits jobs within what a queue can ever have."""
+
+    name = "proportion"
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        convert(arguments, ProportionArguments, self.name)
+        self._accounts: dict[str, Account] = {}
+        self._jobs: Mapping[str, Job] = {}
+
+    def open(self, session: SessionView) -> None:
+        """Share out the cluster among the queues with jobs."""
+        self._jobs = session.jobs
+        names = sorted(session.queues)
+        guaranteed: Amounts = {}
+        for name in names:
+            add(guaranteed, session.queues[name].guarantee)
+        claims = [
+            Claim(
+                name=name,
+                weight=queue.weight,
+                request=queue.requested,
+                guarantee=queue.guarantee,
+                ceiling=reachable(session.total, guaranteed, queue.guarantee, queue.capability),
+            )
+            for name in names
+            if len((queue := session.queues[name]).jobs)
+        ]
+        deserved = fill(session.total, claims)
+        self._accounts = {
+            claim.name: Account(session.queues[claim.name], deserved[claim.name], dict(claim.ceiling), session)
+            for claim in claims
+        }
+        self._count_admitted(session)
+
+    def queue_key(self, queue: QueueView) -> tuple[int, float]:
+        """Higher priority first, then the smaller share."""
+        account = self._accounts.get(queue.name)
+        return -queue.priority, account.share() if account else 0.0
+
+    def overused(self, queue: QueueView) -> bool:
+        """Whether the queue holds all it deserves."""
+        account = self._accounts.get(queue.name)
+        return account is not None and fits_within(account.deserved, account.allocated())
+
+    def fits(self, queue: QueueView, shape: Shape, count: int) -> int:
+        """How many tasks stay within what the queue deserves; none if it is closed."""
+        account = self._accounts.get(queue.name)
+        if account is None or not queue.open:
+            return 0
+        allocated = account.allocated()
+        for name, amount in shape.requests.items():
+            if amount > 0 and name != PODS:
+                left = account.deserved.get(name, 0) - allocated.get(name, 0)
+                count = min(count, max(int(left // amount), 0))
+        return count
+
+    def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any reclaimer
+        """Tasks of queues that hold more than they deserve, as long as they do."""
+        held: dict[str, Amounts] = {}
+        victims = []
+        for task in candidates:
+            job = self._jobs.get(task.job)
+            account = self._accounts.get(job.queue) if job else None
+            if account is None:
+                continue
+            allocated = held.setdefault(account.queue.name, account.allocated())
+            if not fits_within(allocated, account.deserved):
+                add(allocated, task.shape.requests, -1)
+                victims.append(task)
+        return victims
+
+    def job_enqueueable(self, job: Job) -> Verdict:
+        """Whether the queue could ever hold the job's minResources beside what it holds and has admitted."""
+        account = self._accounts.get(job.queue)
+        if account is None or not account.queue.open:
+            return reject(QUEUE_CLOSED, f"queue {job.queue} is not open")
+        if job.min_resources is None:
+            return PERMIT
+        allocated = account.allocated()
+        demand = {
+            name: amount + allocated.get(name, 0) + account.inqueue.get(name) - account.elastic.get(name, 0)
+            for name, amount in job.min_resources.items()
+        }
+        if over := exceeding(demand, account.ceiling, job.min_resources):
+            return reject(QUOTA_INSUFFICIENT, shortage("queue resource quota insufficient", "insufficient", over))
+        return PERMIT
+
+    def job_enqueued(self, job: Job) -> None:
+        """Count the admitted demand."""
+        if account := self._accounts.get(job.queue):
+            for name, amount in (job.min_resources or {}).items():
+                account.inqueue.add(name, amount)
+
+    def allocated(self, job: Job, shape: Shape, count: int) -> None:
+        """Count what was placed or reserved."""
+        if account := self._accounts.get(job.queue):
+            account.add(shape.requests, count)
+
+    def released(self, job: Job, shape: Shape, count: int) -> None:
+        """Count what was taken back."""
+        if account := self._accounts.get(job.queue):
+            account.add(shape.requests, -count)
+
+    def _count_admitted(self, session: SessionView) -> None:
+        """Sum what is admitted and what jobs hold beyond their minimum, for queues in which a job waits."""
+        for name in sorted({job.queue for job in session.jobs_in(PodGroupPhase.PENDING)}):
+            if (account := self._accounts.get(name)) is None:
+                continue
+            for job in account.queue.jobs:
+                add(account.elastic, elastic(job))
+                admitted = job.phase == PodGroupPhase.INQUEUE or runs_whole(job)
+                if admitted and job.min_resources is not None:
+                    for resource, amount in outstanding(job).items():
+                        account.inqueue.add(resource, amount)

@@ -1,0 +1,321 @@
+"""The views of a session as plain data: what a plugin sees, small enough to write down in a test."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Shape, TaskStatus
+from volcanoio.model.base import ObjectMeta
+from volcanoio.model.core import Affinity, Node, NodeSpec, Taint, Toleration
+from volcanoio.model.resources import add, amounts
+from volcanoio.model.scheduling import PodGroup, PodGroupPhase, Queue
+
+READY = (*sorted(ALLOCATED_STATUSES), TaskStatus.SUCCEEDED)
+
+
+def make_shape(
+    requests: Mapping[str, str | int] | None = None,
+    *,
+    number: int = 0,
+    node_selector: dict[str, str] | None = None,
+    affinity: Affinity | None = None,
+    tolerations: tuple[Toleration, ...] = (),
+    nonzero: dict[str, int] | None = None,
+) -> Shape:
+    asked = {**amounts(requests or {}), "pods": 1}
+    return Shape(
+        id=number,
+        requests=asked,
+        best_effort=len(asked) == 1,
+        node_selector=node_selector or {},
+        affinity=affinity,
+        tolerations=tolerations,
+        nonzero_requests=nonzero
+        if nonzero is not None
+        else {"cpu": asked.get("cpu", 100), "memory": asked.get("memory", 200_000_000)},
+    )
+
+
+def make_node(
+    name: str, labels: dict[str, str] | None = None, taints: tuple[Taint, ...] = (), *, unschedulable: bool = False
+) -> Node:
+    return Node(
+        metadata=ObjectMeta(name=name, labels=labels or {}), spec=NodeSpec(taints=taints, unschedulable=unschedulable)
+    )
+
+
+@dataclass
+class NodesView:
+    """Nodes as columns; amounts a resource holds are rows of `offered` and `taken`, in scheduling units."""
+
+    objects: list[Node]
+    offered: dict[str, list[int]] = field(default_factory=dict)
+    taken: dict[str, list[int]] = field(default_factory=dict)
+    nonzero: dict[str, list[int]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.objects)
+
+    @property
+    def names(self) -> list[str]:
+        return [node.metadata.name for node in self.objects]
+
+    def _column(self, table: dict[str, list[int]], resource: str) -> NDArray[np.int64]:
+        return np.array(table.get(resource, [0] * len(self)), np.int64)
+
+    def allocatable(self, resource: str) -> NDArray[np.int64]:
+        return self._column(self.offered, resource)
+
+    def used(self, resource: str) -> NDArray[np.int64]:
+        return self._column(self.taken, resource)
+
+    def idle(self, resource: str) -> NDArray[np.int64]:
+        return self.allocatable(resource) - self.used(resource)
+
+    def future_idle(self, resource: str) -> NDArray[np.int64]:
+        return self.idle(resource)
+
+    def nonzero_used(self, resource: str) -> NDArray[np.int64]:
+        return self._column(self.nonzero or self.taken, resource)
+
+    def row(self, row: int) -> NodeRowView:
+        return NodeRowView(self, row)
+
+
+@dataclass
+class NodeRowView:
+    """One node of a NodesView."""
+
+    nodes: NodesView
+    row: int
+
+    @property
+    def name(self) -> str:
+        return self.object.metadata.name
+
+    @property
+    def object(self) -> Node:
+        return self.nodes.objects[self.row]
+
+    def allocatable(self, resource: str) -> int:
+        return int(self.nodes.allocatable(resource)[self.row])
+
+    def used(self, resource: str) -> int:
+        return int(self.nodes.used(resource)[self.row])
+
+    def idle(self, resource: str) -> int:
+        return int(self.nodes.idle(resource)[self.row])
+
+    def future_idle(self, resource: str) -> int:
+        return int(self.nodes.future_idle(resource)[self.row])
+
+    def nonzero_used(self, resource: str) -> int:
+        return int(self.nodes.nonzero_used(resource)[self.row])
+
+
+@dataclass
+class TaskView:
+    """A task in any state."""
+
+    name: str
+    job: str = ""
+    status: TaskStatus = TaskStatus.PENDING
+    shape: Shape = field(default_factory=lambda: make_shape({"cpu": 1}))
+    priority: int = 1
+    role: str = ""
+    namespace: str = "ns"
+    priority_class_name: str = ""
+    created: str = ""
+    node: str = ""
+    preemptable: bool = True
+
+    @property
+    def uid(self) -> str:
+        return f"uid-{self.namespace}-{self.name}"
+
+
+@dataclass
+class JobView:
+    """A job whose counters follow from its tasks."""
+
+    key: str
+    tasks: list[TaskView] = field(default_factory=list)
+    queue: str = "default"
+    priority: int = 0
+    phase: str = PodGroupPhase.PENDING
+    min_available: int = 1
+    role_minimums: dict[str, int] = field(default_factory=dict)
+    min_resources: dict[str, int] | None = None
+    created: str = ""
+    schedulable_count: int = 0
+    group: PodGroup = field(default_factory=PodGroup)
+
+    @property
+    def uid(self) -> str:
+        return f"uid-{self.key}"
+
+    @property
+    def namespace(self) -> str:
+        return self.key.partition("/")[0]
+
+    def _sum(self, statuses: Collection[TaskStatus]) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for task in self.tasks:
+            if task.status in statuses:
+                add(total, task.shape.requests)
+        return total
+
+    @property
+    def allocated(self) -> dict[str, int]:
+        return self._sum(ALLOCATED_STATUSES)
+
+    @property
+    def requested(self) -> dict[str, int]:
+        return self._sum({*ALLOCATED_STATUSES, TaskStatus.PENDING})
+
+    def count(self, *statuses: TaskStatus) -> int:
+        return sum(task.status in statuses for task in self.tasks)
+
+    @property
+    def ready_count(self) -> int:
+        return self.count(*READY)
+
+    @property
+    def pending_best_effort(self) -> int:
+        return sum(task.status == TaskStatus.PENDING and task.shape.best_effort for task in self.tasks)
+
+    @property
+    def valid_count(self) -> int:
+        return self.count(*READY, TaskStatus.PIPELINED, TaskStatus.PENDING)
+
+    def is_ready(self) -> bool:
+        return self.ready_count + self.pending_best_effort >= self.min_available
+
+    def is_pipelined(self) -> bool:
+        return self.count(TaskStatus.PIPELINED) + self.ready_count + self.pending_best_effort >= self.min_available
+
+    def is_starving(self) -> bool:
+        return self.count(TaskStatus.PIPELINED) + self.ready_count < self.min_available
+
+    def _roles(self, *statuses: TaskStatus) -> bool:
+        if self.min_available < sum(self.role_minimums.values()):
+            return True
+        return all(
+            sum(task.role == role and task.status in statuses for task in self.tasks) >= minimum
+            for role, minimum in self.role_minimums.items()
+        )
+
+    def roles_valid(self) -> bool:
+        return self._roles(*READY, TaskStatus.PIPELINED, TaskStatus.PENDING)
+
+    def roles_ready(self) -> bool:
+        return self._roles(*READY)
+
+    def roles_pipelined(self) -> bool:
+        return self._roles(*READY, TaskStatus.PIPELINED)
+
+
+@dataclass
+class QueueData:
+    """A queue; what it holds follows from its jobs."""
+
+    name: str
+    weight: int = 1
+    priority: int = 0
+    open: bool = True
+    capability: dict[str, int] = field(default_factory=dict)
+    guarantee: dict[str, int] = field(default_factory=dict)
+    deserved: dict[str, int] = field(default_factory=dict)
+    jobs: list[JobView] = field(default_factory=list)
+    object: Queue = field(default_factory=Queue)
+
+    @property
+    def allocated(self) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for job in self.jobs:
+            add(total, job.allocated)
+        return total
+
+    @property
+    def requested(self) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for job in self.jobs:
+            add(total, job.requested)
+        return total
+
+
+class TableData:
+    """A table without an undo log."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, int] = {}
+
+    def get(self, key: str) -> int:
+        return self.values.get(key, 0)
+
+    def set(self, key: str, value: int) -> None:
+        self.values[key] = value
+
+    def add(self, key: str, amount: int) -> None:
+        self.values[key] = self.get(key) + amount
+
+
+@dataclass
+class SessionData:
+    """A session over nodes and queues; conditions set are kept in `conditions`."""
+
+    nodes: NodesView = field(default_factory=lambda: NodesView([]))
+    queues: dict[str, QueueData] = field(default_factory=dict)
+    cycle: int = 1
+    now: float = 0.0
+    total: dict[str, int] = field(default_factory=dict)
+    used: dict[str, int] = field(default_factory=dict)
+    tables: dict[tuple[str, str], TableData] = field(default_factory=dict)
+    conditions: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+
+    @property
+    def jobs(self) -> dict[str, JobView]:
+        return {job.key: job for queue in self.queues.values() for job in queue.jobs}
+
+    @property
+    def touched(self) -> Collection[JobView]:
+        return list(self.jobs.values())
+
+    def jobs_in(self, phase: str) -> Iterable[JobView]:
+        return sorted(
+            (job for job in self.jobs.values() if (job.phase or PodGroupPhase.PENDING) == phase),
+            key=lambda job: job.key,
+        )
+
+    def table(self, owner: str, name: str) -> TableData:
+        return self.tables.setdefault((owner, name), TableData())
+
+    def set_condition(self, job: str, condition: str, reason: str, message: str) -> None:
+        self.conditions[job] = (condition, reason, message)
+
+    def fit_error(self, job: str) -> str:
+        return f"why of {job}"
+
+
+def session_of(*queues: QueueData, total: dict[str, int] | None = None) -> SessionData:
+    return SessionData(queues={queue.name: queue for queue in queues}, total=total or {})
+
+
+def tasks(
+    job: str,
+    count: int,
+    status: TaskStatus = TaskStatus.PENDING,
+    *,
+    shape: Shape | None = None,
+    role: str = "",
+    priority: int = 1,
+) -> list[TaskView]:
+    name = f"{job.partition('/')[2]}-{status.name.lower()}"
+    return [
+        TaskView(f"{name}-{index}", job, status, shape or make_shape({"cpu": 1}), priority, role)
+        for index in range(count)
+    ]
