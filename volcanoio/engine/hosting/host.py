@@ -47,6 +47,11 @@ class Host:
         """The host of one controller, by name."""
         return self._hosts[controller]
 
+    @property
+    def synced(self) -> bool:
+        """Whether every controller may decide: what readiness asks."""
+        return all(host.synced for host in self._hosts.values())
+
     def handle(self, event: ControllerEvent) -> list[Dispatch]:
         """Reduce one event wherever it belongs; events for controllers that are not here are ignored."""
         if isinstance(event, Observed | Synced | Relisting):

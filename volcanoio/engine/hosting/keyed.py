@@ -65,6 +65,11 @@ class KeyedHost:
         self._members: dict[str, set[tuple[str, str]]] = {}
 
     @property
+    def synced(self) -> bool:
+        """Whether the barrier is open: every input and reference is listed and none is being relisted."""
+        return self._open
+
+    @property
     def keys(self) -> list[str]:
         """Every key with a state, sorted."""
         return sorted(key for key, record in self._records.items() if record.state is not None)
