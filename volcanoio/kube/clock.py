@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import UTC, datetime
 from typing import Protocol
 
 
@@ -37,3 +38,8 @@ class WallClock:
     async def sleep(self, seconds: float) -> None:
         """Sleep on the running event loop."""
         await asyncio.sleep(seconds)
+
+
+def rfc3339(moment: float) -> str:
+    """A time of day as Kubernetes writes `metav1.Time`: UTC, whole seconds."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

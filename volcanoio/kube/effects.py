@@ -1,0 +1,180 @@
+"""`EffectExecutor`: carries out what reducers ask for, stage by stage, and brings every outcome back as an event."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from volcanoio.framework.effects import Ask, Create, Delete, Effect, Patch, Record, Stages, StartTimer, StopTimer
+from volcanoio.framework.events import EffectFailed, EffectSucceeded, Observed
+from volcanoio.framework.probe import Probe
+from volcanoio.kube.errors import ApiError, status_of
+from volcanoio.kube.fillers import FILLERS, Filler
+from volcanoio.kube.informer import Publish
+from volcanoio.kube.recorder import EventRecorder
+from volcanoio.kube.sending import Outcome, Sender
+from volcanoio.kube.writes import ObjectWriter, OwnWrites
+from volcanoio.model import kinds
+from volcanoio.model.kinds import Kind
+
+Local = Callable[[str, str, StartTimer | StopTimer | Ask], None]
+"""Takes (controller, key, effect): the host's own effects, in their place among the stages."""
+
+
+class EffectExecutor:
+    """An async context manager: leaving it cancels what is under way.
+
+    `publish` takes the outcome events, `own` folds responses: what they changed is published with, and before, the
+    EffectSucceeded. `local` is given the effects that never leave the process; those have no outcome event here.
+    `known` are the kinds effects may name, `fillers` what `Create.fill` may name.
+    """
+
+    def __init__(
+        self,
+        sender: Sender,
+        *,
+        publish: Publish,
+        own: OwnWrites,
+        local: Local,
+        recorder: EventRecorder | None = None,
+        fillers: Mapping[str, Filler] = FILLERS,
+        known: Iterable[Kind] = kinds.ALL,
+        probe: Probe | None = None,
+    ) -> None:
+        self._publish = publish
+        self._local = local
+        self._recorder = recorder
+        self._writer = ObjectWriter(sender, own, self._spawn, fillers=fillers, known=known, probe=probe)
+        self._tasks: asyncio.TaskGroup | None = None
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> EffectExecutor:
+        """Be ready for `submit`."""
+        self._tasks = await asyncio.TaskGroup().__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Cancel everything under way."""
+        for task in self._running:
+            task.cancel()
+        tasks, self._tasks = self._tasks, None
+        assert tasks is not None
+        await tasks.__aexit__(kind, error, trace)
+
+    @property
+    def steps_under_way(self) -> int:
+        """Steps (and queued patches) that are not finished."""
+        return len(self._running)
+
+    def submit(self, controller: str, key: str, stages: Stages, cause: int = 0) -> None:
+        """Carry out the stages of one step, from now on and without waiting.
+
+        A step whose first stages are all local is done with them before this returns.
+        """
+        step = _Step(self, controller, key, cause)
+        position = 0
+        while position < len(stages) and step.all_local(stages[position]):
+            step.carry_out_locally(stages[position])
+            position += 1
+        if position < len(stages):
+            self._spawn(step.run(stages[position:]))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._tasks is None:
+            work.close()
+            return
+        task = self._tasks.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def record(self, effect: Record) -> None:
+        """Hand an Event to the recorder, if there is one."""
+        if self._recorder is not None:
+            self._recorder.record(effect.regarding, effect.type, effect.reason, effect.message)
+
+    def keep(self, controller: str, key: str, effect: StartTimer | StopTimer | Ask) -> None:
+        """Give a local effect to the host."""
+        self._local(controller, key, effect)
+
+    async def write(self, effect: Create | Patch | Delete) -> tuple[Outcome, list[Observed]]:
+        """Carry out one write; gives its outcome and what the response changed in the caches."""
+        return await self._writer.write(effect)
+
+    def publish_success(self, step: _Step, effect: Effect, outcome: Outcome, observed: list[Observed]) -> None:
+        """What changed and that it was our effect, in one publish."""
+        assert outcome.response is not None
+        body = outcome.response.body
+        done = EffectSucceeded(
+            cause=step.cause,
+            controller=step.controller,
+            key=step.key,
+            effect_id=effect.id,
+            object=None if not body or status_of(body) else msgspec.json.decode(body),
+        )
+        self._publish([*(msgspec.structs.replace(event, cause=step.cause) for event in observed), done])
+
+    def publish_failure(self, step: _Step, effect: Effect, error: ApiError, dropped: tuple[int, ...]) -> None:
+        """That an effect failed, and which ones are not sent because of it."""
+        failed = EffectFailed(
+            cause=step.cause,
+            controller=step.controller,
+            key=step.key,
+            effect_id=effect.id,
+            code=error.code,
+            reason=error.reason,
+            message=error.message,
+            dropped=dropped,
+        )
+        self._publish([failed])
+
+
+class _Step:
+    """One step of one key on its way through its stages."""
+
+    def __init__(self, executor: EffectExecutor, controller: str, key: str, cause: int) -> None:
+        self.executor = executor
+        self.controller = controller
+        self.key = key
+        self.cause = cause
+        self._failed = False
+
+    @staticmethod
+    def all_local(stage: tuple[Effect, ...]) -> bool:
+        return not any(isinstance(effect, Create | Patch | Delete) for effect in stage)
+
+    def carry_out_locally(self, stage: tuple[Effect, ...]) -> None:
+        """The effects of a stage that wait for nobody."""
+        for effect in stage:
+            if isinstance(effect, Record):
+                self.executor.record(effect)
+            elif isinstance(effect, StartTimer | StopTimer | Ask):
+                self.executor.keep(self.controller, self.key, effect)
+
+    async def run(self, stages: Stages) -> None:
+        """Stage after stage, until one has a failure."""
+        for position, stage in enumerate(stages):
+            self.carry_out_locally(stage)
+            writes = [effect for effect in stage if isinstance(effect, Create | Patch | Delete)]
+            dropped = tuple(effect.id for later in stages[position + 1 :] for effect in later)
+            if len(writes) == 1:
+                await self._write(writes[0], dropped)
+            elif writes:
+                async with asyncio.TaskGroup() as group:
+                    for effect in writes:
+                        group.create_task(self._write(effect, dropped))
+            if self._failed:
+                return
+
+    async def _write(self, effect: Create | Patch | Delete, dropped: tuple[int, ...]) -> None:
+        outcome, observed = await self.executor.write(effect)
+        if outcome.error is None:
+            self.executor.publish_success(self, effect, outcome, observed)
+            return
+        first, self._failed = not self._failed, True
+        self.executor.publish_failure(self, effect, outcome.error, dropped if first else ())

@@ -1,0 +1,92 @@
+"""`Sender`: one write until it is answered for good: retried, fenced, and never lost between done and not done."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from volcanoio.kube.backoff import Backoff
+from volcanoio.kube.clock import Clock
+from volcanoio.kube.errors import ApiError, error_of
+from volcanoio.kube.requests import Request
+from volcanoio.kube.transport import Response, Transport, TransportError
+
+Gate = Callable[[], bool]
+"""Whether a mutating request may be sent now: the fence of leadership. Asked before every attempt."""
+
+FENCED = "NotLeader"
+GIVEN_UP = "OutcomeUnknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a write: a 2xx `response`, or an `error`.
+
+    The error's code is 0 when no answer came (GIVEN_UP) or nothing was sent (FENCED). `unsure` says that an attempt
+    before the last one may have been carried out: then AlreadyExists may be our own object.
+    """
+
+    response: Response | None = None
+    error: ApiError | None = None
+    unsure: bool = False
+
+
+class Sender:
+    """Sends requests with at most `concurrency` under way.
+
+    `timeout` (seconds) is that of each attempt and is told to the server. Transport errors, 429 and 5xx are retried
+    with back-off, never before Retry-After, for up to `patience` seconds; other answers are final.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        clock: Clock,
+        gate: Gate | None = None,
+        concurrency: int = 64,
+        timeout: float = 5.0,
+        patience: float = 300.0,
+        seed: int = 0,
+    ) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._gate = gate
+        self._slots = asyncio.Semaphore(concurrency)
+        self._timeout = timeout
+        self._patience = patience
+        self._rng = random.Random(f"{seed}/sender")
+
+    async def send(self, request: Request) -> Outcome:
+        """Carry out one request. Never raises for what a server or network does; only writes ask the gate."""
+        gate = None if request.method == "GET" else self._gate
+        backoff = Backoff(self._rng)
+        deadline = self._clock.monotonic() + self._patience
+        unsure = False
+        while True:
+            async with self._slots:
+                if gate is not None and not gate():
+                    return Outcome(error=ApiError(0, FENCED, "this process may not write now"), unsure=unsure)
+                outcome = await self._attempt(request)
+            error = outcome.error
+            if error is None or not _may_pass(error):
+                return replace(outcome, unsure=unsure)
+            unsure = unsure or error.code != 429
+            wait = backoff.next(error.retry_after)
+            if self._clock.monotonic() + wait > deadline:
+                return replace(outcome, unsure=unsure)
+            await self._clock.sleep(wait)
+
+    async def _attempt(self, request: Request) -> Outcome:
+        try:
+            response = await request.send(self._transport, timeout=self._timeout)
+        except TransportError as lost:
+            return Outcome(error=ApiError(0, GIVEN_UP, str(lost)))
+        return Outcome(response=response) if response.ok else Outcome(error=error_of(response, now=self._clock.now()))
+
+
+def _may_pass(error: ApiError) -> bool:
+    """Whether trying again may help: no answer, overload, or a server's failure."""
+    return error.code in (0, 429) or error.code >= 500
