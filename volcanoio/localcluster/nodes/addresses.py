@@ -1,0 +1,39 @@
+"""Addresses of the simulated network: pods in 10.244.0.0/16, nodes in 172.18.0.0/16."""
+
+from __future__ import annotations
+
+_POOL = 2**16
+
+
+class PodAddresses:
+    """Hands out pod addresses; an address comes back into use only after all others had their turn."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._next = 2
+
+    def take(self) -> str:
+        """A free address. With all 65,000 in use one is given twice: nothing is sent to it anyway."""
+        for _ in range(_POOL):
+            address = f"10.244.{self._next >> 8}.{self._next & 255}"
+            self._next = (self._next + 1) % _POOL or 2
+            if address not in self._used and self._next & 255 not in (0, 1):
+                break
+        else:
+            address = "10.244.255.254"
+        self._used.add(address)
+        return address
+
+    def keep(self, address: str) -> None:
+        """The address is in use since an earlier process."""
+        if address:
+            self._used.add(address)
+
+    def give_back(self, address: str) -> None:
+        """The address is free again."""
+        self._used.discard(address)
+
+
+def host_address(index: int) -> str:
+    """The address of the index-th node."""
+    return f"172.18.{index // 250}.{index % 250 + 2}"

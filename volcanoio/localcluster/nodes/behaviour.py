@@ -1,0 +1,216 @@
+"""What a simulated pod does: its annotations and command, read once, and from them the plan of each start.
+
+Annotations: `volcanoio.model.names`; those of kwok keep kwok's meaning. All durations are in simulated seconds.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import shlex
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from volcanoio.model import durations, names, quantity
+from volcanoio.model.core import Container, Pod
+
+DEFAULT_RUN = 10.0
+DEFAULT_START_LATENCY = 0.2
+DEFAULT_STOP = 0.1
+INIT_RUN = 0.1
+NEVER = math.inf
+
+_UNIFORM = re.compile(r"uniform\(\s*([^,\s]+)\s*,\s*([^)\s]+)\s*\)")
+_SLOW_PULL = re.compile(r"slow\(\s*([^)\s]+)\s*\)")
+_SLEEP = re.compile(r"\bsleep\s+(infinity|\d+(?:\.\d+)?)([smhd]?)\b")
+_SLEEP_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class BehaviourError(ValueError):
+    """An annotation that cannot be read; the text names it and the rule."""
+
+
+class Span(msgspec.Struct, frozen=True, gc=False):
+    """A duration, or a range from which one is drawn; NEVER has no end."""
+
+    low: float
+    high: float
+
+    def draw(self, seed: str) -> float:
+        """The duration; the same seed draws the same one."""
+        return self.low if self.low == self.high else random.Random(seed).uniform(self.low, self.high)
+
+
+class Plan(msgspec.Struct, frozen=True, gc=False):
+    """How one start of a container goes: it runs so long, then ends so."""
+
+    duration: float
+    exit_code: int = 0
+    reason: str = "Completed"
+
+
+class Behaviour(msgspec.Struct, frozen=True, gc=False):
+    """A pod's behaviour.
+
+    `run` None means: as the command or restart policy says. `fail_attempts` counts starts of the pod's place in its
+    job, also over recreated pods. `pull` is the time an image takes, NEVER when it cannot be pulled. `peak_memory` is
+    in bytes; `oom_at` is the part of the run after which the peak is reached.
+    """
+
+    seed: str
+    run: Span | None = None
+    exit_code: int = 0
+    fail_attempts: int = 0
+    peak_memory: int = 0
+    oom_at: float = 0.5
+    start_latency: float = DEFAULT_START_LATENCY
+    stop: float = DEFAULT_STOP
+    pull: float = 0.0
+
+    def plan(self, pod: Pod, container: Container, attempt: int) -> Plan:
+        """The plan of the attempt-th start (from 1) of a main container."""
+        duration = self._duration(pod, container).draw(f"{self.seed}/{container.name}/{attempt}")
+        limit = container.resources.limits.get("memory")
+        if self.peak_memory and limit is not None and self.peak_memory > quantity.value(limit):
+            reached = DEFAULT_RUN if duration == NEVER else duration
+            return Plan(reached * self.oom_at, 137, "OOMKilled")
+        code = self.exit_code
+        if self.fail_attempts:
+            code = (code or 1) if attempt <= self.fail_attempts else 0
+        if code and duration == NEVER and attempt <= self.fail_attempts:
+            duration = DEFAULT_RUN
+        return Plan(duration, code, "Error" if code else "Completed")
+
+    def _duration(self, pod: Pod, container: Container) -> Span:
+        if self.run is not None:
+            return self.run
+        slept = sleep_of(container)
+        if slept is not None:
+            return Span(slept, slept)
+        default = NEVER if pod.spec.restart_policy == "Always" else DEFAULT_RUN
+        return Span(default, default)
+
+
+def init_plan(container: Container) -> Plan:
+    """The plan of an init container: as long as its command sleeps. Sidecars run until the pod ends."""
+    if container.restart_policy == "Always":
+        return Plan(NEVER)
+    slept = sleep_of(container)
+    return Plan(INIT_RUN if slept is None else slept)
+
+
+def sleep_of(container: Container) -> float | None:
+    """The seconds of the first `sleep N` in a command, NEVER for `sleep infinity`, None without one."""
+    match = _SLEEP.search(" ".join((*container.command, *container.args)))
+    if match is None:
+        return None
+    return NEVER if match[1] == "infinity" else float(match[1]) * _SLEEP_UNITS[match[2]]
+
+
+def command_line(container: Container) -> str:
+    """The command and its arguments as a shell would take them; the image when there is none."""
+    return shlex.join((*container.command, *container.args)) or container.image
+
+
+def behaviour_of(pod: Pod, seed: int, start_latency: float = DEFAULT_START_LATENCY) -> Behaviour:
+    """Read a pod's annotations. Raises BehaviourError for the first that cannot be read."""
+    own_seed = f"{seed}/{pod.metadata.uid}"
+    found = pod.metadata.annotations
+    values: dict[str, object] = {"start_latency": start_latency}
+    for annotation, (field, read) in _READERS.items():
+        text = found.get(annotation)
+        if text is not None:
+            try:
+                values[field] = read(text.strip())
+            except ValueError as error:
+                msg = f"annotation {annotation}: {error}"
+                raise BehaviourError(msg) from None
+    if "run" not in values:
+        span = _kwok_span(found)
+        if span is not None:
+            values["run"] = span
+    return msgspec.structs.replace(Behaviour(own_seed), **values)
+
+
+def _kwok_span(found: Mapping[str, str]) -> Span | None:
+    delay, jitter = found.get(names.KWOK_COMPLETE_DELAY), found.get(names.KWOK_COMPLETE_JITTER)
+    if delay is None:
+        return None
+    try:
+        low = durations.seconds(delay)
+        return Span(low, max(low, durations.seconds(jitter)) if jitter else low)
+    except ValueError as error:
+        msg = f"annotation {names.KWOK_COMPLETE_DELAY}: {error}"
+        raise BehaviourError(msg) from None
+
+
+def _span(text: str) -> Span:
+    if text == "never":
+        return Span(NEVER, NEVER)
+    if match := _UNIFORM.fullmatch(text):
+        low, high = durations.seconds(match[1]), durations.seconds(match[2])
+        if low > high:
+            msg = f"{text!r}: the first bound must not exceed the second"
+            raise ValueError(msg)
+        return Span(low, high)
+    try:
+        exact = durations.seconds(text)
+    except ValueError as error:
+        msg = f"{error}; or uniform(5s,20s), or never"
+        raise ValueError(msg) from None
+    return Span(exact, exact)
+
+
+def _pull(text: str) -> float:
+    if text in ("ok", "error"):
+        return 0.0 if text == "ok" else NEVER
+    if match := _SLOW_PULL.fullmatch(text):
+        return durations.seconds(match[1])
+    msg = f"{text!r} must be ok, slow(20s) or error"
+    raise ValueError(msg)
+
+
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not re.fullmatch(r"\d{1,9}", text) or not low <= int(text) <= high:
+            msg = f"{text!r} must be a whole number from {low} to {high}"
+            raise ValueError(msg)
+        return int(text)
+
+    return read
+
+
+def _fraction(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = NEVER
+    if not 0 <= value <= 1:
+        msg = f"{text!r} must be a number from 0 to 1"
+        raise ValueError(msg)
+    return value
+
+
+_READERS: dict[str, tuple[str, Callable[[str], object]]] = {
+    names.RUN_DURATION: ("run", _span),
+    names.EXIT_CODE: ("exit_code", _whole(0, 255)),
+    names.FAIL_ATTEMPTS: ("fail_attempts", _whole(0, 1_000_000)),
+    names.PEAK_MEMORY: ("peak_memory", quantity.value),
+    names.OOM_AT: ("oom_at", _fraction),
+    names.KWOK_READY_DELAY: ("start_latency", durations.seconds),
+    names.STOP_DURATION: ("stop", durations.seconds),
+    names.IMAGE_PULL: ("pull", _pull),
+}
+"""Annotation → field of Behaviour and how its text is read."""
+
+
+def attempt_key(pod: Pod) -> str:
+    """What a pod's starts are counted under: its place in its job, or its owner and name."""
+    owner = pod.metadata.controller
+    holder = owner.uid if owner is not None else pod.metadata.namespace
+    task = pod.metadata.annotations.get(names.TASK_SPEC)
+    if task is None:
+        return f"{holder}/{pod.metadata.name}"
+    return f"{holder}/{task}/{pod.metadata.annotations.get(names.TASK_INDEX, '')}"

@@ -1,0 +1,144 @@
+"""Logs of simulated containers: computed from the pod's manifest, so they are the same after every restart."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from volcanoio.kube.transport import Transport, TransportError
+from volcanoio.localcluster.clock import Clock, epoch
+from volcanoio.localcluster.nodes.behaviour import command_line
+from volcanoio.model import names
+from volcanoio.model.base import Manifest
+from volcanoio.model.core import Container, ContainerStatus, Pod
+from volcanoio.model.kinds import POD
+
+LINES_KEPT = 10_000
+_POLL = 0.25  # seconds between two looks while following
+_ECHO = re.compile(r"""\becho\s+("[^"]*"|'[^']*'|[^;&|\n"']+)""")
+
+
+class Wanted(Protocol):
+    """The part of the API server's LogOptions that is ours to follow."""
+
+    @property
+    def follow(self) -> bool:
+        """Whether to go on until the container ends."""
+        ...
+
+    @property
+    def previous(self) -> bool:
+        """Whether the run before the present one is meant."""
+        ...
+
+
+class SimulatedLogs:
+    """Container logs for the API server's `pods/NAME/log` (its LogSource).
+
+    A log is what the pod's log annotation says, else what the command echoes; then a line every so often, and how it
+    ended. `transport` is asked whether a followed container still runs.
+    """
+
+    def __init__(self, transport: Transport, clock: Clock) -> None:
+        self._transport = transport
+        self._clock = clock
+
+    async def read(
+        self, namespace: str, pod_manifest: Manifest, container: str, options: Wanted
+    ) -> AsyncIterator[list[bytes]]:
+        """Batches of lines, oldest first, each with its RFC 3339 time before it."""
+        pod: Pod | None = msgspec.convert(pod_manifest, Pod)
+        told = 0
+        while pod is not None:
+            log = container_log(pod, container, self._clock.now(), self._clock.speed, options.previous)
+            new = log.total - told
+            if told and log.over:
+                new = max(1, new)  # stored times are whole seconds: the last line may come where one was expected
+            yield log.lines[max(0, len(log.lines) - new) :] if new > 0 else []
+            told = max(told, log.total)
+            if log.over or not options.follow:
+                return
+            await self._clock.sleep_until(self._clock.now() + _POLL)
+            pod = await self._again(namespace, pod)
+
+    async def _again(self, namespace: str, pod: Pod) -> Pod | None:
+        """The pod as it is now, None when it is no longer there."""
+        try:
+            response = await self._transport.request("GET", POD.path(namespace, pod.metadata.name))
+        except TransportError:
+            return pod
+        if not response.ok:
+            return None
+        now = msgspec.json.decode(response.body, type=Pod)
+        return now if now.metadata.uid == pod.metadata.uid else None
+
+
+class Log(NamedTuple):
+    """What a container has written: the lines kept, how many there were in all, and whether no more come."""
+
+    lines: list[bytes]
+    total: int
+    over: bool
+
+
+def container_log(pod: Pod, name: str, now: float, speed: float, previous: bool = False) -> Log:
+    """The log of a container as of `now`; of its regular lines the last 10,000 are kept."""
+    spec = next(c for c in (*pod.spec.containers, *pod.spec.init_containers) if c.name == name)
+    statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    status = next((s for s in statuses if s.name == name), ContainerStatus())
+    terminated = status.last_state.terminated if previous else status.state.terminated
+    running: dict[str, Any] | None = None if previous else status.state.running
+    over = terminated is not None or pod.status.phase in ("Succeeded", "Failed")
+    if terminated is None and running is None:
+        terminated = status.last_state.terminated
+        if terminated is None:
+            return Log([], 0, over)
+    started = epoch(terminated.started_at if terminated is not None else str((running or {}).get("startedAt"))) or now
+    until = (epoch(terminated.finished_at) or now) if terminated is not None else now
+    lines = [_line(started, text) for text in first_lines(pod, spec)]
+    beats, left_out = _beats(pod, started, until, speed)
+    lines.extend(beats)
+    if terminated is not None:
+        lines.append(_line(until, f"exit code {terminated.exit_code} ({terminated.reason})"))
+    return Log(lines, len(lines) + left_out, over)
+
+
+def first_lines(pod: Pod, container: Container) -> list[str]:
+    """What a container says when it starts."""
+    annotated = pod.metadata.annotations.get(names.SIM_LOG)
+    if annotated is not None:
+        return annotated.splitlines()
+    echoed = [
+        match[1].strip().strip("\"'") for match in _ECHO.finditer("\n".join((*container.command, *container.args)))
+    ]
+    return echoed or [command_line(container)]
+
+
+def _beats(pod: Pod, started: float, until: float, speed: float) -> tuple[list[bytes], int]:
+    """The regular lines, and how many before them are left out."""
+    rate = _rate(pod.metadata.annotations.get(names.LOG_LINES_PER_SECOND))
+    if rate <= 0:
+        return [], 0
+    count = math.floor(max(0.0, until - started) * speed * rate)
+    left_out = max(0, count - LINES_KEPT)
+    numbers = range(left_out + 1, count + 1)
+    return [_line(started + n / (rate * speed), f"running for {n / rate:g}s") for n in numbers], left_out
+
+
+def _rate(text: str | None) -> float:
+    """Lines in a simulated second; one unless annotated, none when the annotation is no number."""
+    try:
+        rate = float(text) if text is not None else 1.0
+    except ValueError:
+        return 0.0
+    return rate if math.isfinite(rate) else 0.0
+
+
+def _line(moment: float, text: str) -> bytes:
+    stamp = datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{stamp} {text}".encode()

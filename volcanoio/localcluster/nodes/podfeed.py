@@ -1,0 +1,149 @@
+"""The pods bound to any node: one list and one watch for the whole fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from volcanoio.kube.transport import StreamRefused, Transport, TransportError
+from volcanoio.localcluster.clock import Clock
+from volcanoio.model.base import Model
+from volcanoio.model.core import Pod
+from volcanoio.model.kinds import POD
+
+_log = structlog.get_logger(__name__)
+_BOUND = "spec.nodeName!="
+_PAGE = 1000
+_RETRY = 0.5  # seconds
+
+
+class PodSink(Protocol):
+    """Who is told about pods, in the order of the API server's revisions."""
+
+    def seen(self, pod: Pod) -> None:
+        """The pod is there, as it is now."""
+        ...
+
+    def gone(self, uid: str) -> None:
+        """The pod of that uid is there no more."""
+        ...
+
+    def listed(self, uids: frozenset[str]) -> None:
+        """A list is complete: pods not in it are gone."""
+        ...
+
+
+class _ListMeta(Model):
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _PodList(Model):
+    metadata: _ListMeta = _ListMeta()
+    items: tuple[Pod, ...] = ()
+
+
+class _WatchEvent(Model):
+    type: str = ""
+    object: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Revision(Model):
+    metadata: _ListMeta = _ListMeta()
+
+
+_LIST = msgspec.json.Decoder(_PodList)
+_EVENT = msgspec.json.Decoder(_WatchEvent)
+_POD = msgspec.json.Decoder(Pod)
+_REVISION = msgspec.json.Decoder(_Revision)
+
+
+class _Expired(Exception):  # noqa: N818 - named for what happened
+    """The watch cannot be continued from where it stood: list again."""
+
+
+class PodFeed:
+    """Keeps the sink told; survives broken connections and expired revisions."""
+
+    def __init__(self, transport: Transport, clock: Clock, sink: PodSink) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._sink = sink
+        self._revision = ""
+
+    async def run(self) -> None:
+        """List and watch for ever."""
+        while True:
+            try:
+                if not self._revision:
+                    self._revision = await self._list()
+                if not await self._watch():
+                    await self._pause()
+            except _Expired:
+                self._revision = ""
+            except (TransportError, StreamRefused, msgspec.DecodeError) as error:
+                _log.warning("the watch of pods broke", error=str(error))
+                if isinstance(error, msgspec.DecodeError):
+                    self._revision = ""
+                await self._pause()
+
+    async def _pause(self) -> None:
+        await self._clock.sleep_until(self._clock.now() + _RETRY)
+
+    async def _list(self) -> str:
+        uids: set[str] = set()
+        query = {"fieldSelector": _BOUND, "limit": str(_PAGE)}
+        while True:
+            response = await self._transport.request("GET", POD.path(), query=query)
+            if not response.ok:
+                raise StreamRefused(response)
+            page = _LIST.decode(response.body)
+            self._tell(page.items)
+            uids.update(pod.metadata.uid for pod in page.items)
+            if not page.metadata.continue_:
+                self._sink.listed(frozenset(uids))
+                return page.metadata.resource_version
+            query = {**query, "continue": page.metadata.continue_}
+
+    def _tell(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            self._sink.seen(pod)
+
+    async def _watch(self) -> bool:
+        """Follow one watch to its end; whether it brought anything."""
+        query = {
+            "fieldSelector": _BOUND,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._revision,
+        }
+        lively = False
+        try:
+            async with self._transport.stream(POD.path(), query=query) as batches:
+                async for batch in batches:
+                    lively = True
+                    for line in batch:
+                        self._revision = self._handle(line)
+        except StreamRefused as refused:
+            if refused.response.status == 410:
+                raise _Expired from None
+            raise
+        return lively
+
+    def _handle(self, line: bytes) -> str:
+        event = _EVENT.decode(line)
+        match event.type:
+            case "ADDED" | "MODIFIED":
+                pod = _POD.decode(event.object)
+                self._sink.seen(pod)
+                return pod.metadata.resource_version
+            case "DELETED":
+                pod = _POD.decode(event.object)
+                self._sink.gone(pod.metadata.uid)
+                return pod.metadata.resource_version
+            case "BOOKMARK":
+                return _REVISION.decode(event.object).metadata.resource_version
+        raise _Expired

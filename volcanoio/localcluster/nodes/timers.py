@@ -1,0 +1,47 @@
+"""All timers of all nodes in one heap, waited for by one task."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable
+
+import anyio
+
+from volcanoio.localcluster.clock import Clock
+
+
+class Timers:
+    """Calls actions at their times, in order of time and then of registration. Actions are quick and do not raise."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+        self._wake = asyncio.Event()
+        self._sleep: anyio.CancelScope | None = None
+
+    def at(self, moment: float, action: Callable[[], None]) -> None:
+        """Call the action at the moment (epoch seconds), soon if it has passed."""
+        earliest = not self._heap or moment < self._heap[0][0]
+        heapq.heappush(self._heap, (moment, next(self._numbers), action))
+        if earliest:
+            self._wake.set()
+            if self._sleep is not None:
+                self._sleep.cancel()
+
+    async def run(self) -> None:
+        """Serve for ever."""
+        while True:
+            self._wake.clear()
+            now = self._clock.now()
+            while self._heap and self._heap[0][0] <= now:
+                _, _, action = heapq.heappop(self._heap)
+                action()
+            if not self._heap:
+                await self._wake.wait()
+                continue
+            with anyio.CancelScope() as self._sleep:
+                await self._clock.sleep_until(self._heap[0][0])
+            self._sleep = None
