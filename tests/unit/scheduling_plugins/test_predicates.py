@@ -1,0 +1,166 @@
+"""Plugin predicates: masks over nodes equal the answer node by node, with Kubernetes' texts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from volcanoio_plugins.scheduling.nodeindex import NodeIndex
+from volcanoio_plugins.scheduling.nodematch import is_empty, soft_untolerated, tolerates, value_matches
+from volcanoio_plugins.scheduling.predicates import Predicates
+
+from tests.unit.scheduling_plugins.views import NodesView, SessionData, make_node, make_shape
+from volcanoio.framework.scheduling.points import Filter
+from volcanoio.framework.scheduling.verdicts import Depends
+from volcanoio.framework.scheduling.views import Shape
+from volcanoio.model.core import (
+    Affinity,
+    Node,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    Requirement,
+    Taint,
+    Toleration,
+)
+
+DEDICATED = Taint(key="dedicated", value="batch", effect="NoSchedule")
+
+
+def requiring(*terms: NodeSelectorTerm) -> Affinity:
+    required = NodeSelector(node_selector_terms=terms)
+    return Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=required))
+
+
+def feasible(
+    shape: Shape, *nodes: Node, arguments: dict[str, bool] | None = None
+) -> tuple[list[str], dict[str, list[str]]]:
+    """Names of feasible nodes, and of those that fail by reason."""
+    view = NodesView(list(nodes))
+    plugin: Filter = Predicates(arguments or {})
+    answer = plugin.feasible(shape, view)
+    names = np.array(view.names)
+    return list(names[answer.ok]), {text: list(names[mask]) for text, mask in answer.reasons}
+
+
+def test_each_filter_has_its_text() -> None:
+    shape = make_shape({}, node_selector={"disk": "ssd"})
+    ok, reasons = feasible(
+        shape,
+        make_node("good", {"disk": "ssd"}),
+        make_node("cordoned", {"disk": "ssd"}, unschedulable=True),
+        make_node("slow", {"disk": "hdd"}),
+        make_node("tainted", {"disk": "ssd"}, (Taint(key="soft", effect="PreferNoSchedule"), DEDICATED)),
+    )
+    assert ok == ["good"]
+    assert reasons == {
+        "node(s) were unschedulable": ["cordoned"],
+        "node(s) didn't match Pod's node affinity/selector": ["slow"],
+        "node(s) had untolerated taint {dedicated: batch}": ["tainted"],
+    }
+
+
+def test_tolerations_open_cordoned_and_tainted_nodes() -> None:
+    everything = make_shape({}, tolerations=(Toleration(operator="Exists"),))
+    assert feasible(everything, make_node("a", taints=(DEDICATED,), unschedulable=True)) == (["a"], {})
+    exact = make_shape({}, tolerations=(Toleration(key="dedicated", value="batch", effect="NoSchedule"),))
+    assert feasible(exact, make_node("a", taints=(DEDICATED,)))[0] == ["a"]
+    other = make_shape({}, tolerations=(Toleration(key="dedicated", value="web"),))
+    assert feasible(other, make_node("a", taints=(DEDICATED,)))[0] == []
+
+
+def test_filters_can_be_switched_off() -> None:
+    shape = make_shape({}, node_selector={"disk": "ssd"})
+    off = {"predicate.NodeAffinityEnable": False, "predicate.TaintTolerationEnable": False}
+    assert feasible(shape, make_node("a", taints=(DEDICATED,)), arguments=off)[0] == ["a"]
+
+
+def test_terms_are_alternatives_and_requirements_conditions() -> None:
+    fast_and_new = NodeSelectorTerm(
+        match_expressions=(
+            Requirement(key="disk", operator="In", values=("ssd", "nvme")),
+            Requirement(key="year", operator="Gt", values=("2020",)),
+        )
+    )
+    by_name = NodeSelectorTerm(match_fields=(Requirement(key="metadata.name", operator="In", values=("named",)),))
+    shape = make_shape({}, affinity=requiring(fast_and_new, by_name))
+    ok, _ = feasible(
+        shape,
+        make_node("new", {"disk": "nvme", "year": "2024"}),
+        make_node("old", {"disk": "nvme", "year": "2019"}),
+        make_node("odd", {"disk": "nvme", "year": "x"}),
+        make_node("named"),
+    )
+    assert ok == ["new", "named"]
+
+
+def test_an_empty_term_matches_no_node_and_an_unknown_field_neither() -> None:
+    unknown = NodeSelectorTerm(match_fields=(Requirement(key="spec.x", operator="In", values=("a",)),))
+    assert feasible(make_shape({}, affinity=requiring(NodeSelectorTerm(), unknown)), make_node("a"))[0] == []
+    assert feasible(make_shape({}, affinity=requiring()), make_node("a"))[0] == []
+
+
+def test_changed_and_added_nodes_are_seen_in_the_next_cycle() -> None:
+    shape = make_shape({}, node_selector={"disk": "ssd"})
+    view = NodesView([make_node("a"), make_node("b", {"disk": "ssd"})])
+    plugin = Predicates({})
+    plugin.open(SessionData(nodes=view))
+    assert list(plugin.feasible(shape, view).ok) == [False, True]
+    view.objects[0] = make_node("a", {"disk": "ssd"})
+    view.objects[1] = make_node("b", {"disk": "ssd"}, unschedulable=True)
+    plugin.open(SessionData(nodes=view))
+    assert list(plugin.feasible(shape, view).ok) == [True, False]
+    view.objects.append(make_node("c", {"disk": "ssd"}))
+    plugin.open(SessionData(nodes=view))
+    assert list(plugin.feasible(shape, view).ok) == [True, False, True]
+    assert plugin.feasible_depends(shape) == Depends.NODE_SPEC
+
+
+KEYS, VALUES = st.sampled_from(["a", "b", "metadata.name"]), st.sampled_from(["", "1", "2", "-3", "x"])
+REQUIREMENTS = st.builds(
+    Requirement,
+    key=KEYS,
+    operator=st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Nonsense"]),
+    values=st.lists(VALUES, max_size=2).map(tuple),
+)
+
+
+@given(
+    st.lists(st.dictionaries(KEYS, VALUES), min_size=1, max_size=6),
+    st.lists(st.lists(REQUIREMENTS, max_size=3), max_size=3),
+)
+def test_masks_equal_the_answer_node_by_node(labels: list[dict[str, str]], terms: list[list[Requirement]]) -> None:
+    nodes = [make_node(f"n{index}", given_labels) for index, given_labels in enumerate(labels)]
+    selector = [NodeSelectorTerm(match_expressions=tuple(term)) for term in terms]
+    one_by_one = [
+        any(
+            not is_empty(term)
+            and all(value_matches(need, node.metadata.labels.get(need.key)) for need in term.match_expressions)
+            for term in selector
+        )
+        for node in nodes
+    ]
+    assert list(NodeIndex().over(NodesView(nodes)).matches_any(selector)) == one_by_one
+
+
+@pytest.mark.parametrize(
+    ("toleration", "expected"),
+    [
+        (Toleration(operator="Exists"), True),
+        (Toleration(key="dedicated", operator="Exists"), True),
+        (Toleration(key="dedicated", operator="", value="batch"), True),
+        (Toleration(key="dedicated", operator="Exists", effect="NoExecute"), False),
+        (Toleration(key="other", operator="Exists"), False),
+        (Toleration(key="dedicated", operator="Near", value="batch"), False),
+    ],
+)
+def test_tolerations_cover_taints_as_in_kubernetes(toleration: Toleration, expected: bool) -> None:
+    assert tolerates(toleration, DEDICATED) is expected
+
+
+def test_soft_taints_are_forgiven_only_by_tolerations_for_them() -> None:
+    soft = Taint(key="a", effect="PreferNoSchedule")
+    assert soft_untolerated((soft, DEDICATED), ()) == 1
+    assert soft_untolerated((soft,), (Toleration(key="a", operator="Exists", effect="NoSchedule"),)) == 1
+    assert soft_untolerated((soft,), (Toleration(key="a", operator="Exists"),)) == 0
