@@ -53,35 +53,45 @@ class Column(Generic[Value]):
 
 
 class NodeIndex:
-    """Columns over the nodes of a session. Call `begin` at each open; another view is indexed when asked for."""
+    """Columns over the nodes of a session: call `begin` at each open. A view of some rows gets an index of its own."""
 
     def __init__(self) -> None:
         self._view: Nodes | None = None
+        self._compared = False
         self._objects: list[Node] = []
         self._labels: dict[str, Column[str | None]] = {}
-        self._names: Column[str] = Column(lambda node: node.metadata.name)
-        self.taints: Column[tuple[Taint, ...]] = Column(lambda node: node.spec.taints)
-        self.cordons: Column[bool] = Column(lambda node: node.spec.unschedulable)
+        self._names: Column[str] | None = None
+        self._taints: Column[tuple[Taint, ...]] | None = None
+        self._cordons: Column[bool] | None = None
 
-    def begin(self) -> None:
-        """Nodes may have changed: compare them again when next asked."""
-        self._view = None
+    def begin(self, nodes: Nodes) -> None:
+        """These are the nodes now; which of them changed is looked up when first asked."""
+        self._view = nodes
+        self._compared = False
 
     def over(self, nodes: Nodes) -> NodeIndex:
-        """The index, brought up to date with these nodes."""
-        if self._view is nodes:
-            return self
-        objects = list(nodes.objects)
-        columns: list[Column[Any]] = [*self._labels.values(), self._names, self.taints, self.cordons]
-        if len(objects) != len(self._objects):
-            for column in columns:
-                column.load(objects)
-        else:
-            changed = [row for row, old in enumerate(self._objects) if objects[row] is not old]
-            for column in columns:
-                column.refresh(changed, objects)
-        self._view, self._objects = nodes, objects
+        """The index of these nodes, up to date."""
+        if self._view is not nodes:
+            other = NodeIndex()
+            other.begin(nodes)
+            return other.over(nodes)
+        if not self._compared:
+            self._compare(list(nodes.objects))
         return self
+
+    @property
+    def taints(self) -> Column[tuple[Taint, ...]]:
+        """The taints of each node."""
+        if self._taints is None:
+            self._taints = self._loaded(lambda node: node.spec.taints)
+        return self._taints
+
+    @property
+    def cordons(self) -> Column[bool]:
+        """Whether each node is unschedulable."""
+        if self._cordons is None:
+            self._cordons = self._loaded(lambda node: node.spec.unschedulable)
+        return self._cordons
 
     def selected(self, selector: dict[str, str]) -> Mask:
         """Nodes with all of these labels."""
@@ -106,16 +116,35 @@ class NodeIndex:
             mask &= _satisfied(self._label(requirement.key), requirement)
         for requirement in term.match_fields:
             if requirement.key == NAME_FIELD and requirement.operator in ("In", "NotIn"):
+                if self._names is None:
+                    self._names = self._loaded(lambda node: node.metadata.name)
                 mask &= _satisfied(self._names, requirement)
             else:
                 mask[:] = False
         return mask
 
+    def _compare(self, objects: list[Node]) -> None:
+        """Read again what changed since the last cycle."""
+        others: list[Column[Any] | None] = [self._names, self._taints, self._cordons]
+        columns: list[Column[Any]] = [*self._labels.values(), *filter(None, others)]
+        if len(objects) != len(self._objects):
+            for column in columns:
+                column.load(objects)
+        elif objects != self._objects:
+            changed = [row for row, old in enumerate(self._objects) if objects[row] is not old]
+            for column in columns:
+                column.refresh(changed, objects)
+        self._compared, self._objects = True, objects
+
     def _label(self, key: str) -> Column[str | None]:
         column = self._labels.get(key)
         if column is None:
-            column = self._labels[key] = Column(lambda node: node.metadata.labels.get(key))
-            column.load(self._objects)
+            column = self._labels[key] = self._loaded(lambda node: node.metadata.labels.get(key))
+        return column
+
+    def _loaded(self, read: Callable[[Node], Value]) -> Column[Value]:
+        column = Column(read)
+        column.load(self._objects)
         return column
 
 

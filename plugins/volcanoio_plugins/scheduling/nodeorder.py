@@ -50,7 +50,7 @@ class Nodeorder:
     def open(self, session: SessionView) -> None:
         """Nodes may have changed since the last cycle."""
         self._nodes = session.nodes
-        self._index.begin()
+        self._index.begin(session.nodes)
 
     def score_depends(self, shape: Shape) -> Depends:
         """The node's own amounts, and the feasible set if the shape has preferences among these nodes."""

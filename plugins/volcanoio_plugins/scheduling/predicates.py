@@ -48,9 +48,9 @@ class Predicates:
         self._enabled = convert(arguments, PredicatesArguments, self.name)
         self._index = NodeIndex()
 
-    def open(self, session: SessionView) -> None:  # noqa: ARG002 - nodes come with each question
+    def open(self, session: SessionView) -> None:
         """Nodes may have changed since the last cycle."""
-        self._index.begin()
+        self._index.begin(session.nodes)
 
     def feasible_depends(self, shape: Shape) -> Depends:  # noqa: ARG002 - the same for all shapes
         """Labels, taints and the cordon of the row's own node."""
