@@ -1,0 +1,227 @@
+"""What a job's phase keeps up: the writes that bring the world in line, or, when it is, the phase that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from volcanoio.engine.jobs import supports
+from volcanoio.engine.jobs.counting import Counts, is_terminating
+from volcanoio.engine.jobs.dependencies import may_start
+from volcanoio.engine.jobs.ledger import Target
+from volcanoio.engine.jobs.ownership import (
+    belongs,
+    is_live,
+    is_marked,
+    is_surplus,
+    partition_of,
+    task_of,
+    tasks_by_name,
+    version_of,
+)
+from volcanoio.engine.jobs.plugins import PluginFactory, PluginProblem, plugins_of, pod_with_plugins
+from volcanoio.engine.jobs.podgroup import (
+    group_changes,
+    group_manifest,
+    group_name,
+    is_admitted,
+    is_outdated,
+    unschedulable_message,
+)
+from volcanoio.engine.jobs.pods import pod_name
+from volcanoio.engine.jobs.state import JobState, WriteEffect
+from volcanoio.engine.jobs.status import current_phase, is_exhausted
+from volcanoio.engine.jobs.wanted import Problem, Wanted
+from volcanoio.framework.controller import Lookup
+from volcanoio.framework.effects import Create, Delete, Patch
+from volcanoio.model import kinds, names
+from volcanoio.model.batch import Job
+from volcanoio.model.core import Pod
+from volcanoio.model.scheduling import PodGroup
+
+
+class Upkeeping(msgspec.Struct, frozen=True, kw_only=True):
+    """Stages of writes that are due, and the reason why nothing more is (`problem`: the job itself waits for it)."""
+
+    stages: tuple[tuple[WriteEffect, ...], ...] = ()
+    problem: Problem | None = None
+    notice: Problem | None = None
+
+
+class Scene(msgspec.Struct, frozen=True, kw_only=True):
+    """What upkeep looks at: the job with its pods, counts and bookkeeping, and the references."""
+
+    job: Job
+    state: JobState
+    pods: list[Pod]
+    counts: Counts
+    targets: tuple[Target, ...] | None
+    wanted: Wanted
+    lookup: Lookup
+    factories: Mapping[str, PluginFactory]
+
+    def going(self, pod: Pod) -> bool:
+        """Whether the pod is on its way out."""
+        return is_terminating(pod, self.state.deleting)
+
+
+def stop(scene: Scene) -> Upkeeping:
+    """Live pods go first, then PodGroup and support objects; finished pods stay."""
+    job, state = scene.job, scene.state
+    doomed = [pod for pod in scene.pods if is_live(pod) and not scene.going(pod)]
+    groups = [_delete(kinds.POD_GROUP.resource, job, group) for group in _groups(scene) if _stays(state, group)]
+    rest = (*groups, *supports.removals(job, state.supports, state.deleting))
+    return Upkeeping(stages=_stages(tuple(_delete(kinds.POD.resource, job, pod) for pod in doomed), rest))
+
+
+def restart(scene: Scene) -> Upkeeping:
+    """Old pods, or the targets, go, and with old pods their PodGroup. Out of retries nothing does: the job fails."""
+    job, state = scene.job, scene.state
+    if is_exhausted(job, job.status):
+        return Upkeeping()
+    doomed = [pod for pod in scene.pods if not scene.going(pod) and _must_restart(scene, pod)]
+    groups = tuple(
+        _delete(kinds.POD_GROUP.resource, job, group)
+        for group in _groups(scene)
+        if is_outdated(group, job) and _stays(state, group)
+    )
+    return Upkeeping(stages=_stages(_marks(job, doomed), _deletes(job, doomed), groups))
+
+
+def sync(scene: Scene) -> Upkeeping:
+    """Everything as the spec wants it; pods only once the scheduler admitted the PodGroup."""
+    job, state, wanted = scene.job, scene.state, scene.wanted
+    doomed = [pod for pod in scene.pods if not scene.going(pod) and _is_unwanted(scene, pod)]
+    leaving = (_marks(job, doomed), _deletes(job, doomed))
+    problem = _problem(scene)
+    if problem is not None:
+        return Upkeeping(stages=_stages(*leaving), problem=problem)
+    phase = current_phase(job)
+    there = supports.keyed(job, state.supports)
+    needed: list[WriteEffect] = [
+        *supports.claim_effects(job, wanted.mounts, scene.lookup, state.made),
+        *supports.support_effects(job, phase, wanted.wishes, there, state.made),
+    ]
+    group = next((group for group in _groups(scene) if group.metadata.name == group_name(job)), None)
+    needed += _group_effects(scene, group)
+    notice = None
+    missing: tuple[WriteEffect, ...] = ()
+    if group is not None and not is_outdated(group, job) and _stays(state, group):
+        if message := unschedulable_message(group):
+            text = f"PodGroup {job.metadata.namespace}:{job.metadata.name} unschedule,reason: {message}"
+            notice = Problem("PodGroupPending", text)
+        if is_admitted(group):
+            try:
+                missing = _missing_pods(scene)
+            except PluginProblem as error:
+                problem = Problem("PluginError", str(error))
+    return Upkeeping(stages=_stages(leaving[0], (*leaving[1], *needed), missing), problem=problem, notice=notice)
+
+
+def _problem(scene: Scene) -> Problem | None:
+    """What the job has to wait for before anything more is made."""
+    job = scene.job
+    if scene.wanted.problem is not None:
+        return scene.wanted.problem
+    queue = job.spec.queue or names.DEFAULT_QUEUE
+    if scene.lookup.get(kinds.QUEUE, queue) is None:
+        return Problem("QueueNotFound", f'queue "{queue}" does not exist; create it and the job goes on')
+    if claim := supports.missing_claim(job, scene.wanted.mounts, scene.lookup):
+        text = f'persistent volume claim "{claim}" does not exist in namespace {job.metadata.namespace}'
+        return Problem("PVCError", f"{text}; create it and the job goes on")
+    return None
+
+
+def _must_restart(scene: Scene, pod: Pod) -> bool:
+    old = (version_of(pod) or 0) < scene.job.status.version
+    if old and (scene.targets is None or is_live(pod)):
+        return True
+    return is_marked(pod) or any(_is_hit(target, pod) for target in scene.targets or ())
+
+
+def _is_hit(target: Target, pod: Pod) -> bool:
+    if target.pod_uid:
+        return pod.metadata.uid == target.pod_uid
+    return task_of(pod) == target.task and target.partition in ("", partition_of(pod))
+
+
+def _is_unwanted(scene: Scene, pod: Pod) -> bool:
+    """Surplus after a scale-down, marked before we were interrupted, or alive from an older version."""
+    old = (version_of(pod) or 0) < scene.job.status.version
+    return (old and is_live(pod)) or is_marked(pod) or is_surplus(pod, tasks_by_name(scene.job).get(task_of(pod)))
+
+
+def _groups(scene: Scene) -> list[PodGroup]:
+    groups = (group for group in scene.state.groups.values() if belongs(group.metadata, scene.job))
+    return sorted(groups, key=lambda group: group.metadata.name)
+
+
+def _stays(state: JobState, obj: Pod | PodGroup) -> bool:
+    return obj.metadata.deletion_timestamp is None and obj.metadata.uid not in state.deleting
+
+
+def _group_effects(scene: Scene, group: PodGroup | None) -> list[WriteEffect]:
+    job, spec = scene.job, scene.wanted.group
+    assert spec is not None
+    resource = kinds.POD_GROUP.resource
+    if group is None:
+        return [Create(resource=resource, manifest=group_manifest(job, spec))]
+    if not _stays(scene.state, group):
+        return []
+    if is_outdated(group, job):
+        return [_delete(resource, job, group)]
+    if patch := group_changes(group, spec):
+        meta = group.metadata
+        return [Patch(resource=resource, namespace=meta.namespace, name=meta.name, patch=patch, uid=meta.uid)]
+    return []
+
+
+def _missing_pods(scene: Scene) -> tuple[WriteEffect, ...]:
+    """Creates of the pods whose names are free and whose task may start; raises PluginProblem."""
+    job, state = scene.job, scene.state
+    taken = {pod.metadata.name for pod in state.pods.values()}
+    wanted = [
+        (task, index)
+        for task in job.spec.tasks
+        if may_start(job, task, scene.pods)
+        for index in range(task.replicas)
+        if pod_name(job, task, index) not in taken
+    ]
+    if not wanted:
+        return ()
+    plugins = plugins_of(job, scene.factories)
+    mounts = scene.wanted.mounts
+    return tuple(
+        Create(resource=kinds.POD.resource, manifest=pod_with_plugins(job, task, index, mounts, plugins))
+        for task, index in wanted
+    )
+
+
+def _marks(job: Job, pods: Sequence[Pod]) -> tuple[WriteEffect, ...]:
+    """Marks on pods of the current version, whose going would otherwise look like an eviction."""
+    patch = {"metadata": {"annotations": {names.OUT_OF_SYNC: "true"}}}
+    return tuple(
+        Patch(
+            resource=kinds.POD.resource,
+            namespace=job.metadata.namespace,
+            name=pod.metadata.name,
+            patch=patch,
+            uid=pod.metadata.uid,
+        )
+        for pod in pods
+        if not is_marked(pod) and (version_of(pod) or 0) >= job.status.version
+    )
+
+
+def _deletes(job: Job, pods: Sequence[Pod]) -> tuple[WriteEffect, ...]:
+    return tuple(_delete(kinds.POD.resource, job, pod) for pod in pods)
+
+
+def _delete(resource: str, job: Job, obj: Pod | PodGroup) -> Delete:
+    meta = obj.metadata
+    return Delete(resource=resource, namespace=job.metadata.namespace, name=meta.name, uid=meta.uid)
+
+
+def _stages(*stages: tuple[WriteEffect, ...]) -> tuple[tuple[WriteEffect, ...], ...]:
+    return tuple(stage for stage in stages if stage)

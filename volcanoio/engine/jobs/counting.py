@@ -1,0 +1,105 @@
+"""Pods counted into a job's status, and the sums that events and phase rules look at.
+
+Source: Volcano, pkg/controllers/job/job_controller_actions.go and pkg/controllers/cache/cache.go; unlike there (issue
+4616) finished pods that a kill kept are counted in every phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from volcanoio.engine.jobs.ownership import task_of, tasks_by_name
+from volcanoio.model.batch import Job, TaskSpec, TaskState
+from volcanoio.model.core import Pod
+
+DEFAULT_MAX_RETRY = 3
+_FIELD = {"Pending": "pending", "": "pending", "Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Pods of the spec's tasks. A terminating pod counts as that alone, whatever its phase."""
+
+    pending: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    unknown: int = 0
+    terminating: int = 0
+    tasks: dict[str, TaskState] = {}
+
+    @property
+    def ended(self) -> int:
+        """Pods that succeeded or failed."""
+        return self.succeeded + self.failed
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing of the job holds resources any more."""
+        return self.terminating == self.pending == self.running == self.unknown == 0
+
+    def succeeded_of(self, task: str) -> int:
+        """Succeeded pods of one task."""
+        return self.tasks[task].phase.get("Succeeded", 0) if task in self.tasks else 0
+
+
+def is_terminating(pod: Pod, deleting: frozenset[str]) -> bool:
+    """Whether the pod is on its way out, by our hand or another's."""
+    return pod.metadata.deletion_timestamp is not None or pod.metadata.uid in deleting
+
+
+def count(job: Job, pods: Iterable[Pod], deleting: frozenset[str]) -> Counts:
+    """Count the job's own pods; pods of tasks that the spec does not name are left out."""
+    totals = dict.fromkeys(("pending", "running", "succeeded", "failed", "unknown", "terminating"), 0)
+    known = tasks_by_name(job)
+    tasks: dict[str, dict[str, int]] = {}
+    for pod in pods:
+        task = task_of(pod)
+        if task not in known:
+            continue
+        if is_terminating(pod, deleting):
+            totals["terminating"] += 1
+            continue
+        totals[_FIELD.get(pod.status.phase, "unknown")] += 1
+        phases = tasks.setdefault(task, {})
+        phase = pod.status.phase or "Pending"
+        phases[phase] = phases.get(phase, 0) + 1
+    return Counts(**totals, tasks={task: TaskState(phase=dict(sorted(tasks[task].items()))) for task in sorted(tasks)})
+
+
+def total_replicas(job: Job) -> int:
+    """Pods the spec wants."""
+    return sum(task.replicas for task in job.spec.tasks)
+
+
+def task_minimum(task: TaskSpec) -> int:
+    """Pods a task needs; all of them when it does not say."""
+    return task.replicas if task.min_available is None else task.min_available
+
+
+def max_retry(value: int) -> int:
+    """The retry limit of a job or task; 0 means it was never defaulted."""
+    return value or DEFAULT_MAX_RETRY
+
+
+def is_task_completed(task: TaskSpec, pods: Iterable[Pod]) -> bool:
+    """Whether as many of the task's pods as it has replicas succeeded."""
+    done = sum(1 for pod in pods if task_of(pod) == task.name and pod.status.phase == "Succeeded")
+    return 0 < task.replicas <= done
+
+
+def is_task_failed(task: TaskSpec, pods: Iterable[Pod]) -> bool:
+    """Whether the containers of the task's pending and running pods were restarted `maxRetry` times or more.
+
+    -1 is no limit.
+    """
+    if task.max_retry < 0:
+        return False
+    live = (pod for pod in pods if task_of(pod) == task.name and pod.status.phase in ("Pending", "Running"))
+    return sum(map(restarts, live)) >= max_retry(task.max_retry)
+
+
+def restarts(pod: Pod) -> int:
+    """How often containers of the pod were restarted."""
+    return sum(status.restart_count for status in (*pod.status.init_container_statuses, *pod.status.container_statuses))

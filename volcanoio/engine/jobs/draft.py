@@ -1,0 +1,102 @@
+"""The one mutable thing while an event is reduced: the next state and the effects that go with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from volcanoio.engine.jobs.state import JobState, Question, WriteEffect
+from volcanoio.framework.effects import Ask, Create, Delete, Effect, Patch, Record, Stages
+from volcanoio.framework.lifecycle import LifecycleEvent
+from volcanoio.model import kinds
+from volcanoio.model.base import ObjectReference
+from volcanoio.model.batch import Job
+
+
+@dataclass(slots=True)
+class Draft:
+    """What a reduction has come to so far. `writes` are stages; `beside` are effects without an outcome, and asks."""
+
+    state: JobState
+    now: float
+    writes: list[list[WriteEffect]] = field(default_factory=list)
+    beside: list[Effect] = field(default_factory=list)
+
+    def set(self, **changes: Any) -> None:
+        """Change fields of the state."""
+        self.state = msgspec.structs.replace(self.state, **changes)
+
+    def stage(self, effects: list[WriteEffect]) -> None:
+        """Add a stage of writes; an empty one is none."""
+        if effects:
+            self.writes.append(effects)
+
+    def report(self, kind: str, reason: str, message: str) -> None:
+        """Write an Event about the job, `kind` Normal or Warning."""
+        if self.state.job is not None:
+            self.beside.append(Record(regarding=reference(self.state.job), type=kind, reason=reason, message=message))
+
+    def warn_once(self, reason: str, message: str) -> None:
+        """A Warning about waiting, unless it is what was said last."""
+        text = f"{reason}: {message}" if reason else ""
+        if text and text != self.state.told:
+            self.report("Warning", reason, message)
+        if text != self.state.told:
+            self.set(told=text)
+
+    def queue(self, events: list[LifecycleEvent], aside: frozenset[str]) -> None:
+        """Line questions up, those of `aside` beside the line."""
+        for event in events:
+            number = self.state.last_question + 1
+            line = "asides" if event.name in aside else "questions"
+            self.set(last_question=number, **{line: (*getattr(self.state, line), Question(number, event))})
+
+    def ask(self) -> None:
+        """Put the first question of the line and every one beside it, each once."""
+        waiting = (*self.state.questions[:1], *self.state.asides)
+        if all(question.asked for question in waiting):
+            return
+        self.beside.extend(
+            Ask(question=question.number, event=question.event) for question in waiting if not question.asked
+        )
+        head, *rest = self.state.questions or (None,)
+        line = (msgspec.structs.replace(head, asked=True), *rest) if head is not None else ()
+        asides = tuple(msgspec.structs.replace(question, asked=True) for question in self.state.asides)
+        self.set(questions=line, asides=asides)
+
+    def stages(self) -> Stages:
+        """What to carry out, noting what is sent.
+
+        Beside an Ask only the first stage of writes goes out, as nothing may wait for a policy by accident; what
+        follows is planned again from what that stage brought.
+        """
+        asking = any(isinstance(effect, Ask) for effect in self.beside)
+        stages = self.writes[:1] if asking else self.writes
+        sent = tuple(effect for stage in stages for effect in stage)
+        deleting = {effect.uid for effect in sent if isinstance(effect, Delete)}
+        if sent:
+            self.set(sent=(*self.state.sent, *sent), deleting=self.state.deleting | deleting)
+        if not self.beside:
+            return tuple(tuple(stage) for stage in stages)
+        first = tuple(stages[0]) if stages else ()
+        return ((*self.beside, *first), *(tuple(stage) for stage in stages[1:]))
+
+
+def reference(job: Job) -> ObjectReference:
+    """The job as an Event regards it."""
+    return ObjectReference(
+        api_version=kinds.JOB.api_version,
+        kind=kinds.JOB.kind,
+        namespace=job.metadata.namespace,
+        name=job.metadata.name,
+        uid=job.metadata.uid,
+        resource_version=job.metadata.resource_version,
+    )
+
+
+def key_of(effect: Create | Patch | Delete) -> str:
+    """`resource/name` of the object that a write is about."""
+    name = effect.manifest["metadata"]["name"] if isinstance(effect, Create) else effect.name
+    return f"{effect.resource}/{name}"

@@ -1,0 +1,203 @@
+"""Lifecycle events derived from what was observed: edges while we watch, and what storage proves to a fresh process.
+
+A finished or failed pod of the job's version is raised again after a restart: handling it moved the version or removed
+the pod, so that is idempotent. An eviction is proved by a pod that the stored counts hold, or that was noted as
+leaving, and that is no more. Source of the events: Volcano, pkg/controllers/job/job_controller_handler.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from volcanoio.engine.jobs.counting import is_task_completed, is_task_failed, restarts
+from volcanoio.engine.jobs.ledger import Leaving, Ledger
+from volcanoio.engine.jobs.ownership import (
+    belongs,
+    index_of,
+    is_marked,
+    is_surplus,
+    partition_of,
+    task_of,
+    tasks_by_name,
+    version_of,
+)
+from volcanoio.engine.jobs.table import UPKEEP, Upkeep, phase_of
+from volcanoio.framework.lifecycle import LifecycleEvent
+from volcanoio.model.batch import Job, JobEvent, LifecyclePolicy, TaskSpec
+from volcanoio.model.core import Pod
+from volcanoio.model.scheduling import PodGroup, PodGroupPhase
+
+ASIDE = frozenset({JobEvent.POD_PENDING})
+"""Events whose answer can only be a delay, so that nothing waits for it."""
+
+
+def pod_event(job: Job, pod: Pod, name: JobEvent) -> LifecycleEvent:
+    """An event about one pod; the exit code is the first container's, with PodFailed only."""
+    exit_code = None
+    if name is JobEvent.POD_FAILED and pod.status.container_statuses:
+        ended = pod.status.container_statuses[0].state.terminated
+        exit_code = ended.exit_code if ended is not None else None
+    return LifecycleEvent(
+        name=name,
+        job_uid=job.metadata.uid,
+        version=version_of(pod) or 0,
+        task=task_of(pod),
+        pod=pod.metadata.name,
+        pod_uid=pod.metadata.uid,
+        index=index_of(pod),
+        partition=partition_of(pod),
+        exit_code=exit_code,
+    )
+
+
+def from_pod(
+    job: Job, old: Pod | None, new: Pod | None, before: Sequence[Pod], after: Sequence[Pod], deleted: bool
+) -> list[LifecycleEvent]:
+    """Events of one change: `old` None for a pod seen first, `new` None for one that is gone.
+
+    `before` and `after` are the job's pods around the change; `deleted` says that we deleted the pod ourselves.
+    """
+    pod = new or old
+    assert pod is not None
+    task = tasks_by_name(job).get(task_of(pod))
+    if task is None or not _counts(job, pod, task):
+        return []
+    if new is None:
+        return [] if deleted else [pod_event(job, pod, JobEvent.POD_EVICTED)]
+    if new.metadata.deletion_timestamp is not None or deleted:
+        return []
+    entered = new.status.phase != (old.status.phase if old is not None else None)
+    found: list[JobEvent] = []
+    if entered and new.status.phase == "Failed":
+        found.append(JobEvent.POD_FAILED)
+    if entered and new.status.phase == "Succeeded" and is_task_completed(task, after):
+        found.append(JobEvent.TASK_COMPLETED)
+    if old is None and new.status.phase in ("", "Pending") and _may_time_out(job, task):
+        found.append(JobEvent.POD_PENDING)
+    if restarts(new) > (restarts(old) if old is not None else 0) and is_task_failed(task, after) > is_task_failed(
+        task, before
+    ):
+        found.append(JobEvent.TASK_FAILED)
+    return [pod_event(job, new, name) for name in found]
+
+
+def from_group(job: Job, old: PodGroup | None, new: PodGroup | None) -> list[LifecycleEvent]:
+    """Unknown, when the PodGroup entered that phase."""
+    unknown = PodGroupPhase.UNKNOWN
+    if new is None or new.status.phase != unknown or (old is not None and old.status.phase == unknown):
+        return []
+    version = version_of(new)
+    version = job.status.version if version is None else version
+    if not belongs(new.metadata, job) or version < job.status.version or not _asks(job):
+        return []
+    return [LifecycleEvent(name=JobEvent.UNKNOWN, job_uid=job.metadata.uid, version=version)]
+
+
+def from_storage(job: Job, ledger: Ledger, pods: Sequence[Pod], groups: Iterable[PodGroup]) -> list[LifecycleEvent]:
+    """What storage proves to a process that saw no edge, evictions first."""
+    if not _asks(job):
+        return []
+    events = _evictions(job, ledger, pods)
+    completed: dict[str, LifecycleEvent] = {}
+    for place, pod in enumerate(pods):
+        for event in from_pod(job, None, pod, pods[:place], pods, deleted=False):
+            if event.name in (JobEvent.TASK_COMPLETED, JobEvent.TASK_FAILED):
+                completed[f"{event.name}/{event.task}"] = event
+            else:
+                events.append(event)
+    events += completed.values()
+    for group in groups:
+        events += from_group(job, None, group)
+    return events
+
+
+def leaving(job: Job, pods: Iterable[Pod], deleting: frozenset[str]) -> tuple[Leaving, ...]:
+    """The pods of the job's version that somebody else is deleting."""
+    tasks = tasks_by_name(job)
+    return tuple(
+        Leaving(
+            task=task_of(pod),
+            pod=pod.metadata.name,
+            uid=pod.metadata.uid,
+            version=version_of(pod) or 0,
+            index=index_of(pod),
+            partition=partition_of(pod),
+        )
+        for pod in pods
+        if pod.metadata.deletion_timestamp is not None
+        and pod.metadata.uid not in deleting
+        and (task := tasks.get(task_of(pod))) is not None
+        and _counts(job, pod, task)
+    )
+
+
+def _evictions(job: Job, ledger: Ledger, pods: Sequence[Pod]) -> list[LifecycleEvent]:
+    """Pods that went unseen: those noted as leaving by name, others by the task they are missing from."""
+    if UPKEEP[phase_of(job.status.state.phase)] is not Upkeep.SYNC:
+        return []
+    there = {pod.metadata.uid for pod in pods}
+    events = [
+        LifecycleEvent(
+            name=JobEvent.POD_EVICTED,
+            job_uid=job.metadata.uid,
+            version=pod.version,
+            task=pod.task,
+            pod=pod.pod,
+            pod_uid=pod.uid,
+            index=pod.index,
+            partition=pod.partition,
+        )
+        for pod in ledger.leaving
+        if pod.uid not in there and pod.version >= job.status.version
+    ]
+    noted = {pod.uid for pod in ledger.leaving}
+    for task in job.spec.tasks:
+        stored = job.status.task_status_count.get(task.name)
+        expected = min(task.replicas, sum(stored.phase.values())) if stored is not None else 0
+        present = sum(
+            1
+            for pod in pods
+            if task_of(pod) == task.name
+            and pod.metadata.uid not in noted
+            and not is_surplus(pod, task)
+            and not _is_ours_to_go(job, pod)
+        )
+        if present < expected:
+            events.append(
+                LifecycleEvent(
+                    name=JobEvent.POD_EVICTED, job_uid=job.metadata.uid, version=job.status.version, task=task.name
+                )
+            )
+    return events
+
+
+def _is_ours_to_go(job: Job, pod: Pod) -> bool:
+    """Whether the stored counts no longer hold the pod because we are deleting it."""
+    old = (version_of(pod) or 0) < job.status.version
+    return is_marked(pod) or (old and pod.metadata.deletion_timestamp is not None)
+
+
+def _asks(job: Job) -> bool:
+    """Whether an answer could still change anything: stopping and finished jobs ask nobody."""
+    return UPKEEP[phase_of(job.status.state.phase)] is not Upkeep.STOP and job.metadata.deletion_timestamp is None
+
+
+def _counts(job: Job, pod: Pod, task: TaskSpec) -> bool:
+    """The stale filter: a pod of this job and version that the spec wants and that we did not mark."""
+    return (
+        _asks(job)
+        and belongs(pod.metadata, job)
+        and (version_of(pod) or 0) >= job.status.version
+        and not is_marked(pod)
+        and not is_surplus(pod, task)
+    )
+
+
+def _may_time_out(job: Job, task: TaskSpec) -> bool:
+    """Whether a policy of the spec has a time limit that a pending pod may overrun: every pod is pending once."""
+    return any(_times_pending(policy) for policy in (*task.policies, *job.spec.policies))
+
+
+def _times_pending(policy: LifecyclePolicy) -> bool:
+    named = {policy.event, *policy.events}
+    return policy.timeout is not None and bool(named & {JobEvent.ANY, JobEvent.POD_PENDING})

@@ -1,0 +1,146 @@
+"""Observations into the state, and the lifecycle events that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from volcanoio.engine.jobs import events
+from volcanoio.engine.jobs.draft import Draft
+from volcanoio.engine.jobs.ledger import read
+from volcanoio.engine.jobs.ownership import own_pods
+from volcanoio.engine.jobs.plugins import SUPPORT_KINDS
+from volcanoio.engine.jobs.state import JobState, Owned
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject
+from volcanoio.model.batch import Job
+from volcanoio.model.command import Command
+from volcanoio.model.core import Pod
+from volcanoio.model.scheduling import PodGroup
+
+_SUPPORTS = frozenset(kind.resource for kind in SUPPORT_KINDS)
+
+
+def fold(draft: Draft, resource: str, obj: ApiObject, *, gone: bool) -> None:
+    """Take in one object's newest state; an older one than known is ignored."""
+    match obj:
+        case Job():
+            _fold_job(draft, obj, gone=gone)
+        case Pod():
+            _fold_pod(draft, obj, gone=gone)
+        case PodGroup():
+            _fold_group(draft, obj, gone=gone)
+        case Command():
+            _fold_into(draft, "commands", draft.state.commands, obj, obj, gone=gone)
+        case _ if resource in _SUPPORTS:
+            if gone:
+                draft.set(made=draft.state.made - {f"{resource}/{obj.metadata.name}"})
+            held = obj if resource != kinds.SECRET.resource else ApiObject(metadata=obj.metadata)
+            _fold_into(draft, "supports", draft.state.supports, obj, Owned(resource, held), gone=gone)
+        case _:  # a reference that the job looked up: what it waited for may be there
+            draft.set(retry_at=0.0)
+
+
+def start(draft: Draft) -> None:
+    """The barrier is passed: raise what storage proves."""
+    draft.set(started=True)
+    _raise_from_storage(draft)
+
+
+def _raise_from_storage(draft: Draft) -> None:
+    state = draft.state
+    if state.job is None or not state.started:
+        return
+    groups = sorted(state.groups.values(), key=lambda group: group.metadata.name)
+    raised = events.from_storage(state.job, read(state.job.status), own_pods(state.job, state.pods), groups)
+    draft.queue(raised, events.ASIDE)
+
+
+def _fold_job(draft: Draft, job: Job, *, gone: bool) -> None:
+    state = draft.state
+    known = state.job
+    if known is not None and known.metadata.uid == job.metadata.uid:
+        if gone:
+            draft.state = _without_job(state)
+        elif job.metadata.revision > known.metadata.revision:
+            changed = job.metadata.generation != known.metadata.generation
+            draft.set(job=job, retry_at=0.0 if changed else state.retry_at)
+        return
+    if gone:
+        return
+    draft.state = msgspec.structs.replace(_without_job(state), job=job)
+    _raise_from_storage(draft)
+
+
+def _without_job(state: JobState) -> JobState:
+    """The state without what was about one Job; objects, and writes without an outcome, stay."""
+    return JobState(
+        pods=state.pods,
+        groups=state.groups,
+        commands=state.commands,
+        supports=state.supports,
+        started=state.started,
+        last_question=state.last_question,
+        sent=state.sent,
+        deleting=state.deleting,
+        gone=state.gone,
+        timers=state.timers,
+    )
+
+
+def _fold_pod(draft: Draft, pod: Pod, *, gone: bool) -> None:
+    state = draft.state
+    uid = pod.metadata.uid
+    old = state.pods.get(uid)
+    if not _fold_into(draft, "pods", state.pods, pod, pod, gone=gone):
+        return
+    if old is None or gone:
+        draft.set(retry_at=0.0)
+    if state.job is None or not state.started:
+        return
+    before = own_pods(state.job, state.pods)
+    after = own_pods(state.job, draft.state.pods)
+    deleted = uid in state.deleting
+    raised = events.from_pod(state.job, old, None if gone else pod, before, after, deleted)
+    draft.queue(raised, events.ASIDE)
+
+
+def _fold_group(draft: Draft, group: PodGroup, *, gone: bool) -> None:
+    state = draft.state
+    old = state.groups.get(group.metadata.uid)
+    if not _fold_into(draft, "groups", state.groups, group, group, gone=gone):
+        return
+    if old is None or gone:
+        draft.set(retry_at=0.0)
+    if state.job is not None and state.started:
+        draft.queue(events.from_group(state.job, old, None if gone else group), events.ASIDE)
+
+
+def _fold_into(
+    draft: Draft,
+    field: str,
+    objects: Mapping[str, ApiObject | Owned],
+    obj: ApiObject,
+    value: ApiObject | Owned,
+    *,
+    gone: bool,
+) -> bool:
+    """Put an object in or take it out; False when that changes nothing."""
+    uid = obj.metadata.uid
+    known = objects.get(uid)
+    state = draft.state
+    if gone:
+        if state.sent:
+            draft.set(gone=state.gone | {uid})
+        if known is None:
+            return False
+        draft.set(
+            **{field: {key: held for key, held in objects.items() if key != uid}}, deleting=state.deleting - {uid}
+        )
+        return True
+    held = known.object if isinstance(known, Owned) else known
+    if uid in state.gone or (held is not None and obj.metadata.revision <= held.metadata.revision):
+        return False
+    draft.set(**{field: {**objects, uid: value}})
+    return True

@@ -1,0 +1,118 @@
+"""Outcomes of our own writes: what is no longer in flight, what exists now, what has to wait.
+
+The host gives ids in the order effects were emitted, so the ids still in flight and those of the event, sorted, stand
+for `state.sent`, item by item.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from volcanoio.engine.jobs.draft import Draft, key_of
+from volcanoio.engine.jobs.folding import fold
+from volcanoio.engine.jobs.state import WriteEffect
+from volcanoio.framework.controller import View
+from volcanoio.framework.effects import Create, Delete, Patch
+from volcanoio.framework.events import EffectFailed, EffectSucceeded
+from volcanoio.model import kinds
+
+FIRST_RETRY, LONGEST_RETRY = 0.2, 60.0
+"""Seconds; each consecutive round of failures doubles the wait."""
+CONFLICT = 409
+_MADE = frozenset({kinds.PVC.resource, kinds.CONFIG_MAP.resource, kinds.SERVICE.resource,
+                   kinds.NETWORK_POLICY.resource, kinds.SECRET.resource})  # fmt: skip
+_TEXTS: dict[tuple[type, str], tuple[str, str]] = {
+    (Create, kinds.POD.resource): ("FailedCreate", "Error creating pods: "),
+    (Delete, kinds.POD.resource): ("FailedDelete", "Error deleting pods: "),
+    (Patch, kinds.POD.resource): ("FailedDelete", "Error deleting pods: "),
+    (Create, kinds.PVC.resource): ("PVCError", "Failed to create PVC, err: "),
+    (Create, kinds.POD_GROUP.resource): ("PodGroupError", "Failed to create PodGroup, err: "),
+    (Patch, kinds.POD_GROUP.resource): ("PodGroupError", "Failed to update PodGroup, err: "),
+    (Delete, kinds.POD_GROUP.resource): ("PodGroupError", "Failed to delete PodGroup, err: "),
+    (Patch, kinds.JOB.resource): ("JobStatusError", "Failed to update job status, err: "),
+    (Delete, kinds.COMMAND.resource): ("CommandIssued", "Failed to delete command, err: "),
+}
+
+
+def succeeded(draft: Draft, event: EffectSucceeded, view: View) -> None:
+    """A write was carried out: its response is an observation like any other."""
+    effect = _settle(draft, view, event.effect_id, ())
+    if effect is None:
+        return
+    if isinstance(effect, Create) and effect.resource in _MADE:
+        draft.set(made=draft.state.made | {key_of(effect)})
+    if _is_job_status(effect):
+        draft.set(carried=())
+    if event.object is not None and not isinstance(effect, Delete):
+        _fold_response(draft, event.object)
+    _end_round(draft)
+
+
+def failed(draft: Draft, event: EffectFailed, view: View) -> None:
+    """A write was refused: it leaves the plan, and a newer state or a back-off decides when to go on."""
+    effect = _settle(draft, view, event.effect_id, (event.effect_id, *event.dropped))
+    if effect is None:
+        return
+    if _is_job_status(effect):
+        draft.set(answers=(*draft.state.carried, *draft.state.answers), carried=())
+    elif isinstance(effect, Patch) and effect.resource == kinds.JOB.resource:
+        draft.set(annotations={**effect.patch["metadata"]["annotations"], **draft.state.annotations})
+    if isinstance(effect, Patch) and effect.resource == kinds.JOB.resource and event.code == CONFLICT:
+        draft.set(stale=max(draft.state.stale, int(effect.resource_version or -1)))
+    elif isinstance(effect, Create) and effect.resource in _MADE and event.code == CONFLICT:
+        draft.set(made=draft.state.made | {key_of(effect)})
+        _report(draft, effect, event)
+    else:
+        draft.set(troubled=True)
+        if event.code != CONFLICT or draft.state.failures > 1:
+            _report(draft, effect, event)
+    _end_round(draft)
+
+
+def _is_job_status(effect: WriteEffect) -> bool:
+    return isinstance(effect, Patch) and effect.resource == kinds.JOB.resource and effect.subresource == "status"
+
+
+def _settle(draft: Draft, view: View, effect_id: int, lost: tuple[int, ...]) -> WriteEffect | None:
+    """Take an effect, and those lost with it, out of what was sent; None for one that is not of this round."""
+    sent = draft.state.sent
+    flying = {number for number, effect in view.in_flight.items() if isinstance(effect, Create | Patch | Delete)}
+    numbers = sorted({*flying, effect_id, *lost})
+    if len(numbers) != len(sent):
+        draft.set(sent=())
+        return None
+    by_number = dict(zip(numbers, sent, strict=True))
+    undone = {effect.uid for number in lost if isinstance(effect := by_number.get(number), Delete)}
+    ended = {effect_id, *lost}
+    draft.set(
+        sent=tuple(effect for number, effect in by_number.items() if number not in ended),
+        deleting=draft.state.deleting - undone,
+    )
+    return by_number[effect_id]
+
+
+def _end_round(draft: Draft) -> None:
+    """When the last outcome of a round is in: go on at once, or back off if something failed."""
+    state = draft.state
+    if state.sent:
+        return
+    if not state.troubled:
+        draft.set(failures=0, gone=frozenset())
+        return
+    wait = min(LONGEST_RETRY, FIRST_RETRY * 2.0**state.failures)
+    draft.set(failures=state.failures + 1, retry_at=draft.now + wait, troubled=False, gone=frozenset())
+
+
+def _report(draft: Draft, effect: WriteEffect, event: EffectFailed) -> None:
+    reason, text = _TEXTS.get((type(effect), effect.resource), ("PluginError", "Execute plugin failed, err: "))
+    message = event.message or event.reason or "the outcome is unknown"
+    draft.report("Warning", reason, f"{text}{message} ({key_of(effect)})")
+
+
+def _fold_response(draft: Draft, manifest: dict[str, Any]) -> None:
+    kind = kinds.named(str(manifest.get("apiVersion", "")), str(manifest.get("kind", "")))
+    if kind is None or kind is kinds.PVC:
+        return
+    fold(draft, kind.resource, msgspec.convert(manifest, kind.type, strict=False), gone=False)

@@ -1,0 +1,89 @@
+"""Job plugins at work: instances for a job, in the order of their names, and the objects they wish for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from volcanoio.engine.jobs.claims import Mount
+from volcanoio.engine.jobs.podgroup import owner_reference
+from volcanoio.engine.jobs.pods import build_pod
+from volcanoio.framework.arguments import suggestion
+from volcanoio.framework.jobs import JobPlugin, Support
+from volcanoio.model import kinds, names
+from volcanoio.model.base import Manifest
+from volcanoio.model.batch import Job, TaskSpec
+
+PluginFactory = Callable[[Sequence[str]], JobPlugin]
+
+SUPPORT_KINDS = (kinds.CONFIG_MAP, kinds.SERVICE, kinds.NETWORK_POLICY, kinds.SECRET)
+_WATCHED = frozenset(kind.resource for kind in SUPPORT_KINDS)
+
+
+class PluginProblem(Exception):  # noqa: N818 - it is no error of ours
+    """A plugin that is unknown, was given bad arguments, or raised; the message says which and why."""
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """An object that a plugin wishes for, owned by the job and labelled with its name."""
+
+    plugin: str
+    support: Support
+
+    @property
+    def key(self) -> str:
+        """`resource/name`, unique in the job's namespace."""
+        return f"{self.support.resource}/{self.support.manifest['metadata']['name']}"
+
+
+def plugins_of(job: Job, factories: Mapping[str, PluginFactory]) -> tuple[JobPlugin, ...]:
+    """The plugins that `spec.plugins` names, sorted by name so that every pod is built alike; raises PluginProblem."""
+    chosen = job.spec.plugins or {}
+    made: list[JobPlugin] = []
+    for name in sorted(chosen):
+        if name not in factories:
+            msg = f'unable to find job plugin "{name}"{suggestion(name, sorted(factories))}'
+            raise PluginProblem(msg)
+        try:
+            made.append(factories[name](tuple(chosen[name] or ())))
+        except Exception as error:
+            msg = f'job plugin "{name}" refused its arguments: {error}'
+            raise PluginProblem(msg) from error
+    return tuple(made)
+
+
+def wishes(job: Job, plugins: Sequence[JobPlugin]) -> tuple[Wish, ...]:
+    """Every object the plugins wish for, in their order; raises PluginProblem."""
+    result: list[Wish] = []
+    for plugin in plugins:
+        try:
+            supports = tuple(plugin.supports(job))
+        except Exception as error:
+            msg = f'job plugin "{plugin.name}" failed: {error}'
+            raise PluginProblem(msg) from error
+        for support in supports:
+            if support.resource not in _WATCHED:
+                msg = f'job plugin "{plugin.name}" wishes for {support.resource}; known are: {", ".join(_WATCHED)}'
+                raise PluginProblem(msg)
+            result.append(Wish(plugin.name, _owned(job, support)))
+    return tuple(result)
+
+
+def pod_with_plugins(
+    job: Job, task: TaskSpec, index: int, mounts: Sequence[Mount], plugins: Sequence[JobPlugin]
+) -> Manifest:
+    """A pod as its plugins want it; raises PluginProblem."""
+    try:
+        return build_pod(job, task, index, mounts, plugins)
+    except Exception as error:
+        msg = f"a job plugin failed on pod {index} of task {task.name}: {error}"
+        raise PluginProblem(msg) from error
+
+
+def _owned(job: Job, support: Support) -> Support:
+    meta: Manifest = dict(support.manifest.get("metadata") or {})
+    meta["namespace"] = job.metadata.namespace
+    meta["labels"] = {**(meta.get("labels") or {}), names.JOB_NAME: job.metadata.name}
+    meta["ownerReferences"] = [owner_reference(job)]
+    return msgspec.structs.replace(support, manifest={**support.manifest, "metadata": meta})

@@ -1,0 +1,80 @@
+"""The Job controller's reduction: fold the event, plan what is due, put questions, set timers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from volcanoio.engine.jobs.answers import answered
+from volcanoio.engine.jobs.draft import Draft
+from volcanoio.engine.jobs.folding import fold, start
+from volcanoio.engine.jobs.ledger import read
+from volcanoio.engine.jobs.outcomes import failed, succeeded
+from volcanoio.engine.jobs.planning import plan
+from volcanoio.engine.jobs.plugins import PluginFactory
+from volcanoio.engine.jobs.state import JobState
+from volcanoio.framework.controller import Step, View
+from volcanoio.framework.effects import StartTimer, StopTimer
+from volcanoio.framework.events import (
+    Answered,
+    Change,
+    ControllerEvent,
+    EffectFailed,
+    EffectSucceeded,
+    Observed,
+    TimerFired,
+)
+
+RETRY, DELAYED, HELD = "retry", "delayed", "held"
+"""Timers: the end of a back-off, the first delayed action, the end of a policy's hold."""
+
+
+def reduce_job(
+    state: JobState, event: ControllerEvent, view: View, factories: Mapping[str, PluginFactory]
+) -> Step[JobState]:
+    """Fold one event of one job and say what to do."""
+    draft = Draft(state=state, now=view.now)
+    match event:
+        case Observed():
+            fold(draft, event.resource, event.obj, gone=event.change is Change.GONE)
+        case EffectSucceeded():
+            succeeded(draft, event, view)
+        case EffectFailed():
+            failed(draft, event, view)
+        case Answered():
+            answered(draft, event)
+        case TimerFired():
+            draft.set(timers={name: due for name, due in draft.state.timers.items() if name != event.name})
+        case _:
+            pass
+    if view.synced and not draft.state.started:
+        start(draft)
+    plan(draft, view, factories)
+    if view.synced:
+        draft.ask()
+        _set_timers(draft)
+    stages = draft.stages()
+    return Step(None if draft.state.knows_nothing else draft.state, stages)
+
+
+def _set_timers(draft: Draft) -> None:
+    """Start and stop timers so that exactly those run that the state calls for."""
+    wanted = {name: due for name, due in _due_times(draft.state).items() if due > draft.now}
+    running = draft.state.timers
+    if wanted == running:
+        return
+    draft.beside += [StopTimer(name=name) for name in sorted(running) if name not in wanted]
+    draft.beside += [StartTimer(name=name, due=due) for name, due in wanted.items() if running.get(name) != due]
+    draft.set(timers=wanted)
+
+
+def _due_times(state: JobState) -> dict[str, float]:
+    """When to look again; delayed actions and holds count only once they are stored on the job."""
+    if state.job is None:
+        return {}
+    ledger = read(state.job.status)
+    times = {RETRY: state.retry_at}
+    if ledger.delayed:
+        times[DELAYED] = min(item.due for item in ledger.delayed)
+    if ledger.hold is not None:
+        times[HELD] = ledger.hold.until
+    return times

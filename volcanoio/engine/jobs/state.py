@@ -1,0 +1,85 @@
+"""What the job controller knows about one key: a fold of its events, with nothing that storage could not give again."""
+
+from __future__ import annotations
+
+import msgspec
+
+from volcanoio.engine.jobs.wanted import Wanted
+from volcanoio.framework.decisions import Act, Hold
+from volcanoio.framework.effects import Create, Delete, Patch
+from volcanoio.framework.lifecycle import LifecycleEvent
+from volcanoio.model.base import ApiObject
+from volcanoio.model.batch import Job
+from volcanoio.model.command import Command
+from volcanoio.model.core import Pod
+from volcanoio.model.scheduling import PodGroup
+
+WriteEffect = Create | Patch | Delete
+
+
+class Question(msgspec.Struct, frozen=True):
+    """An event that the policies are asked about. `asked` once its Ask was emitted."""
+
+    number: int
+    event: LifecycleEvent
+    asked: bool = False
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A decision that still has to be written down; a delayed one carries its due time (epoch seconds) in `after`."""
+
+    event: LifecycleEvent
+    decision: Act | Hold
+
+
+class Owned(msgspec.Struct, frozen=True):
+    """A support object of a job plugin, or a claim."""
+
+    resource: str
+    object: ApiObject
+
+
+class JobState(msgspec.Struct, frozen=True, kw_only=True):
+    """One key. Objects are held by uid.
+
+    `started`: the barrier was passed and what storage proves was raised. `questions` wait in line, the first is being
+    asked; `asides` are questions that hold nothing up. `answers` wait to be written down, `carried` are those that a
+    status write in flight carries out: they come back if it is refused. `annotations` wait to be set on the job.
+    `sent` are writes without an outcome yet, in the order they were emitted; `troubled`: one of this round failed.
+    `deleting` are uids we deleted or are deleting. `gone` are uids that went while writes were in flight, so that a
+    late response does not bring them back. `made` are objects (`resource/name`) that exist though we cannot see them
+    yet, or never will. `stale` is the job's revision that a conflict proved old. `failures` counts rounds in a row,
+    `retry_at` ends the back-off (epoch seconds). `timers` run until the given time. `told` is what was last reported
+    about waiting. `wanted` saves working out again what did not change.
+    """
+
+    job: Job | None = None
+    pods: dict[str, Pod] = {}
+    groups: dict[str, PodGroup] = {}
+    commands: dict[str, Command] = {}
+    supports: dict[str, Owned] = {}
+    started: bool = False
+    questions: tuple[Question, ...] = ()
+    asides: tuple[Question, ...] = ()
+    last_question: int = 0
+    answers: tuple[Answer, ...] = ()
+    carried: tuple[Answer, ...] = ()
+    annotations: dict[str, str] = {}
+    sent: tuple[WriteEffect, ...] = ()
+    troubled: bool = False
+    deleting: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+    made: frozenset[str] = frozenset()
+    stale: int = -1
+    failures: int = 0
+    retry_at: float = 0.0
+    timers: dict[str, float] = {}
+    told: str = ""
+    wanted: Wanted | None = None
+
+    @property
+    def knows_nothing(self) -> bool:
+        """Whether there is nothing left to remember."""
+        return self.job is None and not (
+            self.pods or self.groups or self.commands or self.supports or self.sent or self.timers
+        )

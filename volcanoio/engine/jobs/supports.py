@@ -1,0 +1,127 @@
+"""Objects that job plugins and volumes need: what to create, bring up to date or delete.
+
+Created while the job is Pending, those that follow the spec also while it runs; removed once the job stops, as in
+Volcano. Unlike there they outlive a restart of pods, so that live pods keep their host files and ssh keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from volcanoio.engine.jobs.claims import Mount
+from volcanoio.engine.jobs.ownership import belongs
+from volcanoio.engine.jobs.plugins import Wish
+from volcanoio.engine.jobs.state import Owned, WriteEffect
+from volcanoio.framework.controller import Lookup
+from volcanoio.framework.effects import Create, Delete, Patch, merge_diff
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject, Manifest
+from volcanoio.model.batch import Job, JobPhase
+
+_CONTENT = ("data", "spec")
+
+
+def keyed(job: Job, supports: Mapping[str, Owned]) -> dict[str, Owned]:
+    """The job's own support objects by `resource/name`."""
+    return {
+        f"{owned.resource}/{owned.object.metadata.name}": owned
+        for owned in supports.values()
+        if belongs(owned.object.metadata, job)
+    }
+
+
+def support_effects(
+    job: Job, phase: JobPhase, wishes: Iterable[Wish], there: Mapping[str, Owned], made: frozenset[str]
+) -> list[WriteEffect]:
+    """What brings the support objects of a Pending or Running job in line."""
+    effects: list[WriteEffect] = []
+    for wish in wishes:
+        support = wish.support
+        owned = there.get(wish.key)
+        if owned is None:
+            if wish.key not in made and (support.update or phase is JobPhase.PENDING):
+                effects.append(Create(resource=support.resource, manifest=support.manifest, fill=support.fill))
+        elif support.update and (patch := _drift(owned.object, support.manifest)):
+            meta = owned.object.metadata
+            effects.append(
+                Patch(
+                    resource=support.resource,
+                    namespace=job.metadata.namespace,
+                    name=meta.name,
+                    patch=patch,
+                    uid=meta.uid,
+                )
+            )
+    return effects
+
+
+def removals(job: Job, supports: Mapping[str, Owned], deleting: frozenset[str]) -> list[WriteEffect]:
+    """Deletes of every support object of a stopping job."""
+    return [
+        Delete(
+            resource=owned.resource,
+            namespace=job.metadata.namespace,
+            name=owned.object.metadata.name,
+            uid=owned.object.metadata.uid,
+        )
+        for _, owned in sorted(keyed(job, supports).items())
+        if owned.object.metadata.deletion_timestamp is None and owned.object.metadata.uid not in deleting
+    ]
+
+
+def claim_effects(job: Job, mounts: Iterable[Mount], lookup: Lookup, made: frozenset[str]) -> list[WriteEffect]:
+    """Creates of the job's own claims that are absent."""
+    return [
+        Create(resource=kinds.PVC.resource, manifest=mount.manifest)
+        for mount in mounts
+        if mount.manifest is not None
+        and f"{kinds.PVC.resource}/{mount.claim}" not in made
+        and lookup.get(kinds.PVC, mount.claim, job.metadata.namespace) is None
+    ]
+
+
+def missing_claim(job: Job, mounts: Iterable[Mount], lookup: Lookup) -> str:
+    """The first claim that the user has to bring and that is not there; "" when none is missing."""
+    for mount in mounts:
+        needed = mount.claim and mount.manifest is None
+        if needed and lookup.get(kinds.PVC, mount.claim, job.metadata.namespace) is None:
+            return mount.claim
+    return ""
+
+
+def controlled_resources(
+    job: Job,
+    wishes: Iterable[Wish],
+    there: Mapping[str, Owned],
+    mounts: Iterable[Mount],
+    lookup: Lookup,
+    made: frozenset[str],
+) -> dict[str, str]:
+    """The entries of `status.controlledResources` as Volcano writes them: plugins at work, claims made."""
+    entries: dict[str, str] = {}
+    complete: dict[str, bool] = {}
+    for wish in wishes:
+        complete[wish.plugin] = complete.get(wish.plugin, True) and (wish.key in there or wish.key in made)
+    for name in sorted(job.spec.plugins or {}):
+        if complete.get(name, True):
+            entries[f"plugin-{name}"] = name
+    for mount in mounts:
+        exists = lookup.get(kinds.PVC, mount.claim, job.metadata.namespace) is not None
+        if mount.generated and (exists or f"{kinds.PVC.resource}/{mount.claim}" in made):
+            entries[f"volume-pvc-{mount.claim}"] = mount.claim
+    return entries
+
+
+def _drift(there: ApiObject, wanted: Manifest) -> Manifest:
+    """What of the wanted content differs. Data is ours whole; a spec may hold defaults of the server beside ours."""
+    patch: Manifest = {}
+    for part in _CONTENT:
+        want, have = wanted.get(part), getattr(there, part, None)
+        if want is None or have is None:
+            continue
+        changes = merge_diff(have, want)
+        if part == "spec":
+            changes = {name: value for name, value in changes.items() if value is not None}
+        if changes:
+            patch[part] = changes
+    return patch

@@ -1,0 +1,61 @@
+"""What a job's spec asks for beside its pods, worked out once per spec and not once per event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from volcanoio.engine.jobs.claims import Mount, mounts
+from volcanoio.engine.jobs.plugins import PluginFactory, PluginProblem, Wish, plugins_of, wishes
+from volcanoio.engine.jobs.podgroup import group_spec, priority_class_of
+from volcanoio.framework.controller import Lookup
+from volcanoio.model import kinds
+from volcanoio.model.batch import Job, JobSpec
+from volcanoio.model.core import PriorityClass
+from volcanoio.model.quantity import QuantityError
+from volcanoio.model.scheduling import PodGroupSpec
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Why a job has to wait: a reason for machines, a message for people."""
+
+    reason: str
+    message: str
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer for one spec and one set of priorities. With a `problem` the job waits and keeps what it has."""
+
+    spec: JobSpec
+    priorities: dict[str, int]
+    group: PodGroupSpec | None = None
+    wishes: tuple[Wish, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    problem: Problem | None = None
+
+
+def priorities_of(job: Job, lookup: Lookup) -> dict[str, int]:
+    """Values of the priority classes that the job's tasks name; an unknown one counts as 0."""
+    found: dict[str, int] = {}
+    for name in {priority_class_of(task) for task in job.spec.tasks} - {""}:
+        priority = lookup.get(kinds.PRIORITY_CLASS, name)
+        found[name] = priority.value if isinstance(priority, PriorityClass) else 0
+    return dict(sorted(found.items()))
+
+
+def work_out(job: Job, before: Wanted | None, lookup: Lookup, factories: Mapping[str, PluginFactory]) -> Wanted:
+    """What the job wants; `before` itself when nothing it depends on changed."""
+    priorities = priorities_of(job, lookup)
+    if before is not None and before.spec == job.spec and before.priorities == priorities:
+        return before
+    wanted = Wanted(spec=job.spec, priorities=priorities, mounts=mounts(job))
+    try:
+        group = group_spec(job, priorities)
+        wished = wishes(job, plugins_of(job, factories))
+    except PluginProblem as error:
+        return msgspec.structs.replace(wanted, problem=Problem("PluginError", str(error)))
+    except (QuantityError, msgspec.ValidationError) as error:
+        message = f"a pod template of the job is not valid: {error}; correct the template and submit the job again"
+        return msgspec.structs.replace(wanted, problem=Problem("InvalidTemplate", message))
+    return msgspec.structs.replace(wanted, group=group, wishes=wished)
