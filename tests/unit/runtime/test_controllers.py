@@ -240,7 +240,7 @@ async def test_a_broken_key_is_counted_and_rebuilt_after_its_back_off() -> None:
     async with bench() as on:
         on.start()
         on.pod("Mad")
-        assert len(on.state) == 0
+        assert list(on.state) == []
         assert on.probe.value("volcanoio_controller_faults_total", controller="supervisor") == 1
         on.pod("Running")
         await on.clock.advance(1)

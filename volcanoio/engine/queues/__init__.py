@@ -1,1 +1,1 @@
-"""The Queue controller: states, parents and counts."""
+"""The queue controller: states, parents, counts, and the Commands that open and close queues."""
