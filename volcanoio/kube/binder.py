@@ -1,0 +1,287 @@
+"""`Binder`: sends the binds of committed gangs and finds out what became of each.
+
+A gang's binds go out together, first come first served, within a bounded number in flight that adapts to 429s. There
+are three outcomes: BindDone; BindRefused, a definite no; BindUnknown, when no definite answer came. An unknown one is
+followed up with an uncached GET of the pod until that decides: bound here is Done, bound elsewhere or gone is Refused,
+and an unbound pod is bound again while its batch is current. So a bind is sent at least once, with the uid as its
+precondition, and never leaves a row undecided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any
+
+from volcanoio.framework.events import Event
+from volcanoio.framework.probe import NoProbe, Probe
+from volcanoio.framework.scheduling_effects import BindBatch, BindRequest
+from volcanoio.framework.scheduling_events import BindDone, BindRefused, BindUnknown
+from volcanoio.kube import requests
+from volcanoio.kube.backoff import Backoff
+from volcanoio.kube.binding import Finding, bind, finding
+from volcanoio.kube.clock import Clock
+from volcanoio.kube.errors import error_of
+from volcanoio.kube.informer import Publish
+from volcanoio.kube.sending import FENCED, Gate
+from volcanoio.kube.transport import Response, Transport, TransportError
+from volcanoio.kube.window import Window
+from volcanoio.model.kinds import POD
+
+WITHDRAWN = "Withdrawn"
+
+
+class _Batch:
+    """A batch under way; `current` until it is withdrawn."""
+
+    __slots__ = ("cause", "current", "group", "open")
+
+    def __init__(self, batch: BindBatch, cause: int) -> None:
+        self.group = batch.group
+        self.cause = cause
+        self.open = len(batch.binds)
+        self.current = True
+
+
+class _Bind:
+    """One bind under way."""
+
+    __slots__ = ("backoff", "batch", "request", "sent_at")
+
+    def __init__(self, batch: _Batch, request: BindRequest, rng: random.Random) -> None:
+        self.batch = batch
+        self.request = request
+        self.backoff = Backoff(rng)
+        self.sent_at = 0.0
+
+
+class Binder:
+    """An async context manager: leaving it cancels what is under way.
+
+    `timeout` (seconds) is that of each bind and is told to the server; a pod found unbound counts as such only once
+    that time has passed, as a late request may still bind it. `gate` is the fence of leadership.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        publish: Publish,
+        *,
+        clock: Clock,
+        gate: Gate | None = None,
+        window: Window | None = None,
+        timeout: float = 5.0,
+        seed: int = 0,
+        probe: Probe | None = None,
+    ) -> None:
+        self._transport = transport
+        self._publish = publish
+        self._clock = clock
+        self._gate = gate
+        self._window = window or Window()
+        self._timeout = timeout
+        self._rng = random.Random(f"{seed}/binder")
+        self._probe = probe or NoProbe()
+        self._waiting: deque[_Bind] = deque()
+        self._batches: dict[str, list[_Batch]] = {}
+        self._outbox: list[Event] = []
+        self._pausing = False
+        self._tasks: asyncio.TaskGroup | None = None
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Binder:
+        """Be ready for `submit`."""
+        self._tasks = await asyncio.TaskGroup().__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Cancel everything under way: a successor finds out from the API server."""
+        self._waiting.clear()
+        for task in self._running:
+            task.cancel()
+        tasks, self._tasks = self._tasks, None
+        assert tasks is not None
+        await tasks.__aexit__(kind, error, trace)
+        self._flush()
+
+    def submit(self, batch: BindBatch, cause: int = 0) -> None:
+        """Send a gang's binds; their outcomes name `cause` (the seq of the event that led to the commit)."""
+        self._probe.observe("volcanoio_bind_batch_size", len(batch.binds))
+        if not batch.binds:
+            return
+        under_way = _Batch(batch, cause)
+        self._batches.setdefault(batch.group, []).append(under_way)
+        self._waiting.extend(_Bind(under_way, request, self._rng) for request in batch.binds)
+        self._pump()
+
+    def withdraw(self, group: str) -> None:
+        """The group's batches are current no more: what is not bound is not sent (again), and comes back Refused."""
+        for batch in self._batches.get(group, ()):
+            batch.current = False
+        withdrawn = [item for item in self._waiting if not item.batch.current]
+        self._waiting = deque(item for item in self._waiting if item.batch.current)
+        for item in withdrawn:
+            self._refuse(item, 0, WITHDRAWN, "the gang was given up before this bind was sent")
+
+    @property
+    def unfinished(self) -> int:
+        """Binds without a final outcome."""
+        return sum(batch.open for batches in self._batches.values() for batch in batches)
+
+    def _pump(self) -> None:
+        """Send what the window has room for."""
+        now = self._clock.monotonic()
+        while self._waiting and self._window.has_room(now):
+            self._window.in_flight += 1
+            self._spawn(self._carry_out(self._waiting.popleft()))
+        self._probe.gauge("volcanoio_binds_in_flight", self._window.in_flight)
+        if self._waiting and not self._pausing and (wait := self._window.pause_left(now)):
+            self._pausing = True
+            self._spawn(self._go_on_after(wait))
+
+    async def _go_on_after(self, wait: float) -> None:
+        await self._clock.sleep(wait)
+        self._pausing = False
+        self._pump()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._tasks is None:
+            work.close()
+            return
+        task = self._tasks.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _carry_out(self, item: _Bind) -> None:
+        """One attempt inside the window, then whatever its answer asks for, outside it."""
+        item.sent_at = self._clock.monotonic()
+        try:
+            answer = await self._post(item)
+        finally:
+            self._window.in_flight -= 1
+        if answer is None:
+            self._refuse(item, 0, FENCED, "this process may not bind now")
+        elif isinstance(answer, str):
+            await self._find_out(item, answer)
+        elif answer.ok:
+            self._window.succeeded()
+            self._done(item)
+        elif answer.status == 429:
+            self._again_later(item, answer)
+        elif answer.status >= 500:
+            await self._find_out(item, error_of(answer).message)
+        elif answer.status == 409:
+            await self._settle_conflict(item, answer)
+        else:
+            error = error_of(answer)
+            self._refuse(item, error.code, error.reason, error.message)
+        self._pump()
+
+    async def _post(self, item: _Bind) -> Response | str | None:
+        """The answer, or why there is none; None when nothing was sent."""
+        if self._gate is not None and not self._gate():
+            return None
+        try:
+            return await bind(item.request).send(self._transport, timeout=self._timeout)
+        except TransportError as error:
+            return str(error)
+
+    def _again_later(self, item: _Bind, answer: Response) -> None:
+        """429: nothing was done. The same bind goes first when the server wants to hear from us again."""
+        now = self._clock.monotonic()
+        wait = item.backoff.next(error_of(answer, now=self._clock.now()).retry_after)
+        self._window.overloaded(sent_at=item.sent_at, now=now, retry_after=wait)
+        self._probe.count("volcanoio_bind_overloads_total")
+        self._send_again(item)
+
+    def _send_again(self, item: _Bind) -> None:
+        if item.batch.current:
+            self._waiting.appendleft(item)
+        else:
+            self._refuse(item, 0, WITHDRAWN, "the gang was given up before this bind was done")
+
+    async def _settle_conflict(self, item: _Bind, answer: Response) -> None:
+        """409: already bound, perhaps by us and to our node (an earlier attempt, or an earlier process)."""
+        self._pump()
+        if await self._look(item) is Finding.BOUND_HERE:
+            self._done(item)
+        else:
+            error = error_of(answer)
+            self._refuse(item, error.code, error.reason, error.message)
+
+    async def _find_out(self, item: _Bind, message: str) -> None:
+        """Unknown: say so, then ask until the pod decides."""
+        self._pump()
+        self._tell(BindUnknown(cause=item.batch.cause, **self._where(item), message=message))
+        await self._clock.sleep(item.backoff.next())
+        found = await self._look(item)
+        if found is Finding.UNBOUND and not item.batch.current:
+            late = item.sent_at + self._timeout - self._clock.monotonic()
+            if late > 0:  # the request may still be carried out
+                await self._clock.sleep(late)
+                found = await self._look(item)
+        if found is Finding.BOUND_HERE:
+            self._done(item)
+        elif found is Finding.UNBOUND:
+            self._send_again(item)
+        else:
+            code, reason = (404, "NotFound") if found is Finding.GONE else (409, "Conflict")
+            self._refuse(item, code, reason, f"the pod is {found.value}")
+
+    async def _look(self, item: _Bind) -> Finding:
+        """Read the pod, uncached, until there is an answer."""
+        request = requests.get(POD, item.request.namespace, item.request.name)
+        while True:
+            retry_after = 0.0
+            try:
+                response = await request.send(self._transport, timeout=self._timeout)
+                found = finding(item.request, response)
+                if found is not None:
+                    return found
+                retry_after = error_of(response, now=self._clock.now()).retry_after
+            except TransportError:
+                self._probe.count("volcanoio_bind_lookup_failures_total")
+            await self._clock.sleep(item.backoff.next(retry_after))
+
+    def _where(self, item: _Bind) -> dict[str, Any]:
+        request = item.request
+        return {
+            "group": item.batch.group,
+            "uid": request.uid,
+            "namespace": request.namespace,
+            "name": request.name,
+            "node": request.node,
+        }
+
+    def _done(self, item: _Bind) -> None:
+        self._finish(item, BindDone(cause=item.batch.cause, **self._where(item)))
+
+    def _refuse(self, item: _Bind, code: int, reason: str, message: str) -> None:
+        refused = BindRefused(cause=item.batch.cause, **self._where(item), code=code, reason=reason, message=message)
+        self._finish(item, refused)
+
+    def _finish(self, item: _Bind, outcome: Event) -> None:
+        batch = item.batch
+        batch.open -= 1
+        if not batch.open:
+            under_way = self._batches[batch.group]
+            under_way.remove(batch)
+            if not under_way:
+                del self._batches[batch.group]
+        self._tell(outcome)
+
+    def _tell(self, event: Event) -> None:
+        """Outcomes of one turn of the loop are one publish."""
+        if not self._outbox:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._outbox.append(event)
+
+    def _flush(self) -> None:
+        if self._outbox:
+            events, self._outbox = self._outbox, []
+            self._publish(events)

@@ -1,0 +1,76 @@
+"""`Evictor`: ends a pod so that another may run: condition DisruptionTarget first, then deletion of that very uid.
+
+Volcano: pkg/scheduler/cache/cache.go (Evict) and its pod conditions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from volcanoio.framework.effects import PatchType
+from volcanoio.framework.scheduling_effects import Evict
+from volcanoio.framework.scheduling_events import EvictDone, EvictRefused
+from volcanoio.kube import requests
+from volcanoio.kube.clock import Clock, rfc3339
+from volcanoio.kube.errors import Conflict, Invalid, NotFound
+from volcanoio.kube.informer import Publish
+from volcanoio.kube.sending import Sender
+from volcanoio.model.base import Manifest
+from volcanoio.model.kinds import POD
+
+
+class Evictor:
+    """Carries out evictions through a Sender, which retries and is fenced."""
+
+    def __init__(self, sender: Sender, publish: Publish, *, clock: Clock, scheduler: str) -> None:
+        self._sender = sender
+        self._publish = publish
+        self._clock = clock
+        self._scheduler = scheduler
+
+    async def evict(self, effect: Evict, cause: int = 0) -> None:
+        """Evict one pod and publish what became of it. A pod that is gone, or replaced, is evicted."""
+        where: dict[str, Any] = {
+            "group": effect.group,
+            "uid": effect.uid,
+            "namespace": effect.namespace,
+            "name": effect.name,
+            "node": effect.node,
+        }
+        conditions = requests.patch(
+            POD,
+            effect.namespace,
+            effect.name,
+            {"status": {"conditions": self._conditions(effect)}},
+            subresource="status",
+            type_=PatchType.STRATEGIC,
+            uid=effect.uid,
+        )
+        outcome = await self._sender.send(conditions)
+        # Whatever the patch's uid collided with, the deletion's precondition decides.
+        if outcome.error is None or isinstance(outcome.error, Conflict | Invalid):
+            outcome = await self._sender.send(requests.delete(POD, effect.namespace, effect.name, uid=effect.uid))
+        if outcome.error is None or isinstance(outcome.error, NotFound | Conflict):
+            self._publish([EvictDone(cause=cause, **where)])
+        else:
+            refused = EvictRefused(cause=cause, **where, code=outcome.error.code, message=outcome.error.message)
+            self._publish([refused])
+
+    def _conditions(self, effect: Evict) -> list[Manifest]:
+        since = rfc3339(self._clock.now())
+        return [
+            {
+                "type": "Ready",
+                "status": "False",
+                "reason": "Evict",
+                "message": f"Pod is evicted, because of {effect.reason}",
+                "lastTransitionTime": since,
+            },
+            {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "PreemptionByScheduler",
+                "message": f"{self._scheduler}: preempting to accommodate a higher priority pod",
+                "lastTransitionTime": since,
+            },
+        ]
