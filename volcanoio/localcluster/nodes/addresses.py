@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 _POOL = 2**16
+_RESERVED = (0, 1, 255)
+_SHARED = "10.244.255.254"
 
 
 class PodAddresses:
@@ -10,17 +12,17 @@ class PodAddresses:
 
     def __init__(self) -> None:
         self._used: set[str] = set()
-        self._next = 2
+        self._next = 0
 
     def take(self) -> str:
         """A free address. With all 65,000 in use one is given twice: nothing is sent to it anyway."""
         for _ in range(_POOL):
-            address = f"10.244.{self._next >> 8}.{self._next & 255}"
-            self._next = (self._next + 1) % _POOL or 2
-            if address not in self._used and self._next & 255 not in (0, 1):
+            number, self._next = self._next, (self._next + 1) % _POOL
+            address = f"10.244.{number >> 8}.{number & 255}"
+            if number & 255 not in _RESERVED and address not in self._used:
                 break
         else:
-            address = "10.244.255.254"
+            address = _SHARED
         self._used.add(address)
         return address
 

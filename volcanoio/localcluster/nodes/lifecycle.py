@@ -76,7 +76,13 @@ class PodRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Whether nothing of the pod will run any more."""
         if self.reason or self.stopped:
             return True
-        return _init_failed(self) or all(c.state is State.TERMINATED for c in self.mains)
+        left = False
+        for c in self.containers:
+            if c.state is not State.TERMINATED:
+                left = left or c.role is Role.MAIN
+            elif c.role is Role.INIT and c.failed:
+                return True
+        return not left
 
     @property
     def stuck(self) -> bool:
@@ -217,10 +223,6 @@ def _restarts(run: PodRun, container: ContainerRun) -> bool:
     if container.role is Role.INIT:
         return container.failed and policy != "Never"
     return policy == "Always" or (policy == "OnFailure" and container.failed)
-
-
-def _init_failed(run: PodRun) -> bool:
-    return any(c.role is Role.INIT and c.failed for c in run.containers)
 
 
 def _open_gates(run: PodRun, at: float) -> PodRun:

@@ -8,10 +8,11 @@ import msgspec
 import structlog
 
 from volcanoio.kube.transport import ContentType, Response, Transport, TransportError
-from volcanoio.model.base import ObjectMeta
+from volcanoio.model.base import ApiObject, ObjectMeta
 from volcanoio.model.kinds import POD
 
 _log = structlog.get_logger(__name__)
+_OBJECT = msgspec.json.Decoder(ApiObject)
 
 
 class Unanswered(Exception):  # noqa: N818 - named for what happened
@@ -31,8 +32,7 @@ class PodWriter:
     async def status(self, meta: ObjectMeta, status: bytes) -> None:
         """Patch the status (encoded JSON). Conditions of others stay: lists are merged strategically."""
         body = b'{"metadata":{"uid":"%s"},"status":%s}' % (meta.uid.encode(), status)
-        path = POD.path(meta.namespace, meta.name, "status")
-        await self._send("PATCH", path, body, ContentType.STRATEGIC_MERGE_PATCH)
+        await self._send("PATCH", meta, "status", body, ContentType.STRATEGIC_MERGE_PATCH)
 
     async def remove(self, meta: ObjectMeta) -> None:
         """Take the pod out of the API, now that nothing of it runs any more."""
@@ -42,21 +42,25 @@ class PodWriter:
             "gracePeriodSeconds": 0,
             "preconditions": {"uid": meta.uid},
         }
-        path = POD.path(meta.namespace, meta.name)
-        await self._send("DELETE", path, msgspec.json.encode(options), ContentType.JSON)
+        await self._send("DELETE", meta, "", msgspec.json.encode(options), ContentType.JSON)
 
-    async def _send(self, method: str, path: str, body: bytes, content_type: str) -> None:
-        try:
-            response = await self._transport.request(method, path, body=body, content_type=content_type)
-        except TransportError as error:
-            raise Unanswered(str(error)) from error
-        self._judge(method, path, response)
-
-    def _judge(self, method: str, path: str, response: Response) -> None:
+    async def _send(self, method: str, meta: ObjectMeta, subresource: str, body: bytes, content_type: str) -> None:
+        path = POD.path(meta.namespace, meta.name, subresource)
+        response = await self._request(method, path, body, content_type)
         if response.ok:
             return
-        if response.status in (404, 409):
+        if response.status == 404:
             raise PodGone
-        if response.status == 429 or response.status >= 500:
+        if response.status == 409:  # another uid, or a conflict that will pass
+            now = await self._request("GET", POD.path(meta.namespace, meta.name), b"", ContentType.JSON)
+            if now.status == 404 or (now.ok and _OBJECT.decode(now.body).metadata.uid != meta.uid):
+                raise PodGone
+        if response.status in (409, 429) or response.status >= 500:
             raise Unanswered(f"HTTP {response.status}")
         _log.error("refused", method=method, path=path, code=response.status, body=response.body[:300])
+
+    async def _request(self, method: str, path: str, body: bytes, content_type: str) -> Response:
+        try:
+            return await self._transport.request(method, path, body=body, content_type=content_type)
+        except TransportError as error:
+            raise Unanswered(str(error)) from error
