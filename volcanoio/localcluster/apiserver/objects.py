@@ -30,7 +30,7 @@ class Ref(NamedTuple):
 class Stored:
     """One version of one object: its JSON, and the few fields that indexes and selectors need."""
 
-    __slots__ = ("data", "fields", "labels", "name", "namespace", "owners", "revision", "uid")
+    __slots__ = ("data", "deleting", "fields", "finalizers", "labels", "name", "namespace", "owners", "revision", "uid")
 
     def __init__(self, namespace: str, name: str, revision: int, obj: Manifest, data: bytes | None = None) -> None:
         metadata = obj["metadata"]
@@ -41,6 +41,8 @@ class Stored:
         self.labels: dict[str, str] = metadata.get("labels") or _NO_LABELS
         refs = metadata.get("ownerReferences")
         self.owners: tuple[str, ...] = tuple([ref["uid"] for ref in refs]) if refs else ()
+        self.finalizers: tuple[str, ...] = tuple(metadata.get("finalizers") or ())
+        self.deleting: bool = metadata.get("deletionTimestamp") is not None
         self.data = encode(obj) if data is None else data
         self.fields: dict[str, str] | None = None
 

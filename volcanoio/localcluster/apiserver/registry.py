@@ -28,6 +28,10 @@ class Registry:
         """The resource stored under `plural.group`, in the version that is stored."""
         return self._by_name.get(name)
 
+    def builtin(self, name: str) -> Resource:
+        """A built-in resource by `plural.group`; raises KeyError."""
+        return self._by_name[name]
+
     def for_kind(self, api_version: str, kind: str) -> Resource | None:
         """The resource of an apiVersion and kind."""
         return next(

@@ -2,43 +2,146 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeAlias
 
+import anyio
+
+from volcanoio.localcluster.apiserver import bodies, errors
+from volcanoio.localcluster.apiserver.admission import Admission
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
+from volcanoio.localcluster.apiserver.bootstrap import bootstrap
+from volcanoio.localcluster.apiserver.clock import Clock, WallClock
+from volcanoio.localcluster.apiserver.controllers.definitions import DefinitionController
+from volcanoio.localcluster.apiserver.controllers.expiry import EventExpiry
+from volcanoio.localcluster.apiserver.controllers.garbage import GarbageCollector
+from volcanoio.localcluster.apiserver.controllers.namespaces import NamespaceController
+from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.deleter import Deleter
+from volcanoio.localcluster.apiserver.dispatch import Dispatcher
+from volcanoio.localcluster.apiserver.errors import ApiError
+from volcanoio.localcluster.apiserver.faults import Faults, carry_out
+from volcanoio.localcluster.apiserver.persistence import Journal
 from volcanoio.localcluster.apiserver.registry import Registry
-from volcanoio.localcluster.apiserver.resources import Resource
-from volcanoio.model.base import Manifest
+from volcanoio.localcluster.apiserver.store import Store
+from volcanoio.localcluster.apiserver.views import TableView
 
 Route: TypeAlias = Callable[[ApiRequest], Awaitable[ApiResponse | ApiStream | None]]
 """Something tried before the resources (discovery, version, health, logs); None lets the next one try."""
 
 
-class TableView(Protocol):
-    """Prints objects as a `meta.k8s.io/v1` Table."""
-
-    def __call__(
-        self, resource: Resource, objects: list[Manifest], *, include_object: str, with_columns: bool
-    ) -> Manifest:
-        """The Table; `include_object` is None, Metadata or Object as in the query parameter includeObject."""
-        ...
-
-
 class ApiServer:
     """Kubernetes' API semantics over a store.
 
-    `routes` are tried first, in order. `table` prints answers to requests that accept `as=Table`.
+    `routes` are tried first, in order. `table` prints answers to requests that accept `as=Table`. Make one with `open`,
+    and answer requests within `running`.
     """
 
-    def __init__(self) -> None:
-        self.registry = Registry()
+    def __init__(
+        self, store: Store, journal: Journal | None, clock: Clock, admission: Sequence[Admission], faults: Faults | None
+    ) -> None:
+        self.core = Core(store, clock, journal, admission)
         self.routes: list[Route] = []
-        self.table: TableView | None = None
+        self.faults = faults
+        self._journal = journal
+        self._deleter = Deleter(self.core)
+        self._dispatcher = Dispatcher(self.core, self._deleter)
+
+    @classmethod
+    def open(
+        cls,
+        data: Path | None,
+        *,
+        clock: Clock | None = None,
+        admission: Sequence[Admission] = (),
+        faults: Faults | None = None,
+    ) -> ApiServer:
+        """A server on a data directory, or in memory without one.
+
+        Reads back all objects. Raises DataDirectoryBusy when another server runs there, and DataDirectoryUnusable.
+        """
+        journal = None if data is None else Journal(data)
+        store = Store(journal.revision if journal is not None else 0)
+        if journal is not None:
+            for ref, stored in journal.objects():
+                store.load(ref, stored)
+        return cls(store, journal, clock or WallClock(), admission, faults)
+
+    @property
+    def registry(self) -> Registry:
+        """The served resources."""
+        return self.core.registry
+
+    @property
+    def store(self) -> Store:
+        """The objects, for routes that read them (logs)."""
+        return self.core.store
+
+    @property
+    def table(self) -> TableView | None:
+        """What prints Tables."""
+        return self._dispatcher.reader.table
+
+    @table.setter
+    def table(self, view: TableView | None) -> None:
+        self._dispatcher.reader.table = view
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[ApiServer]:
+        """Serve: makes what every cluster has, runs the server's own controllers, and stops cleanly at the end."""
+        definitions = DefinitionController(self.core, self._deleter)
+        namespaces = NamespaceController(self.core, self._deleter)
+        garbage = GarbageCollector(self.core, self._deleter)
+        bootstrap(self.core)
+        try:
+            async with anyio.create_task_group() as tasks:
+                for run in (definitions.work.run, namespaces.work.run, garbage.work.run, EventExpiry(self.core).run):
+                    tasks.start_soon(run)
+                try:
+                    yield self
+                finally:
+                    self._dispatcher.reader.close_all()
+                    tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            if len(group.exceptions) == 1:  # the caller's own error, as it raised it
+                raise group.exceptions[0] from None
+            raise
+        finally:
+            if self._journal is not None:
+                with anyio.CancelScope(shield=True):
+                    await self._journal.aclose()
 
     async def handle(self, request: ApiRequest) -> ApiResponse | ApiStream:
-        """Answer one request; never raises for what a client sent."""
-        for route in self.routes:
-            answer = await route(request)
-            if answer is not None:
-                return answer
-        raise NotImplementedError
+        """Answer one request; never raises for what a client sent.
+
+        Raises ConnectionDropped when an installed fault wants the connection cut.
+        """
+        if self.faults is not None:
+            return await self._handle_with_faults(self.faults, request)
+        return await self._handle(request)
+
+    async def _handle(self, request: ApiRequest) -> ApiResponse | ApiStream:
+        try:
+            bodies.check_size(request)
+            for route in self.routes:
+                answer = await route(request)
+                if answer is not None:
+                    return answer
+            return await self._dispatcher.dispatch(request)
+        except ApiError as error:
+            return error.response()
+        except RecursionError:
+            return errors.bad_request("the object is nested too deeply").response()
+
+    async def _handle_with_faults(self, faults: Faults, request: ApiRequest) -> ApiResponse | ApiStream:
+        rule = faults.note(request)
+        if rule is not None and rule.when == "before":
+            replaced = await carry_out(rule)
+            if replaced is not None:
+                return replaced
+        answer = await self._handle(request)
+        if rule is not None and rule.when == "after":
+            return await carry_out(rule) or answer
+        return answer

@@ -62,12 +62,16 @@ class Store:
         self._publish(ref, collection, Event("ADDED" if old is None else "MODIFIED", new, old))
         return new
 
-    def remove(self, ref: Ref) -> Stored:
-        """Delete; returns the last state at the version of its deletion."""
+    def remove(self, ref: Ref, last_state: Manifest | None = None) -> Stored:
+        """Delete; returns the last state (the stored one, unless given) at the version of its deletion."""
         collection = self.collection(ref.resource)
         old = collection.objects[ref.namespace, ref.name]
         self.revision += 1
-        last = old.at(self.revision)
+        if last_state is None:
+            last = old.at(self.revision)
+        else:
+            last_state["metadata"]["resourceVersion"] = str(self.revision)
+            last = Stored(ref.namespace, ref.name, self.revision, last_state)
         self._index(ref, old, None)
         self._publish(ref, collection, Event("DELETED", last, old))
         return last

@@ -1,0 +1,82 @@
+"""Admission in the same process: reviewers that may change or refuse a write before it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from volcanoio.localcluster.apiserver.errors import ApiError
+from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.model.base import Manifest
+
+Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE"]
+
+_REASONS = {400: "BadRequest", 403: "Forbidden", 409: "Conflict", 422: "Invalid", 429: "TooManyRequests"}
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRequest:
+    """One write. `object` is None for DELETE, `old` for CREATE; neither may be changed in place."""
+
+    operation: Operation
+    group: str
+    plural: str
+    namespace: str
+    name: str
+    object: Manifest | None
+    old: Manifest | None
+    dry_run: bool = False
+    user: str = "volcanoio"
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionReply:
+    """What a reviewer says. `object` replaces the one under review; code and message are for refusals."""
+
+    allowed: bool = True
+    object: Manifest | None = None
+    message: str = ""
+    code: int = 403
+    warnings: tuple[str, ...] = ()
+
+
+class Admission(Protocol):
+    """A reviewer of writes."""
+
+    async def review(self, request: AdmissionRequest) -> AdmissionReply:
+        """Judge one write; called after defaulting and validation, before anything is stored."""
+        ...
+
+
+async def review_all(
+    reviewers: Sequence[Admission], resource: Resource, request: AdmissionRequest
+) -> tuple[Manifest | None, tuple[str, ...]]:
+    """Ask each in turn; returns the replaced object (None when nobody changed it) and warnings.
+
+    Raises ApiError with the code and message of the first that refuses.
+    """
+    changed: Manifest | None = None
+    warnings: tuple[str, ...] = ()
+    for reviewer in reviewers:
+        reply = await reviewer.review(request)
+        warnings += reply.warnings
+        if not reply.allowed:
+            details = {"name": request.name, "kind": resource.plural}
+            if resource.group:
+                details["group"] = resource.group
+            raise ApiError(reply.code, _REASONS.get(reply.code, "Forbidden"), reply.message, details)
+        if reply.object is not None:
+            changed = reply.object
+            request = AdmissionRequest(
+                operation=request.operation,
+                group=request.group,
+                plural=request.plural,
+                namespace=request.namespace,
+                name=request.name,
+                object=changed,
+                old=request.old,
+                dry_run=request.dry_run,
+                user=request.user,
+            )
+    return changed, warnings

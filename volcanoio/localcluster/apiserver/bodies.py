@@ -1,0 +1,121 @@
+"""Request bodies: size, content type, JSON or YAML, and fields that do not exist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import yaml
+
+from volcanoio.localcluster.apiserver import builtin_types
+from volcanoio.localcluster.apiserver.api import ApiRequest
+from volcanoio.localcluster.apiserver.errors import (
+    MAX_REQUEST_BYTES,
+    ApiError,
+    bad_request,
+    too_large,
+    unsupported_media_type,
+)
+from volcanoio.localcluster.apiserver.hints import schema_siblings, unknown_field
+from volcanoio.localcluster.apiserver.objects import decode, encode
+from volcanoio.localcluster.apiserver.options import PROTOBUF, FieldValidation
+from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.model.base import Manifest
+
+
+class _YamlLoader(yaml.CSafeLoader):
+    """YAML as JSON: times stay texts."""
+
+
+_YamlLoader.yaml_implicit_resolvers = {
+    letter: [(tag, form) for tag, form in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for letter, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+_READ = "accepted media types include: application/json, application/yaml"
+
+
+def check_size(request: ApiRequest) -> None:
+    """Refuse a body over the limit."""
+    if len(request.body) > MAX_REQUEST_BYTES:
+        raise too_large(len(request.body))
+
+
+def content_type(request: ApiRequest) -> str:
+    """The body's media type without parameters."""
+    return request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+
+
+def read(request: ApiRequest) -> Any:
+    """The decoded body, JSON or YAML; raises ApiError 400 and 415."""
+    type_ = content_type(request)
+    if type_ in {"application/json", ""}:
+        return parse_json(request.body)
+    if type_ in {"application/yaml", "application/x-yaml", "text/yaml"}:
+        try:
+            return yaml.load(request.body, Loader=_YamlLoader)
+        except yaml.YAMLError as error:
+            raise bad_request(f"error converting YAML to JSON: yaml: {error}") from None
+    if type_ == "application/vnd.kubernetes.protobuf":
+        raise unsupported_media_type(PROTOBUF)
+    raise unsupported_media_type(f"the body of the request was in an unknown format {type_!r} - {_READ}")
+
+
+def parse_json(body: bytes) -> Any:
+    """The decoded JSON; raises ApiError 400."""
+    try:
+        return decode(body)
+    except msgspec.DecodeError as error:
+        reason = "the body is empty" if not body.strip() else str(error)
+        raise bad_request(f"the object provided is unrecognized (must be of type JSON): {reason}") from None
+
+
+def read_object(request: ApiRequest, resource: Resource) -> tuple[Manifest, bytes]:
+    """The object in the body, of the kind that is served there, and its JSON."""
+    obj = read(request)
+    body = request.body if content_type(request) == "application/json" else encode(obj)
+    return check_kind(obj, resource), body
+
+
+def check_kind(obj: Any, resource: Resource) -> Manifest:
+    """An object of the resource's kind and version with metadata; raises ApiError 400."""
+    if not isinstance(obj, dict):
+        raise bad_request(f"the body is not a {resource.kind} object")
+    found_version, found_kind = obj.get("apiVersion"), obj.get("kind")
+    if found_version is None or found_version == "":
+        obj["apiVersion"] = resource.api_version
+    elif found_version != resource.api_version:
+        text = "the API version in the data ({}) does not match the expected API version ({})"
+        raise bad_request(text.format(found_version, resource.api_version))
+    if found_kind is None or found_kind == "":
+        obj["kind"] = resource.kind
+    elif found_kind != resource.kind:
+        text = "the kind in the data ({}) does not match the expected kind ({})"
+        raise bad_request(text.format(found_kind, resource.kind))
+    if not isinstance(obj.setdefault("metadata", {}), dict):
+        raise bad_request("metadata: expected an object")
+    return obj
+
+
+def check_fields(obj: Manifest, body: bytes, resource: Resource, validation: FieldValidation) -> tuple[str, ...]:
+    """Drop fields the kind does not have; returns warnings, or raises ApiError 400 under Strict."""
+    if resource.custom is not None:
+        siblings = resource.custom.schema
+        unknown = [unknown_field(path, schema_siblings(siblings, path)) for path in resource.custom.prune(obj)]
+    else:
+        unknown, wrong = builtin_types.check(resource.name, body, obj)
+        if wrong:
+            raise bad_request(_cannot_handle(resource, "; ".join(wrong)))
+    if not unknown or validation == "Ignore":
+        return ()
+    if validation == "Strict":
+        raise _strict(resource, unknown)
+    return tuple(unknown)
+
+
+def _strict(resource: Resource, unknown: list[str]) -> ApiError:
+    return bad_request(_cannot_handle(resource, f"strict decoding error: {', '.join(unknown)}"))
+
+
+def _cannot_handle(resource: Resource, why: str) -> str:
+    return f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}'

@@ -1,0 +1,1 @@
+"""What the server does by itself: collecting garbage, emptying namespaces, serving definitions, forgetting events."""

@@ -1,0 +1,138 @@
+"""Owner references: dependents go when their owners are gone (Kubernetes: pkg/controller/garbagecollector).
+
+Driven by the store's index of owner uids, so that nothing is ever polled.
+"""
+
+from __future__ import annotations
+
+from volcanoio.localcluster.apiserver.controllers.worklist import Worklist
+from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.deleter import FOREGROUND, ORPHAN, Deleter
+from volcanoio.localcluster.apiserver.objects import Event, Ref, Stored
+from volcanoio.localcluster.apiserver.options import DeleteOptions
+from volcanoio.localcluster.apiserver.paths import Target
+from volcanoio.model.base import Manifest
+
+_OURS = frozenset({FOREGROUND, ORPHAN})
+
+
+class GarbageCollector:
+    """Deletes what lost its owners, and finishes foreground and orphaning deletions."""
+
+    def __init__(self, core: Core, deleter: Deleter) -> None:
+        self._core = core
+        self._deleter = deleter
+        self.work: Worklist[Ref] = Worklist(self._work)
+        core.store.observers.append(self._observe)
+        for resource, collection in core.store.collections():
+            for (namespace, name), stored in collection.objects.items():
+                if stored.owners or (stored.deleting and _OURS.intersection(stored.finalizers)):
+                    self.work.add(Ref(resource, namespace, name))
+
+    def _observe(self, ref: Ref, event: Event) -> None:
+        store, new = self._core.store, event.new
+        if event.type == "DELETED":
+            for dependent in store.dependents(new.uid):
+                self.work.add(dependent)
+            for uid in new.owners:
+                owner = store.by_uid(uid)
+                if owner is not None:
+                    self.work.add(owner)
+            return
+        finishing = new.deleting and bool(_OURS.intersection(new.finalizers))
+        if finishing or self._lost_owners(event):
+            self.work.add(ref)
+
+    def _lost_owners(self, event: Event) -> bool:
+        """Whether the object newly names an owner that is not there."""
+        owners = event.new.owners
+        if not owners or (event.old is not None and event.old.owners == owners):
+            return False
+        return any(self._core.store.by_uid(uid) is None for uid in owners)
+
+    def _work(self, ref: Ref) -> None:
+        stored = self._core.store.get(ref)
+        if stored is None:
+            return
+        if stored.deleting and FOREGROUND in stored.finalizers:
+            self._foreground(ref, stored)
+        elif stored.deleting and ORPHAN in stored.finalizers:
+            self._orphan(ref, stored)
+        elif stored.owners and not stored.deleting:
+            self._check_owners(ref, stored)
+
+    def _check_owners(self, ref: Ref, stored: Stored) -> None:
+        """Delete the object when no owner is left; else drop the references to those that are gone."""
+        gone = [uid for uid in stored.owners if not self._is_owner(uid, ref)]
+        if len(gone) == len(stored.owners):
+            self._delete(ref, stored, DeleteOptions())
+        elif gone:
+            obj = stored.decode()
+            self._drop_owners(obj, gone)
+            self._core.store.put(ref, obj)
+
+    def _is_owner(self, uid: str, dependent: Ref) -> bool:
+        """Whether the owner exists where it may: in the dependent's namespace, or in none."""
+        owner = self._core.store.by_uid(uid)
+        return owner is not None and owner.namespace in {"", dependent.namespace}
+
+    def _foreground(self, ref: Ref, stored: Stored) -> None:
+        """Delete the dependents first; those that block keep the owner."""
+        blocked = False
+        for dependent in self._core.store.dependents(stored.uid):
+            found = self._core.store.get(dependent)
+            if found is None:
+                continue
+            if not found.deleting:
+                others = [uid for uid in found.owners if uid != stored.uid and self._is_owner(uid, dependent)]
+                if others:
+                    obj = found.decode()
+                    self._drop_owners(obj, [stored.uid])
+                    self._core.store.put(dependent, obj)
+                    continue
+                self._delete(dependent, found, DeleteOptions(propagation="Foreground"))
+                found = self._core.store.get(dependent)
+            blocked = blocked or (found is not None and _blocks(found, stored.uid))
+        if not blocked:
+            self._release(ref, FOREGROUND)
+
+    def _orphan(self, ref: Ref, stored: Stored) -> None:
+        for dependent in self._core.store.dependents(stored.uid):
+            found = self._core.store.get(dependent)
+            if found is not None:
+                obj = found.decode()
+                self._drop_owners(obj, [stored.uid])
+                self._core.store.put(dependent, obj)
+        self._release(ref, ORPHAN)
+
+    def _release(self, ref: Ref, finalizer: str) -> None:
+        """Drop our finalizer, and the object when it was the last."""
+        stored = self._core.store.get(ref)
+        if stored is None:
+            return
+        obj = stored.decode()
+        meta = obj["metadata"]
+        left = [name for name in meta.get("finalizers") or () if name != finalizer]
+        meta["finalizers"] = left
+        if not left:
+            del meta["finalizers"]
+        if left or meta.get("deletionGracePeriodSeconds") or ref.resource == "namespaces":
+            self._core.store.put(ref, obj)
+        else:
+            self._core.store.remove(ref, obj)
+
+    def _delete(self, ref: Ref, stored: Stored, options: DeleteOptions) -> None:
+        resource = self._core.registry.named(ref.resource)
+        if resource is not None:
+            self._deleter.delete_now(Target(resource, ref.namespace, ref.name), stored, options)
+
+    def _drop_owners(self, obj: Manifest, uids: list[str]) -> None:
+        meta = obj["metadata"]
+        meta["ownerReferences"] = [one for one in meta["ownerReferences"] if one["uid"] not in uids]
+        if not meta["ownerReferences"]:
+            del meta["ownerReferences"]
+
+
+def _blocks(stored: Stored, owner: str) -> bool:
+    references = stored.decode()["metadata"].get("ownerReferences") or ()
+    return any(one["uid"] == owner and one.get("blockOwnerDeletion") for one in references)

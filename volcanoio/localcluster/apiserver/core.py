@@ -1,0 +1,69 @@
+"""What every part of the API server shares: the store, who is served, the time, and the journal behind them."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Sequence
+from random import Random
+from typing import TYPE_CHECKING
+
+from volcanoio.localcluster.apiserver.clock import Clock, rfc3339
+from volcanoio.localcluster.apiserver.errors import internal
+from volcanoio.localcluster.apiserver.objects import Event, Ref
+from volcanoio.localcluster.apiserver.paging import Snapshots
+from volcanoio.localcluster.apiserver.persistence import Journal, StorageFailed
+from volcanoio.localcluster.apiserver.registry import Registry
+from volcanoio.localcluster.apiserver.store import Store
+
+if TYPE_CHECKING:
+    from volcanoio.localcluster.apiserver.admission import Admission
+
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class Core:
+    """The shared state of one server."""
+
+    def __init__(self, store: Store, clock: Clock, journal: Journal | None, admission: Sequence[Admission]) -> None:
+        self.store = store
+        self.registry = Registry()
+        self.clock = clock
+        self.admission = list(admission)
+        self.snapshots = Snapshots()
+        self._journal = journal
+        self._random = Random()
+        if journal is not None:
+            store.observers.append(self._record)
+
+    def now(self) -> str:
+        """The current time as Kubernetes writes it."""
+        return rfc3339(self.clock.now())
+
+    def new_uid(self) -> str:
+        """A fresh uid (UUID version 4)."""
+        return str(uuid.UUID(bytes=os.urandom(16), version=4))
+
+    def new_suffix(self) -> str:
+        """Five letters for a generated name."""
+        return "".join(self._random.choices(_SUFFIX_LETTERS, k=5))
+
+    def check_writable(self) -> None:
+        """Refuse a write after the disk has failed; raises ApiError 500."""
+        if self._journal is not None:
+            try:
+                self._journal.check()
+            except StorageFailed as error:
+                raise internal(str(error)) from error
+
+    async def durable(self) -> None:
+        """Wait until all writes so far survive the death of this process; raises ApiError 500."""
+        if self._journal is not None:
+            try:
+                await self._journal.durable()
+            except StorageFailed as error:
+                raise internal(str(error)) from error
+
+    def _record(self, ref: Ref, event: Event) -> None:
+        if self._journal is not None:
+            self._journal.append(ref, event.revision, None if event.type == "DELETED" else event.new.data)

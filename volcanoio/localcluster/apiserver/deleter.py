@@ -1,0 +1,154 @@
+"""Deletion: preconditions, grace, finalizers and what happens to dependents."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+from volcanoio.localcluster.apiserver import errors
+from volcanoio.localcluster.apiserver.admission import AdmissionRequest, review_all
+from volcanoio.localcluster.apiserver.clock import parse_rfc3339, rfc3339
+from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.kinds.cluster import PROTECTED_NAMESPACES
+from volcanoio.localcluster.apiserver.objects import Stored, encode
+from volcanoio.localcluster.apiserver.options import DeleteOptions, Propagation
+from volcanoio.localcluster.apiserver.paths import Target
+from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.model.base import Manifest
+
+FOREGROUND: Final = "foregroundDeletion"
+ORPHAN: Final = "orphan"
+_FINALIZERS: Final[dict[Propagation, str]] = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
+_DEFAULT_GRACE: Final = 30
+_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+
+
+class Deleted(NamedTuple):
+    """What became of a deletion: the object as it is now, or as it last was, and whether it is gone."""
+
+    data: bytes
+    uid: str
+    gone: bool
+    warnings: tuple[str, ...] = ()
+
+
+class Deleter:
+    """Deletes objects, for clients and for the server's own controllers."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def delete(self, target: Target, options: DeleteOptions) -> Deleted:
+        """Delete for a client, with admission; raises ApiError."""
+        core, resource = self._core, target.resource
+        stored = core.store.get(target.ref)
+        if stored is None:
+            raise errors.not_found(resource, target.name)
+        _check_preconditions(target, stored, options)
+        if resource.name == "namespaces" and target.name in PROTECTED_NAMESPACES:
+            raise errors.forbidden(resource, target.name, "this namespace may not be deleted")
+        warnings: tuple[str, ...] = ()
+        if core.admission:
+            request = AdmissionRequest(
+                operation="DELETE",
+                group=resource.group,
+                plural=resource.plural,
+                namespace=target.namespace,
+                name=target.name,
+                object=None,
+                old=stored.decode(),
+                dry_run=options.dry_run,
+            )
+            _, warnings = await review_all(core.admission, resource, request)
+            current = core.store.get(target.ref)
+            if current is None or current.uid != stored.uid:
+                raise errors.not_found(resource, target.name)
+            stored = current
+        if options.dry_run:
+            return Deleted(stored.data, stored.uid, gone=True, warnings=warnings)
+        core.check_writable()
+        return self.delete_now(target, stored, options)._replace(warnings=warnings)
+
+    def delete_now(self, target: Target, stored: Stored, options: DeleteOptions) -> Deleted:
+        """Delete at once or mark for deletion; the caller has checked everything."""
+        obj = stored.decode()
+        meta = obj["metadata"]
+        finalizers = self._finalizers(stored, options)
+        grace = self._grace(target.resource, obj, options)
+        if target.resource.name == "namespaces":
+            return self._terminate_namespace(target, stored, obj, finalizers)
+        if grace == 0 and not finalizers:
+            last = self._core.store.remove(target.ref)
+            return Deleted(last.data, last.uid, gone=True)
+        if finalizers:
+            meta["finalizers"] = finalizers
+        else:
+            meta.pop("finalizers", None)
+        self._mark(meta, grace)
+        return self._put_if_changed(target, stored, obj)
+
+    def _put_if_changed(self, target: Target, stored: Stored, obj: Manifest) -> Deleted:
+        if obj == stored.decode():
+            return Deleted(stored.data, stored.uid, gone=False)
+        return Deleted(self._core.store.put(target.ref, obj).data, stored.uid, gone=False)
+
+    def _terminate_namespace(self, target: Target, stored: Stored, obj: Manifest, finalizers: list[str]) -> Deleted:
+        """The namespace controller empties it and removes it."""
+        self._mark(obj["metadata"], 0)
+        obj["metadata"].pop("deletionGracePeriodSeconds", None)
+        if finalizers:
+            obj["metadata"]["finalizers"] = finalizers
+        obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+        return self._put_if_changed(target, stored, obj)
+
+    def _finalizers(self, stored: Stored, options: DeleteOptions) -> list[str]:
+        """The object's finalizers and the one the propagation policy needs while there are dependents."""
+        found = [name for name in stored.finalizers if stored.deleting or name not in {FOREGROUND, ORPHAN}]
+        needed = _FINALIZERS.get(options.propagation)
+        if needed is not None and needed not in found and self._core.store.dependents(stored.uid):
+            found.append(needed)
+        return found
+
+    def _grace(self, resource: Resource, obj: Manifest, options: DeleteOptions) -> int:
+        """Seconds an object is left to end by itself; only pods are."""
+        if resource.name != "pods":
+            return 0
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        if not spec.get("nodeName") or status.get("phase") in _FINISHED:
+            return 0
+        grace = options.grace
+        if grace is None:
+            grace = spec.get("terminationGracePeriodSeconds")
+            grace = _DEFAULT_GRACE if grace is None else int(grace)
+        known = obj["metadata"].get("deletionGracePeriodSeconds")
+        if obj["metadata"].get("deletionTimestamp") and known is not None and (options.grace is None or grace > known):
+            return int(known)
+        return grace
+
+    def _mark(self, meta: Manifest, grace: int) -> None:
+        """Set when the object shall be gone; a second deletion only brings that nearer."""
+        since, known = meta.get("deletionTimestamp"), meta.get("deletionGracePeriodSeconds")
+        if since is None:
+            meta["deletionTimestamp"] = rfc3339(self._core.clock.now() + timedelta(seconds=grace))
+            meta["deletionGracePeriodSeconds"] = grace
+        elif known is not None and grace < known:
+            meta["deletionTimestamp"] = rfc3339(parse_rfc3339(since) - timedelta(seconds=known - grace))
+            meta["deletionGracePeriodSeconds"] = grace
+
+
+def _check_preconditions(target: Target, stored: Stored, options: DeleteOptions) -> None:
+    for stated, found, what in (
+        (options.uid, stored.uid, "UID"),
+        (options.resource_version, str(stored.revision), "ResourceVersion"),
+    ):
+        if stated and stated != found:
+            why = f"Precondition failed: {what} in precondition: {stated}, {what} in object meta: {found}"
+            raise errors.conflict(target.resource, target.name, why)
+
+
+def status_of(target: Target, deleted: Deleted) -> bytes:
+    """The Status that answers a deletion whose object is gone."""
+    details: Manifest = {"name": target.name, "kind": target.resource.plural, "uid": deleted.uid}
+    if target.resource.group:
+        details["group"] = target.resource.group
+    return encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})

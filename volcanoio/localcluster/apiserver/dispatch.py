@@ -1,0 +1,180 @@
+"""Which operation a method and a path ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+from volcanoio.localcluster.apiserver import bodies, errors
+from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
+from volcanoio.localcluster.apiserver.binding import Binder
+from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.deleter import Deleter, status_of
+from volcanoio.localcluster.apiserver.errors import ApiError
+from volcanoio.localcluster.apiserver.eviction import Evictor
+from volcanoio.localcluster.apiserver.objects import Stored, decode
+from volcanoio.localcluster.apiserver.options import delete_options, dry_run, field_validation
+from volcanoio.localcluster.apiserver.patcher import Patcher
+from volcanoio.localcluster.apiserver.paths import Target, parse
+from volcanoio.localcluster.apiserver.reader import Reader
+from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.localcluster.apiserver.scaling import Scaler
+from volcanoio.localcluster.apiserver.writer import Raced, Writer, Written, check_versions
+
+Operation: TypeAlias = Callable[[Target, ApiRequest], Awaitable[ApiResponse | ApiStream]]
+
+_VERSION_OPTIONAL: Final = frozenset({"pods", "jobs.batch", "leases.coordination.k8s.io"})
+
+
+class Dispatcher:
+    """Carries out requests about resources."""
+
+    def __init__(self, core: Core, deleter: Deleter) -> None:
+        self._core = core
+        self._deleter = deleter
+        self._writer = Writer(core)
+        self._patcher = Patcher(core, self._writer)
+        self._binder = Binder(core)
+        self._evictor = Evictor(core, deleter)
+        self._scaler = Scaler(core, self._writer)
+        self.reader = Reader(core)
+        self._on_collection: dict[str, tuple[str, Operation]] = {
+            "GET": ("list", self._list),
+            "POST": ("create", self._create),
+            "DELETE": ("deletecollection", self._delete_collection),
+        }
+        self._on_object: dict[str, tuple[str, Operation]] = {
+            "GET": ("get", self._get),
+            "PUT": ("update", self._update),
+            "PATCH": ("patch", self._patch),
+            "DELETE": ("delete", self._delete),
+        }
+        self._on_subresource: dict[tuple[str, str], Operation] = {
+            ("status", "GET"): self._get,
+            ("status", "PUT"): self._update,
+            ("status", "PATCH"): self._patch,
+            ("scale", "GET"): self._get_scale,
+            ("scale", "PUT"): self._write_scale,
+            ("scale", "PATCH"): self._write_scale,
+            ("binding", "POST"): self._bind,
+            ("eviction", "POST"): self._evict,
+        }
+
+    async def dispatch(self, request: ApiRequest) -> ApiResponse | ApiStream:
+        """Carry out a request; raises ApiError."""
+        target = parse(request.path, self._core.registry)
+        if target.subresource:
+            operation = self._on_subresource.get((target.subresource, request.method))
+            if operation is None:
+                raise errors.method_not_allowed()
+            return await operation(target, request)
+        table = self._on_object if target.name else self._on_collection
+        verb, operation = table.get(request.method, ("", None))
+        if operation is None or verb not in target.resource.verbs:
+            raise errors.method_not_allowed()
+        return await operation(target, request)
+
+    async def _get(self, target: Target, request: ApiRequest) -> ApiResponse | ApiStream:
+        if request.flag("watch"):
+            return self.reader.watch(target, request)
+        return self.reader.get(target, request)
+
+    async def _list(self, target: Target, request: ApiRequest) -> ApiResponse | ApiStream:
+        return self.reader.watch(target, request) if request.flag("watch") else self.reader.list(target, request)
+
+    async def _create(self, target: Target, request: ApiRequest) -> ApiResponse:
+        if target.resource.name == "bindings":
+            return await self._bind(target, request)
+        obj, body = bodies.read_object(request, target.resource)
+        validation, trial = field_validation(request), dry_run(request)
+        return await self._answer(
+            201, target, request, await self._writer.create(target, obj, body, validation, dry_run=trial)
+        )
+
+    async def _update(self, target: Target, request: ApiRequest) -> ApiResponse:
+        resource = target.resource
+        new, body = bodies.read_object(request, resource)
+        current = self._stored(target)
+        meta = new["metadata"]
+        if meta.get("name") != target.name:
+            text = f"the name of the object ({meta.get('name', '')}) does not match the name on the URL ({target.name})"
+            raise errors.bad_request(text)
+        if meta.get("namespace", target.namespace) != target.namespace:
+            text = "the namespace of the provided object does not match the namespace sent on the request"
+            raise errors.bad_request(text)
+        check_versions(target, current, meta, required=resource.custom is not None)
+        validation, trial = field_validation(request), dry_run(request)
+        try:
+            written = await self._writer.update(target, current, new, body, validation, dry_run=trial)
+        except Raced:
+            raise errors.modified(resource, target.name) from None
+        return await self._answer(200, target, request, written)
+
+    async def _patch(self, target: Target, request: ApiRequest) -> ApiResponse:
+        return await self._answer(200, target, request, await self._patcher.patch(target, request))
+
+    async def _delete(self, target: Target, request: ApiRequest) -> ApiResponse:
+        deleted = await self._deleter.delete(target, delete_options(request))
+        await self._core.durable()
+        if deleted.gone and target.resource.name != "pods":
+            return ApiResponse(200, status_of(target, deleted), warnings=deleted.warnings)
+        return await self._answer(200, target, request, Written(deleted.data, deleted.warnings))
+
+    async def _delete_collection(self, target: Target, request: ApiRequest) -> ApiResponse:
+        """Delete all that are selected; those that went meanwhile are no error."""
+        options = delete_options(request)
+        found = self._core.store.collection(target.resource.name).select(self.reader.selection(target, request))
+        warnings: tuple[str, ...] = ()
+        for stored in found:
+            one = Target(target.resource, stored.namespace, stored.name)
+            try:
+                warnings += (await self._deleter.delete(one, options)).warnings
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+        await self._core.durable()
+        body = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}'
+        return ApiResponse(200, body, warnings=tuple(dict.fromkeys(warnings)))
+
+    async def _get_scale(self, target: Target, request: ApiRequest) -> ApiResponse:
+        del request
+        return ApiResponse(200, self._scaler.get(target))
+
+    async def _write_scale(self, target: Target, request: ApiRequest) -> ApiResponse:
+        body, warnings = await self._scaler.write(target, request)
+        await self._core.durable()
+        return ApiResponse(200, body, warnings=warnings)
+
+    async def _bind(self, target: Target, request: ApiRequest) -> ApiResponse:
+        body = self._binder.bind(target.namespace, target.name, request.body, dry_run=dry_run(request))
+        await self._core.durable()
+        return ApiResponse(201, body)
+
+    async def _evict(self, target: Target, request: ApiRequest) -> ApiResponse:
+        body = await self._evictor.evict(target, request)
+        await self._core.durable()
+        return ApiResponse(201, body)
+
+    def _stored(self, target: Target) -> Stored:
+        stored = self._core.store.get(target.ref)
+        if stored is None:
+            raise errors.not_found(target.resource, target.name)
+        return stored
+
+    async def _answer(self, status: int, target: Target, request: ApiRequest, written: Written) -> ApiResponse:
+        """The written object as the client wants to see it, once it is safe."""
+        await self._core.durable()
+        data = written.data
+        if request.headers.get("accept", "application/json") != "application/json" or _is_converted(
+            self._core, target.resource
+        ):
+            obj = decode(data)
+            revision = int(obj["metadata"].get("resourceVersion") or 0)
+            stored = Stored(target.namespace, obj["metadata"]["name"], revision, obj, data)
+            data = self.reader.rendering(request, target.resource).one(stored)
+        return ApiResponse(status, data, warnings=written.warnings)
+
+
+def _is_converted(core: Core, resource: Resource) -> bool:
+    """Whether the resource is stored under another version."""
+    return resource.custom is not None and core.registry.named(resource.name) is not resource

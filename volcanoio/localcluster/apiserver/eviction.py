@@ -1,0 +1,102 @@
+"""Evictions, and the disruption budgets that may refuse them (Kubernetes: pkg/registry/core/pod/storage/eviction.go).
+
+What a budget allows is computed from the pods at the moment of the eviction, so no controller has to keep its status.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from volcanoio.localcluster.apiserver import bodies, errors
+from volcanoio.localcluster.apiserver.api import ApiRequest
+from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.deleter import Deleter
+from volcanoio.localcluster.apiserver.objects import Stored, encode
+from volcanoio.localcluster.apiserver.options import delete_options, dry_run
+from volcanoio.localcluster.apiserver.paths import Target
+from volcanoio.localcluster.apiserver.selection import Selection
+from volcanoio.localcluster.apiserver.selectors import matches_label_selector
+from volcanoio.model.base import Manifest
+
+_BUDGETS: Final = "poddisruptionbudgets.policy"
+_SUCCESS: Final = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
+_VERSIONS: Final = frozenset({"policy/v1", "policy/v1beta1", "", None})
+
+
+class Evictor:
+    """Deletes pods as far as their budgets allow."""
+
+    def __init__(self, core: Core, deleter: Deleter) -> None:
+        self._core = core
+        self._deleter = deleter
+
+    async def evict(self, target: Target, request: ApiRequest) -> bytes:
+        """Evict the pod; raises ApiError 429 when a budget does not allow it."""
+        body = bodies.read(request)
+        if not isinstance(body, dict) or body.get("apiVersion") not in _VERSIONS:
+            raise errors.bad_request("the body is not a policy/v1 Eviction object")
+        stated = (body.get("metadata") or {}).get("name")
+        if stated and stated != target.name:
+            text = f"name in URL does not match name in Eviction object: {target.name} is not {stated}"
+            raise errors.bad_request(text)
+        pod = self._core.store.get(target.ref)
+        if pod is None:
+            raise errors.not_found(target.resource, target.name)
+        obj = pod.decode()
+        if _counts(obj):
+            self._check_budgets(pod)
+        inner = ApiRequest("DELETE", request.path, body=encode(body.get("deleteOptions") or {}))
+        options = delete_options(inner)
+        if dry_run(request) or options.dry_run:
+            return _SUCCESS
+        await self._deleter.delete(Target(target.resource, target.namespace, target.name), options)
+        return _SUCCESS
+
+    def _check_budgets(self, pod: Stored) -> None:
+        budgets = [
+            one
+            for stored in self._core.store.collection(_BUDGETS).select(Selection(pod.namespace))
+            if matches_label_selector((one := stored.decode()).get("spec", {}).get("selector"), pod.labels)
+        ]
+        if len(budgets) > 1:
+            text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+            raise errors.ApiError(500, "InternalError", text)
+        for budget in budgets:
+            needed, healthy = self._needed_and_healthy(budget, pod.namespace)
+            if healthy <= needed:
+                name = budget["metadata"]["name"]
+                message = f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
+                cause = {"reason": "DisruptionBudget", "message": message}
+                text = "Cannot evict pod as it would violate the pod's disruption budget."
+                raise errors.too_many_requests(text, 10, [cause])
+
+    def _needed_and_healthy(self, budget: Manifest, namespace: str) -> tuple[int, int]:
+        spec = budget["spec"]
+        pods = [
+            stored.decode()
+            for stored in self._core.store.collection("pods").select(Selection(namespace))
+            if matches_label_selector(spec.get("selector"), stored.labels)
+        ]
+        living = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}]
+        healthy = sum(_is_ready(pod) and not pod["metadata"].get("deletionTimestamp") for pod in living)
+        if spec.get("maxUnavailable") is not None:
+            return len(living) - _scaled(spec["maxUnavailable"], len(living)), healthy
+        return _scaled(spec.get("minAvailable", 1), len(living)), healthy
+
+
+def _scaled(amount: Any, total: int) -> int:
+    """A count, or a percentage of the total rounded up."""
+    if isinstance(amount, str) and amount.endswith("%"):
+        return -(-total * int(amount[:-1]) // 100)
+    return int(amount)
+
+
+def _is_ready(pod: Manifest) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def _counts(pod: Manifest) -> bool:
+    """Whether evicting the pod disturbs anybody: not when it is over, unplaced or going anyway."""
+    phase = (pod.get("status") or {}).get("phase")
+    return phase not in {"Succeeded", "Failed", "Pending"} and not pod["metadata"].get("deletionTimestamp")

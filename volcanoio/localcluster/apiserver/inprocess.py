@@ -1,0 +1,104 @@
+"""The transport for components in the server's own process: the same requests, without HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+from volcanoio.kube.transport import ContentType, Response, StreamRefused, TransportError
+from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
+from volcanoio.localcluster.apiserver.faults import ConnectionDropped
+from volcanoio.localcluster.apiserver.server import ApiServer
+
+TURN: Final = 16
+"""Requests answered before the event loop gets a turn: an answer in memory suspends nobody by itself."""
+
+
+class InProcessTransport:
+    """`volcanoio.kube.transport.Transport` over `ApiServer.handle`."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+        self._since_turn = 0
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        content_type: str = ContentType.JSON,
+        accept: str = "application/json",
+        timeout: float | None = None,  # noqa: ASYNC109 - part of the Protocol
+    ) -> Response:
+        """One request and its whole answer."""
+        request = ApiRequest(method, path, _values(query), {"content-type": content_type, "accept": accept}, body)
+        self._since_turn += 1
+        if self._since_turn >= TURN:
+            self._since_turn = 0
+            await asyncio.sleep(0)
+        try:
+            if timeout is None:
+                answer = await self._server.handle(request)
+            else:
+                async with asyncio.timeout(timeout):
+                    answer = await self._server.handle(request)
+        except ConnectionDropped as error:
+            msg = f"{method} {path}: the connection was reset"
+            raise TransportError(msg) from error
+        except TimeoutError as error:
+            msg = f"{method} {path}: no answer within {timeout} s"
+            raise TransportError(msg) from error
+        if isinstance(answer, ApiStream):
+            await _close(answer)
+            msg = f"{method} {path} is answered by a stream; use stream()"
+            raise TransportError(msg)
+        return _response(answer)
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None
+    ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+        """A streamed GET: batches of whole lines."""
+        try:
+            answer = await self._server.handle(ApiRequest("GET", path, _values(query), {"accept": "application/json"}))
+        except ConnectionDropped as error:
+            msg = f"GET {path}: the connection was reset"
+            raise TransportError(msg) from error
+        if isinstance(answer, ApiResponse):
+            if answer.status != 200:
+                raise StreamRefused(_response(answer))
+            yield _once(answer.body.splitlines())
+            return
+        try:
+            yield answer.batches
+        finally:
+            await _close(answer)
+
+    async def aclose(self) -> None:
+        """Nothing is held open."""
+
+
+def _values(query: Mapping[str, str] | None) -> dict[str, list[str]]:
+    return {key: [value] for key, value in query.items()} if query else {}
+
+
+async def _close(stream: ApiStream) -> None:
+    close = getattr(stream.batches, "aclose", None)
+    if close is not None:
+        await close()
+
+
+async def _once(lines: list[bytes]) -> AsyncIterator[list[bytes]]:
+    if lines:
+        yield lines
+
+
+def _response(answer: ApiResponse) -> Response:
+    headers = dict(answer.headers)
+    if answer.warnings:
+        headers["Warning"] = ", ".join(f'299 - "{text}"' for text in answer.warnings)
+    return Response(answer.status, answer.body, headers)

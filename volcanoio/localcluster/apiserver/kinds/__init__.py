@@ -1,0 +1,1 @@
+"""What is particular about single built-in kinds: their defaults and rules."""

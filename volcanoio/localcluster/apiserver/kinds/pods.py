@@ -1,0 +1,132 @@
+"""Pods: what a new one gets, and which fields may change (Kubernetes: pkg/registry/core/pod, pkg/apis/core)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from volcanoio.engine.admission.fielderrors import FieldError, forbidden, invalid
+from volcanoio.engine.admission.podtemplate import pod_spec_errors
+from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.kinds.podspec import default_pod_spec, quality_of_service
+from volcanoio.localcluster.apiserver.kinds.priorities import resolve_priority
+from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
+from volcanoio.model.base import Manifest
+
+_MUTABLE: Final = frozenset(
+    {"activeDeadlineSeconds", "tolerations", "schedulingGates", "terminationGracePeriodSeconds"}
+)
+_UPDATE_RULE = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+_TOLERATION_SECONDS: Final = 300
+_DEFAULT_TOLERATIONS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+def _create(pod: Manifest, core: Core) -> None:
+    """Admission plugins Priority, ServiceAccount and DefaultTolerationSeconds, and the first status."""
+    spec = pod.get("spec")
+    if not isinstance(spec, dict):
+        spec = pod["spec"] = {}
+    resolve_priority(pod, core)
+    spec.setdefault("serviceAccountName", spec.get("serviceAccount") or "default")
+    spec["serviceAccount"] = spec["serviceAccountName"]
+    _add_tolerations(spec)
+    status: Manifest = {"phase": "Pending", "qosClass": quality_of_service(spec)}
+    if gates := spec.get("schedulingGates"):
+        names = [gate.get("name") for gate in gates if isinstance(gate, dict)]
+        condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
+        condition |= {"message": f"Scheduling is blocked due to non-empty scheduling gates {names}"}
+        status["conditions"] = [condition | {"lastProbeTime": None, "lastTransitionTime": None}]
+    pod["status"] = status
+
+
+def _add_tolerations(spec: Manifest) -> None:
+    tolerations = spec.get("tolerations")
+    tolerations = tolerations if isinstance(tolerations, list) else []
+    for key in _DEFAULT_TOLERATIONS:
+        if not any(_tolerates(one, key) for one in tolerations):
+            tolerations.append(
+                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
+            )
+    spec["tolerations"] = tolerations
+
+
+def _tolerates(toleration: Any, key: str) -> bool:
+    if not isinstance(toleration, dict):
+        return False
+    return toleration.get("key") in {key, None, ""} and toleration.get("effect") in {"NoExecute", None, ""}
+
+
+def _default(pod: Manifest, core: Core) -> None:
+    del core
+    spec = pod.get("spec")
+    if isinstance(spec, dict):
+        default_pod_spec(spec)
+
+
+def _validate(pod: Manifest) -> list[FieldError]:
+    spec = pod["spec"]
+    found = pod_spec_errors(spec, "spec")
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        found.append(forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
+    return found
+
+
+def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
+    """Which fields of a spec may change."""
+    after, before = new.get("spec") or {}, old["spec"]
+    if after == before:
+        return []
+    changed = [key for key in after.keys() | before.keys() if after.get(key) != before.get(key)]
+    found = [_container_changes(after.get(key), before.get(key)) for key in changed if key in _CONTAINERS]
+    others = [key for key in changed if key not in _CONTAINERS and key not in _MUTABLE]
+    gated = bool(before.get("schedulingGates"))
+    if gated:
+        others = [key for key in others if key not in {"nodeSelector", "affinity"} or not _narrows(key, after, before)]
+    errors_ = [forbidden("spec", _UPDATE_RULE)] if others or not all(found) else []
+    if "tolerations" in changed and not _contains(after.get("tolerations"), before.get("tolerations")):
+        rule = "existing toleration can not be modified except its tolerationSeconds"
+        errors_.append(forbidden("spec.tolerations", rule))
+    if "schedulingGates" in changed and not _contains(before.get("schedulingGates"), after.get("schedulingGates")):
+        errors_.append(forbidden("spec.schedulingGates", "only deletion is allowed, but found new scheduling gate"))
+    deadline, was = after.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
+    if was is not None and (deadline is None or deadline > was):
+        rule = "must be less than or equal to previous value"
+        errors_.append(invalid("spec.activeDeadlineSeconds", deadline, rule))
+    return errors_
+
+
+_CONTAINERS: Final = frozenset({"containers", "initContainers"})
+
+
+def _container_changes(after: Any, before: Any) -> bool:
+    """Whether two lists of containers differ in images alone."""
+    if not isinstance(after, list) or not isinstance(before, list) or len(after) != len(before):
+        return False
+    return all({**new, "image": ""} == {**old, "image": ""} for new, old in zip(after, before, strict=True))
+
+
+def _narrows(key: str, after: Manifest, before: Manifest) -> bool:
+    """A gated pod's node selector may get more keys; its affinity may be set where it was empty."""
+    if key == "affinity":
+        return not before.get("affinity")
+    known, wanted = before.get("nodeSelector") or {}, after.get("nodeSelector") or {}
+    return all(wanted.get(name) == value for name, value in known.items())
+
+
+def _contains(all_: Any, some: Any) -> bool:
+    """Whether each item of `some` is in `all_`, tolerationSeconds aside."""
+
+    def stripped(items: Any) -> list[Any]:
+        return [
+            {key: value for key, value in one.items() if key != "tolerationSeconds"} if isinstance(one, dict) else one
+            for one in items or ()
+        ]
+
+    known = stripped(all_)
+    return all(one in known for one in stripped(some))
+
+
+PODS = Strategy(create=_create, default=_default, validate=_validate, validate_update=_validate_update)

@@ -1,0 +1,103 @@
+"""Defaults of pod specs, for pods and templates alike (Kubernetes: pkg/apis/core/v1/defaults.go, helper/qos)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from volcanoio.model.base import Manifest
+
+_SPEC: Final = {
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+    "enableServiceLinks": True,
+}
+_CONTAINER: Final = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
+_MODES: Final = {"configMap": 420, "secret": 420, "projected": 420, "downwardAPI": 420}
+
+
+def default_pod_spec(spec: Manifest) -> None:
+    """Fill the absent fields of a pod's spec."""
+    for key, value in _SPEC.items():
+        if spec.get(key) is None:
+            spec[key] = value
+    if spec.get("securityContext") is None:
+        spec["securityContext"] = {}
+    for field in ("containers", "initContainers"):
+        containers = spec.get(field)
+        if isinstance(containers, list):
+            for container in containers:
+                if isinstance(container, dict):
+                    _default_container(container)
+    volumes = spec.get("volumes")
+    if isinstance(volumes, list):
+        for volume in volumes:
+            if isinstance(volume, dict):
+                _default_volume(volume)
+
+
+def _default_container(container: Manifest) -> None:
+    for key, value in _CONTAINER.items():
+        if container.get(key) is None:
+            container[key] = value
+    image = container.get("image")
+    if container.get("imagePullPolicy") is None and isinstance(image, str):
+        container["imagePullPolicy"] = "Always" if _is_latest(image) else "IfNotPresent"
+    resources = container.get("resources")
+    if resources is None:
+        container["resources"] = {}
+    elif isinstance(resources, dict):
+        limits = resources.get("limits")
+        if isinstance(limits, dict) and limits:
+            requests = resources.get("requests")
+            if requests is None:
+                resources["requests"] = dict(limits)
+            elif isinstance(requests, dict):
+                for name, amount in limits.items():
+                    requests.setdefault(name, amount)
+    ports = container.get("ports")
+    if isinstance(ports, list):
+        for port in ports:
+            if isinstance(port, dict) and port.get("protocol") is None:
+                port["protocol"] = "TCP"
+
+
+def _is_latest(image: str) -> bool:
+    """Whether an image has the tag latest, or neither tag nor digest."""
+    if "@" in image:
+        return False
+    tag = image.rpartition("/")[2].partition(":")[2]
+    return tag in {"", "latest"}
+
+
+def _default_volume(volume: Manifest) -> None:
+    if not any(value is not None for key, value in volume.items() if key != "name"):
+        volume["emptyDir"] = {}
+    for source, mode in _MODES.items():
+        found = volume.get(source)
+        if isinstance(found, dict):
+            found.setdefault("defaultMode", mode)
+
+
+def quality_of_service(spec: Manifest) -> str:
+    """`BestEffort` without requests and limits, `Guaranteed` where cpu and memory requests equal limits everywhere."""
+    any_set, guaranteed = False, True
+    for field in ("containers", "initContainers"):
+        containers = spec.get(field)
+        for container in containers if isinstance(containers, list) else ():
+            resources = container.get("resources") if isinstance(container, dict) else None
+            resources = resources if isinstance(resources, dict) else {}
+            limits, requests = _named(resources.get("limits")), _named(resources.get("requests"))
+            any_set = any_set or bool(limits or requests)
+            for name in ("cpu", "memory"):
+                limit = limits.get(name)
+                if limit is None or requests.get(name, limit) != limit:
+                    guaranteed = False
+    if not any_set:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _named(amounts: Any) -> dict[str, Any]:
+    return amounts if isinstance(amounts, dict) else {}

@@ -1,0 +1,23 @@
+"""Which kinds have particulars."""
+
+from __future__ import annotations
+
+from volcanoio.localcluster.apiserver.kinds import definitions, plain
+from volcanoio.localcluster.apiserver.kinds.cluster import NAMESPACES, NODES
+from volcanoio.localcluster.apiserver.kinds.pods import PODS
+from volcanoio.localcluster.apiserver.kinds.priorities import PRIORITY_CLASSES
+from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
+
+STRATEGIES: dict[str, Strategy] = {
+    "pods": PODS,
+    "namespaces": NAMESPACES,
+    "nodes": NODES,
+    "services": plain.SERVICES,
+    "secrets": plain.SECRETS,
+    "persistentvolumes": plain.VOLUMES,
+    "persistentvolumeclaims": plain.CLAIMS,
+    "priorityclasses.scheduling.k8s.io": PRIORITY_CLASSES,
+    definitions.NAME: definitions.DEFINITIONS,
+    **plain.WORKLOADS,
+}
+"""By `plural.group`; kinds that are not listed are stored as they come."""

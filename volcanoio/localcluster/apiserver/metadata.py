@@ -1,0 +1,129 @@
+"""Rules of `metadata` that hold for every kind (apiserver `registry/rest`, apimachinery `api/validation`)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from volcanoio.engine.admission.dnsnames import (
+    annotation_errors,
+    label_errors,
+    label_rule,
+    qualified_rule,
+    subdomain_rule,
+)
+from volcanoio.engine.admission.fielderrors import FieldError, forbidden, invalid, required
+from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.objects import Stored
+from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.model.base import Manifest
+
+_SERVER_SET: Final = ("uid", "resourceVersion", "selfLink", "managedFields", "deletionTimestamp", "generation")
+_KEPT: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_FREE_NAMES: Final = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
+_LABEL_NAMES: Final = frozenset({"namespaces", "services"})
+_OBJECT_GROUPS: Final = frozenset(
+    {"apps", "batch", "policy", "networking.k8s.io", "autoscaling", "apiextensions.k8s.io"}
+)
+
+
+def counts_generations(resource: Resource) -> bool:
+    """Whether `metadata.generation` is kept: for custom resources and kinds that a controller reconciles."""
+    return resource.custom is not None or resource.group in _OBJECT_GROUPS
+
+
+def prepare_create(core: Core, resource: Resource, namespace: str, metadata: Manifest) -> None:
+    """Fill in what the server sets, and drop what a client must not."""
+    for key in _SERVER_SET:
+        metadata.pop(key, None)
+    metadata.pop("deletionGracePeriodSeconds", None)
+    if resource.namespaced:
+        metadata["namespace"] = namespace
+    else:
+        metadata.pop("namespace", None)
+    metadata["uid"] = core.new_uid()
+    metadata["creationTimestamp"] = core.now()
+    if counts_generations(resource):
+        metadata["generation"] = 1
+
+
+def prepare_update(new: Manifest, old: Manifest) -> None:
+    """Keep what no update changes."""
+    metadata, known = new["metadata"], old["metadata"]
+    for key in _KEPT:
+        if key in known:
+            metadata[key] = known[key]
+        else:
+            metadata.pop(key, None)
+    metadata["name"] = known["name"]
+    if "namespace" in known:
+        metadata["namespace"] = known["namespace"]
+    for key in ("managedFields", "selfLink"):
+        metadata.pop(key, None)
+
+
+def errors(resource: Resource, metadata: Manifest) -> list[FieldError]:
+    """The broken rules of an object's metadata."""
+    name = metadata.get("name")
+    found: list[FieldError] = []
+    if not isinstance(name, str) or not name:
+        return [required("metadata.name", "name or generateName is required")]
+    if rule := _name_rule(resource, name):
+        found.append(invalid("metadata.name", name, rule))
+    if metadata.get("labels"):
+        found += label_errors(metadata["labels"], "metadata.labels")
+    if metadata.get("annotations"):
+        found += annotation_errors(metadata["annotations"], "metadata.annotations")
+    if metadata.get("finalizers"):
+        found += _finalizer_errors(metadata["finalizers"])
+    if metadata.get("ownerReferences"):
+        found += _owner_errors(metadata["ownerReferences"])
+    return found
+
+
+def update_errors(metadata: Manifest, old: Stored) -> list[FieldError]:
+    """What an update of metadata must not do."""
+    if not old.deleting:
+        return []
+    added = sorted(set(metadata.get("finalizers") or ()) - set(old.finalizers))
+    if not added:
+        return []
+    text = f"no new finalizers can be added if the object is being deleted, found new finalizers {added}"
+    return [forbidden("metadata.finalizers", text)]
+
+
+def _name_rule(resource: Resource, name: str) -> str:
+    if resource.plural in _FREE_NAMES:
+        return "may not be '.' or '..' or contain '/' or '%'" if name in {".", ".."} or set(name) & {"/", "%"} else ""
+    return label_rule(name) if resource.name in _LABEL_NAMES else subdomain_rule(name)
+
+
+def _finalizer_errors(finalizers: Any) -> list[FieldError]:
+    if not isinstance(finalizers, list):
+        return [invalid("metadata.finalizers", finalizers, "must be a list of names")]
+    return [
+        invalid(f"metadata.finalizers[{at}]", name, rule)
+        for at, name in enumerate(finalizers)
+        if (rule := qualified_rule(str(name)))
+    ]
+
+
+def _owner_errors(owners: Any) -> list[FieldError]:
+    if not isinstance(owners, list):
+        return [invalid("metadata.ownerReferences", owners, "must be a list of references")]
+    found: list[FieldError] = []
+    controllers = 0
+    for at, owner in enumerate(owners):
+        path = f"metadata.ownerReferences[{at}]"
+        if not isinstance(owner, dict):
+            found.append(invalid(path, owner, "must be a reference"))
+            continue
+        found += [
+            invalid(f"{path}.{field}", owner.get(field) or "", f"{field} must not be empty")
+            for field in ("apiVersion", "kind", "name", "uid")
+            if not isinstance(owner.get(field), str) or not owner[field]
+        ]
+        controllers += owner.get("controller") is True
+    if controllers > 1:
+        rule = "Only one reference can have Controller set to true"
+        found.append(invalid("metadata.ownerReferences", owners, rule))
+    return found

@@ -1,0 +1,82 @@
+"""PATCH: which kinds of patch a resource takes, and trying again when another write came between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from volcanoio.kube.transport import ContentType
+from volcanoio.localcluster.apiserver import bodies, errors
+from volcanoio.localcluster.apiserver.api import ApiRequest
+from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.objects import encode
+from volcanoio.localcluster.apiserver.options import dry_run, field_validation
+from volcanoio.localcluster.apiserver.patches import PatchError, json_patch, merge_patch, strategic
+from volcanoio.localcluster.apiserver.paths import Target
+from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.localcluster.apiserver.writer import Raced, Writer, Written, check_versions
+from volcanoio.model.base import Manifest
+
+ATTEMPTS: Final = 5
+"""How often a patch without a resourceVersion is applied to a newer object before the client gets a conflict."""
+
+_APPLY: Final[dict[str, Callable[[Manifest, Any], Any]]] = {
+    ContentType.JSON_PATCH: json_patch.apply,
+    ContentType.MERGE_PATCH: merge_patch.apply,
+    ContentType.STRATEGIC_MERGE_PATCH: strategic.apply,
+}
+
+
+def patch_function(request: ApiRequest, resource: Resource) -> Callable[[Manifest, Any], Any]:
+    """How the body changes an object; raises ApiError 415."""
+    type_ = bodies.content_type(request)
+    if type_ == ContentType.APPLY_PATCH:
+        text = (
+            "server-side apply is not served by this version; use kubectl apply without --server-side, "
+            "a merge patch, or an update"
+        )
+        raise errors.unsupported_media_type(text)
+    accepted = [str(known) for known in _APPLY if resource.custom is None or known != ContentType.STRATEGIC_MERGE_PATCH]
+    if type_ not in accepted:
+        text = "the body of the request was in an unknown format - accepted media types include: "
+        raise errors.unsupported_media_type(text + ", ".join(accepted))
+    return _APPLY[type_]
+
+
+def apply_patch(apply: Callable[[Manifest, Any], Any], obj: Manifest, patch: Any) -> Manifest:
+    """The patched object; raises ApiError 422 when the patch does not fit, 400 when the result is no object."""
+    try:
+        patched = apply(obj, patch)
+    except PatchError as error:
+        text = f"the server rejected our request due to an error in our request: the patch cannot be applied: {error}"
+        raise errors.ApiError(422, "Invalid", text) from error
+    if not isinstance(patched, dict):
+        raise errors.bad_request("the patch does not result in an object")
+    return patched
+
+
+class Patcher:
+    """Applies patches through the writer."""
+
+    def __init__(self, core: Core, writer: Writer) -> None:
+        self._core = core
+        self._writer = writer
+
+    async def patch(self, target: Target, request: ApiRequest) -> Written:
+        """Patch an object or its status; raises ApiError."""
+        apply = patch_function(request, target.resource)
+        validation, trial = field_validation(request), dry_run(request)
+        for _ in range(ATTEMPTS):
+            current = self._core.store.get(target.ref)
+            if current is None:
+                raise errors.not_found(target.resource, target.name)
+            new = apply_patch(apply, current.decode(), bodies.parse_json(request.body))
+            if target.resource.custom is not None:
+                new["apiVersion"] = target.resource.api_version
+            bodies.check_kind(new, target.resource)
+            check_versions(target, current, new["metadata"], required=False)
+            try:
+                return await self._writer.update(target, current, new, encode(new), validation, dry_run=trial)
+            except Raced:
+                continue
+        raise errors.modified(target.resource, target.name)

@@ -1,0 +1,51 @@
+"""Which resource, object and subresource a URL path names."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from volcanoio.localcluster.apiserver.errors import no_such_path
+from volcanoio.localcluster.apiserver.objects import Ref
+from volcanoio.localcluster.apiserver.registry import Registry
+from volcanoio.localcluster.apiserver.resources import Resource
+
+
+class Target(NamedTuple):
+    """What a request is about; name and subresource are empty for a collection, namespace for all or cluster scope."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def ref(self) -> Ref:
+        """Where the object is stored."""
+        return Ref(self.resource.name, self.namespace, self.name)
+
+
+def parse(path: str, registry: Registry) -> Target:
+    """The target of a path; raises ApiError 404 when nothing is served there."""
+    parts = path.strip("/").split("/")
+    if parts[0] == "api" and len(parts) > 2:
+        group, version, rest = "", parts[1], parts[2:]
+    elif parts[0] == "apis" and len(parts) > 3:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        raise no_such_path(path)
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and not (len(rest) == 3 and rest[2] in _NAMESPACE_SUBRESOURCES):
+        namespace, rest = rest[1], rest[2:]
+    resource = registry.find(group, version, rest[0])
+    if resource is None or len(rest) > 3 or (namespace and not resource.namespaced):
+        raise no_such_path(path)
+    name = rest[1] if len(rest) > 1 else ""
+    subresource = rest[2] if len(rest) > 2 else ""
+    if subresource and subresource not in resource.subresources:
+        raise no_such_path(path)
+    if name and resource.namespaced and not namespace:
+        raise no_such_path(path)
+    return Target(resource, namespace, name, subresource)
+
+
+_NAMESPACE_SUBRESOURCES = ("status",)

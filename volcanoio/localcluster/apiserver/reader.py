@@ -1,0 +1,134 @@
+"""Get, list and watch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from volcanoio.localcluster.apiserver import errors
+from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
+from volcanoio.localcluster.apiserver.collection import Watcher
+from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.fieldpaths import METADATA, READERS, SELECTABLE, reader
+from volcanoio.localcluster.apiserver.objects import frame
+from volcanoio.localcluster.apiserver.options import number
+from volcanoio.localcluster.apiserver.paths import Target
+from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.localcluster.apiserver.selection import Selection
+from volcanoio.localcluster.apiserver.selectors import SelectorError, field_selector, label_selector
+from volcanoio.localcluster.apiserver.views import Rendering, TableView, rendering
+from volcanoio.localcluster.apiserver.watching import WatchStream
+from volcanoio.model.base import Manifest
+
+
+class Reader:
+    """Answers reads. `table` prints Tables once it is installed."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.table: TableView | None = None
+        self._streams: dict[WatchStream, None] = {}
+
+    def rendering(self, request: ApiRequest, resource: Resource) -> Rendering:
+        """How this client wants to see objects of the resource."""
+        stored = self._core.registry.named(resource.name) or resource
+        return rendering(request, resource, self.table, stored.api_version)
+
+    def get(self, target: Target, request: ApiRequest) -> ApiResponse:
+        """One object; raises ApiError 404."""
+        stored = self._core.store.get(target.ref)
+        if stored is None:
+            raise errors.not_found(target.resource, target.name)
+        return ApiResponse(200, self.rendering(request, target.resource).one(stored))
+
+    def list(self, target: Target, request: ApiRequest) -> ApiResponse:
+        """A list, or a page of one."""
+        shown = self.rendering(request, target.resource)
+        limit = number(request, "limit")
+        token = request.first("continue")
+        if token:
+            return ApiResponse(200, shown.page(self._core.snapshots.next(token, limit)))
+        store = self._core.store
+        asked = self._revision(request)
+        if asked > store.revision:
+            raise errors.future_version(asked, store.revision)
+        if request.first("resourceVersionMatch") == "Exact" and asked != store.revision:
+            raise errors.expired(f"The resourceVersion for the provided list is too old: {asked} ({store.revision})")
+        found = store.collection(target.resource.name).select(self.selection(target, request))
+        return ApiResponse(200, shown.page(self._core.snapshots.first(found, store.revision, limit)))
+
+    def watch(self, target: Target, request: ApiRequest) -> ApiStream:
+        """A stream of changes. Raises ApiError 410 when it would start before the window."""
+        store, resource = self._core.store, target.resource
+        collection = store.collection(resource.name)
+        shown = self.rendering(request, resource)
+        selection = self.selection(target, request)
+        watcher = Watcher(selection, shown.view, shown.key if shown.view is not None else None)
+        asked, initial = self._revision(request), request.flag("sendInitialEvents")
+        if initial and request.first("resourceVersionMatch") != "NotOlderThan":
+            rule = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            raise errors.ApiError(422, "Invalid", f"resourceVersionMatch: Forbidden: {rule}")
+        if asked > store.revision:
+            raise errors.future_version(asked, store.revision)
+        first: list[bytes] = []
+        bookmarks = request.flag("allowWatchBookmarks")
+        if initial or asked == 0:
+            first = [frame("ADDED", shown.one(one)) for one in collection.select(selection)]
+            if initial and bookmarks:
+                first.append(frame("BOOKMARK", shown.bookmark(store.revision, initial_end=True)))
+            asked = store.revision
+        elif asked < collection.floor:
+            raise errors.too_old(asked, collection.floor)
+        stream = WatchStream(
+            watcher,
+            first,
+            bookmark=(lambda: frame("BOOKMARK", shown.bookmark(store.revision))) if bookmarks else None,
+            seconds=number(request, "timeoutSeconds"),
+            closed=lambda: self._close(target, watcher, stream),
+        )
+        collection.subscribe(watcher, asked)
+        self._streams[stream] = None
+        return ApiStream(stream)
+
+    def selection(self, target: Target, request: ApiRequest) -> Selection:
+        """What the namespace, selectors and name ask for; raises ApiError 400."""
+        labels, fields = request.first("labelSelector") or "", request.first("fieldSelector") or ""
+        try:
+            terms = field_selector(fields)
+            labelled = label_selector(labels)
+        except SelectorError as error:
+            raise errors.bad_request(str(error)) from None
+        known, read = _selectable(target.resource)
+        for path, _, _ in terms:
+            if path not in METADATA and path not in known:
+                supported = ", ".join(sorted({*METADATA, *known}))
+                text = f"field label not supported: {path}; {target.resource.name} can be selected by {supported}"
+                raise errors.bad_request(text)
+        name = next((value for path, equal, value in terms if path == "metadata.name" and equal), "") or target.name
+        rest = tuple(term for term in terms if term[0] != "metadata.name" or not term[1] or term[2] != name)
+        return Selection(target.namespace, name, labelled, rest, read)
+
+    def _revision(self, request: ApiRequest) -> int:
+        text = request.first("resourceVersion")
+        if not text:
+            return 0
+        if not text.isdigit():
+            raise errors.bad_request(
+                f'resourceVersion: Invalid value: "{text}": must be a version of this server, or 0'
+            )
+        return int(text)
+
+    def _close(self, target: Target, watcher: Watcher, stream: WatchStream) -> None:
+        self._core.store.collection(target.resource.name).unsubscribe(watcher)
+        self._streams.pop(stream, None)
+
+    def close_all(self) -> None:
+        """End all watches: the server stops."""
+        for stream in list(self._streams):
+            stream.end()
+
+
+def _selectable(resource: Resource) -> tuple[tuple[str, ...], Callable[[Manifest], dict[str, str]] | None]:
+    if resource.custom is not None:
+        paths = resource.custom.selectable_fields
+        return paths, reader(paths) if paths else None
+    return SELECTABLE.get(resource.name, ()), READERS.get(resource.name)

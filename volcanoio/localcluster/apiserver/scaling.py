@@ -1,0 +1,95 @@
+"""The scale subresource (autoscaling/v1 Scale): replicas of a kind without knowing the kind."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from volcanoio.localcluster.apiserver import bodies, errors
+from volcanoio.localcluster.apiserver.api import ApiRequest
+from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.crd import ScalePaths
+from volcanoio.localcluster.apiserver.objects import Stored, decode, encode
+from volcanoio.localcluster.apiserver.options import dry_run
+from volcanoio.localcluster.apiserver.patcher import apply_patch, patch_function
+from volcanoio.localcluster.apiserver.paths import Target
+from volcanoio.localcluster.apiserver.writer import Raced, Writer, check_versions
+from volcanoio.model.base import Manifest
+
+_BUILTIN: Final = ScalePaths(".spec.replicas", ".status.replicas", ".status.selector")
+
+
+class Scaler:
+    """Reads and writes Scale objects."""
+
+    def __init__(self, core: Core, writer: Writer) -> None:
+        self._core = core
+        self._writer = writer
+
+    def get(self, target: Target) -> bytes:
+        """The Scale of an object."""
+        return encode(self._scale(target, self._stored(target).decode()))
+
+    async def write(self, target: Target, request: ApiRequest) -> tuple[bytes, tuple[str, ...]]:
+        """PUT or PATCH the Scale; returns the new one and warnings. Raises ApiError."""
+        current = self._stored(target)
+        obj = current.decode()
+        scale = self._scale(target, obj)
+        if request.method == "PUT":
+            scale = bodies.read(request)
+        else:
+            scale = apply_patch(patch_function(request, target.resource), scale, bodies.parse_json(request.body))
+        if not isinstance(scale, dict) or not isinstance(scale.get("metadata"), dict):
+            raise errors.bad_request("the body is not an autoscaling/v1 Scale object")
+        check_versions(target, current, scale["metadata"], required=False)
+        replicas = (scale.get("spec") or {}).get("replicas", 0)
+        if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
+            raise errors.bad_request(f"spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0")
+        _set(obj, self._paths(target).spec_replicas, replicas)
+        main = Target(target.resource, target.namespace, target.name)
+        try:
+            written = await self._writer.update(main, current, obj, encode(obj), "Ignore", dry_run=dry_run(request))
+        except Raced:
+            raise errors.modified(target.resource, target.name) from None
+        return encode(self._scale(target, decode(written.data))), written.warnings
+
+    def _stored(self, target: Target) -> Stored:
+        stored = self._core.store.get(target.ref)
+        if stored is None:
+            raise errors.not_found(target.resource, target.name)
+        return stored
+
+    def _paths(self, target: Target) -> ScalePaths:
+        custom = target.resource.custom
+        return custom.scale if custom is not None and custom.scale is not None else _BUILTIN
+
+    def _scale(self, target: Target, obj: Manifest) -> Manifest:
+        paths, meta = self._paths(target), obj["metadata"]
+        keys = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        status: Manifest = {"replicas": _get(obj, paths.status_replicas) or 0}
+        selector = _get(obj, paths.label_selector) if paths.label_selector else None
+        if not selector and target.resource.custom is None:
+            labels = ((obj.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+            selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+        if selector:
+            status["selector"] = selector
+        return {
+            "kind": "Scale",
+            "apiVersion": "autoscaling/v1",
+            "metadata": {key: meta[key] for key in keys if key in meta},
+            "spec": {"replicas": _get(obj, paths.spec_replicas) or 0},
+            "status": status,
+        }
+
+
+def _get(obj: Manifest, path: str) -> Any:
+    value: Any = obj
+    for key in path.lstrip(".").split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _set(obj: Manifest, path: str, value: int) -> None:
+    *parents, last = path.lstrip(".").split(".")
+    for key in parents:
+        obj = obj.setdefault(key, {})
+    obj[last] = value

@@ -1,0 +1,130 @@
+"""How a client wants to see objects: whole, as metadata alone, or as a Table."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Final, Protocol
+
+from volcanoio.localcluster.apiserver import errors
+from volcanoio.localcluster.apiserver.api import ApiRequest
+from volcanoio.localcluster.apiserver.objects import Stored, View, encode
+from volcanoio.localcluster.apiserver.paging import Page
+from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.model.base import Manifest
+
+_WHOLE: Final = frozenset({"", "application/json", "*/*", "application/*"})
+_INCLUDES: Final = ("None", "Metadata", "Object")
+
+
+class TableView(Protocol):
+    """Prints objects as a `meta.k8s.io/v1` Table."""
+
+    def __call__(
+        self, resource: Resource, objects: list[Manifest], *, include_object: str, with_columns: bool
+    ) -> Manifest:
+        """The Table; `include_object` is None, Metadata or Object as in the query parameter includeObject."""
+        ...
+
+
+class Rendering:
+    """Encodes objects and lists as one client asked for them. `key` is equal for equal renderings of a resource."""
+
+    def __init__(
+        self, resource: Resource, form: str, table: TableView | None, include: str, stored_version: str
+    ) -> None:
+        self._resource = resource
+        self._form = form
+        self._table = table
+        self._include = include
+        self._convert = resource.api_version != stored_version
+        self.key: Hashable = (resource.version, form, include)
+        self.view: View | None = self.one if form or self._convert else None
+        """How a watch sends an object; None for its stored JSON."""
+
+    def one(self, stored: Stored) -> bytes:
+        """A single object."""
+        if self.view is None:
+            return stored.data
+        obj = self._decode(stored)
+        if self._form == "Table":
+            table = self._tabulate([obj])
+            table["metadata"] = {"resourceVersion": str(stored.revision)}
+            return encode(table)
+        return encode(_metadata_only(obj) if self._form else obj)
+
+    def page(self, page: Page) -> bytes:
+        """A list."""
+        metadata: Manifest = {"resourceVersion": str(page.revision)}
+        if page.token:
+            metadata |= {"continue": page.token, "remainingItemCount": page.remaining}
+        if self._form == "Table":
+            table = self._tabulate([self._decode(one) for one in page.items])
+            return encode(table | {"metadata": metadata})
+        kind, api_version = self._resource.list_kind, self._resource.api_version
+        if self._form:
+            kind, api_version = "PartialObjectMetadataList", "meta.k8s.io/v1"
+        head = encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
+        return head[:-1] + b',"items":[' + b",".join(self._items(page.items)) + b"]}"
+
+    def bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
+        """The object of a BOOKMARK: of the watched kind, with nothing but the version."""
+        metadata: Manifest = {"resourceVersion": str(revision), "creationTimestamp": None}
+        if initial_end:
+            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+        if self._form == "Table":
+            row = {"cells": [], "object": {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}}
+            rows = [{**row, "object": {**row["object"], "metadata": metadata}}]  # type: ignore[dict-item]
+            table = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": str(revision)}}
+            return encode({**table, "columnDefinitions": [], "rows": rows})
+        kind, api_version = self._resource.kind, self._resource.api_version
+        if self._form:
+            kind, api_version = "PartialObjectMetadata", "meta.k8s.io/v1"
+        return encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
+
+    def _items(self, items: Sequence[Stored]) -> list[bytes]:
+        return [one.data for one in items] if self.view is None else [self.one(one) for one in items]
+
+    def _decode(self, stored: Stored) -> Manifest:
+        obj = stored.decode()
+        obj["apiVersion"] = self._resource.api_version
+        return obj
+
+    def _tabulate(self, objects: list[Manifest]) -> Manifest:
+        if self._table is None:
+            raise errors.internal("no table view is installed")
+        return self._table(self._resource, objects, include_object=self._include, with_columns=True)
+
+
+def rendering(request: ApiRequest, resource: Resource, table: TableView | None, stored_version: str) -> Rendering:
+    """The first form in the Accept header that we can give; raises ApiError 400 and 406."""
+    form = _form(request.headers.get("accept", ""), table is not None)
+    include = (request.first("includeObject") or "Metadata") if form == "Table" else ""
+    if include and include not in _INCLUDES:
+        raise errors.bad_request(
+            f'includeObject: Unsupported value: "{include}": supported values: {", ".join(_INCLUDES)}'
+        )
+    return Rendering(resource, form, table, include, stored_version)
+
+
+def _form(accept: str, has_table: bool) -> str:
+    """`Table`, `PartialObjectMetadata`, or nothing for the whole object."""
+    if accept in _WHOLE:
+        return ""
+    for item in accept.split(","):
+        media, *parameters = [part.strip() for part in item.split(";")]
+        if media not in _WHOLE:
+            continue
+        named = dict(one.split("=", 1) for one in parameters if "=" in one)
+        match named.get("as"):
+            case None:
+                return ""
+            case "Table" if has_table and named.get("v", "v1") in {"v1", "v1beta1"}:
+                return "Table"
+            case "PartialObjectMetadata" | "PartialObjectMetadataList":
+                return "PartialObjectMetadata"
+    text = "only the following media types are accepted: application/json"
+    raise errors.ApiError(406, "NotAcceptable", text)
+
+
+def _metadata_only(obj: Manifest) -> Manifest:
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}

@@ -1,0 +1,276 @@
+"""Create, update and patch: from a client's object to a stored one.
+
+Order (apiserver `registry/generic/registry/store.go`): unknown fields, what the server sets, defaults, rules,
+admission, rules again where admission changed something, store.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from volcanoio.engine.admission.fielderrors import FieldError, invalid
+from volcanoio.localcluster.apiserver import bodies, errors, metadata
+from volcanoio.localcluster.apiserver.admission import AdmissionRequest, Operation, review_all
+from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.kinds.strategy import PLAIN
+from volcanoio.localcluster.apiserver.kinds.table import STRATEGIES
+from volcanoio.localcluster.apiserver.objects import Ref, Stored, encode
+from volcanoio.localcluster.apiserver.options import FieldValidation
+from volcanoio.localcluster.apiserver.paths import Target
+from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.model.base import Manifest
+
+_KEEPS_STATUS: Final = frozenset({"nodes"})
+"""Built-ins with a status subresource that may still be created with a status, as a kubelet does."""
+
+_NOT_CONTENT: Final = frozenset({"metadata", "status"})
+
+
+class Written(NamedTuple):
+    """What became of a write: the object's JSON, and what to tell whoever asked for it."""
+
+    data: bytes
+    warnings: tuple[str, ...] = ()
+
+
+class Raced(Exception):  # noqa: N818 - named for what happened
+    """The stored object changed while admission was looking at its successor."""
+
+
+class Writer:
+    """Creates and updates objects."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def create(
+        self, target: Target, obj: Manifest, body: bytes, validation: FieldValidation, *, dry_run: bool = False
+    ) -> Written:
+        """Store a new object; raises ApiError."""
+        core, resource = self._core, target.resource
+        self._check_namespace(target, obj)
+        warnings = bodies.check_fields(obj, body, resource, validation)
+        if "status" in resource.subresources and resource.name not in _KEEPS_STATUS:
+            obj.pop("status", None)
+        meta = obj["metadata"]
+        ref = self._choose_name(target, meta)
+        metadata.prepare_create(core, resource, target.namespace, meta)
+        strategy = STRATEGIES.get(resource.name, PLAIN)
+        self._complete(resource, obj)
+        strategy.create(obj, core)
+        if found := self._errors(resource, obj):
+            raise errors.invalid(resource, ref.name, found)
+        if strategy.warning:
+            warnings += (strategy.warning,)
+        if core.admission:
+            changed, more = await self._review("CREATE", ref, resource, obj, None, dry_run=dry_run)
+            warnings += more
+            if changed is not None:
+                obj = changed
+            self._check_namespace(target, obj)
+        if core.store.get(ref) is not None:
+            raise errors.already_exists(resource, ref.name)
+        self._to_storage(resource, obj)
+        if dry_run:
+            return Written(encode(obj), warnings)
+        core.check_writable()
+        return Written(core.store.put(ref, obj).data, warnings)
+
+    async def update(
+        self,
+        target: Target,
+        current: Stored,
+        new: Manifest,
+        body: bytes,
+        validation: FieldValidation,
+        *,
+        dry_run: bool = False,
+    ) -> Written:
+        """Replace the object, or its status; raises ApiError, and Raced when it has to be computed again.
+
+        The caller has compared uid and resourceVersion. An update that changes nothing stores nothing.
+        """
+        core, resource = self._core, target.resource
+        old = current.decode()
+        warnings = bodies.check_fields(new, body, resource, validation)
+        if not isinstance(new.get("metadata"), dict):
+            raise errors.bad_request("metadata: expected an object")
+        self._isolate(target, new, old)
+        metadata.prepare_update(new, old)
+        self._complete(resource, new)
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        if new == old:
+            return Written(current.data, warnings)
+        changes = _content(resource, new) != _content(resource, old)
+        found = metadata.update_errors(new["metadata"], current)
+        found += self._errors(resource, new, old, content=changes)
+        if found:
+            raise errors.invalid(resource, target.name, found)
+        if core.admission and not target.subresource:
+            changed, more = await self._review("UPDATE", target.ref, resource, new, old, dry_run=dry_run)
+            warnings += more
+            if changed is not None:
+                new = changed
+                changes = _content(resource, new) != _content(resource, old)
+            if core.store.get(target.ref) is not current:
+                raise Raced
+        if changes and metadata.counts_generations(resource):
+            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        self._to_storage(resource, new)
+        if dry_run:
+            return Written(encode(new), warnings)
+        core.check_writable()
+        if current.deleting and _is_finished(resource, new):
+            return Written(core.store.remove(target.ref, new).data, warnings)
+        return Written(core.store.put(target.ref, new).data, warnings)
+
+    def _check_namespace(self, target: Target, obj: Manifest) -> None:
+        """The namespace of body and path agree, and it takes new objects."""
+        resource, namespace = target.resource, target.namespace
+        if not resource.namespaced:
+            return
+        stated = obj["metadata"].get("namespace")
+        if not namespace or (stated and stated != namespace):
+            text = "the namespace of the provided object does not match the namespace sent on the request"
+            raise errors.bad_request(f"metadata.namespace: {stated!r} is not {namespace!r}: {text}")
+        found = self._core.store.get(Ref("namespaces", "", namespace))
+        if found is None:
+            raise errors.not_found(self._core.registry.builtin("namespaces"), namespace)
+        if found.deleting:
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+            raise errors.forbidden(resource, str(obj["metadata"].get("name", "")), why, causes=[cause])
+
+    def _choose_name(self, target: Target, meta: Manifest) -> Ref:
+        """Where the object will be stored; a generated name is one that is free."""
+        store, resource = self._core.store, target.resource
+        name, prefix = meta.get("name"), meta.get("generateName")
+        if not name and isinstance(prefix, str) and prefix:
+            while True:
+                ref = Ref(resource.name, target.namespace, prefix[:58] + self._core.new_suffix())
+                if store.get(ref) is None:
+                    meta["name"] = ref.name
+                    return ref
+        ref = Ref(resource.name, target.namespace, name if isinstance(name, str) else "")
+        if store.get(ref) is not None:
+            raise errors.already_exists(resource, ref.name)
+        return ref
+
+    def _complete(self, resource: Resource, obj: Manifest) -> None:
+        """Defaults of the kind, or of the schema."""
+        STRATEGIES.get(resource.name, PLAIN).default(obj, self._core)
+        if resource.custom is not None:
+            resource.custom.default(obj)
+
+    def _errors(
+        self, resource: Resource, obj: Manifest, old: Manifest | None = None, *, content: bool = True
+    ) -> list[FieldError]:
+        """The broken rules; `content` says whether anything besides metadata and status may have changed."""
+        found = metadata.errors(resource, obj["metadata"])
+        if resource.custom is not None:
+            found += resource.custom.validate(obj, old)
+        strategy = STRATEGIES.get(resource.name, PLAIN)
+        if content and not found:
+            found += strategy.validate(obj)
+            if old is not None and not found:
+                found += strategy.validate_update(obj, old)
+        return found
+
+    async def _review(
+        self,
+        operation: Operation,
+        ref: Ref,
+        resource: Resource,
+        obj: Manifest,
+        old: Manifest | None,
+        *,
+        dry_run: bool,
+    ) -> tuple[Manifest | None, tuple[str, ...]]:
+        request = AdmissionRequest(
+            operation=operation,
+            group=resource.group,
+            plural=resource.plural,
+            namespace=ref.namespace,
+            name=ref.name,
+            object=obj,
+            old=old,
+            dry_run=dry_run,
+        )
+        changed, warnings = await review_all(self._core.admission, resource, request)
+        if changed is not None:
+            changed["metadata"] = {**changed["metadata"], **_identity(obj["metadata"])}
+            self._complete(resource, changed)
+            if found := self._errors(resource, changed, old):
+                raise errors.invalid(resource, ref.name, found)
+        return changed, warnings
+
+    def _isolate(self, target: Target, new: Manifest, old: Manifest) -> None:
+        """An update of the object leaves the status as it is; one of the status leaves the rest."""
+        resource = target.resource
+        if target.subresource == "status":
+            status = new.get("status")
+            stated = new["metadata"]
+            kept = dict(old["metadata"])
+            if resource.custom is None:
+                for key in ("labels", "annotations", "finalizers"):
+                    if key in stated:
+                        kept[key] = stated[key]
+            new.clear()
+            new.update(old)
+            new["metadata"] = kept
+            if status is None:
+                new.pop("status", None)
+            else:
+                new["status"] = status
+        elif "status" in resource.subresources:
+            if "status" in old:
+                new["status"] = old["status"]
+            else:
+                new.pop("status", None)
+
+    def _to_storage(self, resource: Resource, obj: Manifest) -> None:
+        """Custom objects are stored under one version; without conversion only the apiVersion differs."""
+        if resource.custom is not None:
+            stored = self._core.registry.named(resource.name)
+            if stored is not None:
+                obj["apiVersion"] = stored.api_version
+
+
+def check_versions(target: Target, current: Stored, meta: Manifest, *, required: bool) -> None:
+    """Compare the uid and resourceVersion a client states with the stored ones; raises ApiError 409 and 422."""
+    resource = target.resource
+    version, uid = meta.get("resourceVersion"), meta.get("uid")
+    if uid and uid != current.uid:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current.uid}"
+        raise errors.conflict(resource, target.name, why)
+    if not version:
+        if required:
+            rule = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise errors.invalid(resource, target.name, [rule])
+        return
+    if str(version) != str(current.revision):
+        raise errors.modified(resource, target.name)
+
+
+def _identity(meta: Manifest) -> Manifest:
+    """What admission must not change."""
+    keys = ("name", "namespace", "uid", "creationTimestamp", "resourceVersion", "generation")
+    return {key: meta[key] for key in keys if key in meta}
+
+
+def _content(resource: Resource, obj: Manifest) -> Any:
+    """What a generation counts: all but metadata and, where it has a subresource, the status."""
+    custom_status = resource.custom is not None and not resource.custom.status_subresource
+    return {key: value for key, value in obj.items() if key not in _NOT_CONTENT or (custom_status and key == "status")}
+
+
+def _is_finished(resource: Resource, obj: Manifest) -> bool:
+    """Whether an object that is being deleted waits for nothing any more."""
+    meta = obj["metadata"]
+    if meta.get("finalizers") or meta.get("deletionGracePeriodSeconds"):
+        return False
+    return resource.name != "namespaces" or not (obj.get("spec") or {}).get("finalizers")
