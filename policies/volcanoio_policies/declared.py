@@ -1,0 +1,69 @@
+"""`declared`: what users declare in `spec.policies`. Source: Volcano, pkg/controllers/job/job_controller_util.go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from volcanoio.framework.arguments import convert
+from volcanoio.framework.decisions import Abstain, Act, Alert, Decision
+from volcanoio.framework.lifecycle import LifecycleEvent, PolicyContext
+from volcanoio.model import durations
+from volcanoio.model.batch import Job, JobAction, JobEvent, LifecyclePolicy
+
+_NEVER = frozenset({JobEvent.OUT_OF_SYNC, JobEvent.COMMAND_ISSUED, JobEvent.POD_RUNNING})
+"""Events that no policy matches, not even `*`."""
+
+
+class _NoArguments(msgspec.Struct):
+    """None at all."""
+
+
+class Declared:
+    """The first policy that matches decides: those of the event's task in order, then those of the job.
+
+    A policy matches by event, or by exit code. For PodPending, which every pod raises, it also needs a timeout. It
+    never suspends, so it is decided within the step that asked.
+    """
+
+    name = "declared"
+    indexes: tuple[str, ...] = ()
+
+    def __init__(self, arguments: Mapping[str, Any] | None = None) -> None:
+        convert(arguments, _NoArguments, self.name)
+
+    async def decide(self, context: PolicyContext) -> Decision:
+        """Answer one event."""
+        event = context.event
+        if event.name in _NEVER:
+            return Abstain()
+        for policy in _policies(context.job, event.task):
+            if _matches(policy, event):
+                return _decision(policy)
+        return Abstain()
+
+
+def _policies(job: Job, task: str) -> Iterator[LifecyclePolicy]:
+    for spec in job.spec.tasks:
+        if task and spec.name == task:
+            yield from spec.policies
+    yield from job.spec.policies
+
+
+def _matches(policy: LifecyclePolicy, event: LifecycleEvent) -> bool:
+    named = {policy.event, *policy.events}
+    if named & {event.name, JobEvent.ANY} and (event.name != JobEvent.POD_PENDING or policy.timeout):
+        return True
+    return policy.exit_code is not None and policy.exit_code == event.exit_code
+
+
+def _decision(policy: LifecyclePolicy) -> Decision:
+    """The policy's action, delayed by its timeout; one that is not valid is reported instead of guessed at."""
+    try:
+        action = JobAction(policy.action)
+        after = durations.seconds(policy.timeout) if policy.timeout else 0.0
+    except ValueError as error:
+        return Alert(reason="InvalidPolicy", message=f"a lifecycle policy of the job cannot be followed: {error}")
+    return Act(action=action, after=after)
