@@ -37,12 +37,16 @@ class Inbox:
             self._wake.clear()
         return events
 
-    async def batch(self) -> list[Event]:
-        """All events waiting, after at least one has come; [] only when closed and empty."""
+    async def wait(self) -> None:
+        """Return once there is something to drain, or the inbox is closed."""
         while not self._events and not self._closed:
             await self._wake.wait()
             if not self._events and not self._closed:
                 self._wake.clear()
+
+    async def batch(self) -> list[Event]:
+        """All events waiting, after at least one has come; [] only when closed and empty."""
+        await self.wait()
         return self.drain()
 
     def on_close(self, action: Callable[[], None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from volcanoio.framework.events import EffectFailed, EffectSucceeded, Event, Observed, Relisting, Synced
+from volcanoio.framework.scheduling_effects import SchedulerEffect
 
 
 class BindOutcome(Event, frozen=True, kw_only=True):
@@ -54,15 +55,24 @@ class CycleOpened(Event, frozen=True, kw_only=True):
     seed: int
 
 
+class Decided(Event, frozen=True, kw_only=True):
+    """What a cycle decided since it last said so; it is being sent. A replay is compared with it."""
+
+    cycle: int
+    decisions: tuple[SchedulerEffect, ...]
+
+
 class CycleClosed(Event, frozen=True, kw_only=True):
     """A cycle ended. `where` names the action at whose gang boundary the budget cut it, "" when it ran to its end.
 
-    `boundaries` is how many gang boundaries it passed: a replay cuts at the same one.
+    `boundaries` is at which of its gang boundaries (counted from 1) that was, 0 when it was not cut: a replay cuts at
+    the same one. `fault` is what a plugin or action raised, which ended the cycle.
     """
 
     cycle: int
     where: str = ""
     boundaries: int = 0
+    fault: str = ""
 
 
 class ConfigurationChanged(Event, frozen=True, kw_only=True):
@@ -84,6 +94,7 @@ SchedulerEvent: TypeAlias = (
     | EffectSucceeded
     | EffectFailed
     | CycleOpened
+    | Decided
     | CycleClosed
     | ConfigurationChanged
 )

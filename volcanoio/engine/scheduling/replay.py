@@ -1,0 +1,128 @@
+"""Replay: a journal's events through the same fold and cycle, to the same decisions.
+
+A journal says with each CycleOpened which events were folded before it, what time it was and how ties were broken, and
+with each CycleClosed where the budget cut. So a replay needs no clock and no network, and one changed event shows in
+the decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.cycle import run_cycle
+from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.framework.events import Event
+from volcanoio.framework.scheduling_effects import SchedulerEffect
+from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleClosed, CycleOpened, Decided
+
+OWN = (CycleOpened, Decided, CycleClosed, ConfigurationChanged)
+"""Events that the scheduler writes about itself: they say what happened and are not folded."""
+
+
+class CutAt:
+    """A budget that ends at a counted gang boundary; 0 never ends."""
+
+    def __init__(self, boundary: int) -> None:
+        self._boundary = boundary
+        self._asked = 0
+
+    def exhausted(self) -> bool:
+        """Whether that boundary has come."""
+        self._asked += 1
+        return 0 < self._boundary <= self._asked
+
+
+@dataclass(slots=True)
+class ReplayedCycle:
+    """One cycle: what the journal says was decided, what the replay decided, and what raised in it."""
+
+    cycle: int
+    recorded: tuple[SchedulerEffect, ...]
+    decided: tuple[SchedulerEffect, ...] = ()
+    fault: str = ""
+
+    @property
+    def same(self) -> bool:
+        """Whether both decided alike, apart from the numbers that the host gives effects."""
+        return list(map(_content, self.recorded)) == list(map(_content, self.decided))
+
+
+@dataclass(slots=True)
+class _Journal:
+    """What is read ahead: where each cycle was cut and what it decided."""
+
+    cuts: dict[int, int] = field(default_factory=dict)
+    decisions: dict[int, list[SchedulerEffect]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> _Journal:
+        journal = cls()
+        for event in events:
+            if isinstance(event, CycleClosed):
+                journal.cuts[event.cycle] = event.boundaries
+            elif isinstance(event, Decided):
+                journal.decisions.setdefault(event.cycle, []).extend(event.decisions)
+        return journal
+
+
+def replay(
+    events: Sequence[Event],
+    state: ClusterState,
+    profile_of: Callable[[str], Profile],
+    *,
+    period: float = 1.0,
+) -> Iterator[ReplayedCycle]:
+    """Run every cycle of a journal again, on a state as it was before the first event.
+
+    `events` are in the order of seq, from the first on; `profile_of` builds the profile of a configuration's text. A
+    cycle that the journal cuts off (no CycleClosed) is the last one and may have decided more than was written.
+    Raises ValueError for a cycle before any configuration.
+    """
+    journal = _Journal.of(events)
+    waiting: list[Event] = []
+    profile: Profile | None = None
+    for event in events:
+        if isinstance(event, ConfigurationChanged):
+            profile = profile_of(event.text)
+        elif isinstance(event, CycleOpened):
+            if profile is None:
+                msg = f"cycle {event.cycle} opens before any ConfigurationChanged; replay the journal from its start"
+                raise ValueError(msg)
+            _fold(state, waiting, event.upto)
+            yield _run(state, profile, event, journal, period)
+        elif not isinstance(event, OWN):
+            waiting.append(event)
+
+
+def _fold(state: ClusterState, waiting: list[Event], upto: int) -> None:
+    """Fold what had been folded when the cycle opened; the rest waits for the next."""
+    folded: Any = [event for event in waiting if event.seq <= upto]
+    waiting[:] = [event for event in waiting if event.seq > upto]
+    for event in folded:
+        state.fold(event)
+
+
+def _run(
+    state: ClusterState, profile: Profile, opening: CycleOpened, journal: _Journal, period: float
+) -> ReplayedCycle:
+    result = ReplayedCycle(opening.cycle, tuple(journal.decisions.get(opening.cycle, ())))
+    decided: list[SchedulerEffect] = []
+    cycle = run_cycle(state, profile, opening, budget=CutAt(journal.cuts.get(opening.cycle, 0)), period=period)
+    try:
+        while True:
+            decided.extend(next(cycle).decisions)
+    except StopIteration as stop:
+        decided.extend(stop.value.decisions)
+    except Exception as error:  # what a plugin raised live, it raises here
+        result.fault = f"{type(error).__name__}: {error}"
+    result.decided = tuple(decided)
+    return result
+
+
+def _content(effect: SchedulerEffect) -> SchedulerEffect:
+    return msgspec.structs.replace(effect, id=0)

@@ -1,0 +1,241 @@
+"""`Scheduler`: the actor that folds its bus into a ClusterState and runs cycles on it.
+
+Events wait in the inbox from a cycle's opening to its close; between cycles they are folded. The loop is never held:
+a cycle is a generator, and at each of its checkpoints the loop turns once. What was committed by then is sent at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import anyio
+import structlog
+from anyio.lowlevel import checkpoint
+
+from volcanoio.bus.inbox import Inbox
+from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.configuration import Configuration, default_text, parse
+from volcanoio.engine.scheduling.cycle import CycleResult, run_cycle
+from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.replay import OWN
+from volcanoio.framework.events import Event
+from volcanoio.framework.probe import NoProbe, Probe
+from volcanoio.framework.scheduling.points import PluginFactory
+from volcanoio.framework.scheduling.session import ActionFactory
+from volcanoio.framework.scheduling_effects import SchedulerEffect
+from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleClosed, CycleOpened, Decided
+from volcanoio.kube.clock import Clock
+from volcanoio.model import kinds
+from volcanoio.model.kinds import Kind
+from volcanoio.runtime.scheduler_metrics import CycleMetrics
+from volcanoio.runtime.scheduler_outlets import Dispatcher, Outlets
+from volcanoio.runtime.scheduler_pace import Pace
+from volcanoio.runtime.scheduler_queues import ensure_queues
+
+WATCHED: tuple[Kind, ...] = (kinds.NODE, kinds.PRIORITY_CLASS, kinds.QUEUE, kinds.POD_GROUP, kinds.POD)
+DEBOUNCE, PERIOD, BUDGET = 0.005, 1.0, 0.25
+"""Defaults, in seconds."""
+_log = structlog.get_logger(__name__)
+
+
+class Bus(Protocol):
+    """What the scheduler uses of `bus.EventBus`."""
+
+    def subscribe_async(self) -> Inbox:
+        """An inbox of all later events."""
+        ...
+
+    def publish(self, events: list[Event]) -> tuple[Event, ...]:
+        """Take events in; returns them stamped."""
+        ...
+
+
+class Informers(Protocol):
+    """What the scheduler uses of `kube.InformerSet`."""
+
+    def informer(self, kind: Kind, *, label_selector: str = "", field_selector: str = "") -> object:
+        """Have a kind watched."""
+        ...
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        ...
+
+
+class TimeBudget:
+    """A cycle's time: exhausted at the first gang boundary after `seconds`. `cut_at` counts that boundary from 1."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self._end = clock.monotonic() + seconds
+        self._asked = 0
+        self.cut_at = 0
+
+    def exhausted(self) -> bool:
+        """Whether the time is up; once it is, it stays so."""
+        self._asked += 1
+        if not self.cut_at and self._clock.monotonic() >= self._end:
+            self.cut_at = self._asked
+        return bool(self.cut_at)
+
+
+class Scheduler:
+    """Construct, then `run`. `debounce`, `schedule_period` and `budget` are in seconds.
+
+    `plugins` and `actions` are what configurations may name, `origins` where each comes from (for the journal).
+    `leading` is asked before each cycle: without it no cycle opens. `seed` breaks ties. `configuration` is the text of
+    the first configuration; raises ConfigurationError or ArgumentError when it cannot be used.
+    """
+
+    def __init__(
+        self,
+        *,
+        bus: Bus,
+        informers: Informers,
+        clock: Clock,
+        plugins: Mapping[str, PluginFactory],
+        actions: Mapping[str, ActionFactory],
+        state: ClusterState | None = None,
+        configuration: str | None = None,
+        origins: Mapping[str, str] | None = None,
+        seed: int = 0,
+        debounce: float = DEBOUNCE,
+        schedule_period: float = PERIOD,
+        budget: float = BUDGET,
+        leading: Callable[[], bool] = lambda: True,
+        probe: Probe | None = None,
+    ) -> None:
+        self.state = state or ClusterState()
+        self._bus = bus
+        self._informers = informers
+        self._clock = clock
+        self._plugins = plugins
+        self._actions = actions
+        self._origins = dict(origins or {})
+        self._seed = seed
+        self._budget = budget
+        self._leading = leading
+        self._pace = Pace(debounce=debounce, period=schedule_period)
+        self._metrics = CycleMetrics(probe or NoProbe(), clock)
+        self._cycle = 0
+        self._folded = 0
+        self._trigger = 0
+        self._next: tuple[str, Profile] | None = None
+        self._profile: Profile
+        self.configure(default_text() if configuration is None else configuration)
+
+    @property
+    def cycles(self) -> int:
+        """How many cycles have been opened."""
+        return self._cycle
+
+    def configure(self, text: str) -> Configuration:
+        """Use another configuration from the next cycle on.
+
+        Raises ConfigurationError or ArgumentError and changes nothing when it cannot be used.
+        """
+        configuration = parse(text, actions=self._actions.keys(), plugins=self._plugins.keys())
+        self._next = (text, Profile.build(configuration, self._plugins, self._actions))
+        self._pace.want()
+        return configuration
+
+    async def run(self, outlets: Outlets) -> None:
+        """Watch, decide and send until cancelled."""
+        inbox = self._bus.subscribe_async()
+        try:
+            for kind in WATCHED:
+                self._informers.informer(kind)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._informers.run)
+                tasks.start_soon(ensure_queues, outlets.client, self.state.default_queue, self._clock)
+                dispatcher = Dispatcher(outlets, tasks)
+                while True:
+                    await self._until_due(inbox)
+                    await self._run_cycle(dispatcher)
+        finally:
+            inbox.close()
+
+    async def _until_due(self, inbox: Inbox) -> None:
+        """Fold what comes in until a cycle is due and may be opened."""
+        while True:
+            self._fold(inbox)
+            wait = self._pace.wait(self._clock.monotonic())
+            if not self.state.ready or not self._leading():
+                await self._event_or(inbox, self._pace.period)
+            elif wait <= 0:
+                return
+            elif self._pace.wanted:  # a debounce: what comes meanwhile is folded after it
+                await self._clock.sleep(wait)
+            else:
+                await self._event_or(inbox, wait)
+
+    async def _event_or(self, inbox: Inbox, seconds: float) -> None:
+        """Return when there is something in the inbox, or after that many seconds."""
+
+        async def wake() -> None:
+            await self._clock.sleep(seconds)
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wake)
+            await inbox.wait()
+            tasks.cancel_scope.cancel()
+
+    def _fold(self, inbox: Inbox) -> None:
+        """Take in what waits; what could alter a decision asks for a cycle."""
+        for event in inbox.drain():
+            self._folded = event.seq
+            if isinstance(event, OWN):
+                continue
+            folded: Any = event  # the bus carries this process's family only
+            if self.state.fold(folded):
+                self._trigger = event.seq
+                self._pace.want()
+
+    async def _run_cycle(self, dispatcher: Dispatcher) -> None:
+        """One cycle, from its opening to its close; both are events."""
+        self._reconfigure()
+        self._cycle += 1
+        opening = CycleOpened(cause=self._trigger, cycle=self._cycle, upto=self._folded, seed=self._seed)
+        opened = self._bus.publish([opening])[0]
+        assert isinstance(opened, CycleOpened)
+        self._pace.open(self._clock.monotonic())
+        budget = TimeBudget(self._clock, self._budget)
+        self._metrics.open()
+        fault, result = "", CycleResult(())
+        cycle = run_cycle(self.state, self._profile, opened, budget=budget, period=self._pace.period)
+        try:
+            while True:
+                point = next(cycle)
+                self._metrics.reached(point.action)
+                self._send(point.decisions, opened, dispatcher)
+                await checkpoint()
+                self._metrics.resumed()
+        except StopIteration as stop:
+            result = stop.value
+            self._send(result.decisions, opened, dispatcher)
+        except Exception as error:
+            fault = f"{type(error).__name__}: {error}"
+            _log.exception("cycle ended by a fault; the next opens after the schedule period", cycle=self._cycle)
+        finally:
+            cycle.close()
+        closed = CycleClosed(
+            cause=opened.seq, cycle=self._cycle, where=result.where, boundaries=budget.cut_at, fault=fault
+        )
+        self._bus.publish([closed])
+        self._pace.close(self._clock.monotonic(), cut=bool(result.where), fault=bool(fault))
+        self._metrics.close(result, fault)
+
+    def _reconfigure(self) -> None:
+        """Between cycles, take over a configuration that was given."""
+        if self._next is not None:
+            text, self._profile = self._next
+            self._next = None
+            self._bus.publish([ConfigurationChanged(text=text, plugins=self._origins)])
+
+    def _send(self, decisions: tuple[SchedulerEffect, ...], opened: CycleOpened, dispatcher: Dispatcher) -> None:
+        """Say what was decided, and send it."""
+        if decisions:
+            said = self._bus.publish([Decided(cause=opened.seq, cycle=opened.cycle, decisions=decisions)])[0]
+            dispatcher.send(decisions, said.seq)
