@@ -4,7 +4,8 @@ from __future__ import annotations
 
 _POOL = 2**16
 _RESERVED = (0, 1, 255)
-_SHARED = "10.244.255.254"
+_USABLE = 256 * (256 - len(_RESERVED))
+_SHARED = "10.244.0.255"
 
 
 class PodAddresses:
@@ -15,20 +16,19 @@ class PodAddresses:
         self._next = 0
 
     def take(self) -> str:
-        """A free address. With all 65,000 in use one is given twice: nothing is sent to it anyway."""
-        for _ in range(_POOL):
+        """A free address; with all 64,000 in use, one that is shared: nothing is sent to it anyway."""
+        if len(self._used) >= _USABLE:
+            return _SHARED
+        while True:
             number, self._next = self._next, (self._next + 1) % _POOL
             address = f"10.244.{number >> 8}.{number & 255}"
             if number & 255 not in _RESERVED and address not in self._used:
-                break
-        else:
-            address = _SHARED
-        self._used.add(address)
-        return address
+                self._used.add(address)
+                return address
 
     def keep(self, address: str) -> None:
         """The address is in use since an earlier process."""
-        if address:
+        if address and address != _SHARED:
             self._used.add(address)
 
     def give_back(self, address: str) -> None:
