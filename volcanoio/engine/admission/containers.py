@@ -49,7 +49,8 @@ def container_errors(container: Manifest, path: str) -> list[FieldError]:
     return errors
 
 
-def _env_errors(env: list[Manifest], path: str) -> list[FieldError]:
+def env_errors(env: list[Manifest], path: str) -> list[FieldError]:
+    """The broken rules of a container's environment."""
     errors: list[FieldError] = []
     for at, one in enumerate(env):
         name = one.get("name")
@@ -115,4 +116,4 @@ def _is_port(number: Any) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= 65535
 
 
-_LISTS = {"env": _env_errors, "ports": _port_errors, "volumeMounts": _mount_errors}
+_LISTS = {"env": env_errors, "ports": _port_errors, "volumeMounts": _mount_errors}

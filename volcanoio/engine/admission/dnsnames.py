@@ -1,8 +1,12 @@
-"""Names, labels and annotations: the forms Kubernetes accepts and its texts (apimachinery `pkg/util/validation`)."""
+"""Names, labels and annotations: the forms Kubernetes accepts and its texts (apimachinery `pkg/util/validation`).
+
+Answers are remembered: the same few names and labels come with every pod of a job.
+"""
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from volcanoio.engine.admission.fielderrors import FieldError, invalid
@@ -36,6 +40,7 @@ ANNOTATION_BYTES = 256 * 1024
 """The most all annotations of an object may take."""
 
 
+@lru_cache(maxsize=8192)
 def label_rule(name: str) -> str:
     """What is wrong with a DNS label; empty when nothing is."""
     if len(name) > 63:
@@ -43,6 +48,7 @@ def label_rule(name: str) -> str:
     return "" if _LABEL(name) else LABEL_RULE
 
 
+@lru_cache(maxsize=8192)
 def subdomain_rule(name: str) -> str:
     """What is wrong with a DNS subdomain; empty when nothing is."""
     if len(name) > 253:
@@ -50,6 +56,7 @@ def subdomain_rule(name: str) -> str:
     return "" if _SUBDOMAIN(name) else SUBDOMAIN_RULE
 
 
+@lru_cache(maxsize=8192)
 def qualified_rule(name: str) -> str:
     """What is wrong with a qualified name such as `example.com/key`; empty when nothing is."""
     prefix, slash, part = name.rpartition("/")
@@ -67,8 +74,11 @@ def qualified_rule(name: str) -> str:
 
 def value_rule(value: Any) -> str:
     """What is wrong with a label's value; empty when nothing is."""
-    if not isinstance(value, str):
-        return "must be a string"
+    return _text_rule(value) if isinstance(value, str) else "must be a string"
+
+
+@lru_cache(maxsize=8192)
+def _text_rule(value: str) -> str:
     if len(value) > 63:
         return "must be no more than 63 characters"
     return "" if _VALUE(value) else _VALUE_RULE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
@@ -19,6 +18,9 @@ from volcanoio.localcluster.apiserver.store import Store
 if TYPE_CHECKING:
     from volcanoio.localcluster.apiserver.admission import Admission
 
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+"""The UUID's variant bits in its 17th digit."""
+
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -33,16 +35,22 @@ class Core:
         self.snapshots = Snapshots()
         self._journal = journal
         self._random = Random()
+        self._second, self._now = -1, ""
         if journal is not None:
             store.observers.append(self._record)
 
     def now(self) -> str:
-        """The current time as Kubernetes writes it."""
-        return rfc3339(self.clock.now())
+        """The current time as Kubernetes writes it; formatted once a second."""
+        moment = self.clock.now()
+        second = int(moment.timestamp())
+        if second != self._second:
+            self._second, self._now = second, rfc3339(moment)
+        return self._now
 
     def new_uid(self) -> str:
         """A fresh uid (UUID version 4)."""
-        return str(uuid.UUID(bytes=os.urandom(16), version=4))
+        text = os.urandom(16).hex()
+        return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:]}"
 
     def new_suffix(self) -> str:
         """Five letters for a generated name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from volcanoio.localcluster.apiserver import bodies, errors
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
@@ -17,13 +17,10 @@ from volcanoio.localcluster.apiserver.options import delete_options, dry_run, fi
 from volcanoio.localcluster.apiserver.patcher import Patcher
 from volcanoio.localcluster.apiserver.paths import Target, parse
 from volcanoio.localcluster.apiserver.reader import Reader
-from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.localcluster.apiserver.scaling import Scaler
 from volcanoio.localcluster.apiserver.writer import Raced, Writer, Written, check_versions
 
 Operation: TypeAlias = Callable[[Target, ApiRequest], Awaitable[ApiResponse | ApiStream]]
-
-_VERSION_OPTIONAL: Final = frozenset({"pods", "jobs.batch", "leases.coordination.k8s.io"})
 
 
 class Dispatcher:
@@ -165,16 +162,9 @@ class Dispatcher:
         """The written object as the client wants to see it, once it is safe."""
         await self._core.durable()
         data = written.data
-        if request.headers.get("accept", "application/json") != "application/json" or _is_converted(
-            self._core, target.resource
-        ):
+        shown = self.reader.rendering(request, target.resource)
+        if shown.view is not None:
             obj = decode(data)
             revision = int(obj["metadata"].get("resourceVersion") or 0)
-            stored = Stored(target.namespace, obj["metadata"]["name"], revision, obj, data)
-            data = self.reader.rendering(request, target.resource).one(stored)
+            data = shown.one(Stored(target.namespace, obj["metadata"]["name"], revision, obj, data))
         return ApiResponse(status, data, warnings=written.warnings)
-
-
-def _is_converted(core: Core, resource: Resource) -> bool:
-    """Whether the resource is stored under another version."""
-    return resource.custom is not None and core.registry.named(resource.name) is not resource

@@ -136,7 +136,9 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Stop without waiting for what was not committed."""
+        """Stop without waiting for what was not committed; harmless when done twice."""
+        if not self._thread.is_alive():
+            return
         self._batches.put(None)
         self._thread.join()
         self._db.close()

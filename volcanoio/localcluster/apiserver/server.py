@@ -113,6 +113,11 @@ class ApiServer:
                 with anyio.CancelScope(shield=True):
                     await self._journal.aclose()
 
+    def close(self) -> None:
+        """Give the data directory up without having served; `running` does so by itself."""
+        if self._journal is not None:
+            self._journal.close()
+
     async def handle(self, request: ApiRequest) -> ApiResponse | ApiStream:
         """Answer one request; never raises for what a client sent.
 

@@ -97,7 +97,8 @@ class Writer:
             raise errors.bad_request("metadata: expected an object")
         self._isolate(target, new, old)
         metadata.prepare_update(new, old)
-        self._complete(resource, new)
+        if target.subresource != "status" or resource.custom is not None:
+            self._complete(resource, new)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if new == old:
             return Written(current.data, warnings)
@@ -170,7 +171,9 @@ class Writer:
         self, resource: Resource, obj: Manifest, old: Manifest | None = None, *, content: bool = True
     ) -> list[FieldError]:
         """The broken rules; `content` says whether anything besides metadata and status may have changed."""
-        found = metadata.errors(resource, obj["metadata"])
+        found: list[FieldError] = []
+        if old is None or obj["metadata"] != old["metadata"]:
+            found += metadata.errors(resource, obj["metadata"])
         if resource.custom is not None:
             found += resource.custom.validate(obj, old)
         strategy = STRATEGIES.get(resource.name, PLAIN)

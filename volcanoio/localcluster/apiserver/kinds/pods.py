@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any, Final
 
+from volcanoio.engine.admission.containers import env_errors
+from volcanoio.engine.admission.dnsnames import label_rule
 from volcanoio.engine.admission.fielderrors import FieldError, forbidden, invalid
 from volcanoio.engine.admission.podtemplate import pod_spec_errors
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.kinds.podspec import default_pod_spec, quality_of_service
 from volcanoio.localcluster.apiserver.kinds.priorities import resolve_priority
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
+from volcanoio.localcluster.apiserver.objects import encode
 from volcanoio.model.base import Manifest
 
 _MUTABLE: Final = frozenset(
@@ -68,9 +72,42 @@ def _default(pod: Manifest, core: Core) -> None:
 
 def _validate(pod: Manifest) -> list[FieldError]:
     spec = pod["spec"]
-    found = pod_spec_errors(spec, "spec")
+    found = _spec_errors(spec)
     if spec.get("nodeName") and spec.get("schedulingGates"):
         found.append(forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
+    return found
+
+
+_valid: OrderedDict[bytes, None] = OrderedDict()
+_VALID_SHAPES: Final = 1024
+_VARYING: Final = ("hostname", "subdomain")
+
+
+def _spec_errors(spec: Manifest) -> list[FieldError]:
+    """The broken rules of a spec. Pods of a job differ in environment and host name alone: the rest is judged once."""
+    containers = spec.get("containers")
+    if not isinstance(containers, list):
+        return pod_spec_errors(spec, "spec")
+    shape = {key: value for key, value in spec.items() if key not in _VARYING and key != "containers"}
+    bare = [{key: value for key, value in one.items() if key != "env"} for one in containers if isinstance(one, dict)]
+    known = encode((shape, bare))
+    if known not in _valid or len(bare) != len(containers):
+        found = pod_spec_errors(spec, "spec")
+        if not found:
+            _valid[known] = None
+            if len(_valid) > _VALID_SHAPES:
+                _valid.popitem(last=False)
+        return found
+    found = [
+        error
+        for at, one in enumerate(containers)
+        if one.get("env")
+        for error in env_errors(one["env"], f"spec.containers[{at}].env")
+    ]
+    for key in _VARYING:
+        value = spec.get(key)
+        if value and (rule := label_rule(str(value))):
+            found.append(invalid(f"spec.{key}", value, rule))
     return found
 
 
