@@ -1,0 +1,176 @@
+"""The scheduling engine alone: `python -m bench.engine --nodes 10000 --pods 100000 --gang 8`.
+
+A backlog of gangs is folded into a ClusterState and placed by `run_cycle` with the default configuration: the same
+entry and the same rules as live, cut into cycles by the same budget of time. Printed is JSON. The checker's time, and
+that of building the objects, is not counted; folding them in is told apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from bench.checker import Report, check
+from bench.machine import machine, peak_memory
+from bench.workload import Workload
+from volcanoio.engine.scheduling.cluster import NEEDED, ClusterState
+from volcanoio.engine.scheduling.configuration import default_configuration
+from volcanoio.engine.scheduling.cycle import CycleResult, run_cycle
+from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.framework import groups
+from volcanoio.framework.events import Change, Observed, Synced
+from volcanoio.framework.scheduling_effects import BindBatch, SchedulerEffect
+from volcanoio.framework.scheduling_events import CycleOpened
+from volcanoio.kube.clock import WallClock
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject
+from volcanoio.runtime.loading import discover
+from volcanoio.runtime.scheduler import BUDGET, TimeBudget
+
+SHOWN = 10
+"""Violations printed in full."""
+
+
+@dataclass(slots=True)
+class Run:
+    """What a run decided and how long it took, in seconds; `longest_hold` is the longest between two checkpoints."""
+
+    seconds: float = 0.0
+    longest_cycle: float = 0.0
+    longest_hold: float = 0.0
+    cycles: int = 0
+    checkpoints: int = 0
+    peak_memory: int = 0
+    decisions: list[SchedulerEffect] = field(default_factory=list)
+
+    def placements(self) -> list[tuple[str, str]]:
+        """(pod uid, node) of every bind."""
+        batches = (effect for effect in self.decisions if isinstance(effect, BindBatch))
+        return [(bind.uid, bind.node) for batch in batches for bind in batch.binds]
+
+
+def default_profile() -> Profile:
+    """What live scheduling runs without a configuration file."""
+    registry = discover()
+    plugins, actions = registry.factories(groups.SCHEDULER_PLUGINS), registry.factories(groups.ACTIONS)
+    return Profile.build(default_configuration(actions=actions, plugins=plugins), plugins, actions)
+
+
+def observed(objects: Iterable[ApiObject], seq: int) -> list[Observed]:
+    """The objects as the informers would tell of them."""
+    return [
+        Observed(seq=seq + index, resource=kinds.of(obj).resource, change=Change.APPEARED, object=obj)
+        for index, obj in enumerate(objects)
+    ]
+
+
+def load(state: ClusterState, workload: Workload) -> tuple[int, float]:
+    """Fold the whole workload in; gives how many events there were and the seconds it took."""
+    count, seconds = 0, 0.0
+    for objects in (
+        workload.node_objects(),
+        workload.queue_objects(),
+        workload.group_objects(),
+        workload.pod_objects(),
+    ):
+        events = observed(objects, count + 1)
+        started = time.perf_counter()
+        for event in events:
+            state.fold(event)
+        seconds += time.perf_counter() - started
+        count += len(events)
+    for resource in NEEDED:
+        state.fold(Synced(seq=count + 1, resource=resource))
+    return count, seconds
+
+
+def schedule(state: ClusterState, profile: Profile, *, budget: float, pods: int) -> Run:
+    """Run cycles until all pods are placed, or one that was not cut short places nothing."""
+    run, placed, clock = Run(), 0, WallClock()
+    while True:
+        run.cycles += 1
+        opening = CycleOpened(seq=10**9 + run.cycles, at=clock.now(), cycle=run.cycles, upto=10**9, seed=1)
+        before = started = time.perf_counter()
+        cycle, result = run_cycle(state, profile, opening, budget=TimeBudget(clock, budget)), CycleResult(())
+        try:
+            while True:
+                point = next(cycle)
+                run.checkpoints += 1
+                run.decisions.extend(point.decisions)
+                now = time.perf_counter()
+                run.longest_hold, before = max(run.longest_hold, now - before), now
+        except StopIteration as stop:
+            result = stop.value
+        ended = time.perf_counter()
+        run.longest_hold = max(run.longest_hold, ended - before)
+        run.longest_cycle = max(run.longest_cycle, ended - started)
+        run.seconds += ended - started
+        run.decisions.extend(result.decisions)
+        placed += result.stats.placed
+        if placed >= pods or (not result.where and not result.stats.placed):
+            run.peak_memory = peak_memory()
+            return run
+
+
+def report(workload: Workload, run: Run, events: int, load_seconds: float, checked: Report) -> dict[str, Any]:
+    """The figures."""
+    return {
+        "bench": "engine",
+        "machine": machine(),
+        "workload": asdict(workload),
+        "placed": checked.placed,
+        "placements_per_second": round(checked.placed / run.seconds),
+        "seconds": round(run.seconds, 3),
+        "cycles": run.cycles,
+        "checkpoints": run.checkpoints,
+        "longest_cycle_seconds": round(run.longest_cycle, 4),
+        "longest_hold_seconds": round(run.longest_hold, 4),
+        "folded_events_per_second": round(events / load_seconds),
+        "peak_memory_bytes": run.peak_memory,
+        "gangs_placed": checked.gangs_placed,
+        "gangs_unplaced": checked.gangs_unplaced,
+        "violations": len(checked.violations),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, check, print; 1 when a placement was wrong."""
+    parser = argparse.ArgumentParser(prog="python -m bench.engine", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=10_000)
+    parser.add_argument("--pods", type=int, default=100_000)
+    parser.add_argument("--gang", type=int, default=8, help="pods in a gang")
+    parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of a cycle")
+    given = parser.parse_args(arguments)
+    workload = Workload(given.nodes, given.pods, given.gang)
+    state, profile = ClusterState(), default_profile()
+    events, load_seconds = load(state, workload)
+    gc.collect()
+    gc.freeze()
+    run = schedule(state, profile, budget=given.budget, pods=workload.pods)
+    figures = report(
+        workload,
+        run,
+        events,
+        load_seconds,
+        checked := check(
+            workload.node_facts(),
+            workload.pod_facts(),
+            workload.group_facts(),
+            workload.limits(),
+            run.placements(),
+        ),
+    )
+    print(json.dumps(figures, indent=2))
+    for violation in checked.violations[:SHOWN]:
+        print(violation, file=sys.stderr)
+    return 1 if checked.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

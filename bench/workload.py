@@ -1,0 +1,180 @@
+"""A cluster and a backlog of gangs: nodes of three types, eight queues, twenty shapes of pods; the same every time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bench.checker import GroupFacts, NodeFacts, PodFacts
+from volcanoio.model import names
+from volcanoio.model.base import ObjectMeta
+from volcanoio.model.core import (
+    Container,
+    Node,
+    NodeStatus,
+    Pod,
+    PodSpec,
+    PodStatus,
+    ResourceList,
+    ResourceRequirements,
+)
+from volcanoio.model.scheduling import PodGroup, PodGroupSpec, Queue, QueueSpec, QueueStatus
+
+GI = 1 << 30
+GPU = "nvidia.com/gpu"
+NODE_TYPES = (("small", 16, 64, 0), ("large", 32, 128, 0), ("gpu", 64, 256, 8))
+"""Name, cores, GiB, GPUs."""
+TYPE_OF_TEN = (0, 0, 0, 0, 0, 0, 1, 1, 1, 2)
+"""The types of every ten nodes."""
+QUEUES = 8
+QUEUE_PART = 25
+"""The capability of a queue, in hundredths of the cluster."""
+CREATED = "2026-01-01T00:00:00Z"
+
+
+@dataclass(frozen=True, slots=True)
+class PodShape:
+    """What a pod asks for: milli-cores, bytes, GPUs, and the type of node it insists on ("" for any)."""
+
+    cpu: int
+    memory: int
+    gpus: int
+    node_type: str
+
+
+SHAPES = tuple(
+    PodShape(
+        cpu=(250, 500, 1000, 2000)[index % 4],
+        memory=(1, 2, 4)[index % 3] * GI // 2,
+        gpus=1 if index == 19 else 0,
+        node_type=("", "", "", "", "large")[index % 5] if index != 19 else "",
+    )
+    for index in range(20)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """How big everything is."""
+
+    nodes: int
+    pods: int
+    gang: int
+
+    @property
+    def gangs(self) -> int:
+        """How many gangs the pods make; the last may be smaller."""
+        return -(-self.pods // self.gang)
+
+    def members(self, gang: int) -> int:
+        """How many pods a gang has."""
+        return min(self.gang, self.pods - gang * self.gang)
+
+    def shape(self, gang: int) -> PodShape:
+        """What the pods of a gang ask for."""
+        return SHAPES[gang % len(SHAPES)]
+
+    def node_objects(self) -> Iterator[Node]:
+        """The nodes."""
+        for index in range(self.nodes):
+            kind, cores, gib, gpus = NODE_TYPES[TYPE_OF_TEN[index % len(TYPE_OF_TEN)]]
+            offered = {"cpu": str(cores), "memory": f"{gib}Gi", "pods": "110", **({GPU: str(gpus)} if gpus else {})}
+            yield Node(
+                metadata=_meta(f"node-{index}", labels={"type": kind}),
+                status=NodeStatus(capacity=dict(offered), allocatable=dict(offered)),
+            )
+
+    def queue_objects(self) -> Iterator[Queue]:
+        """The queues, of weights 1 to 8, none of which may hold more than a part of the cluster."""
+        limit = self.limit()
+        capability: ResourceList = {"cpu": f"{limit['cpu']}m", "memory": str(limit["memory"])}
+        for index in range(QUEUES):
+            yield Queue(
+                metadata=_meta(f"queue-{index}"),
+                spec=QueueSpec(weight=index + 1, reclaimable=True, capability=capability),
+                status=QueueStatus(state="Open"),
+            )
+
+    def group_objects(self) -> Iterator[PodGroup]:
+        """One PodGroup a gang, all members needed."""
+        for gang in range(self.gangs):
+            shape, size = self.shape(gang), self.members(gang)
+            yield PodGroup(
+                metadata=_meta(f"gang-{gang}", namespace="bench"),
+                spec=PodGroupSpec(
+                    min_member=size,
+                    queue=f"queue-{gang % QUEUES}",
+                    min_resources={"cpu": f"{shape.cpu * size}m", "memory": str(shape.memory * size)},
+                ),
+            )
+
+    def pod_objects(self) -> Iterator[Pod]:
+        """The pods, gang by gang."""
+        for gang in range(self.gangs):
+            spec = _pod_spec(self.shape(gang))
+            annotations = {names.GROUP_NAME: f"gang-{gang}", names.TASK_SPEC: "worker"}
+            for member in range(self.members(gang)):
+                yield Pod(
+                    metadata=_meta(f"gang-{gang}-worker-{member}", namespace="bench", annotations=annotations),
+                    spec=spec,
+                    status=PodStatus(phase="Pending"),
+                )
+
+    def node_facts(self) -> Iterator[NodeFacts]:
+        """The nodes as the checker wants them."""
+        for index in range(self.nodes):
+            kind, cores, gib, gpus = NODE_TYPES[TYPE_OF_TEN[index % len(TYPE_OF_TEN)]]
+            offered = {"cpu": cores * 1000, "memory": gib * GI, "pods": 110, GPU: gpus}
+            yield NodeFacts(f"node-{index}", offered, {"type": kind})
+
+    def group_facts(self) -> Iterator[GroupFacts]:
+        """The gangs as the checker wants them."""
+        for gang in range(self.gangs):
+            yield GroupFacts(f"gang-{gang}", self.members(gang), f"queue-{gang % QUEUES}")
+
+    def pod_facts(self) -> Iterator[PodFacts]:
+        """The pods as the checker wants them."""
+        for gang in range(self.gangs):
+            shape = self.shape(gang)
+            requests = {"cpu": shape.cpu, "memory": shape.memory, **({GPU: shape.gpus} if shape.gpus else {})}
+            selector = {"type": shape.node_type} if shape.node_type else {}
+            for member in range(self.members(gang)):
+                yield PodFacts(f"uid-gang-{gang}-worker-{member}", f"gang-{gang}", requests, selector)
+
+    def limit(self) -> dict[str, int]:
+        """What any queue may hold at most."""
+        total = {"cpu": 0, "memory": 0}
+        for node in self.node_facts():
+            for name in total:
+                total[name] += node.allocatable[name]
+        return {name: amount * QUEUE_PART // 100 for name, amount in total.items()}
+
+    def limits(self) -> dict[str, dict[str, int]]:
+        """What each queue may hold, as the checker wants it."""
+        limit = self.limit()
+        return {f"queue-{index}": limit for index in range(QUEUES)}
+
+
+def _meta(
+    name: str, *, namespace: str = "", labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None
+) -> ObjectMeta:
+    return ObjectMeta(
+        name=name,
+        namespace=namespace,
+        uid=f"uid-{name}",
+        resource_version="1",
+        creation_timestamp=CREATED,
+        labels=labels or {},
+        annotations=annotations or {},
+    )
+
+
+def _pod_spec(shape: PodShape) -> PodSpec:
+    requests: dict[str, str | int | float] = {"cpu": f"{shape.cpu}m", "memory": str(shape.memory)}
+    if shape.gpus:
+        requests[GPU] = str(shape.gpus)
+    return PodSpec(
+        scheduler_name=names.SCHEDULER_NAME,
+        node_selector={"type": shape.node_type} if shape.node_type else {},
+        containers=(Container(name="main", image="bench", resources=ResourceRequirements(requests=requests)),),
+    )
