@@ -14,6 +14,7 @@ from volcanoio.localcluster.apiserver.crd import CustomResource
 from volcanoio.localcluster.apiserver.discovery import Discovery, version_rank
 from volcanoio.localcluster.apiserver.health import health, version
 from volcanoio.localcluster.apiserver.openapi import OpenApi
+from volcanoio.localcluster.apiserver.openapi_v2 import OpenApiV2
 from volcanoio.localcluster.apiserver.registry import Registry
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.localcluster.apiserver.reviews import reviews
@@ -171,6 +172,26 @@ async def test_a_custom_resource_appears_in_openapi_when_it_is_defined() -> None
     assert schema["properties"]["spec"] == SCHEMA["properties"]["spec"]  # type: ignore[index]  # a literal above
     assert set(schema["properties"]) == {"spec", "apiVersion", "kind", "metadata"}
     assert set(SCHEMA["properties"]) == {"spec"}, "the definition itself is not touched"
+
+
+async def test_openapi_v2_is_protobuf_or_nothing() -> None:
+    registry = Registry()
+    registry.add_custom(WIDGET)
+    route = OpenApiV2(registry)
+    refused = await route(get("/openapi/v2", "application/json"))
+    assert refused is not None
+    assert refused.status == 406
+    answer = await route(get("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"))
+    assert answer is not None
+    assert "@" not in answer.content_type
+    assert answer.body.startswith(b"\x0a\x032.0"), "field 1, three bytes: the version of the format"
+    for text in (
+        b"/apis/example.com/v1beta1/namespaces/{namespace}/widgets/{name}",
+        b"fieldValidation",
+        b"kind: Widget",
+    ):
+        assert text in answer.body
+    assert b"kind: SelfSubjectReview" not in answer.body, "what cannot be patched is left out"
 
 
 async def test_version_and_health() -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
 from volcanoio.localcluster.apiserver.errors import MAX_REQUEST_BYTES
-from volcanoio.localcluster.apiserver.http import ConnectionDropped, PortBusy, serve
+from volcanoio.localcluster.apiserver.faults import ConnectionDropped
+from volcanoio.localcluster.apiserver.http import PortBusy, serve
 from volcanoio.localcluster.apiserver.identity import load_or_create
 
 
@@ -40,8 +41,9 @@ class Echo:
 
     async def _feed(self) -> AsyncIterator[list[bytes]]:
         try:
-            while True:
-                yield await self.batches.get()
+            while batch := await self.batches.get():
+                yield batch
+            raise RuntimeError("a bug")
         finally:
             self.stream_closed.set()
 
@@ -73,6 +75,14 @@ async def test_a_stream_is_lines_and_ends_with_the_client() -> None:
             assert await response.content.readline() == b'{"b":2}\n'
             response.close()
         await api.stream_closed.wait()
+
+
+async def test_a_broken_stream_breaks_the_connection() -> None:
+    api = Echo()
+    async with serve(api) as bound, aiohttp.ClientSession() as session, session.get(f"{bound.url}/stream") as response:
+        api.batches.put_nowait([])
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await response.content.read()
 
 
 async def test_closing_the_server_ends_streams_in_order() -> None:

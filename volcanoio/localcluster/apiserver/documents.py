@@ -41,12 +41,13 @@ class Documents:
         self._cache: dict[object, Document] = {}
 
     def get(self, key: object, build: Callable[[], Any]) -> Document:
-        """The document under `key`, built when it is asked for the first time in this revision."""
+        """The document under `key`, built when first asked for in this revision: bytes, or what becomes JSON."""
         if self._revision != self._registry.revision:
             self._cache.clear()
             self._revision = self._registry.revision
         document = self._cache.get(key)
         if document is None:
-            body = msgspec.json.encode(build())
+            built = build()
+            body = built if isinstance(built, bytes) else msgspec.json.encode(built)
             document = self._cache[key] = Document(body, hashlib.sha256(body).hexdigest().upper()[:32])
         return document

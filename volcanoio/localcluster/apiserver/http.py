@@ -21,6 +21,7 @@ from multidict import CIMultiDict
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
 from volcanoio.localcluster.apiserver.auth import LOOPBACK_NAMES, Guard
 from volcanoio.localcluster.apiserver.errors import MAX_REQUEST_BYTES, internal, too_large
+from volcanoio.localcluster.apiserver.faults import ConnectionDropped
 from volcanoio.localcluster.apiserver.identity import Identity
 
 GZIP_FROM = 128 * 1024
@@ -38,10 +39,6 @@ class Api(Protocol):
     async def handle(self, request: ApiRequest) -> ApiResponse | ApiStream:
         """The answer to one request."""
         ...
-
-
-class ConnectionDropped(Exception):  # noqa: N818 - named for what happened
-    """Raised by a served Api to answer nothing: the connection is reset, as when a server dies."""
 
 
 class PortBusy(OSError):  # noqa: N818 - named for what happened
@@ -172,8 +169,11 @@ class HttpShell:
             if not pump.cancelled():  # it is this request that was cancelled, not its pump
                 pump.cancel()
                 raise
-        except ConnectionDropped:
+        except (ConnectionDropped, ConnectionError):
             return _reset(request)
+        except Exception:
+            _log.exception("stream failed", path=request.path)
+            return _reset(request)  # the client must not take it for an orderly end
         finally:
             self._streams.pop(handler, None)
         return response

@@ -2,7 +2,7 @@
 
 kubectl looks in `paths` for a PATCH with the kind and a `fieldValidation` parameter, and in `components.schemas` for
 what to explain. Strategic merge patch is not named as a media type on purpose: kubectl then takes merge keys from its
-own tables. OpenAPI v2 is not served; clients do without it.
+own tables.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from volcanoio.localcluster.apiserver.registry import Registry
 from volcanoio.localcluster.apiserver.resources import Resource
 
 _ROOT = "/openapi/v3"
-_WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
+WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
+"""Query parameters of every write."""
 _COLLECTION = (("get", "list"), ("post", "create"), ("delete", "deletecollection"))
 _ITEM = (("get", "get"), ("put", "update"), ("patch", "patch"), ("delete", "delete"))
 
@@ -106,14 +107,17 @@ def _kind(one: Resource) -> dict[str, str]:
     return {"group": one.group, "version": one.version, "kind": one.kind}
 
 
-def _paths(one: Resource, schema: str) -> dict[str, Any]:
+def item_path(one: Resource) -> str:
+    """The path of one object, with its variable parts in braces."""
     place = "namespaces/{namespace}/" if one.namespaced else ""
-    collection = f"/{_prefix(one)}/{place}{one.plural}"
-    paths = {collection: _operations(one, schema, _COLLECTION)}
-    item = _operations(one, schema, _ITEM)
-    if item:
-        paths[f"{collection}/{{name}}"] = item
-    return paths
+    return f"/{_prefix(one)}/{place}{one.plural}/{{name}}"
+
+
+def _paths(one: Resource, schema: str) -> dict[str, Any]:
+    item = item_path(one)
+    paths = {item.removesuffix("/{name}"): _operations(one, schema, _COLLECTION)}
+    operations = _operations(one, schema, _ITEM)
+    return paths | {item: operations} if operations else paths
 
 
 def _operations(one: Resource, schema: str, rows: tuple[tuple[str, str], ...]) -> dict[str, Any]:
@@ -131,7 +135,7 @@ def _operation(one: Resource, schema: str, method: str, verb: str) -> dict[str, 
     if method in {"post", "put", "patch"}:
         operation["parameters"] = [
             {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
-            for name in _WRITE_PARAMETERS
+            for name in WRITE_PARAMETERS
         ]
         media = ("application/merge-patch+json", "application/json-patch+json") if method == "patch" else tuple(body)
         operation["requestBody"] = {"content": {one_type: {"schema": reference(schema)} for one_type in media}}

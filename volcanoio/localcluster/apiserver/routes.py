@@ -7,6 +7,7 @@ from volcanoio.localcluster.apiserver.discovery import Discovery
 from volcanoio.localcluster.apiserver.health import health, version
 from volcanoio.localcluster.apiserver.logs import LogSource, PodLogs
 from volcanoio.localcluster.apiserver.openapi import OpenApi
+from volcanoio.localcluster.apiserver.openapi_v2 import OpenApiV2
 from volcanoio.localcluster.apiserver.printing.tables import Tables
 from volcanoio.localcluster.apiserver.reviews import reviews
 from volcanoio.localcluster.apiserver.server import ApiServer
@@ -15,7 +16,8 @@ from volcanoio.localcluster.apiserver.server import ApiServer
 def install(server: ApiServer, *, logs: LogSource | None = None, clock: Clock | None = None) -> None:
     """Add discovery, OpenAPI, version, health, reviews and tables to `server`, and pod logs when they have a source."""
     clock = clock or WallClock()
-    server.routes += [Discovery(server.registry), OpenApi(server.registry), version, health, reviews]
+    registry = server.registry
+    server.routes += [Discovery(registry), OpenApi(registry), OpenApiV2(registry), version, health, reviews]
     if logs is not None:
         server.routes.append(PodLogs(server.handle, logs, clock))
     server.table = Tables(clock)

@@ -1,0 +1,77 @@
+"""The embedded API server in a thread of its own, for tests that talk to it over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Queue
+
+from volcanoio.localcluster.apiserver import kubeconfig
+from volcanoio.localcluster.apiserver.clock import WallClock
+from volcanoio.localcluster.apiserver.http import serve
+from volcanoio.localcluster.apiserver.identity import load_or_create
+from volcanoio.localcluster.apiserver.logs import LogOptions
+from volcanoio.localcluster.apiserver.routes import install
+from volcanoio.localcluster.apiserver.server import ApiServer
+from volcanoio.localcluster.apiserver.store import Store
+from volcanoio.model.base import Manifest
+
+REMEMBERED = 500
+"""Changes of a kind that the server remembers: few, so that a test can outrun them."""
+_START_SECONDS = 20
+
+
+class NumberedLines:
+    """Every container has written three lines; one who follows sees a fourth."""
+
+    async def read(
+        self, namespace: str, pod_manifest: Manifest, container: str, options: LogOptions
+    ) -> AsyncIterator[list[bytes]]:
+        """See LogSource."""
+        yield [_line(number) for number in (1, 2, 3)]
+        yield [_line(4)]
+        await asyncio.get_running_loop().create_future()
+
+
+def _line(number: int) -> bytes:
+    return b"2026-01-01T00:00:%02dZ line %d" % (number, number)
+
+
+@contextmanager
+def embedded_server(directory: Path) -> Iterator[Path]:
+    """Run a server in memory, with TLS and a token; yields the path of its kubeconfig."""
+    started: Queue[Path | BaseException] = Queue()
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    async def main() -> None:
+        identity = load_or_create(directory / "pki")
+        async with ApiServer(Store(window=REMEMBERED), None, WallClock(), (), None).running() as server:
+            install(server, logs=NumberedLines())
+            async with serve(server, identity=identity) as bound:
+                path = directory / "kubeconfig"
+                started.put(kubeconfig.write(path, bound.url, token=bound.token, ca_pem=bound.ca_pem))
+                await stop.wait()
+
+    def run() -> None:
+        try:
+            loop.run_until_complete(main())
+        except BaseException as error:
+            started.put(error)
+            raise
+        finally:
+            loop.close()
+
+    thread = threading.Thread(target=run, name="embedded API server")
+    thread.start()
+    outcome = started.get(timeout=_START_SECONDS)
+    if isinstance(outcome, BaseException):
+        raise outcome
+    try:
+        yield outcome
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()

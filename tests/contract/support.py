@@ -1,0 +1,226 @@
+"""What the contract tests share: a cluster reached over HTTP, whoever serves it, and a few manifests.
+
+Synchronous on purpose: a test reads as the conversation it has with the server.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import itertools
+import json
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import urlencode, urlsplit
+
+import yaml
+
+Obj: TypeAlias = dict[str, Any]
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+SECONDS = 20
+"""How long an answer or an event may take before a test fails."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One whole answer; `body` is decoded when it is JSON."""
+
+    code: int
+    body: Any
+    headers: Mapping[str, str]
+
+    def ok(self) -> Obj:
+        """The object of a successful answer."""
+        assert 200 <= self.code < 300, (self.code, self.body)
+        assert isinstance(self.body, dict)
+        return self.body
+
+    def refused(self, code: int, reason: str) -> Obj:
+        """The Status of a refusal with this code and reason."""
+        assert (self.code, self.body.get("kind"), self.body.get("reason")) == (code, "Status", reason), self.body
+        assert self.body["code"] == code
+        assert self.body["status"] == "Failure"
+        status: Obj = self.body
+        return status
+
+
+@dataclass
+class Cluster:
+    """An API server: where it is and how to log in."""
+
+    url: str
+    kubeconfig: Path
+    headers: dict[str, str] = field(default_factory=dict)
+    tls: ssl.SSLContext | None = None
+    _idle: list[http.client.HTTPConnection] = field(default_factory=list, init=False)
+
+    @classmethod
+    def of(cls, kubeconfig: Path) -> Cluster:
+        """The cluster of a kubeconfig's current context: tokens and client certificates, in the file or beside it."""
+        config = yaml.safe_load(kubeconfig.read_text())
+        named = {key: {one["name"]: one[key[:-1]] for one in config[key]} for key in ("clusters", "users", "contexts")}
+        context = named["contexts"][config["current-context"]]
+        cluster, user = named["clusters"][context["cluster"]], named["users"][context["user"]]
+        headers = {"Authorization": f"Bearer {user['token']}"} if user.get("token") else {}
+        tls = None
+        if cluster["server"].startswith("https:"):
+            authority = _data(cluster, "certificate-authority")
+            tls = ssl.create_default_context(cadata=authority.decode() if authority else None)
+            certificate, key = _data(user, "client-certificate"), _data(user, "client-key")
+            if certificate and key:
+                with tempfile.NamedTemporaryFile() as file:
+                    file.write(certificate + b"\n" + key)
+                    file.flush()
+                    tls.load_cert_chain(file.name)
+        return cls(cluster["server"].rstrip("/"), kubeconfig, headers, tls)
+
+    def _connection(self) -> http.client.HTTPConnection:
+        address = urlsplit(self.url)
+        if self.tls:
+            return http.client.HTTPSConnection(address.netloc, timeout=SECONDS, context=self.tls)
+        return http.client.HTTPConnection(address.netloc, timeout=SECONDS)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        headers: Mapping[str, str] | None = None,
+        **query: Any,
+    ) -> Answer:
+        """One request; `body` is sent as JSON unless it is bytes."""
+        connection = self._idle.pop() if self._idle else self._connection()
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        sent = self.headers | {"Accept": accept, "Content-Type": content_type} | dict(headers or {})
+        try:
+            connection.request(method, _with(path, query), data, sent)
+            response = connection.getresponse()
+            content = response.read()
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.append(connection)
+        is_json = content and (response.getheader("Content-Type") or "").startswith("application/json")
+        return Answer(response.status, json.loads(content) if is_json else content, dict(response.getheaders()))
+
+    def close(self) -> None:
+        """Close idle connections."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def get(self, path: str, **query: Any) -> Answer:
+        """GET."""
+        return self.request("GET", path, **query)
+
+    def create(self, path: str, body: Any, **query: Any) -> Answer:
+        """POST."""
+        return self.request("POST", path, body, **query)
+
+    def replace(self, path: str, body: Any, **query: Any) -> Answer:
+        """PUT."""
+        return self.request("PUT", path, body, **query)
+
+    def patch(self, path: str, body: Any, content_type: str = MERGE, **query: Any) -> Answer:
+        """PATCH."""
+        return self.request("PATCH", path, body, content_type=content_type, **query)
+
+    def delete(self, path: str, body: Any = None, **query: Any) -> Answer:
+        """DELETE."""
+        return self.request("DELETE", path, body, **query)
+
+    @contextmanager
+    def watch(self, path: str, *, accept: str = "application/json", **query: Any) -> Iterator[Iterator[Obj]]:
+        """The events of a watch; the iterator ends when the server ends it. A refusal looks like an ERROR event."""
+        connection = self._connection()
+        try:
+            headers = self.headers | {"Accept": accept}
+            connection.request("GET", _with(path, {"watch": "true", **query}), headers=headers)
+            response = connection.getresponse()
+            if response.status == 200:
+                yield (json.loads(line) for line in iter(response.readline, b""))
+            else:
+                yield iter([{"type": "ERROR", "object": json.loads(response.read())}])
+        finally:
+            connection.close()
+
+
+def _with(path: str, query: Mapping[str, Any]) -> str:
+    text = urlencode({name: str(value).lower() if isinstance(value, bool) else value for name, value in query.items()})
+    return f"{path}?{text}" if text else path
+
+
+def _data(holder: Obj, name: str) -> bytes | None:
+    if holder.get(f"{name}-data"):
+        return base64.b64decode(holder[f"{name}-data"])
+    return Path(holder[name]).read_bytes() if holder.get(name) else None
+
+
+def gone(cluster: Cluster, path: str) -> None:
+    """Wait by watching, as a client does, until nothing is at `path`."""
+    collection, _, name = path.rpartition("/")
+    query = {"fieldSelector": f"metadata.name={name}"}
+    listed = cluster.get(collection, **query).ok()
+    if listed["items"]:
+        with cluster.watch(collection, resourceVersion=listed["metadata"]["resourceVersion"], **query) as events:
+            assert any(event["type"] == "DELETED" for event in events)
+
+
+_numbers = itertools.count(1)
+
+
+def unique(prefix: str) -> str:
+    """A name that no other test, nor an earlier run against the same server, has used."""
+    return f"{prefix}-{os.getpid()}-{next(_numbers)}"
+
+
+@dataclass(frozen=True)
+class Namespace:
+    """A namespace of a test's own."""
+
+    cluster: Cluster
+    name: str
+
+    def path(self, plural: str, name: str = "", subresource: str = "") -> str:
+        """The path of a namespaced resource; `plural` may carry a group as `plural.version.group`."""
+        kind, _, rest = plural.partition(".")
+        version, _, group = rest.partition(".")
+        root = f"/apis/{group}/{version}" if group else "/api/v1"
+        return "/".join(part for part in (f"{root}/namespaces/{self.name}/{kind}", name, subresource) if part)
+
+    def config_map(self, name: str = "", labels: Mapping[str, str] | None = None, **data: str) -> Obj:
+        """A stored ConfigMap."""
+        return self.cluster.create(self.path("configmaps"), config_map(name or unique("cm"), labels, **data)).ok()
+
+    def pod(self, name: str = "", **spec: Any) -> Obj:
+        """A stored Pod that no scheduler of the cluster takes."""
+        return self.cluster.create(self.path("pods"), pod(name or unique("pod"), **spec)).ok()
+
+    def bind(self, name: str, node: str, **metadata: Any) -> Answer:
+        """Bind a pod to a node."""
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, **metadata}, "target": target}
+        return self.cluster.create(self.path("pods", name, "binding"), body)
+
+
+def config_map(name: str, labels: Mapping[str, str] | None = None, **data: str) -> Obj:
+    """A ConfigMap."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels or {}}, "data": data}
+
+
+def pod(name: str, **spec: Any) -> Obj:
+    """A Pod for a scheduler that does not exist, so that a test alone decides what becomes of it."""
+    containers = [{"name": "main", "image": "busybox", "command": ["sleep", "3600"]}]
+    base = {"containers": containers, "schedulerName": "contract-tests"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": base | spec}

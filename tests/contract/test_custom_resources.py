@@ -1,0 +1,57 @@
+"""Custom resources from their definition to their end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.contract.support import Cluster, Namespace, gone, unique
+from tests.contract.widgets import PLURAL, definition, widget
+
+
+def test_defaults_are_filled_in_and_unknown_fields_dropped(namespace: Namespace) -> None:
+    body = widget("w", unknown={"deep": 1})
+    created = namespace.cluster.create(namespace.path(PLURAL), body, fieldValidation="Ignore").ok()
+    assert created["spec"] == {"size": 1, "color": "red"}
+    strict = namespace.cluster.create(namespace.path(PLURAL), widget("v", unknown=1), fieldValidation="Strict")
+    assert "unknown" in strict.refused(400, "BadRequest")["message"]
+
+
+def test_lists_in_a_merge_patch_are_replaced(namespace: Namespace) -> None:
+    namespace.cluster.create(namespace.path(PLURAL), widget("w", parts=["a", "b"])).ok()
+    patched = namespace.cluster.patch(namespace.path(PLURAL, "w"), {"spec": {"parts": ["c"]}}).ok()
+    assert patched["spec"]["parts"] == ["c"]
+
+
+def test_a_replacement_needs_a_version(namespace: Namespace) -> None:
+    namespace.cluster.create(namespace.path(PLURAL), widget("w")).ok()
+    status = namespace.cluster.replace(namespace.path(PLURAL, "w"), widget("w", size=2)).refused(422, "Invalid")
+    assert "resourceVersion" in status["message"]
+
+
+def test_a_definition_comes_and_goes(cluster: Cluster) -> None:
+    group = f"{unique('contract')}.volcanoio.dev"
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    assert cluster.get(f"/apis/{group}/v1/widgets").code == 404
+    cluster.create(path, definition(group)).ok()
+    established(cluster, f"widgets.{group}")
+    assert cluster.get(f"/apis/{group}/v1/widgets").ok()["kind"] == "WidgetList"
+    cluster.delete(f"{path}/widgets.{group}").ok()
+    gone(cluster, f"{path}/widgets.{group}")
+    assert cluster.get(f"/apis/{group}/v1/widgets").code == 404
+
+
+def established(cluster: Cluster, name: str) -> None:
+    """Wait until a definition is served."""
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    with cluster.watch(path, fieldSelector=f"metadata.name={name}") as events:
+        for event in events:
+            conditions: list[dict[str, Any]] = event["object"].get("status", {}).get("conditions", [])
+            if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+                return
+
+
+def test_an_unfit_definition_is_refused(cluster: Cluster) -> None:
+    body = definition()
+    body["metadata"]["name"] = "wrong.name"
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    cluster.create(path, body).refused(422, "Invalid")

@@ -1,0 +1,106 @@
+"""Deleting: at once, after finalizers, after a grace period, with preconditions, and with an owner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.contract.support import Answer, Namespace, Obj, config_map, gone, unique
+
+
+def options(**fields: Any) -> Obj:
+    return {"kind": "DeleteOptions", "apiVersion": "v1", **fields}
+
+
+def test_a_deletion_answers_with_status_and_uid(namespace: Namespace) -> None:
+    created = namespace.config_map("a")
+    status = namespace.cluster.delete(namespace.path("configmaps", "a")).ok()
+    assert (status["kind"], status["status"]) == ("Status", "Success")
+    assert status["details"]["uid"] == created["metadata"]["uid"]
+    namespace.cluster.get(namespace.path("configmaps", "a")).refused(404, "NotFound")
+
+
+def test_preconditions(namespace: Namespace) -> None:
+    created = namespace.config_map("a")
+    path = namespace.path("configmaps", "a")
+
+    def delete_if(**conditions: str) -> Answer:
+        return namespace.cluster.delete(path, options(preconditions=conditions))
+
+    delete_if(uid="11111111-2222-3333-4444-555555555555").refused(409, "Conflict")
+    delete_if(resourceVersion="1").refused(409, "Conflict")
+    delete_if(uid=created["metadata"]["uid"], resourceVersion=created["metadata"]["resourceVersion"]).ok()
+    namespace.cluster.get(path).refused(404, "NotFound")
+
+
+def test_finalizers_hold_an_object(namespace: Namespace) -> None:
+    body = config_map("a")
+    body["metadata"]["finalizers"] = ["example.com/hold"]
+    namespace.cluster.create(namespace.path("configmaps"), body).ok()
+    path = namespace.path("configmaps", "a")
+    held = namespace.cluster.delete(path).ok()
+    assert held["metadata"]["deletionTimestamp"]
+    assert namespace.cluster.get(path).ok()["metadata"]["finalizers"] == ["example.com/hold"]
+    more = {"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}}
+    namespace.cluster.patch(path, more).refused(422, "Invalid")
+    namespace.cluster.patch(path, {"metadata": {"finalizers": None}}).ok()
+    namespace.cluster.get(path).refused(404, "NotFound")
+
+
+def test_an_unbound_pod_goes_at_once(namespace: Namespace) -> None:
+    namespace.pod("p")
+    namespace.cluster.delete(namespace.path("pods", "p")).ok()
+    namespace.cluster.get(namespace.path("pods", "p")).refused(404, "NotFound")
+
+
+def test_a_bound_pod_is_given_its_grace_period(namespace: Namespace) -> None:
+    namespace.pod("p", terminationGracePeriodSeconds=20)
+    namespace.bind("p", "node-1").ok()
+    path = namespace.path("pods", "p")
+    deleting = namespace.cluster.delete(path).ok()
+    assert deleting["metadata"]["deletionTimestamp"]
+    assert deleting["metadata"]["deletionGracePeriodSeconds"] == 20
+    namespace.bind("p", "node-2").refused(409, "Conflict")
+    shorter = namespace.cluster.delete(path, options(gracePeriodSeconds=5)).ok()
+    assert shorter["metadata"]["deletionGracePeriodSeconds"] == 5
+    uid = deleting["metadata"]["uid"]
+    namespace.cluster.delete(path, options(gracePeriodSeconds=0, preconditions={"uid": uid})).ok()
+    namespace.cluster.get(path).refused(404, "NotFound")
+
+
+def test_a_collection_by_selector(namespace: Namespace) -> None:
+    namespace.config_map("a", {"drop": "yes"})
+    namespace.config_map("b", {"drop": "no"})
+    namespace.cluster.delete(namespace.path("configmaps"), labelSelector="drop=yes").ok()
+    namespace.cluster.get(namespace.path("configmaps", "a")).refused(404, "NotFound")
+    namespace.cluster.get(namespace.path("configmaps", "b")).ok()
+
+
+def test_what_is_owned_goes_with_its_owner(namespace: Namespace) -> None:
+    owner = namespace.config_map("owner")
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+    child = config_map("child")
+    child["metadata"]["ownerReferences"] = [reference]
+    namespace.cluster.create(namespace.path("configmaps"), child).ok()
+    namespace.cluster.delete(namespace.path("configmaps", "owner"), options(propagationPolicy="Background")).ok()
+    gone(namespace.cluster, namespace.path("configmaps", "child"))
+
+
+def test_orphans_stay(namespace: Namespace) -> None:
+    owner = namespace.config_map("owner")
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+    child = config_map("child")
+    child["metadata"]["ownerReferences"] = [reference]
+    namespace.cluster.create(namespace.path("configmaps"), child).ok()
+    namespace.cluster.delete(namespace.path("configmaps", "owner"), options(propagationPolicy="Orphan")).ok()
+    gone(namespace.cluster, namespace.path("configmaps", "owner"))
+    assert not namespace.cluster.get(namespace.path("configmaps", "child")).ok()["metadata"].get("ownerReferences")
+
+
+def test_a_namespace_goes_with_all_that_is_in_it(namespace: Namespace) -> None:
+    name = unique("doomed")
+    cluster = namespace.cluster
+    cluster.create("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
+    cluster.create(f"/api/v1/namespaces/{name}/configmaps", config_map("a")).ok()
+    cluster.delete(f"/api/v1/namespaces/{name}").ok()
+    gone(namespace.cluster, f"/api/v1/namespaces/{name}")
+    assert cluster.get("/api/v1/configmaps", fieldSelector=f"metadata.namespace={name}").ok()["items"] == []

@@ -1,0 +1,72 @@
+"""A client finds out what is served."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.support import Cluster
+from tests.contract.widgets import GROUP
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+
+def test_groups_and_versions(cluster: Cluster) -> None:
+    assert "v1" in cluster.get("/api").ok()["versions"]
+    groups = {group["name"] for group in cluster.get("/apis").ok()["groups"]}
+    assert {"apps", "batch", "scheduling.k8s.io", "apiextensions.k8s.io", GROUP} <= groups
+
+
+def test_resources_of_a_group(cluster: Cluster) -> None:
+    rows = {row["name"]: row for row in cluster.get("/api/v1").ok()["resources"]}
+    assert (rows["pods"]["kind"], rows["pods"]["namespaced"], rows["pods"]["shortNames"]) == ("Pod", True, ["po"])
+    assert rows["nodes"]["namespaced"] is False
+    assert {"pods/status", "pods/binding", "pods/log"} <= set(rows)
+    custom = {row["name"] for row in cluster.get(f"/apis/{GROUP}/v1").ok()["resources"]}
+    assert custom == {"widgets", "widgets/status", "widgets/scale"}
+
+
+def test_aggregated_discovery(cluster: Cluster) -> None:
+    document = cluster.get("/apis", accept=AGGREGATED).ok()
+    assert document["kind"] == "APIGroupDiscoveryList"
+    group = next(item for item in document["items"] if item["metadata"]["name"] == GROUP)
+    (widgets,) = group["versions"][0]["resources"]
+    assert widgets["shortNames"] == ["wdg"]
+    assert {"create", "list", "watch"} <= set(widgets["verbs"])
+
+
+def test_an_unchanged_document_is_not_sent_again(cluster: Cluster) -> None:
+    first = cluster.get("/apis", accept=AGGREGATED)
+    again = cluster.get("/apis", accept=AGGREGATED, headers={"If-None-Match": first.headers["ETag"]})
+    assert (again.code, again.body) == (304, b"")
+
+
+def test_openapi_describes_custom_resources(cluster: Cluster) -> None:
+    path = cluster.get("/openapi/v3").ok()["paths"][f"apis/{GROUP}/v1"]["serverRelativeURL"]
+    schemas = cluster.get(path).ok()["components"]["schemas"]
+    (schema,) = [schema for name, schema in schemas.items() if name.endswith(".v1.Widget")]
+    assert schema["properties"]["spec"]["properties"]["size"]["minimum"] == 1
+
+
+def test_version(cluster: Cluster) -> None:
+    version = cluster.get("/version").ok()
+    assert version["major"] == "1"
+    assert version["gitVersion"].startswith("v1.")
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
+def test_health(cluster: Cluster, path: str) -> None:
+    answer = cluster.get(path)
+    assert (answer.code, answer.body) == (200, b"ok")
+
+
+def test_who_may_come_in(cluster: Cluster) -> None:
+    if "Authorization" not in cluster.headers:
+        pytest.skip("this cluster is not entered with a token")
+    answer = cluster.get("/api/v1/namespaces", headers={"Authorization": "Bearer wrong"})
+    answer.refused(401, "Unauthorized")
+
+
+@pytest.mark.parametrize("path", ["/apis/no.such.group/v1/things", "/api/v1/namespaces/default/things"])
+def test_what_is_not_served_is_not_found(cluster: Cluster, path: str) -> None:
+    answer = cluster.get(path)
+    assert answer.code == 404
