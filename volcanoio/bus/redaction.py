@@ -1,0 +1,77 @@
+"""What the journal never holds: environments of containers, data of Secrets, and copies of either."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""kubectl's annotation: the whole manifest as somebody applied it, environment and Secret data included."""
+
+_CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers"})
+_ENVIRONMENT = frozenset({"env", "envFrom"})
+_SECRET_DATA = frozenset({"data", "stringData"})
+_ENVIRONMENT_PATH = re.compile(r"ontainers/[^/]+/env(From)?(/|$)")
+_CONTAINER_PATH = re.compile(r"ontainers/[^/]+$")
+SECRETS = "secrets"
+
+
+Leaf: TypeAlias = Callable[[Any], Any]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def redacted(content: Any, leaf: Leaf = _same) -> Any:
+    """Decoded JSON (a manifest, a patch, or anything that holds some) without what must not be kept.
+
+    Keys elsewhere that happen to be called `env` stay, such as the job plugin of that name. `leaf` is given what is
+    neither a dict nor a list.
+    """
+    if isinstance(content, dict):
+        if "op" in content and isinstance(content.get("path"), str):
+            return _operation(content)
+        secret = content.get("kind") == "Secret"
+        return {
+            key: _containers(value, leaf) if key in _CONTAINERS else redacted(value, leaf)
+            for key, value in content.items()
+            if key != LAST_APPLIED and not (secret and key in _SECRET_DATA)
+        }
+    if isinstance(content, list | tuple):
+        return [redacted(item, leaf) for item in content]
+    return leaf(content)
+
+
+def redacted_secret(content: Any) -> Any:
+    """A manifest or patch of a Secret, whether it says so or not."""
+    if not isinstance(content, dict):  # a JSON patch: its values may be the data
+        return []
+    return redacted({key: value for key, value in content.items() if key not in _SECRET_DATA})
+
+
+def _containers(content: Any, leaf: Leaf = _same) -> Any:
+    if not isinstance(content, list | tuple):
+        return redacted(content, leaf)
+    return [_container(item, leaf) for item in content]
+
+
+def _container(content: Any, leaf: Leaf = _same) -> Any:
+    if not isinstance(content, dict):
+        return redacted(content, leaf)
+    return redacted({key: value for key, value in content.items() if key not in _ENVIRONMENT}, leaf)
+
+
+def _operation(operation: dict[str, Any]) -> dict[str, Any]:
+    """One operation of a JSON patch (RFC 6902)."""
+    path = operation["path"]
+    if _ENVIRONMENT_PATH.search(path) or LAST_APPLIED.replace("/", "~1") in path:
+        return {key: value for key, value in operation.items() if key != "value"}
+    if "value" not in operation:
+        return operation
+    if _CONTAINER_PATH.search(path):
+        return {**operation, "value": _container(operation["value"])}
+    if path.rsplit("/", 1)[-1] in _CONTAINERS:
+        return {**operation, "value": _containers(operation["value"])}
+    return {**operation, "value": redacted(operation["value"])}
