@@ -112,7 +112,10 @@ def _report(draft: Draft, effect: WriteEffect, event: EffectFailed) -> None:
 
 
 def _fold_response(draft: Draft, manifest: dict[str, Any]) -> None:
+    """Fold a response that did not already arrive as an observation."""
+    meta = manifest.get("metadata") or {}
     kind = kinds.named(str(manifest.get("apiVersion", "")), str(manifest.get("kind", "")))
-    if kind is None or kind is kinds.PVC:
+    known = draft.state.revision_of(str(meta.get("uid", "")))
+    if kind is None or kind is kinds.PVC or str(known) == meta.get("resourceVersion"):
         return
     fold(draft, kind.resource, msgspec.convert(manifest, kind.type, strict=False), gone=False)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from volcanoio.engine.jobs import converge, delayed, status, supports
+from volcanoio.engine.jobs import converge, delayed, status
 from volcanoio.engine.jobs.actions import Cause, cause_of, intent
 from volcanoio.engine.jobs.answers import is_current
 from volcanoio.engine.jobs.counting import count
@@ -94,7 +94,7 @@ def _decided(draft: Draft, scene: converge.Scene) -> bool:
                     draft.set(carried=carried)
                     return True
     if ledger.delayed != stored.delayed or ledger.hold != stored.hold:
-        _write(draft, scene.job, _counted(scene, ledger))
+        _write(draft, scene, _counted(scene, ledger))
         draft.set(carried=carried)
         return True
     return _command(draft, scene, ledger) or _due(draft, scene, ledger)
@@ -114,7 +114,7 @@ def _carry_out(
         return False
     moved, kept = after
     merged = msgspec.structs.replace(scene.job, status=moved)
-    _write(draft, scene.job, status.with_counts(merged, scene.counts, kept, _controlled(scene)))
+    _write(draft, scene, status.with_counts(merged, scene.counts, kept))
     if not draft.writes:
         return False
     if then is not None:
@@ -172,7 +172,7 @@ def _due(draft: Draft, scene: converge.Scene, ledger: Ledger) -> bool:
             partition=item.partition,
         )
         if not _carry_out(draft, scene, rest, item.action, cause):
-            _write(draft, scene.job, _counted(scene, rest))
+            _write(draft, scene, _counted(scene, rest))
         return True
     return False
 
@@ -182,7 +182,7 @@ def _keep_up(draft: Draft, scene: converge.Scene) -> None:
     job, ledger = scene.job, _ledger(scene)
     if ledger.hold is not None and draft.now < ledger.hold.until:
         draft.warn_once("Hold", ledger.hold.reason)
-        _write(draft, job, status.with_reason(_counted(scene, ledger), "Hold", ledger.hold.reason))
+        _write(draft, scene, status.with_reason(_counted(scene, ledger), "Hold", ledger.hold.reason))
         return
     if ledger.hold is not None:
         ledger = msgspec.structs.replace(ledger, hold=None)
@@ -191,7 +191,7 @@ def _keep_up(draft: Draft, scene: converge.Scene) -> None:
     said = upkeep.problem or upkeep.notice or Problem("", "")
     draft.warn_once(said.reason, said.message)
     if not job.status.state.phase:
-        _write(draft, job, status.enter(job, _counted(scene, ledger), JobPhase.PENDING, draft.now))
+        _write(draft, scene, status.enter(job, _counted(scene, ledger), JobPhase.PENDING, draft.now))
     for number, stage in enumerate(upkeep.stages):
         if number == 0 and draft.writes:
             draft.writes[0].extend(stage)
@@ -203,7 +203,7 @@ def _keep_up(draft: Draft, scene: converge.Scene) -> None:
             following = status.with_reason(following, upkeep.problem.reason, upkeep.problem.message)
         else:
             following = status.with_reason(following, "", "")
-        _write(draft, job, following)
+        _write(draft, scene, following)
 
 
 def _following(scene: converge.Scene, ledger: Ledger, phase: JobPhase, now: float) -> JobStatus:
@@ -235,20 +235,13 @@ def _ledger(scene: converge.Scene) -> Ledger:
 
 
 def _counted(scene: converge.Scene, ledger: Ledger) -> JobStatus:
-    return status.with_counts(scene.job, scene.counts, ledger, _controlled(scene))
+    return status.with_counts(scene.job, scene.counts, ledger)
 
 
-def _controlled(scene: converge.Scene) -> dict[str, str]:
-    job, state, wanted = scene.job, scene.state, scene.wanted
-    there = supports.keyed(job, state.supports)
-    entries = supports.controlled_resources(job, wanted.wishes, there, wanted.mounts, scene.lookup, state.made)
-    if UPKEEP[status.current_phase(job)] is Upkeep.STOP:
-        return {key: value for key, value in entries.items() if not key.startswith("plugin-")}
-    return entries
-
-
-def _write(draft: Draft, job: Job, after: JobStatus) -> None:
+def _write(draft: Draft, scene: converge.Scene, after: JobStatus) -> None:
     """The status write, if it changes anything; it carries the resourceVersion it was computed from."""
+    job = scene.job
+    after = status.with_controlled(job, scene.wanted.mounts, after)
     changes = merge_diff(msgspec.to_builtins(job.status), msgspec.to_builtins(after))
     if changes:
         draft.stage([_job_patch(job, {"status": changes}, "status")])

@@ -83,3 +83,12 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         return self.job is None and not (
             self.pods or self.groups or self.commands or self.supports or self.sent or self.timers
         )
+
+    def revision_of(self, uid: str) -> int:
+        """The revision of a held object; -1 for one that is not held."""
+        if self.job is not None and self.job.metadata.uid == uid:
+            return self.job.metadata.revision
+        obj: ApiObject | None = self.pods.get(uid) or self.groups.get(uid) or self.commands.get(uid)
+        if obj is None and uid in self.supports:
+            obj = self.supports[uid].object
+        return -1 if obj is None else obj.metadata.revision

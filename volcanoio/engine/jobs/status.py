@@ -6,8 +6,11 @@ One deliberate difference: `lastTransitionTime` moves with the phase only, so th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
+from volcanoio.engine.jobs.claims import Mount
 from volcanoio.engine.jobs.counting import Counts, max_retry, task_minimum, total_replicas
 from volcanoio.engine.jobs.ledger import KEYS, Ledger, write
 from volcanoio.engine.jobs.table import SETTLES_AS, UPKEEP, Upkeep, phase_of
@@ -15,21 +18,14 @@ from volcanoio.engine.jobs.times import epoch, rfc3339
 from volcanoio.model.batch import Job, JobCondition, JobPhase, JobState, JobStatus
 from volcanoio.model.durations import text as duration_text
 
+_PLUGIN, _CLAIM = "plugin-", "volume-pvc-"
 _TIMED = frozenset(phase for phase, upkeep in UPKEEP.items() if upkeep is Upkeep.STOP)
 
 
-def with_counts(job: Job, counts: Counts, ledger: Ledger, controlled: dict[str, str]) -> JobStatus:
-    """The stored status with fresh counts and bookkeeping.
-
-    `controlled` are the entries of `controlledResources` that Volcano knows; entries of others are kept.
-    """
+def with_counts(job: Job, counts: Counts, ledger: Ledger) -> JobStatus:
+    """The stored status with fresh counts and bookkeeping."""
     status = job.status
-    foreign = {
-        key: value
-        for key, value in status.controlled_resources.items()
-        if key not in KEYS and not key.startswith(("plugin-", "volume-pvc-"))
-    }
-    resources = {**foreign, **controlled, **write(ledger)}
+    others = {key: value for key, value in status.controlled_resources.items() if key not in KEYS}
     return msgspec.structs.replace(
         status,
         min_available=job.spec.min_available,
@@ -40,8 +36,18 @@ def with_counts(job: Job, counts: Counts, ledger: Ledger, controlled: dict[str, 
         unknown=counts.unknown,
         terminating=counts.terminating,
         task_status_count=counts.tasks,
-        controlled_resources=dict(sorted(resources.items())),
+        controlled_resources={**others, **write(ledger)},
     )
+
+
+def with_controlled(job: Job, mounts: Iterable[Mount], status: JobStatus) -> JobStatus:
+    """The status with the entries of `controlledResources` that Volcano writes: plugins at work, claims made."""
+    prefixes = (_PLUGIN, _CLAIM)
+    resources = {key: value for key, value in status.controlled_resources.items() if not key.startswith(prefixes)}
+    if UPKEEP[phase_of(status.state.phase)] is not Upkeep.STOP:
+        resources |= {f"{_PLUGIN}{name}": name for name in job.spec.plugins or {}}
+    resources |= {f"{_CLAIM}{mount.claim}": mount.claim for mount in mounts if mount.generated}
+    return msgspec.structs.replace(status, controlled_resources=dict(sorted(resources.items())))
 
 
 def with_reason(status: JobStatus, reason: str, message: str) -> JobStatus:

@@ -89,29 +89,6 @@ def missing_claim(job: Job, mounts: Iterable[Mount], lookup: Lookup) -> str:
     return ""
 
 
-def controlled_resources(
-    job: Job,
-    wishes: Iterable[Wish],
-    there: Mapping[str, Owned],
-    mounts: Iterable[Mount],
-    lookup: Lookup,
-    made: frozenset[str],
-) -> dict[str, str]:
-    """The entries of `status.controlledResources` as Volcano writes them: plugins at work, claims made."""
-    entries: dict[str, str] = {}
-    complete: dict[str, bool] = {}
-    for wish in wishes:
-        complete[wish.plugin] = complete.get(wish.plugin, True) and (wish.key in there or wish.key in made)
-    for name in sorted(job.spec.plugins or {}):
-        if complete.get(name, True):
-            entries[f"plugin-{name}"] = name
-    for mount in mounts:
-        exists = lookup.get(kinds.PVC, mount.claim, job.metadata.namespace) is not None
-        if mount.generated and (exists or f"{kinds.PVC.resource}/{mount.claim}" in made):
-            entries[f"volume-pvc-{mount.claim}"] = mount.claim
-    return entries
-
-
 def _drift(there: ApiObject, wanted: Manifest) -> Manifest:
     """What of the wanted content differs. Data is ours whole; a spec may hold defaults of the server beside ours."""
     patch: Manifest = {}
