@@ -6,6 +6,7 @@ a cycle is a generator, and at each of its checkpoints the loop turns once. What
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -21,7 +22,7 @@ from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.replay import OWN
 from volcanoio.framework.events import Event
 from volcanoio.framework.probe import NoProbe, Probe
-from volcanoio.framework.scheduling.points import PluginFactory
+from volcanoio.framework.scheduling.points import PluginFactory, Reports
 from volcanoio.framework.scheduling.session import ActionFactory
 from volcanoio.framework.scheduling_effects import SchedulerEffect
 from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleClosed, CycleOpened, Decided
@@ -117,7 +118,9 @@ class Scheduler:
         self._budget = budget
         self._leading = leading
         self._pace = Pace(debounce=debounce, period=schedule_period)
-        self._metrics = CycleMetrics(probe or NoProbe(), clock)
+        self._probe = probe or NoProbe()
+        self._metrics = CycleMetrics(self._probe, clock)
+        self._report_due = 0.0
         self._cycle = 0
         self._folded = 0
         self._trigger = 0
@@ -226,6 +229,16 @@ class Scheduler:
         self._bus.publish([closed])
         self._pace.close(self._clock.monotonic(), cut=bool(result.where), fault=bool(fault))
         self._metrics.close(result, fault)
+        self._report()
+
+    def _report(self) -> None:
+        """Let plugins tell their figures, at most once a period."""
+        now = self._clock.monotonic()
+        if now >= self._report_due:
+            self._report_due = now + self._pace.period
+            for enabled in itertools.chain.from_iterable(self._profile.tiers):
+                if isinstance(enabled.plugin, Reports):
+                    enabled.plugin.report(self._probe)
 
     def _reconfigure(self) -> None:
         """Between cycles, take over a configuration that was given."""

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from volcanoio.framework.arguments import convert
+from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, SessionView, Task, TaskStatus
 
@@ -32,6 +33,8 @@ class Gang:
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         convert(arguments, GangArguments, self.name)
         self._jobs: Mapping[str, Job] = {}
+        self._missing: dict[str, int] = {}
+        self._told: set[str] = set()
 
     def open(self, session: SessionView) -> None:
         """Keep the jobs at hand: victims are counted by job."""
@@ -80,7 +83,20 @@ class Gang:
             if not self.job_ready(job):
                 self._unschedulable(session, job)
             else:
+                self._missing.pop(job.key, None)
                 session.set_condition(job.key, SCHEDULED, READY, "")
+
+    def report(self, probe: Probe) -> None:
+        """Tell how many members of which jobs lack a place (Volcano: pkg/scheduler/metrics, by the job's name)."""
+        missing = {key: count for key, count in self._missing.items() if key in self._jobs}
+        self._missing = missing
+        names = {key.partition("/")[2]: count for key, count in missing.items()}
+        for name in self._told - names.keys():
+            probe.forget("volcano_unschedule_task_count", job_id=name)
+        self._told = set(names)
+        probe.gauge("volcano_unschedule_job_count", len(missing))
+        for name, count in names.items():
+            probe.gauge("volcano_unschedule_task_count", count, job_id=name)
 
     def _unschedulable(self, session: SessionView, job: Job) -> None:
         """Say how many members lack a place, unless the job is only waiting for its own terminating pods."""
@@ -90,6 +106,7 @@ class Gang:
         if not waiting and job.count(TaskStatus.RELEASING) >= job.min_available:
             return
         missing = job.min_available - job.ready_count - job.schedulable_count
+        self._missing[job.key] = missing
         message = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: {session.fit_error(job.key)}"
         session.set_condition(job.key, UNSCHEDULABLE, NOT_ENOUGH_RESOURCES, message)
 

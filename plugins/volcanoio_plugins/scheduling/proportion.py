@@ -6,17 +6,20 @@ The arithmetic of shares is in `waterfilling`. Only queues that have jobs take p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from volcanoio.framework.arguments import convert
+from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
-from volcanoio.framework.scheduling.views import Job, QueueView, SessionView, Shape, Table, Task
+from volcanoio.framework.scheduling.views import Job, QueueView, SessionView, Shape, Task
 from volcanoio.model.resources import PODS, Amounts, add
 from volcanoio.model.scheduling import PodGroupPhase
+from volcanoio_plugins.scheduling.accounts import Account, QueueGauges
 from volcanoio_plugins.scheduling.demand import elastic, outstanding, runs_whole
-from volcanoio_plugins.scheduling.quantities import exceeding, fits_within, share, shortage
+from volcanoio_plugins.scheduling.quantities import exceeding, fits_within, shortage
 from volcanoio_plugins.scheduling.waterfilling import Claim, fill, reachable
 
 QUEUE_CLOSED, QUOTA_INSUFFICIENT = "QueueClosed", "QueueQuotaInsufficient"
@@ -24,35 +27,6 @@ QUEUE_CLOSED, QUOTA_INSUFFICIENT = "QueueClosed", "QueueQuotaInsufficient"
 
 class ProportionArguments(msgspec.Struct, frozen=True):
     """The plugin takes none."""
-
-
-class Account:
-    """What one queue may have and has. `added` and `inqueue` are tables, so a discarded statement undoes them."""
-
-    def __init__(self, queue: QueueView, deserved: Mapping[str, float], ceiling: Amounts, session: SessionView) -> None:
-        self.queue = queue
-        self.deserved = deserved
-        self.ceiling = ceiling
-        self.elastic: Amounts = {}
-        self._base = dict(queue.allocated)
-        self._names = sorted({*self._base, *deserved, *queue.requested})
-        self._added: Table = session.table(Proportion.name, f"allocated/{queue.name}")
-        self.inqueue: Table = session.table(Proportion.name, f"inqueue/{queue.name}")
-
-    def allocated(self) -> Amounts:
-        """What its jobs hold now, reservations included."""
-        base, added = self._base, self._added
-        return {name: base.get(name, 0) + added.get(name) for name in self._names}
-
-    def add(self, requests: Mapping[str, int], count: int) -> None:
-        """Count `count` more tasks (fewer when negative)."""
-        for name, amount in requests.items():
-            self._added.add(name, amount * count)
-
-    def share(self) -> float:
-        """The largest part of what it deserves that it holds of any resource."""
-        allocated = self.allocated()
-        return max((share(allocated.get(name, 0), amount) for name, amount in self.deserved.items()), default=0.0)
 
 
 class Proportion:
@@ -64,6 +38,7 @@ class Proportion:
         convert(arguments, ProportionArguments, self.name)
         self._accounts: dict[str, Account] = {}
         self._jobs: Mapping[str, Job] = {}
+        self._gauges = QueueGauges()
 
     def open(self, session: SessionView) -> None:
         """Share out the cluster among the queues with jobs."""
@@ -85,7 +60,9 @@ class Proportion:
         ]
         deserved = fill(session.total, claims)
         self._accounts = {
-            claim.name: Account(session.queues[claim.name], deserved[claim.name], dict(claim.ceiling), session)
+            claim.name: Account(
+                session.queues[claim.name], deserved[claim.name], dict(claim.ceiling), partial(session.table, self.name)
+            )
             for claim in claims
         }
         self._count_admitted(session)
@@ -98,7 +75,7 @@ class Proportion:
     def overused(self, queue: QueueView) -> bool:
         """Whether the queue holds all it deserves."""
         account = self._accounts.get(queue.name)
-        return account is not None and fits_within(account.deserved, account.allocated())
+        return account is not None and account.overused()
 
     def fits(self, queue: QueueView, shape: Shape, count: int) -> int:
         """How many tasks stay within what the queue deserves; none if it is closed."""
@@ -158,6 +135,10 @@ class Proportion:
         """Count what was taken back."""
         if account := self._accounts.get(job.queue):
             account.add(shape.requests, -count)
+
+    def report(self, probe: Probe) -> None:
+        """Tell what each queue has, wants and may have."""
+        self._gauges.tell(probe, self._accounts.values())
 
     def _count_admitted(self, session: SessionView) -> None:
         """Sum what is admitted and what jobs hold beyond their minimum, for queues in which a job waits."""

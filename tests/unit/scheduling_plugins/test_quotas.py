@@ -207,3 +207,35 @@ def test_overcommit_counts_what_is_admitted() -> None:
     plugin.job_enqueued(waiting)
     assert plugin.job_enqueueable(waiting).vote is Vote.REJECT
     assert plugin.job_enqueueable(free) == PERMIT
+
+
+class Figures:
+    """A probe that keeps gauges."""
+
+    def __init__(self) -> None:
+        self.gauges: dict[tuple[str, str], float] = {}
+
+    def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
+        raise AssertionError(name)
+
+    def observe(self, name: str, value: float, **labels: str) -> None:
+        raise AssertionError(name)
+
+    def gauge(self, name: str, value: float, **labels: str) -> None:
+        self.gauges[name, ",".join(labels.values())] = value
+
+    def forget(self, name: str, **labels: str) -> None:
+        del self.gauges[name, ",".join(labels[key] for key in ("queue_name", "resource") if key in labels)]
+
+
+def test_queues_tell_their_figures_and_are_forgotten_when_they_have_no_jobs() -> None:
+    plugin, a, b = two_queues()
+    figures = Figures()
+    plugin.report(figures)
+    assert figures.gauges["volcano_queue_deserved_milli_cpu", "a"] == 2000
+    assert figures.gauges["volcano_queue_allocated_scalar_resources", "a,pods"] == 2
+    assert figures.gauges["volcano_queue_share", "b"] == 0
+    a.jobs.clear()
+    plugin.open(session_of(a, b, total={"cpu": 8000, "pods": 1000}))
+    plugin.report(figures)
+    assert {queue.partition(",")[0] for _, queue in figures.gauges} == {"b"}

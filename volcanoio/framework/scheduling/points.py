@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility, Verdict
 from volcanoio.framework.scheduling.views import Job, NodeRow, Nodes, QueueView, SessionView, Shape, Task
 
@@ -41,6 +42,15 @@ class Closes(Protocol):
 
     def close(self, session: SessionView) -> None:
         """Called in tier order; may set conditions."""
+        ...
+
+
+@runtime_checkable
+class Reports(Protocol):
+    """Tells figures of its own."""
+
+    def report(self, probe: Probe) -> None:
+        """Called after a session has closed, at most once a schedule period; write-only, decides nothing."""
         ...
 
 

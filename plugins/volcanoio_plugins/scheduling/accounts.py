@@ -1,0 +1,88 @@
+"""What a queue may have and has within one session, and the figures of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from volcanoio.framework.probe import Probe
+from volcanoio.framework.scheduling.views import QueueView, Table
+from volcanoio.model.resources import CPU, MEMORY, Amounts
+from volcanoio_plugins.scheduling.quantities import fits_within, share
+
+_UNITS = {CPU: "milli_cpu", MEMORY: "memory_bytes"}
+
+
+class Account:
+    """What one queue may have and has. `added` and `inqueue` are tables, so a discarded statement undoes them."""
+
+    def __init__(
+        self,
+        queue: QueueView,
+        deserved: Mapping[str, float],
+        ceiling: Amounts,
+        table: Callable[[str], Table],
+    ) -> None:
+        self.queue = queue
+        self.deserved = deserved
+        self.ceiling = ceiling
+        self.elastic: Amounts = {}
+        self._base = dict(queue.allocated)
+        self._names = sorted({*self._base, *deserved, *queue.requested})
+        self._added: Table = table(f"allocated/{queue.name}")
+        self.inqueue: Table = table(f"inqueue/{queue.name}")
+
+    def allocated(self) -> Amounts:
+        """What its jobs hold now, reservations included."""
+        base, added = self._base, self._added
+        return {name: base.get(name, 0) + added.get(name) for name in self._names}
+
+    def add(self, requests: Mapping[str, int], count: int) -> None:
+        """Count `count` more tasks (fewer when negative)."""
+        for name, amount in requests.items():
+            self._added.add(name, amount * count)
+
+    def share(self) -> float:
+        """The largest part of what it deserves that it holds of any resource."""
+        allocated = self.allocated()
+        return max((share(allocated.get(name, 0), amount) for name, amount in self.deserved.items()), default=0.0)
+
+    def overused(self) -> bool:
+        """Whether it holds all it deserves."""
+        return fits_within(self.deserved, self.allocated())
+
+
+class QueueGauges:
+    """Gauges of queues under Volcano's names (pkg/scheduler/metrics/queue.go)."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
+
+    def tell(self, probe: Probe, accounts: Iterable[Account]) -> None:
+        """Set the gauges of these queues, and drop those of queues that are gone."""
+        told: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
+
+        def gauge(name: str, value: float, **labels: str) -> None:
+            probe.gauge(name, value, **labels)
+            told.add((name, tuple(sorted(labels.items()))))
+
+        for account in accounts:
+            queue = account.queue.name
+            parts: dict[str, Mapping[str, int] | Mapping[str, float]] = {
+                "allocated": account.allocated(),
+                "request": account.queue.requested,
+                "deserved": account.deserved,
+                "capacity": account.queue.capability,
+                "real_capacity": account.ceiling,
+            }
+            for part, amounts in parts.items():
+                for resource, amount in amounts.items():
+                    if unit := _UNITS.get(resource):
+                        gauge(f"volcano_queue_{part}_{unit}", amount, queue_name=queue)
+                    else:
+                        gauge(f"volcano_queue_{part}_scalar_resources", amount, queue_name=queue, resource=resource)
+            gauge("volcano_queue_share", account.share(), queue_name=queue)
+            gauge("volcano_queue_weight", account.queue.weight, queue_name=queue)
+            gauge("volcano_queue_overused", float(account.overused()), queue_name=queue)
+        for name, labels in self._told - told:
+            probe.forget(name, **dict(labels))
+        self._told = told
