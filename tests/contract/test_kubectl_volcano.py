@@ -1,0 +1,111 @@
+"""kubectl and Volcano's kinds: definitions applied from config/crds, manifests from config/examples."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.contract.conftest import FOREIGN
+from tests.contract.kubectls import Kubectl, installed
+from tests.contract.support import Cluster, Namespace
+
+CONFIG = Path(__file__).parents[2] / "config"
+DEFINITIONS = sorted(path.name for path in (CONFIG / "crds").glob("*.yaml"))
+
+pytestmark = [
+    pytest.mark.kubectl,
+    pytest.mark.skipif(not installed(), reason="no kubectl on this machine; set KUBECTL to the path of one"),
+    pytest.mark.skipif(FOREIGN in os.environ, reason="changes definitions of the whole cluster"),
+]
+
+
+@pytest.fixture(scope="module")
+def home(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of a kubectl that has applied Volcano's definitions."""
+    home = tmp_path_factory.mktemp("home")
+    kubectl = Kubectl(_binary(), cluster.kubeconfig, home, "default")
+    kubectl("apply", "-f", str(CONFIG / "crds"))
+    kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=20s")
+    return home
+
+
+@pytest.fixture
+def kubectl(namespace: Namespace, home: Path) -> Kubectl:
+    """A kubectl on a cluster that serves Volcano's kinds."""
+    return Kubectl(_binary(), namespace.cluster.kubeconfig, home, namespace.name)
+
+
+def _binary() -> str:
+    names = sorted(installed())
+    return installed()["KUBECTL" if "KUBECTL" in names else names[-1]]
+
+
+def test_definitions_can_be_applied_again(kubectl: Kubectl) -> None:
+    lines = kubectl("apply", "-f", str(CONFIG / "crds")).splitlines()
+    assert len(lines) == len(DEFINITIONS)
+    assert all(line.endswith(" unchanged") for line in lines)
+
+
+def test_a_job(kubectl: Kubectl) -> None:
+    manifest = next(yaml.safe_load_all((CONFIG / "examples" / "01-nginx.yaml").read_text()))
+    manifest["metadata"].pop("namespace", None)
+    name = manifest["metadata"]["name"]
+    assert kubectl("create", "-f", "-", manifest=manifest) == f"job.batch.volcano.sh/{name} created\n"
+    header, row = (line.split() for line in kubectl("get", "vcjob").splitlines())
+    assert header == ["NAME", "STATUS", "MINAVAILABLE", "RUNNINGS", "AGE"]
+    assert row[0] == name
+    assert "QUEUE" in kubectl("get", "vcjob", "-o", "wide").splitlines()[0]
+    assert "minAvailable" in kubectl("describe", "vcjob", name).replace("Min Available", "minAvailable")
+    status = '{"status":{"state":{"phase":"Running"},"running":3,"minAvailable":3}}'
+    kubectl("patch", "vcjob", name, "--subresource=status", "--type=merge", "-p", status)
+    assert kubectl("get", "vcjob", name, "--no-headers").split()[:4] == [name, "Running", "3", "3"]
+    kubectl("wait", "--for=jsonpath={.status.state.phase}=Running", f"vcjob/{name}", "--timeout=10s")
+    kubectl("delete", "vcjob", name, "--timeout=10s")
+
+
+def test_a_misspelt_field_is_named(kubectl: Kubectl) -> None:
+    body = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "j"},
+        "spec": {"minAvail": 1},
+    }
+    ran = kubectl.run("create", "-f", "-", manifest=body)
+    assert ran.code == 1
+    assert 'unknown field "spec.minAvail"' in ran.err
+
+
+def test_pod_groups_and_queues(kubectl: Kubectl) -> None:
+    group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "pg"},
+        "spec": {"minMember": 3, "queue": "default"},
+    }
+    kubectl("apply", "-f", "-", manifest=group)
+    assert kubectl("get", "pg", "--no-headers").split()[0] == "pg"
+    queue = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": kubectl.namespace},
+        "spec": {"weight": 1},
+    }
+    kubectl("apply", "-f", "-", manifest=queue)
+    assert kubectl.namespace in kubectl("get", "queues", "-o", "name")
+    kubectl("delete", "queue", kubectl.namespace, "--timeout=10s")
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("vcjob.spec", "minAvailable"),
+        ("vcjob.spec.tasks", "dependsOn"),
+        ("queue.spec", "capability"),
+        ("pg.spec", "minMember"),
+    ],
+)
+def test_explain(kubectl: Kubectl, what: str, expected: str) -> None:
+    assert expected in kubectl("explain", what)
