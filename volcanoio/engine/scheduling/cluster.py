@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from volcanoio.framework.scheduling_events import SchedulerEvent
+import msgspec
+
+from volcanoio.engine.scheduling.combine import Rules
+from volcanoio.engine.scheduling.holds import Hold, Holds
+from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.ledger import Ledger
+from volcanoio.engine.scheduling.placement import Placer
+from volcanoio.engine.scheduling.pods import PodFold
+from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Observed, Relisting, Synced
+from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.framework.scheduling_events import BindRefused, EvictRefused, SchedulerEvent
 from volcanoio.model import kinds
+from volcanoio.model.core import Node, Pod, PriorityClass
 from volcanoio.model.names import DEFAULT_QUEUE, SCHEDULER_NAME
+from volcanoio.model.scheduling import PodGroup, Queue
 
 NEEDED = tuple(kind.resource for kind in (kinds.NODE, kinds.PRIORITY_CLASS, kinds.QUEUE, kinds.POD_GROUP, kinds.POD))
 """The resources of which every one must be listed before anything is decided."""
+
+_RETRY_FIRST, _RETRY_MOST = 0.1, 5.0
+"""Seconds a task waits after its second refused bind, doubling up to the most; after the first it goes at once."""
 
 
 def effect_key(resource: str, namespace: str, name: str) -> str:
@@ -16,7 +32,12 @@ def effect_key(resource: str, namespace: str, name: str) -> str:
 
 
 class ClusterState:
-    """All the scheduler knows: a fold of SchedulerEvents. A cycle works on it directly and leaves it consistent."""
+    """All the scheduler knows: a fold of SchedulerEvents. A cycle works on it directly and leaves it consistent.
+
+    `ledger` holds nodes, tasks, jobs and queues; `placer` answers per shape that live across cycles; `holds` room kept
+    after refusals for the `urgent` jobs; `revisit` when jobs that were not ready are to be looked at again though
+    nothing changed.
+    """
 
     def __init__(
         self,
@@ -26,17 +47,209 @@ class ClusterState:
         needed: tuple[str, ...] = NEEDED,
         hold_seconds: float = 30.0,
     ) -> None:
-        self.scheduler_names = scheduler_names
         self.default_queue = default_queue
         self.hold_seconds = hold_seconds
+        self.ledger = Ledger()
+        self.placer = Placer(self.ledger)
+        self.holds = Holds(self.ledger.columns)
+        self.revisit: dict[str, float] = {}
+        self.urgent: dict[str, JobInfo] = {}
+        self.pods = PodFold(self.ledger, scheduler_names)
         self._needed = frozenset(needed)
         self._synced: set[str] = set()
+        self._classes: dict[str, PriorityClass] = {}
+        self._rules: Rules | None = None
 
     @property
     def ready(self) -> bool:
         """Whether all needed resources are listed and none is being relisted: the barrier before any decision."""
         return self._needed <= self._synced
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The resources the barrier waits for, sorted."""
+        return tuple(sorted(self._needed - self._synced))
+
     def fold(self, event: SchedulerEvent) -> bool:
         """Take in one event; True when it could alter a decision, so that a cycle is worth starting."""
-        raise NotImplementedError(type(event).__name__)  # the fold lands next
+        match event:
+            case Observed():
+                return self._observe(event) and self.ready
+            case BindRefused():
+                return self._refused(event)
+            case EvictRefused():
+                return self.pods.unevict(event.uid)
+            case Synced():
+                self._synced.add(event.resource)
+                return self.ready and event.resource in self._needed
+            case Relisting():
+                self._synced.discard(event.resource)
+            case EffectSucceeded():
+                return self._written(event)
+            case EffectFailed():
+                return self._not_written(event)
+            case _:
+                pass  # BindDone, BindUnknown, EvictDone: the pod's own watch event says what became of it
+        return False
+
+    def _observe(self, event: Observed) -> bool:
+        obj, gone = event.object, event.change is Change.GONE
+        match obj:
+            case Pod():
+                return self.pods.gone(obj) if gone else self.pods.observe(obj)
+            case Node():
+                return self._node(obj, gone)
+            case PodGroup():
+                return self._group(obj, gone)
+            case Queue():
+                return self._queue(obj, gone)
+            case PriorityClass():
+                return self._class(obj, gone)
+            case _:
+                return False
+
+    def _node(self, node: Node, gone: bool) -> bool:
+        columns, name = self.ledger.columns, node.metadata.name
+        row = columns.rows.get(name)
+        if gone:
+            if row is None:
+                return False
+            self.holds.forget_node(name)
+            columns.drop(name)
+            return True
+        if row is not None and _same_node(columns.objects[row], node):
+            return False
+        self.ledger.put_node(node)
+        return True
+
+    def _group(self, group: PodGroup, gone: bool) -> bool:
+        job = self.ledger.job(group.metadata.key)
+        if job.known and job.uid != group.metadata.uid:
+            if gone:
+                return False
+            self._vanish(job)
+            job = self.ledger.job(group.metadata.key)
+        if gone:
+            self._vanish(job)
+            return True
+        old = job.group if job.known else None
+        if old is not None and group.metadata.revision < old.metadata.revision:
+            return False
+        expected, phase = job.status, job.phase
+        if group.status == job.in_flight:
+            job.in_flight = None
+        job.observe(group)
+        job.priority = self._priority(group.spec.priority_class_name)
+        self.ledger.set_phase(job, job.status.phase)
+        if old is not None and group.spec == old.spec and group.metadata.annotations == old.metadata.annotations:
+            if group.status not in (expected, old.status):
+                self.ledger.dirty[job.key] = job
+            return job.phase != phase
+        self.ledger.enlist(job, self.ledger.queue(job.queue_name(self.default_queue)))
+        return True
+
+    def rules_of(self, profile: Profile) -> Rules:
+        """The combined rules of a profile; plugins' answers are kept as long as it is the same one."""
+        if self._rules is None or self._rules.profile is not profile:
+            self._rules = Rules(profile)
+        return self._rules
+
+    def calm(self, now: float) -> None:
+        """End the urgency, and the holds, of jobs whose time is over or that miss nothing any more."""
+        for key, job in list(self.urgent.items()):
+            if now >= job.urgent_until or not job.waiting or not job.known:
+                self.holds.lift(key)
+                del self.urgent[key]
+
+    def _vanish(self, job: JobInfo) -> None:
+        self.holds.lift(job.key)
+        self.urgent.pop(job.key, None)
+        self.revisit.pop(job.key, None)
+        job.vanish()
+        self.ledger.enlist(job, None)
+
+    def _queue(self, queue: Queue, gone: bool) -> bool:
+        info = self.ledger.queue(queue.metadata.name)
+        old = info.object if info.known else None
+        if gone:
+            info.known = False
+            self.ledger.known_queues.pop(info.name, None)
+        else:
+            info.observe(queue)
+            self.ledger.known_queues[info.name] = info
+            info.settle()
+        if old is None or gone:
+            for job in list(info.members.values()):
+                self.ledger.relist(job)
+        if gone and not info.members:
+            self.ledger.queues.pop(info.name, None)
+        return gone or old is None or old.spec != queue.spec or old.status.state != queue.status.state
+
+    def _class(self, priority_class: PriorityClass, gone: bool) -> bool:
+        if gone:
+            self._classes.pop(priority_class.metadata.name, None)
+        else:
+            self._classes[priority_class.metadata.name] = priority_class
+        changed = False
+        for job in self.ledger.jobs.values():
+            priority = self._priority(job.group.spec.priority_class_name) if job.known else 0
+            changed |= priority != job.priority
+            job.priority = priority
+        return changed
+
+    def _priority(self, class_name: str) -> int:
+        """The value of a PriorityClass, else the global default's, else 0."""
+        known = self._classes.get(class_name)
+        if known is not None:
+            return known.value
+        return max((item.value for item in self._classes.values() if item.global_default), default=0)
+
+    def _refused(self, event: BindRefused) -> bool:
+        """Release the row; the gang's missing pods go first, and what was freed is held for them."""
+        task = self.ledger.tasks.get(event.uid)
+        if task is None or task.status is not TaskStatus.BINDING or task.node != event.node:
+            return False
+        self.ledger.move(task, TaskStatus.PENDING, "")
+        task.refusal = f"failed to bind to node {event.node}: {event.message or event.reason or event.code}"
+        task.refusals += 1
+        pause = 0.0 if task.refusals == 1 else min(_RETRY_FIRST * 2.0 ** min(task.refusals - 2, 10), _RETRY_MOST)
+        task.retry_at = event.at + pause
+        if task.owner is not None:
+            task.owner.urgent_until = event.at + self.hold_seconds
+            self.urgent[task.owner.key] = task.owner
+            self.holds.add(task.owner.key, Hold(event.node, task.shape))
+        return True
+
+    def _written(self, event: EffectSucceeded) -> bool:
+        """A status write was accepted: its response counts as an observation."""
+        if event.object is None:
+            return False
+        kind = kinds.named(str(event.object.get("apiVersion", "")), str(event.object.get("kind", "")))
+        if kind not in (kinds.POD_GROUP, kinds.QUEUE, kinds.POD):
+            return False
+        obj = msgspec.convert(event.object, kind.type)
+        return self._observe(Observed(at=event.at, resource=kind.resource, change=Change.CHANGED, object=obj))
+
+    def _not_written(self, event: EffectFailed) -> bool:
+        """A status write failed: nothing is in flight any more, so that the next close writes it again."""
+        resource, _, key = event.key.partition("/")
+        if resource == kinds.POD_GROUP.resource and (job := self.ledger.jobs.get(key)) is not None:
+            job.in_flight = None
+            self.ledger.set_phase(job, job.status.phase)
+            self.ledger.dirty[job.key] = job
+            return event.code != 404
+        if resource == kinds.QUEUE.resource and (queue := self.ledger.queues.get(key.strip("/"))) is not None:
+            queue.written = None
+        if resource == kinds.POD.resource:
+            self.pods.condition_failed(key)
+        return False
+
+
+def _same_node(old: Node, new: Node) -> bool:
+    """Whether all that scheduling reads of a node is the same (heartbeats change the rest)."""
+    return (
+        old.spec == new.spec
+        and old.metadata.labels == new.metadata.labels
+        and old.metadata.annotations == new.metadata.annotations
+        and old.status.allocatable == new.status.allocatable
+    )

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import cast
 
+from volcanoio.engine.scheduling.closing import close
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.session import Budget, CycleSession, CycleStats, Unlimited
+from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling_effects import SchedulerEffect
 from volcanoio.framework.scheduling_events import CycleOpened
 
+__all__ = ["Budget", "Checkpoint", "CycleResult", "CycleStats", "Unlimited", "run_cycle"]
 
-class Budget(Protocol):
-    """Decides when a cycle has taken long enough; the runtime reads a clock, a replay counts gangs."""
-
-    def exhausted(self) -> bool:
-        """Asked at every gang boundary."""
-        ...
-
-
-class Unlimited:
-    """A budget without end."""
-
-    def exhausted(self) -> bool:
-        """Never."""
-        return False
+PLACEMENTS_BETWEEN = 256
+"""After how many placements a cycle lets other work run."""
+STEPS_BETWEEN = 256
+"""After how many steps of an action (jobs looked at) it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +28,6 @@ class Checkpoint:
 
     action: str
     decisions: tuple[SchedulerEffect, ...]
-
-
-@dataclass(slots=True)
-class CycleStats:
-    """Figures of a cycle: tasks placed and bound, gangs committed and boundaries passed, jobs enqueued."""
-
-    placed: int = 0
-    bound: int = 0
-    gangs: int = 0
-    boundaries: int = 0
-    enqueued: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,5 +50,24 @@ def run_cycle(
     Requires `state.ready`. `period` (seconds) is the schedule period: what Volcano does once per session is done at
     most once per period and object. Closing the generator early undoes what was not committed.
     """
-    raise NotImplementedError  # the cycle lands with the session
-    yield
+    if not state.ready:
+        msg = f"no cycle before these are listed: {', '.join(state.missing)}; fold their Synced events first"
+        raise RuntimeError(msg)
+    session = CycleSession(state, profile, opening, budget or Unlimited())
+    where = ""
+    try:
+        for action in profile.actions:
+            steps = placed = 0
+            for _ in action.run(cast("Session", session)):  # its jobs and queues are the engine's own
+                steps += 1
+                if session.stats.placed - placed >= PLACEMENTS_BETWEEN or steps >= STEPS_BETWEEN:
+                    steps, placed = 0, session.stats.placed
+                    yield Checkpoint(action.name, session.outbox.take())
+            if session.cut:
+                where = action.name
+                break
+            yield Checkpoint(action.name, session.outbox.take())
+        close(session, period)
+    finally:
+        session.undo()
+    return CycleResult(session.outbox.take(), where, session.stats)

@@ -24,9 +24,9 @@ class Run(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """How far a placement came: `count` tasks found a node; `ready`: it stopped because the job is ready."""
+    """How far a placement came: `number` tasks found a node; `ready`: it stopped because the job is ready."""
 
-    count: int
+    number: int
     ready: bool
 
 
@@ -93,8 +93,8 @@ class Session(SessionView, Protocol):
         """Whether the queue gets nothing more in this session."""
         ...
 
-    def allocatable(self, queue: QueueView, shape: Shape, count: int) -> int:
-        """How many of `count` tasks of a shape the queue may take now."""
+    def allocatable(self, job: Job, shape: Shape, count: int) -> int:
+        """How many of `count` tasks of a shape the job's queue may take now; too few is kept as a reason."""
         ...
 
     def job_valid(self, job: Job) -> bool:

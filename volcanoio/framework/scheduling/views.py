@@ -415,7 +415,7 @@ class SessionView(Protocol):
 
     @property
     def touched(self) -> Collection[Job]:
-        """Jobs that changed since the last cycle or have pending tasks: all that a plugin must look at when it closes."""
+        """Jobs that changed since the last cycle or are due for another look: what a plugin looks at in `close`."""
         ...
 
     def jobs_in(self, phase: str) -> Iterable[Job]:

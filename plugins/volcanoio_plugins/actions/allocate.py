@@ -1,0 +1,138 @@
+"""allocate: places pending tasks, gang by gang, and commits a job's statement once the job is ready.
+
+Source: Volcano pkg/scheduler/actions/allocate. The first turn of a job places what makes it ready; each later turn
+places one task, so that queues and jobs interleave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.heap import Heap
+from volcanoio.framework.scheduling.session import Run, Session, Statement
+from volcanoio.framework.scheduling.views import Job, QueueView
+from volcanoio.model.scheduling import PodGroupPhase
+
+CHUNK = 256
+"""Tasks placed in one call at most: between calls other work may run, inside a gang too."""
+
+
+class AllocateArguments(msgspec.Struct, frozen=True):
+    """`predicateErrorCacheEnable` is Volcano's; here every task of one shape shares its answers anyway."""
+
+    predicate_error_cache: bool = msgspec.field(default=True, name="predicateErrorCacheEnable")
+
+
+class Worksheet:
+    """What is left to place of a job: its runs, and how far they are used up."""
+
+    __slots__ = ("_at", "_run", "_runs")
+
+    def __init__(self, runs: list[Run]) -> None:
+        self._runs = runs
+        self._run = 0
+        self._at = 0
+
+    def __bool__(self) -> bool:
+        return self._run < len(self._runs)
+
+    @property
+    def position(self) -> tuple[Run, int, int]:
+        """The run at hand, the index of its next task, and how many it has left."""
+        run = self._runs[self._run]
+        return run, self._at, len(run.tasks) - self._at
+
+    def advance(self, count: int) -> None:
+        """`count` tasks of the run at hand are dealt with."""
+        self._at += count
+        if self._at >= len(self._runs[self._run].tasks):
+            self._run += 1
+            self._at = 0
+
+
+class Allocate:
+    """The loop over queues and jobs, re-sorted at every turn."""
+
+    name = "allocate"
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        convert(arguments, AllocateArguments, "action allocate")
+
+    def run(self, session: Session) -> Iterator[None]:
+        """Place tasks until no queue has a job left, or the cycle's budget is used up."""
+        sheets: dict[str, Worksheet] = {}
+        members: dict[str, list[Job]] = {}
+        for job in session.pending():
+            sheet = self._worksheet(session, job)
+            if sheet:
+                sheets[job.key] = sheet
+                members.setdefault(job.queue, []).append(job)
+            yield
+        jobs = {name: Heap(session.job_key, listed) for name, listed in members.items()}
+        queues: Heap[QueueView] = Heap(session.queue_key, [session.queues[name] for name in jobs])
+        while queues:
+            if session.exhausted():
+                return
+            queue = queues.pop()
+            if session.overused(queue) or not jobs[queue.name]:
+                continue
+            job = jobs[queue.name].pop()
+            sheet = sheets[job.key]
+            committed = yield from self._turn(session, job, sheet)
+            if committed and sheet:
+                jobs[queue.name].push(job)
+            queues.push(queue)
+            yield
+
+    def _worksheet(self, session: Session, job: Job) -> Worksheet:
+        """The job's tasks to place; empty when it is not its time."""
+        if job.phase == PodGroupPhase.PENDING and session.configured("enqueue"):
+            return Worksheet([])
+        if not session.job_valid(job):
+            return Worksheet([])
+        if job.phase == PodGroupPhase.PENDING:
+            session.promote(job)
+        runs = session.runs(job, best_effort=False)
+        if runs:
+            session.start(job)
+        return Worksheet(runs)
+
+    def _turn(self, session: Session, job: Job, sheet: Worksheet) -> Generator[None, None, bool]:
+        """One turn of a job; returns whether its statement was committed."""
+        statement = session.statement(job)
+        yield from self._place(session, job, sheet, statement)
+        if session.job_ready(job):
+            statement.commit()
+            return True
+        if session.job_pipelined(job):
+            statement.keep()
+        else:
+            statement.discard()
+        return False
+
+    def _place(self, session: Session, job: Job, sheet: Worksheet, statement: Statement) -> Iterator[None]:
+        """Place tasks until the job is ready or cannot become so."""
+        while sheet:
+            run, start, left = sheet.position
+            if session.role_failed(job, run.role):
+                sheet.advance(left)
+                continue
+            allowed = session.allocatable(job, run.shape, min(left, CHUNK))
+            if allowed <= 0:
+                sheet.advance(left)
+                continue
+            placed, ready = statement.place(run, start, allowed)
+            if ready:
+                sheet.advance(placed)
+                return
+            if placed < allowed:
+                sheet.advance(left)
+                if not session.need_continue(job):
+                    return
+            else:
+                sheet.advance(placed)
+            yield

@@ -1,0 +1,50 @@
+"""enqueue: lets Pending PodGroups into the queue for nodes, as far as queues and cluster have room by their accounts.
+
+Source: Volcano pkg/scheduler/actions/enqueue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.heap import Heap
+from volcanoio.framework.scheduling.session import Session
+from volcanoio.framework.scheduling.verdicts import Vote
+from volcanoio.framework.scheduling.views import Job
+
+
+class EnqueueArguments(msgspec.Struct, frozen=True):
+    """None."""
+
+
+class Enqueue:
+    """One job a turn of its queue; a job that is refused is not asked again in this session."""
+
+    name = "enqueue"
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        convert(arguments, EnqueueArguments, "action enqueue")
+
+    def run(self, session: Session) -> Iterator[None]:
+        """Ask for every waiting job, in the order of queues and jobs."""
+        members: dict[str, list[Job]] = {}
+        for job in session.waiting():
+            members.setdefault(job.queue, []).append(job)
+        jobs = {name: Heap(session.job_key, listed) for name, listed in members.items()}
+        queues = Heap(session.queue_key, [session.queues[name] for name in jobs])
+        while queues:
+            queue = queues.pop()
+            if not jobs[queue.name]:
+                continue
+            job = jobs[queue.name].pop()
+            verdict = session.job_enqueueable(job)
+            if verdict.vote is Vote.REJECT:
+                session.refuse(job, verdict)
+            else:
+                session.enqueue(job)
+            queues.push(queue)
+            yield

@@ -1,0 +1,88 @@
+"""Filters and scorers in one form each, whichever form a plugin offers.
+
+A plugin may offer the vector form, the scalar form or both; what it leaves out is made of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanoio.engine.scheduling.columns import Columns, Row
+from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
+from volcanoio.framework.scheduling.views import Nodes, Shape
+
+SHARED = Depends.FEASIBLE_SET | Depends.PODS
+"""An answer that depends on these may change for any row when one pod is placed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterPart:
+    """A plugin's filter: `mask(shape, nodes, rows)` is for the given rows of the columns."""
+
+    depends: Callable[[Shape], Depends]
+    feasible: Callable[[Shape, Nodes, Columns, Sequence[int]], Feasibility]
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerPart:
+    """A plugin's scorer; `one` is None where only the vector form exists."""
+
+    depends: Callable[[Shape], Depends]
+    score: Callable[[Shape, Nodes, NDArray[np.bool_], Columns, Sequence[int]], NDArray[np.float64]]
+    one: Callable[[Shape, Row], float] | None
+
+
+def _everything(_shape: Shape) -> Depends:
+    return Depends.EVERYTHING
+
+
+def filter_part(plugin: Any) -> FilterPart:
+    """The filter of a plugin that has `feasible` or `feasible_on`."""
+    depends = getattr(plugin, "feasible_depends", _everything)
+    vector = getattr(plugin, "feasible", None)
+    if callable(vector):
+        return FilterPart(depends, lambda shape, nodes, _columns, _rows: vector(shape, nodes))
+    scalar = plugin.feasible_on
+
+    def feasible(shape: Shape, nodes: Nodes, columns: Columns, rows: Sequence[int]) -> Feasibility:
+        at = Row(columns)
+        texts = []
+        for row in rows:
+            at.row = row
+            texts.append(scalar(shape, at))
+        reasons = tuple(
+            (text, np.array([other == text for other in texts], np.bool_)) for text in dict.fromkeys(texts) if text
+        )
+        return Feasibility(np.array([not text for text in texts], np.bool_).reshape(len(nodes)), reasons)
+
+    return FilterPart(depends, feasible)
+
+
+def scorer_part(plugin: Any) -> ScorerPart:
+    """The scorer of a plugin that has `score` or `score_on`."""
+    depends = getattr(plugin, "score_depends", _everything)
+    vector, scalar = getattr(plugin, "score", None), getattr(plugin, "score_on", None)
+    if callable(vector):
+        return ScorerPart(
+            depends,
+            lambda shape, nodes, feasible, _columns, _rows: vector(shape, nodes, feasible),
+            scalar if callable(scalar) else None,
+        )
+
+    def score(
+        shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_], columns: Columns, rows: Sequence[int]
+    ) -> NDArray[np.float64]:
+        at = Row(columns)
+        scores = np.zeros(len(nodes), np.float64)
+        for position, row in enumerate(rows):
+            if feasible[position]:
+                at.row = row
+                scores[position] = plugin.score_on(shape, at)
+        return scores
+
+    return ScorerPart(depends, score, plugin.score_on)

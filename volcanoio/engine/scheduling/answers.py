@@ -1,0 +1,185 @@
+"""What plugins answer about a shape, kept per node across cycles; only rows whose inputs changed are asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanoio.engine.scheduling.adapters import SHARED, FilterPart, ScorerPart
+from volcanoio.engine.scheduling.columns import Columns, Ints, Quantity, Row, Rows
+from volcanoio.engine.scheduling.combine import Rules
+from volcanoio.framework.scheduling.verdicts import Depends
+from volcanoio.framework.scheduling.views import Nodes, Shape
+
+NOWHERE = float("-inf")
+_EACH_CYCLE = Depends.SOURCE | Depends.NOW
+
+
+class Answers:
+    """The answers for one shape.
+
+    `value` is the summed score where a task fits idle room and passes every filter, NOWHERE elsewhere; `score` is the
+    sum everywhere; `mask` is the filters' part. `exact` says that some filter or scorer depends on more than the row
+    itself: those parts are left out here and asked for every task. `revision` is the columns' clock up to which the
+    rows are right.
+    """
+
+    __slots__ = (
+        "_columns",
+        "_cycle",
+        "_layout",
+        "_plan",
+        "_row",
+        "_static",
+        "capacity",
+        "exact",
+        "fits",
+        "live_filters",
+        "live_scorers",
+        "mask",
+        "revision",
+        "score",
+        "shape",
+        "value",
+    )
+
+    def __init__(self, shape: Shape, columns: Columns) -> None:
+        self.shape = shape
+        self.capacity = columns.capacity
+        self.value: NDArray[np.float64] = np.full(self.capacity, NOWHERE)
+        self.score: NDArray[np.float64] = np.zeros(self.capacity)
+        self.mask: NDArray[np.bool_] = np.zeros(self.capacity, np.bool_)
+        self._static: NDArray[np.bool_] = np.zeros(self.capacity, np.bool_)
+        self.revision = -1
+        self.exact = False
+        self.live_filters: tuple[FilterPart, ...] = ()
+        self.live_scorers: tuple[ScorerPart, ...] = ()
+        self.fits: list[tuple[Ints, Ints, int]] = []
+        self._columns = columns
+        self._row = Row(columns)
+        self._layout = -1
+        self._cycle = -1
+        self._plan: tuple[list[FilterPart], list[FilterPart], list[ScorerPart]] = ([], [], [])
+
+    def prepare(self, rules: Rules, cycle: int) -> None:
+        """Make the answers right for the columns as they are."""
+        columns = self._columns
+        if self._cycle != cycle:
+            self._cycle = cycle
+            self._replan(rules)
+        if self._layout != columns.layout:
+            self._layout = columns.layout
+            self.fits = [
+                (columns.view(Quantity.IDLE, name), columns.view(Quantity.FUTURE, name), amount)
+                for name, amount in self.shape.requests.items()
+            ]
+        if self.revision != columns.clock:
+            self._refresh()
+
+    def rescore(self, row: int) -> float:
+        """Ask again about one row whose usage changed; its score where it passes the filters, else NOWHERE."""
+        columns = self._columns
+        self.revision = columns.clock
+        _, usage_filters, scorers = self._plan
+        if usage_filters or any(part.one is None for part in scorers):
+            rows = np.array([row], np.intp)
+            self._answer(rows, Rows(columns, rows))
+        else:
+            at = self._row
+            at.row = row
+            total = 0.0
+            for part in scorers:
+                total += part.one(self.shape, at)  # type: ignore[misc]  # the branch above took every None
+            self.score[row] = total
+        return self.score.item(row) if self.mask.item(row) else NOWHERE
+
+    def fits_idle(self, row: int) -> bool:
+        """Whether a task fits the row's idle room, and does not take what is promised to pipelined ones."""
+        for idle, future, amount in self.fits:  # noqa: SIM110 - in the hot loop a generator costs twice
+            if idle.item(row) < amount or future.item(row) < amount:
+                return False
+        return True
+
+    def fits_future(self, row: int) -> bool:
+        """Whether a task fits the row once what is being released is gone."""
+        return all(future.item(row) >= amount for _, future, amount in self.fits)
+
+    def fit_mask(self, rows: NDArray[np.intp] | slice, *, idle: bool) -> NDArray[np.bool_]:
+        """`fits_idle` or `fits_future` of many rows."""
+        size = len(self._columns)
+        ok = np.ones(size if isinstance(rows, slice) else len(rows), np.bool_)
+        for idle_view, future_view, amount in self.fits:
+            ok &= future_view[rows] >= amount
+            if idle:
+                ok &= idle_view[rows] >= amount
+        return ok
+
+    def _replan(self, rules: Rules) -> None:
+        """Sort the parts by what they depend on for this shape, as of now."""
+        static: list[FilterPart] = []
+        usage: list[FilterPart] = []
+        live_filters: list[FilterPart] = []
+        each_cycle = False
+        for part in rules.filters:
+            depends = part.depends(self.shape)
+            each_cycle |= bool(depends & _EACH_CYCLE)
+            if depends & SHARED:
+                live_filters.append(part)
+            else:
+                (usage if depends & Depends.NODE_USAGE else static).append(part)
+        scorers: list[ScorerPart] = []
+        live_scorers: list[ScorerPart] = []
+        for scorer in rules.scorers:
+            depends = scorer.depends(self.shape)
+            each_cycle |= bool(depends & _EACH_CYCLE)
+            (live_scorers if depends & SHARED else scorers).append(scorer)
+        plan = (static, usage, scorers)
+        if plan != self._plan or each_cycle:
+            self.revision = -1
+        self._plan = plan
+        self.live_filters, self.live_scorers = tuple(live_filters), tuple(live_scorers)
+        self.exact = bool(live_filters or live_scorers)
+
+    def _refresh(self) -> None:
+        columns = self._columns
+        size = len(columns)
+        since, self.revision = self.revision, columns.clock
+        changed = columns.changed[:size]
+        rows = np.flatnonzero(changed > since) if since >= 0 else None
+        if rows is None or 2 * len(rows) > size:
+            self._answer_static(slice(0, size), columns, range(size))
+            self._answer(slice(0, size), columns)
+            self.value[:size] = np.where(
+                self.mask[:size] & self.fit_mask(slice(0, size), idle=True), self.score[:size], NOWHERE
+            )
+            return
+        if not len(rows):
+            return
+        if columns.spec_clock > since:
+            respecified = np.flatnonzero(columns.respecified[:size] > since)
+            if len(respecified):
+                self._answer_static(respecified, Rows(columns, respecified), respecified.tolist())
+        self._answer(rows, Rows(columns, rows))
+        self.value[rows] = np.where(self.mask[rows] & self.fit_mask(rows, idle=True), self.score[rows], NOWHERE)
+
+    def _answer_static(self, rows: NDArray[np.intp] | slice, nodes: Nodes, numbers: Sequence[int]) -> None:
+        """Ask the filters that depend on the node's own object at most."""
+        ok = np.ones(len(nodes), np.bool_)
+        for part in self._plan[0]:
+            ok &= part.feasible(self.shape, nodes, self._columns, numbers).ok
+        self._static[rows] = ok
+
+    def _answer(self, rows: NDArray[np.intp] | slice, nodes: Nodes) -> None:
+        """Ask what depends on usage: the other filters, and all scorers."""
+        _, usage_filters, scorers = self._plan
+        numbers: Sequence[int] = range(rows.stop) if isinstance(rows, slice) else rows.tolist()
+        ok = self._static[rows].copy()
+        for part in usage_filters:
+            ok &= part.feasible(self.shape, nodes, self._columns, numbers).ok
+        self.mask[rows] = ok
+        total = np.zeros(len(nodes), np.float64)
+        for scorer in scorers:
+            total += scorer.score(self.shape, nodes, ok, self._columns, numbers)
+        self.score[rows] = total

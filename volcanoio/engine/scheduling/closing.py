@@ -1,0 +1,165 @@
+"""The close of a session: PodGroup phases, conditions and events, pod conditions, queue amounts, all as decisions.
+
+Only jobs that changed, and those due for another look, are compared. What Volcano does once per session is done once
+per period and object, and only of a shortage that has lasted a period: Unschedulable conditions and events, pods'
+conditions, and Running to Unknown. Every other change is written at once. Sources: `framework/job_updater.go`,
+`framework/session.go` (jobStatus), `cache/cache.go` (RecordJobStatusEvent).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from volcanoio.engine.scheduling.explanation import UNSETTLED, group_text
+from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.podconditions import tell_pods
+from volcanoio.engine.scheduling.queuestatus import write_queues
+from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.engine.scheduling.times import timestamp
+from volcanoio.framework.effects import Patch, Record, merge_diff
+from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.model import kinds
+from volcanoio.model.base import ObjectReference
+from volcanoio.model.scheduling import PodGroupCondition, PodGroupPhase, PodGroupStatus
+
+UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
+REPEAT_SECONDS = 60.0
+"""How often an unchanged Unschedulable event is repeated at most."""
+
+
+def close(session: CycleSession, period: float) -> None:
+    """Let plugins close, then write what changed; the session's leftovers are still in place."""
+    for closes in session.rules.closes:
+        closes(session)
+    ledger, revisit = session.state.ledger, session.state.revisit
+    for job in session.touched:
+        if _close_job(session, job, period):
+            revisit[job.key] = session.now + period
+        else:
+            revisit.pop(job.key, None)
+    ledger.dirty.clear()
+    write_queues(session, period)
+
+
+def _close_job(session: CycleSession, job: JobInfo, period: float) -> bool:
+    """Write one job's status; whether it is to be looked at again though nothing should change."""
+    conditions = session.conditions.get(job.key, {})
+    short = UNSCHEDULABLE in conditions or (job.phase in UNSETTLED and not session.rules.job_ready(job))
+    if not short:
+        job.short_since = None
+    elif job.short_since is None:
+        job.short_since = session.now
+    lasting = job.short_since is not None and session.now - job.short_since >= period
+    ready = not short
+    changed = _write_status(session, job, conditions, lasting, period)
+    if lasting:
+        _tell_group(session, job, period)
+    elif ready and changed and job.phase not in UNSETTLED:
+        session.outbox.put(_record(job, "Normal", SCHEDULED, "pod group is ready"))
+    tell_pods(session, job, lasting=lasting or (ready and bool(job.waiting)), period=period)
+    return short or bool(job.waiting)
+
+
+def _write_status(
+    session: CycleSession, job: JobInfo, set_now: dict[str, tuple[str, str]], lasting: bool, period: float
+) -> bool:
+    """Compare the status as it should be with the one written last, and write it when it differs."""
+    old = job.status
+    phase = _phase(job, unschedulable=UNSCHEDULABLE in set_now, lasting=lasting)
+    counts = job.counts
+    new = PodGroupStatus(
+        phase=phase,
+        conditions=_conditions(session, job, set_now, lasting, period),
+        running=counts[TaskStatus.RUNNING],
+        succeeded=counts[TaskStatus.SUCCEEDED],
+        failed=counts[TaskStatus.FAILED],
+    )
+    session.state.ledger.set_phase(job, phase)
+    if new == old:
+        return False
+    job.in_flight = new
+    meta = job.group.metadata
+    session.outbox.put(
+        Patch(
+            resource=kinds.POD_GROUP.resource,
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            patch={"status": merge_diff(msgspec.to_builtins(job.group.status), msgspec.to_builtins(new))},
+        )
+    )
+    return True
+
+
+def _phase(job: JobInfo, *, unschedulable: bool, lasting: bool) -> str:
+    """The phase of a PodGroup (Volcano: jobStatus), except that a shortage must last to make it Unknown."""
+    if job.phase == PodGroupPhase.PENDING:
+        return PodGroupPhase.PENDING
+    counts = job.counts
+    if counts[TaskStatus.RUNNING] and unschedulable and (lasting or job.phase != PodGroupPhase.INQUEUE):
+        return PodGroupPhase.UNKNOWN if lasting else job.phase
+    completed = counts[TaskStatus.SUCCEEDED] + counts[TaskStatus.FAILED]
+    scheduled = completed + counts[TaskStatus.RUNNING] + counts[TaskStatus.BOUND]
+    if counts[TaskStatus.RELEASING]:
+        scheduled += sum(1 for task in job.members.values() if task.status is TaskStatus.RELEASING and task.node)
+    if scheduled >= job.min_available:
+        return PodGroupPhase.COMPLETED if scheduled == completed else PodGroupPhase.RUNNING
+    return PodGroupPhase.INQUEUE if job.phase == PodGroupPhase.INQUEUE else PodGroupPhase.PENDING
+
+
+def _conditions(
+    session: CycleSession, job: JobInfo, set_now: dict[str, tuple[str, str]], lasting: bool, period: float
+) -> tuple[PodGroupCondition, ...]:
+    """One entry a type, the one that changed last at the end."""
+    result = list(job.status.conditions)
+    for kind, (reason, message) in set_now.items():
+        known = next((entry for entry in result if entry.type == kind), None)
+        newest = bool(result) and result[-1] is known
+        if known is not None and newest and (known.status, known.reason, known.message) == ("True", reason, message):
+            continue
+        if kind == UNSCHEDULABLE:
+            if not lasting or session.now < job.condition_at + period:
+                continue
+            job.condition_at = session.now
+        if known is not None:
+            result.remove(known)
+        result.append(
+            PodGroupCondition(
+                type=kind,
+                status="True",
+                transition_id=session.uid,
+                last_transition_time=timestamp(session.now),
+                reason=reason,
+                message=message,
+            )
+        )
+    return tuple(result)
+
+
+def _tell_group(session: CycleSession, job: JobInfo, period: float) -> None:
+    """Say on the PodGroup why it waits."""
+    refusal = session.refusals.get(job.key, "")
+    if job.phase not in UNSETTLED or (not job.members and not refusal):
+        return
+    text = group_text(job, ready=session.rules.job_ready(job))
+    told = f"{text}\n{refusal}"
+    if session.now < job.event_at + (period if told != job.event_text else max(period, REPEAT_SECONDS)):
+        return
+    job.event_at, job.event_text = session.now, told
+    if refusal:
+        session.outbox.put(_record(job, "Normal", UNSCHEDULABLE, refusal))
+    if job.members:
+        session.outbox.put(_record(job, "Warning", UNSCHEDULABLE, text))
+
+
+def _record(job: JobInfo, kind: str, reason: str, message: str) -> Record:
+    meta = job.group.metadata
+    regarding = ObjectReference(
+        api_version=kinds.POD_GROUP.api_version,
+        kind=kinds.POD_GROUP.kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )
+    return Record(regarding=regarding, type=kind, reason=reason, message=message)

@@ -1,0 +1,343 @@
+"""Nodes as columns: one int64 array per quantity and resource, updated in place.
+
+Rows are dense: when a node goes, the last row moves into its place. Every change of a row gives it a new revision, so
+that whoever keeps answers per row finds the ones to recompute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanoio.framework.scheduling.views import Shape, TaskStatus
+from volcanoio.model.core import Node
+from volcanoio.model.resources import CPU, MEMORY, PODS, amounts
+
+Ints = NDArray[np.int64]
+
+
+class Quantity(IntEnum):
+    """What is counted per resource. IDLE = ALLOCATABLE - USED; FUTURE = IDLE + RELEASING - PIPELINED."""
+
+    ALLOCATABLE = 0
+    USED = 1
+    RELEASING = 2
+    PIPELINED = 3
+    IDLE = 4
+    FUTURE = 5
+    NONZERO_USED = 6
+
+
+class Load(IntEnum):
+    """How a task weighs on its node (Volcano: NodeInfo.AddTask)."""
+
+    NONE = 0
+    OCCUPIES = 1
+    RELEASES = 2
+    RESERVES = 3
+
+
+_S = TaskStatus
+LOADS: tuple[Load, ...] = tuple(
+    {
+        _S.ALLOCATED: Load.OCCUPIES,
+        _S.BINDING: Load.OCCUPIES,
+        _S.BOUND: Load.OCCUPIES,
+        _S.RUNNING: Load.OCCUPIES,
+        _S.UNKNOWN: Load.OCCUPIES,
+        _S.RELEASING: Load.RELEASES,
+        _S.PIPELINED: Load.RESERVES,
+    }.get(status, Load.NONE)
+    for status in TaskStatus
+)
+"""The load of a task by its status; Pending, Succeeded and Failed ones do not weigh on a node."""
+
+_LOAD_SIGNS: Mapping[Load, Mapping[Quantity, int]] = {
+    Load.NONE: {},
+    Load.OCCUPIES: {Quantity.USED: 1, Quantity.IDLE: -1, Quantity.FUTURE: -1},
+    Load.RELEASES: {Quantity.USED: 1, Quantity.IDLE: -1, Quantity.RELEASING: 1},
+    Load.RESERVES: {Quantity.PIPELINED: 1, Quantity.FUTURE: -1},
+}
+
+
+def name_hash(name: str) -> int:
+    """A 64-bit hash of a node's name, the same in every process."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
+
+
+class Columns:
+    """The columns. Implements `views.Nodes` for all rows."""
+
+    def __init__(self, capacity: int = 64) -> None:
+        self.resources: dict[str, int] = {}
+        self.rows: dict[str, int] = {}
+        self.clock = 0
+        """Counts changes; the revision of the newest."""
+        self.spec_clock = 0
+        """The revision of the newest change of a node's own object."""
+        self.layout = 0
+        """Changes whenever views of the arrays must be taken anew."""
+        self.block: Ints = np.zeros((len(Quantity), 0, capacity), np.int64)
+        self.changed: Ints = np.zeros(capacity, np.int64)
+        self.respecified: Ints = np.zeros(capacity, np.int64)
+        self.hashes: NDArray[np.uint64] = np.zeros(capacity, np.uint64)
+        self._names: list[str] = []
+        self._objects: list[Node] = []
+        self._views: dict[tuple[int, str], Ints] = {}
+        self._deltas: dict[int, tuple[Ints, ...]] = {}
+        for resource in (CPU, MEMORY, PODS):
+            self.resource(resource)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Node names by row."""
+        return self._names
+
+    @property
+    def objects(self) -> Sequence[Node]:
+        """Node objects by row."""
+        return self._objects
+
+    @property
+    def capacity(self) -> int:
+        """How many rows the arrays hold."""
+        return int(self.block.shape[2])
+
+    def resource(self, name: str) -> int:
+        """The index of a resource, made when it is new."""
+        index = self.resources.get(name)
+        if index is None:
+            index = self.resources[name] = len(self.resources)
+            grown = np.zeros((len(Quantity), index + 1, self.capacity), np.int64)
+            grown[:, :index] = self.block
+            self.block = grown
+            self._deltas.clear()
+            self._relayout()
+        return index
+
+    def put(self, node: Node) -> int:
+        """Take in a node, new or changed; its row. What is placed on a known node stays."""
+        row = self.rows.get(node.metadata.name)
+        offered = amounts(node.status.allocatable)
+        for name in offered:
+            self.resource(name)
+        if row is None:
+            row = self._append(node)
+        self._objects[row] = node
+        column = self.block[:, :, row]
+        column[Quantity.ALLOCATABLE] = 0
+        for name, amount in offered.items():
+            column[Quantity.ALLOCATABLE, self.resources[name]] = amount
+        column[Quantity.IDLE] = column[Quantity.ALLOCATABLE] - column[Quantity.USED]
+        column[Quantity.FUTURE] = column[Quantity.IDLE] + column[Quantity.RELEASING] - column[Quantity.PIPELINED]
+        self._respecify(row)
+        return row
+
+    def drop(self, name: str) -> None:
+        """Forget a node and all that is counted on it; the last row takes its place."""
+        row = self.rows.pop(name)
+        last = len(self._names) - 1
+        if row != last:
+            moved = self._names[last]
+            self.rows[moved] = row
+            self._names[row], self._objects[row] = moved, self._objects[last]
+            self.block[:, :, row] = self.block[:, :, last]
+            self.hashes[row] = self.hashes[last]
+            self._respecify(row)
+        self.block[:, :, last] = 0
+        self._names.pop()
+        self._objects.pop()
+        self.clock += 1
+        self.spec_clock = self.clock
+        self._relayout()
+
+    def apply(self, row: int, shape: Shape, load: Load, sign: int) -> None:
+        """Count a task of that shape in (sign 1) or out (-1)."""
+        deltas = self._deltas.get(shape.id)
+        if deltas is None:
+            deltas = self._delta(shape)
+        column = self.block[:, :, row]
+        if sign > 0:
+            column += deltas[load]
+        else:
+            column -= deltas[load]
+        self.clock += 1
+        self.changed[row] = self.clock
+
+    def view(self, quantity: Quantity, resource: str) -> Ints:
+        """One column over all rows, read-only."""
+        key = (quantity, resource)
+        view = self._views.get(key)
+        if view is None:
+            index = self.resources.get(resource)
+            size = len(self._names)
+            view = np.zeros(size, np.int64) if index is None else self.block[quantity, index, :size]
+            view.flags.writeable = False
+            self._views[key] = view
+        return view
+
+    def allocatable(self, resource: str) -> Ints:
+        """As `views.Nodes`."""
+        return self.view(Quantity.ALLOCATABLE, resource)
+
+    def used(self, resource: str) -> Ints:
+        """As `views.Nodes`."""
+        return self.view(Quantity.USED, resource)
+
+    def idle(self, resource: str) -> Ints:
+        """As `views.Nodes`."""
+        return self.view(Quantity.IDLE, resource)
+
+    def future_idle(self, resource: str) -> Ints:
+        """As `views.Nodes`."""
+        return self.view(Quantity.FUTURE, resource)
+
+    def nonzero_used(self, resource: str) -> Ints:
+        """As `views.Nodes`."""
+        return self.view(Quantity.NONZERO_USED, resource)
+
+    def totals(self, quantity: Quantity) -> dict[str, int]:
+        """The sum over all rows of each resource that has any."""
+        sums = self.block[quantity, :, : len(self._names)].sum(axis=1).tolist()
+        return {name: sums[index] for name, index in self.resources.items() if sums[index]}
+
+    def _append(self, node: Node) -> int:
+        row = len(self._names)
+        if row == self.capacity:
+            self._grow(2 * row)
+        name = node.metadata.name
+        self.rows[name] = row
+        self._names.append(name)
+        self._objects.append(node)
+        self.hashes[row] = name_hash(name)
+        self._relayout()
+        return row
+
+    def _grow(self, capacity: int) -> None:
+        extra = capacity - self.capacity
+        self.block = np.pad(self.block, ((0, 0), (0, 0), (0, extra)))
+        self.changed = np.pad(self.changed, (0, extra))
+        self.respecified = np.pad(self.respecified, (0, extra))
+        self.hashes = np.pad(self.hashes, (0, extra))
+
+    def _respecify(self, row: int) -> None:
+        self.clock += 1
+        self.spec_clock = self.clock
+        self.changed[row] = self.respecified[row] = self.clock
+
+    def _relayout(self) -> None:
+        self.layout += 1
+        self._views.clear()
+
+    def _delta(self, shape: Shape) -> tuple[Ints, ...]:
+        """What a task of the shape adds to a row, by load. pipelined tasks count for scorers (k8s node info)."""
+        for name in (*shape.requests, *shape.nonzero_requests):
+            self.resource(name)
+        vectors = []
+        for load, signs in _LOAD_SIGNS.items():
+            vector = np.zeros((len(Quantity), len(self.resources)), np.int64)
+            for quantity, sign in signs.items():
+                for name, amount in shape.requests.items():
+                    vector[quantity, self.resources[name]] = sign * amount
+            if load:
+                for name, amount in shape.nonzero_requests.items():
+                    vector[Quantity.NONZERO_USED, self.resources[name]] = amount
+            vectors.append(vector)
+        self._deltas[shape.id] = tuple(vectors)
+        return self._deltas[shape.id]
+
+
+class Rows:
+    """Some rows of the columns as `views.Nodes`: arrays are gathered copies, in the order given."""
+
+    __slots__ = ("_columns", "_rows")
+
+    def __init__(self, columns: Columns, rows: NDArray[np.intp]) -> None:
+        self._columns = columns
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Node names."""
+        names = self._columns.names
+        return [names[row] for row in self._rows.tolist()]
+
+    @property
+    def objects(self) -> Sequence[Node]:
+        """Node objects."""
+        objects = self._columns.objects
+        return [objects[row] for row in self._rows.tolist()]
+
+    def allocatable(self, resource: str) -> Ints:
+        """As `views.Nodes`."""
+        return self._columns.allocatable(resource)[self._rows]
+
+    def used(self, resource: str) -> Ints:
+        """As `views.Nodes`."""
+        return self._columns.used(resource)[self._rows]
+
+    def idle(self, resource: str) -> Ints:
+        """As `views.Nodes`."""
+        return self._columns.idle(resource)[self._rows]
+
+    def future_idle(self, resource: str) -> Ints:
+        """As `views.Nodes`."""
+        return self._columns.future_idle(resource)[self._rows]
+
+    def nonzero_used(self, resource: str) -> Ints:
+        """As `views.Nodes`."""
+        return self._columns.nonzero_used(resource)[self._rows]
+
+
+class Row:
+    """One row as `views.NodeRow`; cheap to make and to point elsewhere."""
+
+    __slots__ = ("_columns", "row")
+
+    def __init__(self, columns: Columns, row: int = 0) -> None:
+        self._columns = columns
+        self.row = row
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self._columns.names[self.row]
+
+    @property
+    def object(self) -> Node:
+        """The Node."""
+        return self._columns.objects[self.row]
+
+    def _item(self, quantity: int, resource: str) -> int:
+        index = self._columns.resources.get(resource)
+        return 0 if index is None else self._columns.block.item(quantity, index, self.row)
+
+    def allocatable(self, resource: str) -> int:
+        """As `views.NodeRow`."""
+        return self._item(0, resource)
+
+    def used(self, resource: str) -> int:
+        """As `views.NodeRow`."""
+        return self._item(1, resource)
+
+    def idle(self, resource: str) -> int:
+        """As `views.NodeRow`."""
+        return self._item(4, resource)
+
+    def future_idle(self, resource: str) -> int:
+        """As `views.NodeRow`."""
+        return self._item(5, resource)
+
+    def nonzero_used(self, resource: str) -> int:
+        """As `views.NodeRow`."""
+        return self._item(6, resource)

@@ -1,0 +1,171 @@
+"""How several plugins' answers become one: Volcano's rules by tier (`pkg/scheduler/framework/session_plugins.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from volcanoio.engine.scheduling.adapters import FilterPart, ScorerPart, filter_part, scorer_part
+from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.framework.scheduling import points
+from volcanoio.framework.scheduling.points import SWITCHES, SortKey
+from volcanoio.framework.scheduling.verdicts import ABSTAIN, PERMIT, Verdict, Vote
+from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
+
+Part = TypeVar("Part")
+_Tiers: TypeAlias = tuple[tuple[Callable[..., Any], ...], ...]
+_SWITCH_OF = {point: switch for switch, gated in SWITCHES.items() for point in gated}
+
+
+class Rules:
+    """The answers of all enabled plugins of a profile, combined. Built once per profile."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.opens = self._flat(points.Opens, "open")
+        self.closes = self._flat(points.Closes, "close")
+        self.filters: tuple[FilterPart, ...] = self._parts(points.Filter, "feasible", "feasible_on", filter_part)
+        self.scorers: tuple[ScorerPart, ...] = self._parts(points.Scorer, "score", "score_on", scorer_part)
+        self.accounting_in = self._flat(points.Accounting, "allocated")
+        self.accounting_out = self._flat(points.Accounting, "released")
+        self.has_overused = bool(self._flat(points.Overused, "overused"))
+        self._queue_keys = self._flat(points.QueueOrder, "queue_key")
+        self._job_keys = self._flat(points.JobOrder, "job_key")
+        self._task_keys = self._flat(points.TaskOrder, "task_key")
+        self._overused = self._flat(points.Overused, "overused")
+        self._allocatable = self._flat(points.Allocatable, "fits")
+        self._valid = self._flat(points.JobValid, "job_valid")
+        self._ready = self._flat(points.JobReady, "job_ready")
+        self._enqueued = self._flat(points.JobEnqueued, "job_enqueued")
+        self._pipelined = self._tiers(points.JobPipelined, "job_pipelined")
+        self._enqueueable = self._tiers(points.JobEnqueueable, "job_enqueueable")
+        self._starving = self._tiers(points.JobStarving, "job_starving")
+        self._preemptable = self._tiers(points.Preemptable, "preemptable")
+        self._reclaimable = self._tiers(points.Reclaimable, "reclaimable")
+
+    def queue_key(self, queue: QueueView) -> SortKey:
+        """First difference in tier and plugin order; then creation time and name."""
+        created = queue.object.metadata.creation_timestamp or ""
+        return (*[key(queue) for key in self._queue_keys], created, queue.object.metadata.uid, queue.name)
+
+    def job_key(self, job: Job) -> SortKey:
+        """First difference in tier and plugin order; then creation time, uid and key."""
+        return (*[key(job) for key in self._job_keys], job.created, job.uid, job.key)
+
+    def task_key(self, task: Task) -> SortKey:
+        """First difference in tier and plugin order; the caller adds the fallback."""
+        return tuple([key(task) for key in self._task_keys])
+
+    @property
+    def orders_tasks(self) -> bool:
+        """Whether any plugin orders tasks."""
+        return bool(self._task_keys)
+
+    def overused(self, queue: QueueView) -> bool:
+        """Any plugin's yes."""
+        return any(ask(queue) for ask in self._overused)
+
+    def allocatable(self, queue: QueueView, shape: Shape, count: int) -> int:
+        """The least that any plugin allows."""
+        for ask in self._allocatable:
+            count = min(count, ask(queue, shape, count))
+            if count <= 0:
+                return 0
+        return count
+
+    def job_valid(self, job: Job) -> Verdict:
+        """The first rejection."""
+        return next((verdict for ask in self._valid if (verdict := ask(job)).vote is Vote.REJECT), PERMIT)
+
+    def job_ready(self, job: Job) -> bool:
+        """All must agree; without any, every job is ready."""
+        for ask in self._ready:  # noqa: SIM110 - asked after every placement: a generator would cost as much again
+            if not ask(job):
+                return False
+        return True
+
+    def job_pipelined(self, job: Job) -> bool:
+        """Votes by tier; nothing said means yes."""
+        return _poll(self._pipelined, job).vote is not Vote.REJECT
+
+    def job_enqueueable(self, job: Job) -> Verdict:
+        """Votes by tier; nothing said means yes."""
+        return _poll(self._enqueueable, job)
+
+    def job_enqueued(self, job: Job) -> None:
+        """Tell all."""
+        for tell in self._enqueued:
+            tell(job)
+
+    def job_starving(self, job: Job) -> bool:
+        """All of the first tier with an opinion; without any, no."""
+        tier = next((tier for tier in self._starving if tier), ())
+        return bool(tier) and all(ask(job) for ask in tier)
+
+    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
+        """The victims a preemptor of the same queue may take."""
+        return _victims(self._preemptable, preemptor, candidates)
+
+    def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
+        """The victims a job of another queue may take."""
+        return _victims(self._reclaimable, reclaimer, candidates)
+
+    def _tiers(self, point: type, method: str) -> _Tiers:
+        """The plugins' methods of one extension point by tier, where the point is switched on."""
+        switch = _SWITCH_OF.get(point, "")
+        return tuple(
+            tuple(
+                getattr(enabled.plugin, method)
+                for enabled in tier
+                if callable(getattr(enabled.plugin, method, None)) and enabled.switches.get(switch, True)
+            )
+            for tier in self.profile.tiers
+        )
+
+    def _flat(self, point: type, method: str) -> tuple[Callable[..., Any], ...]:
+        return tuple(ask for tier in self._tiers(point, method) for ask in tier)
+
+    def _parts(self, point: type, vector: str, scalar: str, make: Callable[[object], Part]) -> tuple[Part, ...]:
+        switch = _SWITCH_OF[point]
+        return tuple(
+            make(enabled.plugin)
+            for tier in self.profile.tiers
+            for enabled in tier
+            if enabled.switches.get(switch, True)
+            and any(callable(getattr(enabled.plugin, name, None)) for name in (vector, scalar))
+        )
+
+
+def _poll(tiers: _Tiers, job: Job) -> Verdict:
+    """In a tier any rejection decides, else any permit; a tier that abstains leaves it to the next."""
+    for tier in tiers:
+        permitted = False
+        for ask in tier:
+            verdict: Verdict = ask(job)
+            if verdict.vote is Vote.REJECT:
+                return verdict
+            permitted |= verdict.vote is Vote.PERMIT
+        if permitted:
+            return PERMIT
+    return ABSTAIN
+
+
+def _victims(tiers: _Tiers, taker: Task, candidates: Sequence[Task]) -> list[Task]:
+    """In a tier the intersection of what the plugins name that do not abstain; the first tier that names any decides.
+
+    A plugin that names none ends its tier without a result, whatever others of it would say.
+    """
+    for tier in tiers:
+        named: list[Task] | None = None
+        for ask in tier:
+            answer: Iterable[Task] | None = ask(taker, candidates)
+            if answer is None:
+                continue
+            uids = {task.uid for task in answer}
+            if not uids:
+                named = None
+                break
+            named = [task for task in (candidates if named is None else named) if task.uid in uids]
+        if named:
+            return named
+    return []

@@ -1,0 +1,243 @@
+"""Jobs: a PodGroup and its tasks, with counters and amounts kept incrementally."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from volcanoio.engine.scheduling.explanation import Attempts
+from volcanoio.engine.scheduling.queues import QueueInfo
+from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Amounts, TaskStatus
+from volcanoio.model.resources import amounts
+from volcanoio.model.scheduling import PodGroup, PodGroupPhase, PodGroupStatus
+
+_STATUSES = len(TaskStatus)
+_HOLDS = tuple(status in ALLOCATED_STATUSES for status in TaskStatus)
+_WANTS = tuple(_HOLDS[status] or status is TaskStatus.PENDING for status in TaskStatus)
+_PENDING, _ALLOCATED, _PIPELINED, _BINDING, _BOUND, _RUNNING, _, _SUCCEEDED, *_REST = range(_STATUSES)
+_QUOTA_PREFIXES = ("requests.", "limits.", "count/")
+
+
+def add_amounts(into: dict[str, int], other: Mapping[str, int], sign: int) -> None:
+    """Add `other` (sign 1) or take it away (-1); names that reach zero are dropped."""
+    for name, amount in other.items():
+        value = into.get(name, 0) + sign * amount
+        if value:
+            into[name] = value
+        else:
+            into.pop(name, None)
+
+
+class JobInfo:
+    """One job. Implements `views.Job`. It exists as soon as a pod or PodGroup names it."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.namespace = key.partition("/")[0]
+        self.group = PodGroup()
+        self.known = False
+        """Whether its PodGroup exists."""
+        self.queue_info: QueueInfo | None = None
+        self.priority = 0
+        self.phase: str = PodGroupPhase.PENDING
+        self.members: dict[str, TaskInfo] = {}
+        self.waiting: dict[str, TaskInfo] = {}
+        """Pending tasks by uid."""
+        self.counts = [0] * _STATUSES
+        self.by_role: dict[str, list[int]] = {}
+        """Per role the counts by status, and at the end the pending tasks that request nothing."""
+        self.best_effort = 0
+        """Pending tasks that request nothing."""
+        self.homeless = 0
+        """Those of them that found no node in this session: no reason to count them as good as placed."""
+        self.held: dict[str, int] = {}
+        self.wanted: dict[str, int] = {}
+        self.attempts = Attempts()
+        self.urgent_until = float("-inf")
+        """Until then it goes before all other work: a bind of its gang was refused (epoch seconds)."""
+        self.in_flight: PodGroupStatus | None = None
+        """The status written and not yet seen."""
+        self.short_since: float | None = None
+        """Since when it was found not ready at every look."""
+        self.condition_at = float("-inf")
+        self.event_at = float("-inf")
+        self.event_text = ""
+        self._describe()
+
+    def observe(self, group: PodGroup) -> None:
+        """Take in the newest PodGroup; the caller places the job in its queue and phase."""
+        self.group = group
+        self.known = True
+        self._describe()
+
+    def vanish(self) -> None:
+        """The PodGroup is gone; what was remembered about it goes with it."""
+        self.known = False
+        self.group = PodGroup()
+        self.in_flight = None
+        self.short_since = None
+        self.condition_at = self.event_at = self.urgent_until = float("-inf")
+        self.event_text = ""
+        self.attempts = Attempts()
+        self._describe()
+
+    def _describe(self) -> None:
+        meta, spec = self.group.metadata, self.group.spec
+        self.uid = meta.uid
+        self.created = meta.creation_timestamp or ""
+        self.min_available = spec.min_member
+        self.role_minimums: Mapping[str, int] = spec.min_task_member
+        self.role_total = sum(spec.min_task_member.values())
+        self.min_resources: Amounts | None = None
+        if spec.min_resources is not None:
+            self.min_resources = {
+                name: amount
+                for name, amount in amounts(spec.min_resources).items()
+                if not name.startswith(_QUOTA_PREFIXES)
+            }
+
+    @property
+    def schedulable(self) -> bool:
+        """Whether its PodGroup and queue exist."""
+        return self.known and self.queue_info is not None and self.queue_info.known
+
+    @property
+    def queue(self) -> str:
+        """As `views.Job`."""
+        return "" if self.queue_info is None else self.queue_info.name
+
+    def queue_name(self, default: str) -> str:
+        """The queue its PodGroup names, or the default."""
+        return self.group.spec.queue or default
+
+    @property
+    def status(self) -> PodGroupStatus:
+        """The PodGroup's status as last written by us or seen."""
+        return self.group.status if self.in_flight is None else self.in_flight
+
+    def recount(self, task: TaskInfo, before: TaskStatus | None, after: TaskStatus | None) -> None:
+        """Follow one task from one status to another; None stands for not being a member."""
+        role = self.by_role.get(task.role)
+        if role is None:
+            role = self.by_role[task.role] = [0] * (_STATUSES + 1)
+        held = wanted = False
+        if before is not None:
+            self.counts[before] -= 1
+            role[before] -= 1
+            held, wanted = _HOLDS[before], _WANTS[before]
+            if before is TaskStatus.PENDING:
+                self.waiting.pop(task.uid, None)
+                if task.shape.best_effort:
+                    self.best_effort -= 1
+                    role[-1] -= 1
+        holds = wants = False
+        if after is not None:
+            self.counts[after] += 1
+            role[after] += 1
+            holds, wants = _HOLDS[after], _WANTS[after]
+            if after is TaskStatus.PENDING:
+                self.waiting[task.uid] = task
+                if task.shape.best_effort:
+                    self.best_effort += 1
+                    role[-1] += 1
+        queue = self.queue_info
+        requests = task.shape.requests
+        if held is not holds:
+            sign = 1 if holds else -1
+            add_amounts(self.held, requests, sign)
+            if queue is not None:
+                add_amounts(queue.held, requests, sign)
+        if wanted is not wants:
+            sign = 1 if wants else -1
+            add_amounts(self.wanted, requests, sign)
+            if queue is not None:
+                add_amounts(queue.wanted, requests, sign)
+
+    @property
+    def allocated(self) -> Amounts:
+        """As `views.Job`."""
+        return self.held
+
+    @property
+    def requested(self) -> Amounts:
+        """As `views.Job`."""
+        return self.wanted
+
+    @property
+    def tasks(self) -> Collection[TaskInfo]:
+        """As `views.Job`."""
+        return self.members.values()
+
+    def count(self, *statuses: TaskStatus) -> int:
+        """As `views.Job`."""
+        counts = self.counts
+        return sum(counts[status] for status in statuses)
+
+    @property
+    def ready_count(self) -> int:
+        """As `views.Job`."""
+        counts = self.counts
+        return counts[_ALLOCATED] + counts[_BINDING] + counts[_BOUND] + counts[_RUNNING] + counts[_SUCCEEDED]
+
+    @property
+    def pending_best_effort(self) -> int:
+        """As `views.Job`; those that found no node in this session are not counted."""
+        return self.best_effort - self.homeless
+
+    @property
+    def schedulable_count(self) -> int:
+        """As `views.Job`."""
+        return self.attempts.schedulable(self.waiting)
+
+    @property
+    def valid_count(self) -> int:
+        """As `views.Job`."""
+        return self.ready_count + self.counts[_PIPELINED] + self.counts[_PENDING]
+
+    def is_ready(self) -> bool:
+        """As `views.Job`."""
+        return self.ready_count + self.pending_best_effort >= self.min_available
+
+    def is_pipelined(self) -> bool:
+        """As `views.Job`."""
+        return self.ready_count + self.counts[_PIPELINED] + self.pending_best_effort >= self.min_available
+
+    def is_starving(self) -> bool:
+        """As `views.Job`."""
+        return self.ready_count + self.counts[_PIPELINED] < self.min_available
+
+    def role_count(self, role: str, *, pending: bool = False, pipelined: bool = False, idle: bool = True) -> int:
+        """Ready tasks of a role; on request with pending, pipelined, and (idle) pending ones that request nothing."""
+        counts = self.by_role.get(role)
+        if counts is None:
+            return 0
+        total = counts[_ALLOCATED] + counts[_BINDING] + counts[_BOUND] + counts[_RUNNING] + counts[_SUCCEEDED]
+        if pipelined:
+            total += counts[_PIPELINED]
+        if pending:
+            return total + counts[_PENDING]
+        return total + counts[-1] if idle else total
+
+    def _roles(self, *, pending: bool = False, pipelined: bool = False) -> bool:
+        if self.min_available < self.role_total:
+            return True
+        return all(
+            self.role_count(role, pending=pending, pipelined=pipelined) >= minimum
+            for role, minimum in self.role_minimums.items()
+        )
+
+    def roles_valid(self) -> bool:
+        """As `views.Job`."""
+        return self._roles(pending=True, pipelined=True)
+
+    def roles_ready(self) -> bool:
+        """As `views.Job`."""
+        return not self.role_total or self._roles()
+
+    def roles_pipelined(self) -> bool:
+        """As `views.Job`."""
+        return self._roles(pipelined=True)
+
+    def __repr__(self) -> str:
+        counts = {TaskStatus(at).name: count for at, count in enumerate(self.counts) if count}
+        return f"<{self.key} {self.phase} {counts}>"

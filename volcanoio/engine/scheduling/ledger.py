@@ -1,0 +1,237 @@
+"""The ledger: every change of a task's status and node goes through here, so that all totals agree."""
+
+from __future__ import annotations
+
+from volcanoio.engine.scheduling.columns import LOADS, Columns, Load
+from volcanoio.engine.scheduling.jobs import JobInfo, add_amounts
+from volcanoio.engine.scheduling.queues import QueueInfo
+from volcanoio.engine.scheduling.shapes import Shapes
+from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.model.core import Node, Pod
+from volcanoio.model.scheduling import PodGroupPhase
+
+
+class Ledger:
+    """Nodes, tasks, jobs and queues with totals that are kept incrementally."""
+
+    def __init__(self) -> None:
+        self.columns = Columns()
+        self.shapes = Shapes()
+        self.tasks: dict[str, TaskInfo] = {}
+        self.on_node: dict[str, dict[str, TaskInfo]] = {}
+        """Tasks that weigh on a node, by its name; also where the node itself is not known."""
+        self.jobs: dict[str, JobInfo] = {}
+        self.queues: dict[str, QueueInfo] = {}
+        self.listed: dict[str, JobInfo] = {}
+        """Jobs whose PodGroup and queue exist: those that are scheduled."""
+        self.known_queues: dict[str, QueueInfo] = {}
+        self.backlog: dict[str, JobInfo] = {}
+        """Jobs with pending tasks."""
+        self.phases: dict[str, dict[str, JobInfo]] = {}
+        """Listed jobs by phase."""
+        self.dirty: dict[str, JobInfo] = {}
+        """Jobs that changed since the last cycle looked at them."""
+        self._sorted: dict[str, list[JobInfo]] = {}
+
+    def move(self, task: TaskInfo, status: TaskStatus, node: str) -> None:
+        """Give a task another status and node."""
+        before, old_node = task.status, task.node
+        load, old_load = LOADS[status], LOADS[before]
+        if load is not old_load or node != old_node:
+            if old_load and old_node:
+                self._weigh(task, old_node, old_load, -1)
+            if load and node:
+                self._weigh(task, node, load, 1)
+        task.status, task.node = status, node
+        job = task.owner
+        if job is not None and status is not before:
+            job.recount(task, before, status)
+            self.dirty[job.key] = job
+            if before is TaskStatus.PENDING or status is TaskStatus.PENDING:
+                self._backlog(job)
+
+    def seat(self, task: TaskInfo, status: TaskStatus, row: int) -> None:
+        """Put a Pending task on a row as Allocated or Pipelined: `move` for the hot loop."""
+        columns = self.columns
+        node = columns.names[row]
+        columns.apply(row, task.shape, LOADS[status], 1)
+        there = self.on_node.get(node)
+        if there is None:
+            there = self.on_node[node] = {}
+        there[task.uid] = task
+        task.status, task.node = status, node
+        job = task.owner
+        if job is not None:
+            job.recount(task, TaskStatus.PENDING, status)
+
+    def unseat(self, task: TaskInfo, status: TaskStatus, node: str) -> None:
+        """Take a change of this session back: `move` that leaves no trace."""
+        key = task.job
+        clean = key not in self.dirty
+        self.move(task, status, node)
+        if clean:
+            self.dirty.pop(key, None)
+
+    def bind(self, task: TaskInfo) -> None:
+        """Make an Allocated task Binding."""
+        task.status = TaskStatus.BINDING
+        if task.owner is not None:
+            task.owner.recount(task, TaskStatus.ALLOCATED, TaskStatus.BINDING)
+
+    def settle(self, job: JobInfo) -> None:
+        """A statement of the job was committed: what the hot loop left out."""
+        self.dirty[job.key] = job
+        self._backlog(job)
+
+    def in_phase(self, phase: str) -> list[JobInfo]:
+        """Listed jobs of a phase, sorted by key; the list is kept until one enters or leaves."""
+        known = self._sorted.get(phase)
+        if known is None:
+            members = self.phases.get(phase, {})
+            known = self._sorted[phase] = [members[key] for key in sorted(members)]
+        return known
+
+    def add(self, task: TaskInfo, status: TaskStatus, node: str) -> None:
+        """Take in a new task."""
+        for name in task.shape.requests:
+            self.columns.resource(name)
+        self.tasks[task.uid] = task
+        task.status, task.node = status, node
+        load = LOADS[status]
+        if load and node:
+            self._weigh(task, node, load, 1)
+        if task.job:
+            job = self.job(task.job)
+            task.owner = job
+            job.members[task.uid] = task
+            job.recount(task, None, status)
+            self.dirty[job.key] = job
+            self._backlog(job)
+
+    def remove(self, task: TaskInfo) -> None:
+        """Forget a task."""
+        del self.tasks[task.uid]
+        load = LOADS[task.status]
+        if load and task.node:
+            self._weigh(task, task.node, load, -1)
+        job = task.owner
+        if job is not None:
+            job.recount(task, task.status, None)
+            del job.members[task.uid]
+            job.attempts.fit_errors.pop(task.uid, None)
+            job.attempts.outcomes.pop(task.uid, None)
+            self.dirty[job.key] = job
+            self._backlog(job)
+            self._forget_if_empty(job)
+
+    def respecify(self, task: TaskInfo, pod: Pod) -> bool:
+        """Take over a newer pod's shape, role and the like; whether anything scheduling reads has changed."""
+        shape = self.shapes.of(pod)
+        old = task.pod
+        if (
+            shape is task.shape
+            and pod.metadata.annotations == old.metadata.annotations
+            and pod.metadata.labels == old.metadata.labels
+            and pod.spec.scheduling_gates == old.spec.scheduling_gates
+            and pod.spec.priority == old.spec.priority
+        ):
+            task.pod = pod
+            task.nominated = pod.status.nominated_node_name
+            return False
+        status, node = task.status, task.node
+        self.remove(task)
+        task.update(pod, shape)
+        self.add(task, status, node)
+        return True
+
+    def job(self, key: str) -> JobInfo:
+        """The job of that key, made when it is new."""
+        job = self.jobs.get(key)
+        if job is None:
+            job = self.jobs[key] = JobInfo(key)
+        return job
+
+    def queue(self, name: str) -> QueueInfo:
+        """The queue of that name, made when it is new."""
+        queue = self.queues.get(name)
+        if queue is None:
+            queue = self.queues[name] = QueueInfo(name)
+        return queue
+
+    def enlist(self, job: JobInfo, queue: QueueInfo | None) -> None:
+        """Place a job in a queue, or in none; amounts move along."""
+        old = job.queue_info
+        if old is not queue:
+            if old is not None:
+                add_amounts(old.held, job.held, -1)
+                add_amounts(old.wanted, job.wanted, -1)
+                del old.members[job.key]
+                if not old.known and not old.members:
+                    del self.queues[old.name]
+            if queue is not None:
+                add_amounts(queue.held, job.held, 1)
+                add_amounts(queue.wanted, job.wanted, 1)
+                queue.members[job.key] = job
+            job.queue_info = queue
+        self.relist(job)
+
+    def relist(self, job: JobInfo) -> None:
+        """Follow whether the job's PodGroup and queue exist."""
+        self._sorted.pop(job.phase, None)
+        if job.schedulable:
+            self.listed[job.key] = job
+            self.phases.setdefault(job.phase, {})[job.key] = job
+            self.dirty[job.key] = job
+        else:
+            self.listed.pop(job.key, None)
+            self.phases.get(job.phase, {}).pop(job.key, None)
+            self.dirty.pop(job.key, None)
+        self._forget_if_empty(job)
+
+    def set_phase(self, job: JobInfo, phase: str) -> None:
+        """Move a job to another phase; "" counts as Pending."""
+        phase = phase or PodGroupPhase.PENDING
+        if phase != job.phase:
+            self.phases.get(job.phase, {}).pop(job.key, None)
+            self._sorted.pop(job.phase, None)
+            self._sorted.pop(phase, None)
+            job.phase = phase
+            if job.key in self.listed:
+                self.phases.setdefault(phase, {})[job.key] = job
+                self.dirty[job.key] = job
+
+    def put_node(self, node: Node) -> None:
+        """Take in a node; tasks that were known to be on it before weigh on it from now on."""
+        name = node.metadata.name
+        new = name not in self.columns.rows
+        row = self.columns.put(node)
+        if new:
+            for task in self.on_node.get(name, {}).values():
+                self.columns.apply(row, task.shape, LOADS[task.status], 1)
+
+    def _weigh(self, task: TaskInfo, node: str, load: Load, sign: int) -> None:
+        row = self.columns.rows.get(node)
+        if row is not None:
+            self.columns.apply(row, task.shape, load, sign)
+        there = self.on_node.get(node)
+        if sign > 0:
+            if there is None:
+                there = self.on_node[node] = {}
+            there[task.uid] = task
+        elif there is not None:
+            del there[task.uid]
+            if not there:
+                del self.on_node[node]
+
+    def _backlog(self, job: JobInfo) -> None:
+        if job.waiting:
+            self.backlog[job.key] = job
+        else:
+            self.backlog.pop(job.key, None)
+
+    def _forget_if_empty(self, job: JobInfo) -> None:
+        if not job.known and not job.members:
+            self.jobs.pop(job.key, None)
+            self.dirty.pop(job.key, None)
+            self.backlog.pop(job.key, None)

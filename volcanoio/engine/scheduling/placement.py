@@ -1,0 +1,244 @@
+"""Placement by gang: k alike tasks in one call, each on the best node as of then.
+
+Nodes are independent, so placing a task changes one row: one vector score per shape, then per task an argmax and a
+rescore of the row that changed. The result equals the one-by-one greedy. Where a plugin's answer depends on more than
+the row, the shape takes the exact path, which asks for every task. A C kernel would replace `_greedy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanoio.engine.scheduling.answers import NOWHERE, Answers
+from volcanoio.engine.scheduling.combine import Rules
+from volcanoio.engine.scheduling.explanation import FitErrors
+from volcanoio.engine.scheduling.ledger import Ledger
+from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.framework.scheduling.views import Shape, TaskStatus
+from volcanoio.model.resources import CPU, MEMORY
+
+KEPT_SHAPES = 512
+"""For how many shapes answers are kept (80 kB each at 10,000 nodes)."""
+_MASK = (1 << 64) - 1
+_TAKEN = np.uint64(_MASK)
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = (CPU, MEMORY)
+
+
+def _mix(value: int) -> int:
+    """splitmix64: a well-spread 64-bit number of any other."""
+    value = (value + 0x9E3779B97F4A7C15) & _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)
+
+
+class Placer:
+    """Finds nodes for tasks; keeps answers per shape across cycles."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._columns = ledger.columns
+        self._rules: Rules | None = None
+        self._answers: dict[int, Answers] = {}
+        self._errors: dict[tuple[int, bool], tuple[int, FitErrors]] = {}
+        self._cycle = 0
+        self._seed = 0
+        self._equal: NDArray[np.bool_] = np.zeros(0, np.bool_)
+
+    def open(self, rules: Rules, cycle: int, seed: int) -> None:
+        """A cycle begins; answers of other plugins are of no use."""
+        if self._rules is not rules:
+            self._rules = rules
+            self._answers.clear()
+        self._errors.clear()
+        self._cycle, self._seed = cycle, seed
+        if len(self._equal) != self._columns.capacity:
+            self._equal = np.zeros(self._columns.capacity, np.bool_)
+
+    def place(
+        self,
+        tasks: Sequence[TaskInfo],
+        *,
+        until: Callable[[], bool] | None,
+        idle_only: bool,
+        nominated: str,
+        log: list[TaskInfo],
+    ) -> tuple[int, bool]:
+        """Place tasks of one shape in order, until none is left, no node is left, or `until` holds after a task.
+
+        Returns how many were placed and whether `until` held. Placed tasks are appended to `log`.
+        """
+        answers = self._prepared(tasks[0].shape)
+        if not len(self._columns):
+            return 0, False
+        if nominated and (row := self._nominated(answers, nominated, idle_only)) is not None:
+            status = TaskStatus.ALLOCATED if answers.fits_idle(row) else TaskStatus.PIPELINED
+            self._ledger.seat(tasks[0], status, row)
+            log.append(tasks[0])
+            return 1, until is not None and until()
+        if answers.exact:
+            return self._exact(answers, tasks, until, idle_only, log)
+        size = len(self._columns)
+        placed, done = self._greedy(answers, answers.value[:size], TaskStatus.ALLOCATED, tasks, 0, until, log)
+        if done or idle_only or placed == len(tasks):
+            return placed, done
+        group = answers.mask[:size] & answers.fit_mask(slice(0, size), idle=False)
+        if not group.any():
+            return placed, False
+        value = np.where(group, answers.score[:size], NOWHERE)
+        return self._greedy(answers, value, TaskStatus.PIPELINED, tasks, placed, until, log)
+
+    def fit_errors(self, shape: Shape, *, idle_only: bool) -> FitErrors:
+        """Why a task of a shape finds no node as the columns are now: each node counts under its first reason."""
+        columns, key = self._columns, (shape.id, idle_only)
+        known = self._errors.get(key)
+        if known is not None and known[0] == columns.clock:
+            return known[1]
+        assert self._rules is not None
+        size = len(columns)
+        left = np.ones(size, np.bool_)
+        counts: dict[str, int] = {}
+
+        def count(reason: str, failing: NDArray[np.bool_]) -> None:
+            hit = left & failing
+            number = int(np.count_nonzero(hit))
+            if number:
+                counts[reason] = counts.get(reason, 0) + number
+                left[hit] = False
+
+        names = sorted(shape.requests, key=lambda name: (_FIRST.index(name) if name in _FIRST else 2, name))
+        for name in names:
+            count(f"Insufficient {name}", columns.future_idle(name) < shape.requests[name])
+        for part in self._rules.filters:
+            feasibility = part.feasible(shape, columns, columns, range(size))
+            for text, failing in feasibility.reasons:
+                count(text, failing)
+            count("node(s) were rejected by a plugin", ~feasibility.ok)
+        if idle_only:
+            for name in names:
+                count(f"Insufficient {name}", columns.idle(name) < shape.requests[name])
+        errors = FitErrors(size, counts)
+        self._errors[key] = (columns.clock, errors)
+        return errors
+
+    def _prepared(self, shape: Shape) -> Answers:
+        answers = self._answers.pop(shape.id, None)
+        if answers is None or answers.capacity != self._columns.capacity:
+            if len(self._answers) >= KEPT_SHAPES:
+                del self._answers[next(iter(self._answers))]
+            answers = Answers(shape, self._columns)
+        self._answers[shape.id] = answers
+        assert self._rules is not None
+        answers.prepare(self._rules, self._cycle)
+        return answers
+
+    def _tie_keys(self, shape: Shape, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+        """A seeded hash of (cycle, shape, node) for each row: the smallest wins a tie."""
+        salt = np.uint64(_mix(_mix(_mix(self._seed & _MASK) ^ self._cycle) ^ shape.id))
+        keys = self._columns.hashes[rows]
+        keys ^= salt
+        keys *= _ODD
+        keys ^= keys >> np.uint64(32)
+        return keys
+
+    def _greedy(
+        self,
+        answers: Answers,
+        value: NDArray[np.float64],
+        status: TaskStatus,
+        tasks: Sequence[TaskInfo],
+        start: int,
+        until: Callable[[], bool] | None,
+        log: list[TaskInfo],
+    ) -> tuple[int, bool]:
+        """Place tasks from `start` on where `value` is best; returns the index after the last and whether `until` held.
+
+        `rows` are those that share the best value, `left` how many of them were not taken since.
+        """
+        seat, rescore = self._ledger.seat, answers.rescore
+        fits = answers.fits_idle if status is TaskStatus.ALLOCATED else answers.fits_future
+        equal = self._equal[: len(value)]
+        left, top = 0, NOWHERE
+        rows: NDArray[np.intp] = np.zeros(0, np.intp)
+        keys: NDArray[np.uint64] | None = None
+        for index in range(start, len(tasks)):
+            at = 0
+            if not left:
+                row = int(value.argmax())
+                top = value.item(row)
+                if top == NOWHERE:
+                    return index, False
+                np.equal(value, top, out=equal)
+                rows = equal.nonzero()[0]
+                left = len(rows)
+                keys = self._tie_keys(answers.shape, rows) if left > 1 else None
+            if keys is not None:
+                at = int(keys.argmin())
+            row = rows.item(at)
+            seat(tasks[index], status, row)
+            log.append(tasks[index])
+            score = rescore(row)
+            if score != NOWHERE and not fits(row):
+                score = NOWHERE
+            value[row] = score
+            if score > top:
+                rows, keys, left, top = rows[at : at + 1], None, 1, score
+            elif score < top:
+                left -= 1
+                if keys is not None:
+                    keys[at] = _TAKEN
+            if until is not None and until():
+                return index + 1, True
+        return len(tasks), False
+
+    def _exact(
+        self,
+        answers: Answers,
+        tasks: Sequence[TaskInfo],
+        until: Callable[[], bool] | None,
+        idle_only: bool,
+        log: list[TaskInfo],
+    ) -> tuple[int, bool]:
+        """The same for shapes about which some plugin must be asked for every task."""
+        assert self._rules is not None
+        columns, size = self._columns, len(self._columns)
+        every = slice(0, size)
+        for index, task in enumerate(tasks):
+            answers.prepare(self._rules, self._cycle)
+            mask = answers.mask[every].copy()
+            for part in answers.live_filters:
+                mask &= part.feasible(answers.shape, columns, columns, range(size)).ok
+            status, group = TaskStatus.ALLOCATED, mask & answers.fit_mask(every, idle=True)
+            if not group.any():
+                status, group = TaskStatus.PIPELINED, mask & answers.fit_mask(every, idle=False)
+                if idle_only or not group.any():
+                    return index, False
+            value = answers.score[every].copy()
+            for scorer in answers.live_scorers:
+                value += scorer.score(answers.shape, columns, group, columns, range(size))
+            value[~group] = NOWHERE
+            rows = np.flatnonzero(value == value.max())
+            row = rows.item(int(self._tie_keys(answers.shape, rows).argmin()) if len(rows) > 1 else 0)
+            self._ledger.seat(task, status, row)
+            log.append(task)
+            if until is not None and until():
+                return index + 1, True
+        return len(tasks), False
+
+    def _nominated(self, answers: Answers, node: str, idle_only: bool) -> int | None:
+        """The row of the nominated node when the task may go there."""
+        row = self._columns.rows.get(node)
+        if row is None or not answers.mask.item(row):
+            return None
+        if not (answers.fits_idle(row) if idle_only else answers.fits_future(row)):
+            return None
+        if answers.live_filters:
+            size = len(self._columns)
+            for part in answers.live_filters:
+                if not part.feasible(answers.shape, self._columns, self._columns, range(size)).ok[row]:
+                    return None
+        return row

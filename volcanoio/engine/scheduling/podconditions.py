@@ -1,0 +1,82 @@
+"""What pods that found no node are told: the PodScheduled condition and a FailedScheduling event."""
+
+from __future__ import annotations
+
+from volcanoio.engine.scheduling.explanation import UNSCHEDULABLE, group_text, task_outcome
+from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.engine.scheduling.times import timestamp
+from volcanoio.framework.effects import Patch, PatchType, Record
+from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.model import kinds
+from volcanoio.model.base import ObjectReference
+
+SCHEDULER_ERROR = "SchedulerError"
+
+
+def tell_pods(session: CycleSession, job: JobInfo, *, lasting: bool, period: float) -> None:
+    """Write conditions and events of a job's unplaced tasks; a refused bind is said at once, the rest when it lasts."""
+    if not job.waiting and not job.counts[TaskStatus.ALLOCATED] and not job.counts[TaskStatus.PIPELINED]:
+        return
+    gang = ""
+    for task in _unplaced(job):
+        if task.refusal:
+            _tell(session, task, SCHEDULER_ERROR, task.refusal, period)
+            task.refusal = ""
+        elif lasting:
+            reason, message = task_outcome(job, task)
+            if not message:
+                gang = gang or group_text(job, ready=session.rules.job_ready(job))
+                reason, message = UNSCHEDULABLE, gang
+            _tell(session, task, reason, message, period)
+
+
+def _unplaced(job: JobInfo) -> list[TaskInfo]:
+    """Tasks left Pending, Allocated or Pipelined; gated ones are told so by the API server."""
+    if job.counts[TaskStatus.ALLOCATED] or job.counts[TaskStatus.PIPELINED]:
+        wanted = (TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
+        tasks = [task for task in job.members.values() if task.status in wanted]
+    else:
+        tasks = list(job.waiting.values())
+    return sorted((task for task in tasks if not task.gated), key=lambda task: task.name)
+
+
+def _tell(session: CycleSession, task: TaskInfo, reason: str, message: str, period: float) -> None:
+    known = task.condition
+    if known is None:
+        known = next(
+            ((entry.reason, entry.message) for entry in task.pod.status.conditions if entry.type == "PodScheduled"),
+            None,
+        )
+    if known == (reason, message) or session.now < task.condition_at + period:
+        return
+    task.condition, task.condition_at = (reason, message), session.now
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": timestamp(session.now),
+    }
+    meta = task.pod.metadata
+    session.outbox.put(
+        Patch(
+            resource=kinds.POD.resource,
+            namespace=task.namespace,
+            name=task.name,
+            uid=task.uid,
+            subresource="status",
+            type=PatchType.STRATEGIC,
+            patch={"status": {"conditions": [condition]}},
+        )
+    )
+    regarding = ObjectReference(
+        api_version=kinds.POD.api_version,
+        kind=kinds.POD.kind,
+        namespace=task.namespace,
+        name=task.name,
+        uid=task.uid,
+        resource_version=meta.resource_version,
+    )
+    session.outbox.put(Record(regarding=regarding, type="Warning", reason="FailedScheduling", message=message))

@@ -1,0 +1,87 @@
+"""The fold of pods into tasks.
+
+A task is Binding until its own watch event says nodeName; a pod seen without nodeName never leads it out of Binding.
+Terminating pods count on their node until they are gone.
+"""
+
+from __future__ import annotations
+
+from volcanoio.engine.scheduling.ledger import Ledger
+from volcanoio.engine.scheduling.tasks import TaskInfo, job_key, observed_status
+from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.model.core import Pod
+
+
+class PodFold:
+    """Takes pods into the ledger."""
+
+    def __init__(self, ledger: Ledger, scheduler_names: frozenset[str]) -> None:
+        self._ledger = ledger
+        self._scheduler_names = scheduler_names
+        self.evicting: set[str] = set()
+        """Uids of pods whose eviction we asked for and whose object does not show it yet."""
+
+    def observe(self, pod: Pod) -> bool:
+        """A pod appeared or changed; whether that could alter a decision."""
+        task = self._ledger.tasks.get(pod.metadata.uid)
+        ours = pod.spec.scheduler_name in self._scheduler_names
+        if task is None:
+            return self._appear(pod, ours)
+        if pod.metadata.revision < task.pod.metadata.revision:
+            return False
+        changed = self._ledger.respecify(task, pod)
+        status, node = self._next(task, pod)
+        if status is task.status and node == task.node:
+            return changed
+        if status is TaskStatus.BOUND:
+            task.refusals, task.retry_at, task.refusal = 0, 0.0, ""
+        self._ledger.move(task, status, node)
+        return True
+
+    def gone(self, pod: Pod) -> bool:
+        """A pod is gone."""
+        self.evicting.discard(pod.metadata.uid)
+        task = self._ledger.tasks.get(pod.metadata.uid)
+        if task is None:
+            return False
+        self._ledger.remove(task)
+        return True
+
+    def unevict(self, uid: str) -> bool:
+        """The eviction was refused: the task is what its pod says."""
+        task = self._ledger.tasks.get(uid)
+        if task is None or uid not in self.evicting:
+            return False
+        self.evicting.discard(uid)
+        self._ledger.move(task, observed_status(task.pod), task.pod.spec.node_name)
+        return True
+
+    def condition_failed(self, key: str) -> None:
+        """A pod's condition could not be written: it is written again when it still applies."""
+        namespace, _, name = key.partition("/")
+        for task in self._ledger.tasks.values():
+            if task.name == name and task.namespace == namespace:
+                task.condition = None
+
+    def _appear(self, pod: Pod, ours: bool) -> bool:
+        node = pod.spec.node_name
+        if not ours and not node:
+            return False
+        task = TaskInfo(pod, self._ledger.shapes.of(pod), job_key(pod) if ours else "")
+        self._ledger.add(task, observed_status(pod), node)
+        return True
+
+    def _next(self, task: TaskInfo, pod: Pod) -> tuple[TaskStatus, str]:
+        """The status and node a known task has from now on."""
+        status, node = observed_status(pod), pod.spec.node_name
+        if not node and task.status is TaskStatus.BINDING:
+            if status is TaskStatus.PENDING:
+                return TaskStatus.BINDING, task.node
+            node = task.node
+        elif not node and task.status is TaskStatus.RELEASING:
+            node = task.node
+        if pod.metadata.uid in self.evicting:
+            if status in (TaskStatus.BOUND, TaskStatus.RUNNING):
+                return TaskStatus.RELEASING, node
+            self.evicting.discard(pod.metadata.uid)
+        return status, node

@@ -1,0 +1,275 @@
+"""The session of one cycle, on the live columns. What is neither committed nor needed is undone at its close."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Protocol
+
+from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.columns import Columns, Quantity
+from volcanoio.engine.scheduling.combine import Rules
+from volcanoio.engine.scheduling.explanation import Attempts, Precision, Reason, fit_error
+from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.outbox import Outbox
+from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.queues import QueueInfo
+from volcanoio.engine.scheduling.statement import JobStatement
+from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.engine.scheduling.undo import PluginTable, Tables, UndoLog
+from volcanoio.framework.scheduling.points import SortKey
+from volcanoio.framework.scheduling.session import Run
+from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, Vote
+from volcanoio.framework.scheduling.views import Amounts, Shape, TaskStatus
+from volcanoio.framework.scheduling_events import CycleOpened
+from volcanoio.model.scheduling import PodGroupPhase
+
+
+class Budget(Protocol):
+    """Decides when a cycle has taken long enough; the runtime reads a clock, a replay counts gangs."""
+
+    def exhausted(self) -> bool:
+        """Asked at every gang boundary."""
+        ...
+
+
+class Unlimited:
+    """A budget without end."""
+
+    def exhausted(self) -> bool:
+        """Never."""
+        return False
+
+
+@dataclass(slots=True)
+class CycleStats:
+    """Figures of a cycle: tasks placed and bound, gangs committed and boundaries passed, jobs enqueued."""
+
+    placed: int = 0
+    bound: int = 0
+    gangs: int = 0
+    boundaries: int = 0
+    enqueued: int = 0
+
+
+class CycleSession:
+    """Implements `views.SessionView` and `session.Session`.
+
+    `conditions` are what plugins set, by job key and type; `refusals` why jobs were not enqueued; `leftovers` the logs
+    of statements that stay until the close; `homeless` jobs with tasks that request nothing and found no node.
+    """
+
+    def __init__(self, state: ClusterState, profile: Profile, opening: CycleOpened, budget: Budget) -> None:
+        self.state = state
+        self.profile = profile
+        self.rules: Rules = state.rules_of(profile)
+        self.cycle = opening.cycle
+        self.now = opening.at
+        self.uid = blake2b(f"{opening.seed}/{opening.cycle}".encode(), digest_size=16).hexdigest()
+        self.outbox = Outbox(opening.cycle)
+        self.stats = CycleStats()
+        self.tables = Tables()
+        self.leftovers: list[UndoLog] = []
+        self.conditions: dict[str, dict[str, tuple[str, str]]] = {}
+        self.refusals: dict[str, str] = {}
+        self.homeless: list[JobInfo] = []
+        self.cut = False
+        self._budget = budget
+        self._actions = frozenset(action.name for action in profile.actions)
+        state.calm(self.now)
+        state.placer.open(self.rules, opening.cycle, opening.seed)
+        self.total: Amounts = self.nodes.totals(Quantity.ALLOCATABLE)
+        self._urgent_queues = {job.queue for job in state.urgent.values()}
+        for opens in self.rules.opens:
+            opens(self)
+
+    # What plugins see.
+
+    @property
+    def nodes(self) -> Columns:
+        """As `views.SessionView`."""
+        return self.state.ledger.columns
+
+    @property
+    def used(self) -> Amounts:
+        """As `views.SessionView`."""
+        return self.nodes.totals(Quantity.USED)
+
+    @property
+    def jobs(self) -> Mapping[str, JobInfo]:
+        """As `views.SessionView`."""
+        return self.state.ledger.listed
+
+    @property
+    def queues(self) -> Mapping[str, QueueInfo]:
+        """As `views.SessionView`."""
+        return self.state.ledger.known_queues
+
+    @property
+    def touched(self) -> Collection[JobInfo]:
+        """As `views.SessionView`; sorted by key."""
+        listed, revisit = self.state.ledger.listed, self.state.revisit
+        keys = {key for key in self.state.ledger.dirty if key in listed}
+        keys.update(key for key, due in revisit.items() if due <= self.now and key in listed)
+        return [listed[key] for key in sorted(keys)]
+
+    def jobs_in(self, phase: str) -> Iterable[JobInfo]:
+        """As `views.SessionView`."""
+        return self.state.ledger.in_phase(phase)
+
+    def table(self, owner: str, name: str) -> PluginTable:
+        """As `views.SessionView`."""
+        return self.tables.get(owner, name)
+
+    def set_condition(self, job: str, condition: str, reason: str, message: str) -> None:
+        """As `views.SessionView`."""
+        self.conditions.setdefault(job, {})[condition] = (reason, message)
+
+    def fit_error(self, job: str) -> str:
+        """As `views.SessionView`."""
+        info = self.state.ledger.listed[job]
+        return fit_error(info, ready=self.rules.job_ready(info))
+
+    # What actions do.
+
+    def configured(self, action: str) -> bool:
+        """As `session.Session`."""
+        return action in self._actions
+
+    def exhausted(self) -> bool:
+        """As `session.Session`."""
+        self.stats.boundaries += 1
+        self.cut = self.cut or self._budget.exhausted()
+        return self.cut
+
+    def waiting(self) -> Sequence[JobInfo]:
+        """As `session.Session`."""
+        return self.state.ledger.in_phase(PodGroupPhase.PENDING)
+
+    def pending(self) -> Sequence[JobInfo]:
+        """As `session.Session`."""
+        listed = self.state.ledger.listed
+        return [job for key, job in self.state.ledger.backlog.items() if key in listed]
+
+    def runs(self, job: JobInfo, *, best_effort: bool) -> list[Run]:
+        """As `session.Session`."""
+        tasks = [
+            task
+            for task in job.waiting.values()
+            if task.shape.best_effort is best_effort and not task.gated and task.retry_at <= self.now
+        ]
+        if self.rules.orders_tasks:
+            task_key = self.rules.task_key
+            tasks.sort(key=lambda task: (task_key(task), task.key))
+        else:
+            tasks.sort(key=lambda task: task.key)
+        runs: list[Run] = []
+        last: TaskInfo | None = None
+        members: list[TaskInfo] = []
+        for task in tasks:
+            if (
+                last is not None
+                and task.shape is last.shape
+                and task.role == last.role
+                and not task.nominated
+                and not last.nominated
+            ):
+                members.append(task)
+            else:
+                members = [task]
+                runs.append(Run(task.shape, task.role, members, task.nominated))
+            last = task
+        return runs
+
+    def queue_key(self, queue: QueueInfo) -> SortKey:
+        """As `session.Session`; a queue with a gang whose bind was refused goes first."""
+        return queue.name not in self._urgent_queues, self.rules.queue_key(queue)
+
+    def job_key(self, job: JobInfo) -> SortKey:
+        """As `session.Session`; a gang whose bind was refused goes first."""
+        return job.key not in self.state.urgent, self.rules.job_key(job)
+
+    def overused(self, queue: QueueInfo) -> bool:
+        """As `session.Session`."""
+        return self.rules.overused(queue)
+
+    def allocatable(self, job: JobInfo, shape: Shape, count: int) -> int:
+        """As `session.Session`."""
+        assert job.queue_info is not None
+        allowed = self.rules.allocatable(job.queue_info, shape, count)
+        if allowed < count:
+            text = f"queue {job.queue} has no room left for {count - allowed} of its tasks"
+            job.attempts.explain(Reason("QueueQuota", text, Precision.QUOTA))
+        return allowed
+
+    def job_valid(self, job: JobInfo) -> bool:
+        """As `session.Session`."""
+        verdict = self.rules.job_valid(job)
+        if verdict.vote is Vote.REJECT:
+            job.attempts.explain(Reason(verdict.code, verdict.message, Precision.WAITING))
+            return False
+        return True
+
+    def job_ready(self, job: JobInfo) -> bool:
+        """As `session.Session`."""
+        return self.rules.job_ready(job)
+
+    def job_pipelined(self, job: JobInfo) -> bool:
+        """As `session.Session`."""
+        return self.rules.job_pipelined(job)
+
+    def job_enqueueable(self, job: JobInfo) -> Verdict:
+        """As `session.Session`; a job that demands nothing is asked nothing."""
+        return PERMIT if job.min_resources is None else self.rules.job_enqueueable(job)
+
+    def enqueue(self, job: JobInfo) -> None:
+        """As `session.Session`."""
+        self.rules.job_enqueued(job)
+        self.promote(job)
+        self.stats.enqueued += 1
+
+    def promote(self, job: JobInfo) -> None:
+        """As `session.Session`."""
+        self.state.ledger.set_phase(job, PodGroupPhase.INQUEUE)
+
+    def refuse(self, job: JobInfo, verdict: Verdict) -> None:
+        """As `session.Session`."""
+        job.attempts.explain(Reason(verdict.code, verdict.message, Precision.QUOTA))
+        if verdict.message:
+            self.refusals[job.key] = verdict.message
+
+    def start(self, job: JobInfo) -> None:
+        """As `session.Session`."""
+        job.attempts = Attempts()
+
+    def role_failed(self, job: JobInfo, role: str) -> bool:
+        """As `session.Session`."""
+        return bool(role) and role in job.attempts.failed_roles
+
+    def need_continue(self, job: JobInfo) -> bool:
+        """As `session.Session`; source: Volcano pkg/scheduler/api/job_info.go."""
+        if job.min_available == len(job.members):
+            return False
+        failed = job.attempts.failed_roles
+        if job.min_available < job.role_total:
+            left = sum(counts[TaskStatus.PENDING] for role, counts in job.by_role.items() if role not in failed)
+            return job.ready_count + left >= job.min_available
+        return all(
+            job.role_count(role, idle=False) >= job.role_minimums[role]
+            for role in failed
+            if job.role_minimums.get(role)
+        )
+
+    def statement(self, job: JobInfo) -> JobStatement:
+        """As `session.Session`."""
+        return JobStatement(self, job)
+
+    def undo(self) -> None:
+        """Take back what was not committed: Allocated and Pipelined never leave the session."""
+        for log in reversed(self.leftovers):
+            log.rollback(self.state.ledger, self.state.holds)
+        self.leftovers.clear()
+        for job in self.homeless:
+            job.homeless = 0
+        self.homeless.clear()

@@ -1,0 +1,90 @@
+"""The undo log of a statement, and plugin tables that are covered by it."""
+
+from __future__ import annotations
+
+from volcanoio.engine.scheduling.holds import Hold, Holds
+from volcanoio.engine.scheduling.ledger import Ledger
+from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.framework.scheduling.views import TaskStatus
+
+
+class UndoLog:
+    """What a statement changed, and how it was before.
+
+    Amounts are exact integers, so taking a change back restores them bit by bit, in whatever order statements end.
+    """
+
+    __slots__ = ("evicted", "lifted", "seated", "tables")
+
+    def __init__(self) -> None:
+        self.seated: list[TaskInfo] = []
+        """Tasks that were Pending."""
+        self.evicted: list[tuple[TaskInfo, TaskStatus, str]] = []
+        """Tasks made Releasing, with their status before and the reason."""
+        self.tables: list[tuple[dict[str, int], str, int | None]] = []
+        """Values of plugin tables before they were set; None when there was none."""
+        self.lifted: list[tuple[str, list[Hold]]] = []
+        """Holds freed for the job."""
+
+    def rollback(self, ledger: Ledger, holds: Holds) -> None:
+        """Put everything back as it was."""
+        for task in reversed(self.seated):
+            ledger.unseat(task, TaskStatus.PENDING, "")
+        for task, status, _ in reversed(self.evicted):
+            ledger.unseat(task, status, task.node)
+        for job, lifted in reversed(self.lifted):
+            for hold in lifted:
+                holds.add(job, hold)
+        for values, key, old in reversed(self.tables):
+            if old is None:
+                values.pop(key, None)
+            else:
+                values[key] = old
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what was changed: it stays."""
+        self.seated.clear()
+        self.evicted.clear()
+        self.tables.clear()
+        self.lifted.clear()
+
+
+class Tables:
+    """All plugin tables of a session; writes go to the log of the statement that is at work."""
+
+    def __init__(self) -> None:
+        self.log: UndoLog | None = None
+        self._all: dict[tuple[str, str], PluginTable] = {}
+
+    def get(self, owner: str, name: str) -> PluginTable:
+        """The table of that owner and name, made empty when it is new."""
+        table = self._all.get((owner, name))
+        if table is None:
+            table = self._all[owner, name] = PluginTable(self)
+        return table
+
+
+class PluginTable:
+    """A keyed table of integers. Implements `views.Table`."""
+
+    __slots__ = ("_tables", "_values")
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._values: dict[str, int] = {}
+
+    def get(self, key: str) -> int:
+        """As `views.Table`."""
+        return self._values.get(key, 0)
+
+    def set(self, key: str, value: int) -> None:
+        """As `views.Table`."""
+        log = self._tables.log
+        if log is not None:
+            log.tables.append((self._values, key, self._values.get(key)))
+        self._values[key] = value
+
+    def add(self, key: str, amount: int) -> None:
+        """As `views.Table`."""
+        self.set(key, self.get(key) + amount)
