@@ -53,6 +53,8 @@ STOP_DURATION = "sim.volcanoio.dev/stop-duration"
 KWOK_READY_DELAY = "pod-ready.stage.kwok.x-k8s.io/delay"
 KWOK_COMPLETE_DELAY = "pod-complete.stage.kwok.x-k8s.io/delay"
 KWOK_COMPLETE_JITTER = "pod-complete.stage.kwok.x-k8s.io/jitter-delay"
+KWOK_FAILED = "pod-container-running-failed.stage.kwok.x-k8s.io"
+KWOK_FAILED_EXIT_CODE = "pod-container-running-failed.stage.kwok.x-k8s.io/exit-code"
 
 # Ours, on Jobs: what must survive a restart of the controller.
 PENDING_ACTION = "volcanoio.dev/pending-action"

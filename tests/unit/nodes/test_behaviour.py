@@ -63,6 +63,16 @@ def test_exit_codes_by_attempt(annotations: dict[str, str], exits: list[int]) ->
     assert [plan(pod(annotations), n + 1).exit_code for n in range(len(exits))] == exits
 
 
+@pytest.mark.parametrize(
+    ("annotations", "label", "code"),
+    [({}, "true", 1), ({names.KWOK_FAILED_EXIT_CODE: "7"}, "true", 7), ({names.KWOK_FAILED_EXIT_CODE: "7"}, "", 0)],
+)
+def test_kwoks_way_to_fail_a_container(annotations: dict[str, str], label: str, code: int) -> None:
+    plain = pod(annotations)
+    meta = msgspec.structs.replace(plain.metadata, labels={names.KWOK_FAILED: label})
+    assert plan(msgspec.structs.replace(plain, metadata=meta)).exit_code == code
+
+
 def test_memory_over_the_limit_is_killed_on_the_way() -> None:
     annotations = {names.RUN_DURATION: "10s", names.PEAK_MEMORY: "2Gi", names.OOM_AT: "0.25"}
     over = pod(annotations, resources={"limits": {"memory": "1Gi"}})

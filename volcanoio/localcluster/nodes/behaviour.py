@@ -119,7 +119,11 @@ def behaviour_of(pod: Pod, seed: int, start_latency: float = DEFAULT_START_LATEN
     own_seed = f"{seed}/{pod.metadata.uid}"
     found = pod.metadata.annotations
     values: dict[str, object] = {"start_latency": start_latency}
-    for annotation, (field, read) in _READERS.items():
+    readers = _READERS
+    if pod.metadata.labels.get(names.KWOK_FAILED) == "true":
+        values["exit_code"] = 1
+        readers = {names.KWOK_FAILED_EXIT_CODE: _READERS[names.EXIT_CODE], **_READERS}
+    for annotation, (field, read) in readers.items():
         text = found.get(annotation)
         if text is not None:
             try:
