@@ -33,6 +33,7 @@ from volcanoio.framework.events import (
 from volcanoio.framework.probe import NoProbe
 from volcanoio.framework.scheduling_effects import BindBatch, BindRequest
 from volcanoio.framework.scheduling_events import BindRefused, ConfigurationChanged, CycleOpened
+from volcanoio.framework.scheduling_events import Decided as CycleDecided
 from volcanoio.model.base import ApiObject, ObjectMeta
 from volcanoio.model.batch import Job, JobAction, JobSpec, TaskSpec
 from volcanoio.model.core import Container, Pod, PodSpec, Secret
@@ -62,6 +63,13 @@ EVENTS: tuple[Event, ...] = (
     Answered(controller="c", key="k", question=1, decision=Act(action=JobAction.RESTART_JOB), faults=(("p", "slow"),)),
     BindRefused(group="ns/g", uid="1", namespace="ns", name="a", node="n", code=403),
     CycleOpened(cycle=1, upto=12, seed=99),
+    CycleDecided(
+        cycle=1,
+        decisions=(
+            BindBatch(group="ns/g", cycle=1, binds=(BindRequest(uid="1", namespace="ns", name="a", node="n"),)),
+            Patch(resource="podgroups", namespace="ns", name="g", patch={"status": {"phase": "Inqueue", "x": None}}),
+        ),
+    ),
     ConfigurationChanged(text="actions: enqueue", plugins={"gang": "1.0"}),
     BoundTogether(pods=(BEFORE, AFTER), by_name={"a": AFTER}, note=[1, None]),
 )
