@@ -1,0 +1,102 @@
+"""Delayed actions: stored before they are timed, cancelled by what makes them pointless, executed once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.jobs.driver import World, spec, task
+from volcanoio.model import names
+
+LATER = [{"event": "PodFailed", "action": "RestartJob", "timeout": "1m"}]
+TOO_LONG_PENDING = [{"event": "PodPending", "action": "AbortJob", "timeout": "30s"}]
+
+
+def failed(policies=LATER):
+    world = World()
+    world.submit(spec(task(replicas=2), policies=policies))
+    world.settle()
+    for pod in world.pods():
+        world.phase(pod, "Running")
+    world.settle()
+    world.phase("job-t-0", "Failed", 1)
+    return world.settle()
+
+
+def stored(world):
+    return names.PENDING_ACTION in world.job().status.controlled_resources
+
+
+def test_a_delayed_action_is_stored_then_timed_then_executed_and_removed_in_one_write():
+    world = failed()
+    assert stored(world)
+    assert world.job().status.version == 0
+    assert [name for _, name, _ in world.timers.values()] == ["delayed"]
+    world.pass_time(61)
+    status = world.job().status
+    assert (status.version, status.retry_count, stored(world)) == (1, 1, False)
+    assert not world.timers
+
+
+def test_the_timer_starts_only_once_the_action_is_stored():
+    world = failed(policies=[])
+    world.job()
+    fresh = World()
+    fresh.submit(spec(task(replicas=1), policies=LATER))
+    fresh.settle()
+    fresh.phase("job-t-0", "Failed", 1)
+    while not fresh.timers:
+        assert fresh.step()
+    assert stored(fresh)
+
+
+@pytest.mark.parametrize("away", [10, 600])
+def test_overdue_at_start_means_once_and_now(away):
+    world = failed()
+    world.now += away
+    world.crash()
+    world.settle()
+    assert world.job().status.version == (1 if away > 60 else 0)
+    world.pass_time(600)
+    assert world.job().status.version == 1
+    world.pass_time(6000)
+    assert world.job().status.version == 1
+
+
+def test_a_pending_pod_that_runs_in_time_cancels():
+    world = World()
+    world.submit(spec(task(replicas=1), policies=TOO_LONG_PENDING))
+    world.settle()
+    assert stored(world)
+    world.phase("job-t-0", "Running")
+    world.settle()
+    assert not stored(world)
+    world.pass_time(60)
+    assert world.job().status.state.phase == "Running"
+
+
+def test_a_pod_pending_too_long_aborts():
+    world = World()
+    world.submit(spec(task(replicas=1), policies=TOO_LONG_PENDING))
+    world.settle()
+    world.pass_time(31)
+    assert world.job().status.state.phase == "Aborted"
+
+
+def test_an_evicted_pod_whose_successor_runs_cancels():
+    world = failed(policies=[{"event": "PodEvicted", "action": "RestartJob", "timeout": "1m"}])
+    world.remove("pods", "default/job-t-1")
+    world.settle()
+    assert stored(world)
+    world.phase("job-t-1", "Running")
+    world.settle()
+    assert not stored(world)
+
+
+def test_an_executed_job_action_cancels_the_others():
+    policies = [*LATER, {"event": "TaskFailed", "action": "RestartTask"}]
+    world = failed(policies=policies)
+    world.command("RestartJob")
+    world.settle()
+    assert not stored(world)
+    world.pass_time(100)
+    assert world.job().status.version == 1

@@ -1,0 +1,273 @@
+"""Lifecycles as a user sees them: what happens to a job, told by phases, pods and counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.jobs.driver import World, spec, task
+from volcanoio.model import kinds
+
+RESTART_ON_FAILURE = [{"event": "PodFailed", "action": "RestartJob"}]
+
+
+def running(*tasks, **fields):
+    """A world with one job whose pods all run."""
+    world = World(graceful=fields.pop("graceful", False))
+    world.submit(spec(*tasks, **fields))
+    world.settle()
+    for pod in world.pods():
+        world.phase(pod, "Running")
+    return world.settle()
+
+
+def phases(world):
+    """The phases the job went through, oldest first, the newest visit of each."""
+    return [condition.status for condition in world.job().status.conditions]
+
+
+def test_pods_wait_until_the_scheduler_admits_the_pod_group():
+    world = World()
+    world.submit(spec(task(replicas=3)))
+    world.settle(admit=False)
+    assert world.job().status.state.phase == "Pending"
+    assert world.names("podgroups.scheduling.volcano.sh") == [f"job-{world.job().metadata.uid}"]
+    assert not world.pods()
+    world.settle()
+    assert list(world.pods()) == ["job-t-0", "job-t-1", "job-t-2"]
+    assert world.job().status.pending == 3
+
+
+def test_a_job_runs_to_completion_and_keeps_its_counts():
+    world = running(task(replicas=2), plugins={"svc": [], "env": []})
+    assert world.job().status.state.phase == "Running"
+    for pod in world.pods():
+        world.phase(pod, "Succeeded")
+    world.settle()
+    status = world.job().status
+    assert (status.state.phase, status.succeeded, status.task_status_count["t"].phase) == (
+        "Completed",
+        2,
+        {"Succeeded": 2},
+    )
+    assert phases(world) == ["Pending", "Running", "Completed"]
+    assert not world.names("podgroups.scheduling.volcano.sh")
+    assert not world.names("configmaps")
+    assert list(world.pods()) == ["job-t-0", "job-t-1"]
+
+
+def test_any_event_restarts_the_whole_job_and_the_last_failure_never_passes_through_failed():
+    world = running(task(replicas=2), policies=[{"event": "*", "action": "RestartJob"}])
+    world.phase("job-t-0", "Failed", 1)
+    world.phase("job-t-1", "Failed", 1)
+    world.settle()
+    status = world.job().status
+    assert "Failed" not in phases(world)
+    assert (status.state.phase, status.retry_count, status.version) == ("Pending", 1, 1)
+    for pod in world.pods():
+        world.phase(pod, "Running")
+    for pod in world.settle().pods():
+        world.phase(pod, "Succeeded")
+    world.settle()
+    # TaskCompleted is an event too: `*` restarts on it, as in Volcano.
+    assert world.job().status.retry_count == 2
+
+
+def test_with_retries_used_up_the_job_fails_and_its_ended_pods_are_kept():
+    world = running(task(replicas=2), policies=RESTART_ON_FAILURE, maxRetry=2)
+    for _ in range(2):
+        for pod in world.pods():
+            world.phase(pod, "Running")
+        world.settle()
+        world.phase("job-t-0", "Failed", 1)
+        world.settle()
+    status = world.job().status
+    assert (status.state.phase, status.retry_count, status.failed, status.running) == ("Failed", 2, 1, 0)
+    assert list(world.pods()) == ["job-t-0"]
+
+
+def test_without_policies_failed_pods_end_the_job_once_all_have_ended():
+    world = running(task(replicas=2))
+    world.phase("job-t-0", "Failed", 1)
+    assert world.settle().job().status.state.phase == "Running"
+    world.phase("job-t-1", "Succeeded")
+    assert world.settle().job().status.state.phase == "Failed"
+
+
+def test_a_completed_task_completes_the_job_and_ends_the_others():
+    workers = task("worker", 2, policies=[{"event": "TaskCompleted", "action": "CompleteJob"}])
+    world = running(task("ps", 1), workers, policies=[{"event": "PodEvicted", "action": "RestartJob"}])
+    world.phase("job-worker-0", "Succeeded")
+    assert world.settle().job().status.state.phase == "Running"
+    world.phase("job-worker-1", "Succeeded")
+    world.settle()
+    status = world.job().status
+    assert (status.state.phase, status.succeeded, status.retry_count) == ("Completed", 2, 0)
+    assert list(world.pods()) == ["job-worker-0", "job-worker-1"]
+
+
+def test_an_eviction_restarts_without_costing_a_retry():
+    world = running(task(replicas=2), policies=[{"event": "PodEvicted", "action": "RestartJob"}])
+    world.remove("pods", "default/job-t-1")
+    world.settle()
+    status = world.job().status
+    assert (status.state.phase, status.version, status.retry_count) == ("Pending", 1, 0)
+    assert {pod.metadata.annotations["volcano.sh/job-version"] for pod in world.pods().values()} == {"1"}
+
+
+def test_a_pod_that_fails_while_it_is_being_evicted_is_an_eviction_and_no_failure():
+    world = running(policies=RESTART_ON_FAILURE)
+    world.remove("pods", "default/job-t-0", graceful=True)
+    world.phase("job-t-0", "Failed", 137)
+    world.settle()
+    world.vanish()
+    world.settle()
+    assert world.asked == ["PodEvicted job-t-0"]
+    assert world.job().status.retry_count == 0
+
+
+@pytest.mark.parametrize("graceful", [False, True])
+def test_scaling_down_is_no_eviction(graceful):
+    world = running(
+        task(replicas=4, minAvailable=2), policies=[{"event": "*", "action": "RestartJob"}], graceful=graceful
+    )
+    world.change("jobs.batch.volcano.sh", "default/job", {"spec": spec(task(replicas=2, minAvailable=2))})
+    world.settle()
+    world.vanish()
+    world.settle()
+    assert list(world.pods()) == ["job-t-0", "job-t-1"]
+    assert not world.asked
+    assert world.job().status.state.phase == "Running"
+
+
+def test_scaling_up_creates_the_missing_pods_and_updates_hosts_and_group():
+    world = running(task(replicas=2), plugins={"svc": []})
+    world.change("jobs.batch.volcano.sh", "default/job", {"spec": spec(task(replicas=3))})
+    world.settle()
+    assert len(world.pods()) == 3
+    hosts = world.objects["configmaps", "default/job-svc"]["data"]
+    assert hosts["VC_T_NUM"] == "3"
+    assert hosts["t.host"] == "job-t-0.job\njob-t-1.job\njob-t-2.job"
+    group = next(item for (kind, _), item in world.objects.items() if kind == kinds.POD_GROUP.resource)
+    assert group["spec"]["minMember"] == 3
+    assert group["spec"]["minResources"]["count/pods"] == "3"
+
+
+def test_abort_and_resume_keep_finished_pods_and_cost_one_retry():
+    world = running(task(replicas=2, minAvailable=1), plugins={"ssh": []})
+    world.phase("job-t-0", "Succeeded")
+    world.settle()
+    world.command("AbortJob")
+    world.settle()
+    status = world.job().status
+    assert (status.state.phase, status.succeeded, status.running) == ("Aborted", 1, 0)
+    assert not world.names("commands.bus.volcano.sh")
+    assert not world.names("secrets")
+    world.command("ResumeJob")
+    world.settle()
+    status = world.job().status
+    assert (status.state.phase, status.retry_count, status.succeeded, status.pending) == ("Running", 1, 1, 1)
+    assert world.names("secrets") == ["job-ssh"]
+
+
+@pytest.mark.parametrize(
+    ("action", "phase"), [("AbortJob", "Aborted"), ("TerminateJob", "Terminated"), ("CompleteJob", "Completed")]
+)
+def test_commands_are_not_lost_while_restarting(action, phase):
+    world = running(policies=RESTART_ON_FAILURE, graceful=True)
+    world.phase("job-t-0", "Failed", 1)
+    world.settle()
+    assert world.job().status.state.phase == "Restarting"
+    world.command(action)
+    world.settle()
+    world.vanish()
+    world.settle()
+    assert world.job().status.state.phase == phase
+
+
+def test_restart_pod_replaces_that_pod_alone():
+    world = running(policies=[{"event": "PodFailed", "action": "RestartPod"}], plugins={"svc": [], "ssh": []})
+    before = {name: pod.metadata.uid for name, pod in world.pods().items()}
+    groups = world.names(kinds.POD_GROUP.resource)
+    secret = world.objects["secrets", "default/job-ssh"]["metadata"]["uid"]
+    world.phase("job-t-0", "Failed", 1)
+    world.settle()
+    after = {name: pod.metadata.uid for name, pod in world.pods().items()}
+    status = world.job().status
+    assert after["job-t-0"] != before["job-t-0"]
+    assert after["job-t-1"] == before["job-t-1"]
+    assert (status.retry_count, status.version, world.names(kinds.POD_GROUP.resource)) == (1, 0, groups)
+    assert world.objects["secrets", "default/job-ssh"]["metadata"]["uid"] == secret
+    assert world.asked == ["PodFailed job-t-0"]
+
+
+def test_restart_task_replaces_its_pods_alone():
+    world = running(task("a", 2), task("b", 1), policies=[{"event": "PodFailed", "action": "RestartTask"}])
+    before = {name: pod.metadata.uid for name, pod in world.pods().items()}
+    world.phase("job-a-1", "Failed", 1)
+    world.settle()
+    after = {name: pod.metadata.uid for name, pod in world.pods().items()}
+    assert {name for name in after if after[name] != before[name]} == {"job-a-0", "job-a-1"}
+
+
+def test_restart_partition_replaces_its_pods_alone():
+    parts = task("a", 4, partitionPolicy={"totalPartitions": 2, "partitionSize": 2})
+    world = running(parts, policies=[{"event": "PodFailed", "action": "RestartPartition"}])
+    before = {name: pod.metadata.uid for name, pod in world.pods().items()}
+    world.phase("job-a-2", "Failed", 1)
+    world.settle()
+    after = {name: pod.metadata.uid for name, pod in world.pods().items()}
+    assert {name for name in after if after[name] != before[name]} == {"job-a-2", "job-a-3"}
+
+
+def test_restart_pod_after_an_eviction_makes_the_pod_again():
+    world = running(policies=[{"event": "PodEvicted", "action": "RestartPod"}])
+    world.remove("pods", "default/job-t-0")
+    world.settle()
+    assert list(world.pods()) == ["job-t-0", "job-t-1"]
+    assert world.job().status.retry_count == 0
+    assert "Restarting" in phases(world)
+
+
+def test_exit_codes_choose_the_action():
+    policies = [{"exitCode": 3, "action": "RestartJob"}, {"exitCode": 4, "action": "TerminateJob"}]
+    world = running(policies=policies)
+    world.phase("job-t-0", "Failed", 4)
+    world.settle()
+    assert world.job().status.state.phase == "Terminated"
+
+
+def test_min_success_completes_early_and_the_rest_is_ended():
+    world = running(task(replicas=3, minAvailable=1), minSuccess=1)
+    world.phase("job-t-1", "Succeeded")
+    world.settle()
+    assert world.job().status.state.phase == "Completed"
+    assert list(world.pods()) == ["job-t-1"]
+
+
+def test_unknown_pod_group_raises_unknown_also_after_a_restart():
+    world = running(policies=[{"event": "Unknown", "action": "RestartJob"}])
+    for expected in (1, 2):
+        group = world.names(kinds.POD_GROUP.resource)[0]
+        world.change(kinds.POD_GROUP.resource, f"default/{group}", {"status": {"phase": "Unknown"}})
+        world.settle()
+        assert world.job().status.version == expected
+
+
+def test_task_failed_looks_at_container_restarts():
+    world = running(task(replicas=1, maxRetry=2), policies=[{"event": "TaskFailed", "action": "TerminateJob"}])
+    for restarts in (1, 2):
+        assert world.job().status.state.phase == "Running"
+        status = {"containerStatuses": [{"name": "c", "restartCount": restarts}]}
+        world.change("pods", "default/job-t-0", {"status": status})
+        world.settle()
+    assert world.job().status.state.phase == "Terminated"
+
+
+def test_a_dependent_task_waits_for_its_dependency():
+    world = World()
+    world.submit(spec(task("a", 1, minAvailable=1), task("b", 1, dependsOn={"name": ["a"]}), minAvailable=1))
+    world.settle()
+    assert list(world.pods()) == ["job-a-0"]
+    world.phase("job-a-0", "Running")
+    world.settle()
+    assert list(world.pods()) == ["job-a-0", "job-b-0"]

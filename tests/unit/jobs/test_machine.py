@@ -1,0 +1,147 @@
+"""Random lives of a job, lived twice: once undisturbed, once with the controller killed at random steps."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from tests.unit.jobs.driver import World, spec, task
+from volcanoio.model.batch import FINISHED_PHASES
+
+ACTIONS = ["RestartJob", "RestartTask", "RestartPod", "TerminateJob", "CompleteJob", "AbortJob"]
+EVENTS = ["*", "PodFailed", "PodEvicted", "TaskCompleted"]
+COMMANDS = ["RestartJob", "AbortJob", "ResumeJob", "TerminateJob", "CompleteJob"]
+MAX_RETRY = 3
+
+policies = st.lists(
+    st.fixed_dictionaries(
+        {"event": st.sampled_from(EVENTS), "action": st.sampled_from(ACTIONS)},
+        optional={"timeout": st.sampled_from(["5s", "1m"])},
+    ),
+    max_size=2,
+)
+pods = st.integers(0, 3)
+kills = st.none() | st.integers(0, 30)
+
+
+class Lives(RuleBasedStateMachine):
+    """`calm` is never killed; `mortal` is killed after a number of steps of its reaction."""
+
+    @initialize(policies=policies, graceful=st.booleans(), least=st.integers(1, 3))
+    def submit(self, policies, graceful, least):
+        self.spec = spec(task(replicas=3, minAvailable=least), policies=policies, maxRetry=MAX_RETRY)
+        self.calm, self.mortal = World(graceful=graceful), World(graceful=graceful)
+        self.seen = (0, 0)
+        self.finished = ""
+        self._both(lambda world: world.submit(self.spec), None)
+
+    def _both(self, happening, killed_after):
+        for world in (self.calm, self.mortal):
+            happening(world)
+        self.calm.settle()
+        if killed_after is not None:
+            for _ in range(killed_after):
+                self.mortal.step()
+            self.mortal.crash()
+        self.mortal.settle()
+
+    def _phase(self, index, phase, killed_after):
+        def happening(world):
+            pod = world.pods().get(f"job-t-{index}")
+            if pod is not None and pod.status.phase not in ("Succeeded", "Failed"):
+                world.phase(pod.metadata.name, phase)
+
+        self._both(happening, killed_after)
+
+    @rule(killed_after=kills)
+    def run_all(self, killed_after):
+        def happening(world):
+            for name, pod in world.pods().items():
+                if pod.status.phase == "Pending":
+                    world.phase(name, "Running")
+
+        self._both(happening, killed_after)
+
+    @rule(index=pods, killed_after=kills)
+    def fail(self, index, killed_after):
+        self._phase(index, "Failed", killed_after)
+
+    @rule(index=pods, killed_after=kills)
+    def succeed(self, index, killed_after):
+        self._phase(index, "Succeeded", killed_after)
+
+    @rule(index=pods, graceful=st.booleans(), killed_after=kills)
+    def evict(self, index, graceful, killed_after):
+        self._both(lambda world: world.remove("pods", f"default/job-t-{index}", graceful=graceful), killed_after)
+
+    @rule(killed_after=kills)
+    def vanish(self, killed_after):
+        self._both(lambda world: world.vanish(), killed_after)
+
+    @rule(action=st.sampled_from(COMMANDS), killed_after=kills)
+    def command(self, action, killed_after):
+        self._both(lambda world: world.command(action), killed_after)
+
+    @rule(replicas=st.integers(3, 4), killed_after=kills)
+    def scale(self, replicas, killed_after):
+        tasks = [{**self.spec["tasks"][0], "replicas": replicas}]
+        patch = {"spec": {"tasks": tasks}}
+        self._both(lambda world: world.change("jobs.batch.volcano.sh", "default/job", patch), killed_after)
+
+    @rule(seconds=st.sampled_from([1, 10, 100]))
+    def wait(self, seconds):
+        self.calm.pass_time(seconds)
+        self.mortal.pass_time(seconds)
+
+    @invariant()
+    def counters_only_grow_and_retries_have_a_limit(self):
+        if not hasattr(self, "calm"):
+            return
+        status = self.mortal.job().status
+        now = (status.version, status.retry_count)
+        assert now[0] >= self.seen[0]
+        assert self.seen[1] <= now[1] <= MAX_RETRY
+        self.seen = now
+
+    @invariant()
+    def a_finished_job_stays_finished(self):
+        if not hasattr(self, "calm"):
+            return
+        phase = self.mortal.job().status.state.phase
+        assert not self.finished or phase == self.finished
+        self.finished = phase if phase in FINISHED_PHASES else ""
+
+    @invariant()
+    def killing_us_changes_nothing(self):
+        if not hasattr(self, "calm"):
+            return
+        assert outcome(self.mortal) == outcome(self.calm)
+
+    @invariant()
+    def no_live_pod_of_an_older_version_survives_and_no_name_is_made_twice(self):
+        if not hasattr(self, "calm"):
+            return
+        version = str(self.mortal.job().status.version)
+        for pod in self.mortal.pods().values():
+            if pod.metadata.deletion_timestamp is None and pod.status.phase in ("Pending", "Running"):
+                assert pod.metadata.annotations["volcano.sh/job-version"] == version
+        assert not self.mortal.collisions
+        assert not self.calm.collisions
+
+
+def outcome(world):
+    """What must be the same: status counts, pods and their phases, other objects."""
+    status = world.job().status
+    return (
+        (status.state.phase, status.version, status.retry_count),
+        (status.pending, status.running, status.succeeded, status.failed, status.terminating),
+        [(name, pod.status.phase, pod.metadata.deletion_timestamp) for name, pod in sorted(world.pods().items())],
+        len(world.names("podgroups.scheduling.volcano.sh")),
+        world.names("commands.bus.volcano.sh"),
+        sorted(world.timers),
+    )
+
+
+Lives.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+TestLives = Lives.TestCase

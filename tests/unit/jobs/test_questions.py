@@ -1,0 +1,113 @@
+"""The job never runs ahead of its policies; answers come back as events and may be late."""
+
+from __future__ import annotations
+
+from tests.unit.jobs.driver import World, spec, task
+from volcanoio.framework.decisions import Act, Alert, Annotate, Hold, Override
+from volcanoio.model.batch import JobAction
+
+
+def running(**fields):
+    world = World()
+    world.submit(spec(task(replicas=2), **fields))
+    world.settle()
+    for pod in world.pods():
+        world.phase(pod, "Running")
+    world.settle()
+    world.held = []
+    return world
+
+
+def test_the_job_waits_for_the_answer_and_later_events_queue_behind_it():
+    world = running(policies=[{"event": "PodFailed", "action": "RestartJob"}])
+    world.phase("job-t-0", "Failed", 1)
+    world.phase("job-t-1", "Failed", 1)
+    world.settle()
+    assert world.asked == ["PodFailed job-t-0"]
+    assert world.job().status.state.phase == "Running"
+    world.answer()
+    world.settle()
+    assert world.asked == ["PodFailed job-t-0", "PodFailed job-t-1"]
+    assert world.job().status.version == 0
+    world.answer()
+    world.settle()
+    status = world.job().status
+    assert (status.version, status.retry_count, status.state.phase) == (1, 1, "Pending")
+
+
+def test_a_pending_pod_holds_nothing_up():
+    world = World()
+    world.held = []
+    world.submit(spec(task(replicas=1), policies=[{"event": "PodPending", "action": "AbortJob", "timeout": "9s"}]))
+    world.settle()
+    assert world.asked == ["PodPending job-t-0"]
+    world.phase("job-t-0", "Running")
+    world.settle()
+    assert world.job().status.state.phase == "Running"
+    world.answer()
+    world.settle()
+    world.pass_time(60)
+    assert world.job().status.state.phase == "Running"
+
+
+def test_an_answer_for_an_older_version_is_dropped():
+    world = running()
+    world.phase("job-t-0", "Failed", 1)
+    world.settle()
+    late = world.held.pop(0)
+    world.change("jobs.batch.volcano.sh", "default/job", {"status": {"version": 5}})
+    world.held.append(late)
+    world.answer(Act(action=JobAction.TERMINATE_JOB))
+    world.settle()
+    assert world.job().status.state.phase != "Terminated"
+
+
+def test_an_answer_outlives_a_conflict():
+    world = running()
+    world.phase("job-t-0", "Failed", 1)
+    world.settle()
+    world.answer(Act(action=JobAction.RESTART_POD))
+    while not world.outbox:
+        assert world.step()
+    world.change("jobs.batch.volcano.sh", "default/job", {"metadata": {"labels": {"who": "knows"}}})
+    world.held = None
+    world.settle()
+    status = world.job().status
+    assert status.retry_count == 1
+    assert world.pods()["job-t-0"].status.phase == "Pending"
+
+
+def test_a_question_is_asked_again_after_a_restart():
+    world = running(policies=[{"event": "PodFailed", "action": "RestartJob"}])
+    world.phase("job-t-0", "Failed", 1)
+    world.settle()
+    world.crash()
+    world.held = None
+    world.settle()
+    assert world.job().status.version == 1
+
+
+def test_annotations_alerts_and_holds():
+    world = running()
+    for decision in (
+        Annotate(annotations={"seen": "yes"}),
+        Alert(reason="Odd", message="look here"),
+        Hold(reason="wait for the disk", until=world.now + 100),
+        Override(task="t", resources={"memory": "2Gi"}),
+    ):
+        world.phase("job-t-0", "Running")
+        world.settle()
+        world.phase("job-t-0", "Failed", 1)
+        world.settle()
+        world.answer(decision)
+        world.settle()
+    assert world.job().metadata.annotations["seen"] == "yes"
+    assert ("Warning", "Odd", "look here") in world.records
+    assert world.job().status.state.reason == "Hold"
+    assert any("Override" in message for _, _, message in world.records)
+    world.crash()
+    world.held = None
+    world.settle()
+    assert world.job().status.state.message == "wait for the disk"
+    world.pass_time(101)
+    assert world.job().status.state.reason == ""

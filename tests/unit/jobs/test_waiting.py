@@ -1,0 +1,114 @@
+"""What a job waits for is said on the job and ends the wait when it comes."""
+
+from __future__ import annotations
+
+from tests.unit.jobs.driver import World, spec, task
+from volcanoio.model import kinds
+
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+
+
+def test_a_missing_queue_is_waited_for():
+    world = World()
+    world.submit(spec(queue="research"))
+    world.settle()
+    state = world.job().status.state
+    assert (state.phase, state.reason) == ("Pending", "QueueNotFound")
+    assert '"research"' in state.message
+    assert not world.names(kinds.POD_GROUP.resource)
+    world.put(kinds.QUEUE, "", {"metadata": {"name": "research"}, "spec": {}})
+    world.settle()
+    assert world.job().status.state.reason == ""
+    assert len(world.pods()) == 2
+
+
+def test_a_missing_claim_is_waited_for():
+    world = World()
+    world.submit(spec(volumes=[{"mountPath": "/data", "volumeClaimName": "data"}]))
+    world.settle()
+    assert world.job().status.state.reason == "PVCError"
+    world.put(kinds.PVC, "default", {"metadata": {"name": "data"}, "spec": CLAIM})
+    assert len(world.settle().pods()) == 2
+
+
+def test_named_and_generated_claims_are_made_and_a_bare_mount_is_an_empty_dir():
+    world = World()
+    volumes = [
+        {"mountPath": "/myinput"},
+        {"mountPath": "/myoutput", "volumeClaimName": "testvolumeclaimname", "volumeClaim": CLAIM},
+        {"mountPath": "/scratch", "volumeClaim": CLAIM},
+    ]
+    world.submit(spec(task(replicas=1), volumes=volumes))
+    world.settle()
+    claims = world.names("persistentvolumeclaims")
+    generated = next(name for name in claims if name.startswith("job-pvc-"))
+    assert claims == [generated, "testvolumeclaimname"]
+    assert world.job().status.controlled_resources[f"volume-pvc-{generated}"] == generated
+    pod = world.objects["pods", "default/job-t-0"]["spec"]
+    sources = [volume.get("persistentVolumeClaim", {}).get("claimName", "empty") for volume in pod["volumes"]]
+    assert sources == ["empty", "testvolumeclaimname", generated]
+    assert [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]] == [
+        "/myinput",
+        "/myoutput",
+        "/scratch",
+    ]
+
+
+def test_an_unknown_plugin_is_named_with_advice():
+    world = World()
+    world.submit(spec(plugins={"sshh": []}))
+    world.settle()
+    state = world.job().status.state
+    assert state.reason == "PluginError"
+    assert 'did you mean "ssh"?' in state.message
+    assert [reason for _, reason, _ in world.records] == ["PluginError"]
+
+
+def test_the_reason_of_an_unschedulable_group_is_reported_once():
+    world = World()
+    world.submit(spec())
+    world.settle(admit=False)
+    group = f"default/{world.names(kinds.POD_GROUP.resource)[0]}"
+    condition = {"type": "Unschedulable", "status": "True", "message": "2/2 tasks in gang unschedulable"}
+    for phase in ("Pending", "Inqueue"):
+        world.change(kinds.POD_GROUP.resource, group, {"status": {"phase": phase, "conditions": [condition]}})
+        world.settle(admit=False)
+    text = "PodGroup default:job unschedule,reason: 2/2 tasks in gang unschedulable"
+    assert world.records == [("Warning", "PodGroupPending", text)]
+
+
+def test_a_refused_pod_is_reported_and_tried_again_later():
+    world = World()
+    world.refusals["pods"] = (403, "exceeded quota")
+    world.submit(spec(task(replicas=1)))
+    world.settle()
+    assert [(kind, reason) for kind, reason, _ in world.records] == [("Warning", "FailedCreate")]
+    assert "exceeded quota" in world.records[0][2]
+    writes = len(world.writes)
+    world.settle()
+    assert len(world.writes) == writes, "nothing is tried before the back-off ends"
+    world.refusals.clear()
+    world.pass_time(1.0)
+    assert list(world.pods()) == ["job-t-0"]
+
+
+def test_a_foreign_pod_in_the_way_is_outlasted():
+    world = World()
+    world.put(kinds.POD, "default", {"metadata": {"name": "job-t-0"}, "spec": {}})
+    world.submit(spec(task(replicas=1)))
+    world.settle()
+    world.pass_time(1.0)
+    world.pass_time(1.0)
+    assert any(reason == "FailedCreate" for _, reason, _ in world.records)
+    world.remove("pods", "default/job-t-0")
+    world.pass_time(5.0)
+    assert world.pods()["job-t-0"].metadata.owner_references[0].uid == world.job().metadata.uid
+
+
+def test_a_support_object_of_somebody_else_stops_nobody():
+    world = World()
+    world.put(kinds.SERVICE, "default", {"metadata": {"name": "job"}, "spec": {}})
+    world.submit(spec(plugins={"svc": []}))
+    world.settle()
+    assert len(world.pods()) == 2
+    assert [reason for _, reason, _ in world.records] == ["PluginError"]
