@@ -1,4 +1,7 @@
-"""Reviews of what a user may do. Whoever holds the token may do everything, so every review says yes."""
+"""Reviews of what a user may do. Whoever holds the token may do everything, so every review says yes.
+
+As the answer does not depend on what is asked, a question in protobuf (kubectl from 1.32 on) need not be read.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 import msgspec
 
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse
-from volcanoio.localcluster.apiserver.errors import bad_request, unsupported_media_type
+from volcanoio.localcluster.apiserver.errors import bad_request
 from volcanoio.model.base import Manifest
 
 USER = {"username": "volcanoio", "groups": ["system:masters", "system:authenticated"]}
@@ -26,6 +29,7 @@ _ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "SelfSubjectReview": lambda: {"userInfo": USER},
 }
+_PROTOBUF = b"k8s\0"  # how a body in Kubernetes' protobuf envelope begins
 _GROUPS = ("authorization.k8s.io/v1", "authentication.k8s.io/v1")
 _KINDS = {kind.lower() + "s": kind for kind in _ANSWERS}
 
@@ -36,16 +40,13 @@ async def reviews(request: ApiRequest) -> ApiResponse | None:
     kind = _KINDS.get(plural)
     if request.method != "POST" or kind is None or not prefix.startswith(tuple(f"/apis/{one}" for one in _GROUPS)):
         return None
-    content_type = request.headers.get("content-type", "application/json").partition(";")[0].strip()
-    if content_type != "application/json":
-        text = f"the body is in an unknown format {content_type!r} - accepted media types include: application/json"
-        return unsupported_media_type(text).response()
     try:
-        review: Manifest = msgspec.json.decode(request.body, type=dict)
+        review: Manifest = {} if request.body.startswith(_PROTOBUF) else msgspec.json.decode(request.body, type=dict)
     except msgspec.DecodeError as error:
         return bad_request(f"body: not a JSON object: {error}").response()
     if review.get("kind") not in {None, kind}:
-        return bad_request(f"kind: {review['kind']!r} does not belong to {request.path}; send a {kind}").response()
+        text = f"kind: {review['kind']!r} does not belong to {request.path}; send a {kind}"
+        return bad_request(text).response()
     api_version = next(one for one in _GROUPS if prefix.startswith(f"/apis/{one}"))
     answer = {"kind": kind, "apiVersion": api_version, **review, "status": _ANSWERS[kind]()}
     return ApiResponse(201, msgspec.json.encode(answer))
