@@ -1,0 +1,422 @@
+"""Jobs: one row a rule, object in, messages out."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.admission.objects import QUEUES, SETTINGS, TEMPLATE, create, job, task, update
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+
+
+def policy(**fields: Any) -> Manifest:
+    return {"action": "RestartJob", **fields}
+
+
+def spec_of(reviewed: Manifest | None) -> Manifest:
+    assert reviewed is not None
+    spec: Manifest = reviewed["spec"]
+    return spec
+
+
+def test_defaults_are_volcanos_and_the_callers_object_stays_as_it_was() -> None:
+    given = job({"replicas": 2, "template": TEMPLATE}, task("b", 3, minAvailable=1), queue="")
+    before = deepcopy(given)
+    review = create(kinds.JOB, given)
+    spec = spec_of(review.object)
+    assert review.messages == ()
+    assert (spec["queue"], spec["schedulerName"], spec["maxRetry"], spec["minAvailable"]) == (
+        "default",
+        "volcano",
+        3,
+        3,
+    )
+    assert [(one["name"], one["minAvailable"], one["maxRetry"]) for one in spec["tasks"]] == [
+        ("default0", 2, 3),
+        ("b", 1, 3),
+    ]
+    assert given == before
+
+
+def test_what_is_given_stays() -> None:
+    review = create(kinds.JOB, job(task(maxRetry=7), schedulerName="mine", maxRetry=5, minAvailable=1, queue="fresh"))
+    spec = spec_of(review.object)
+    assert (spec["schedulerName"], spec["maxRetry"], spec["queue"], spec["tasks"][0]["maxRetry"]) == (
+        "mine",
+        5,
+        "fresh",
+        7,
+    )
+
+
+def test_partitions_give_the_tasks_minimum() -> None:
+    partitions = {"totalPartitions": 4, "partitionSize": 2, "minPartitions": 3}
+    spec = spec_of(create(kinds.JOB, job(task(replicas=8, partitionPolicy=partitions))).object)
+    assert (spec["tasks"][0]["minAvailable"], spec["minAvailable"]) == (6, 6)
+
+
+def test_pods_on_the_hosts_network_find_services() -> None:
+    host = deepcopy(TEMPLATE)
+    host["spec"]["hostNetwork"] = True
+    spec = spec_of(create(kinds.JOB, job({"name": "a", "replicas": 1, "template": host})).object)
+    assert spec["tasks"][0]["template"]["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"
+
+
+@pytest.mark.parametrize(
+    ("plugins", "expected"),
+    [
+        ({"tensorflow": []}, {"tensorflow", "svc"}),
+        ({"mpi": ["--master=main"]}, {"mpi", "svc", "ssh"}),
+        ({"env": None}, {"env"}),
+    ],
+)
+def test_frameworks_bring_the_plugins_they_need(plugins: Manifest, expected: set[str]) -> None:
+    review = create(kinds.JOB, job(plugins=plugins))
+    assert review.allowed
+    assert set(spec_of(review.object)["plugins"]) == expected
+
+
+RULES: dict[str, tuple[Manifest, str]] = {
+    "no tasks": (
+        {"metadata": {"name": "j"}, "spec": {}},
+        "spec.tasks: No task specified in job spec; add at least one task with a pod template",
+    ),
+    "minAvailable over replicas": (
+        job(task(replicas=2), minAvailable=5),
+        (
+            "spec.minAvailable: job 'minAvailable' should not be greater than total replicas in tasks (5 > 2); "
+            "lower minAvailable or raise the tasks' replicas"
+        ),
+    ),
+    "negative minAvailable": (job(minAvailable=-1), "spec.minAvailable: job 'minAvailable' must be >= 0; "),
+    "negative maxRetry": (job(maxRetry=-1), "spec.maxRetry: 'maxRetry' cannot be less than zero; give 0 or more"),
+    "negative time to live": (job(ttlSecondsAfterFinished=-1), "spec.ttlSecondsAfterFinished: "),
+    "minSuccess of nothing": (job(minSuccess=0), "spec.minSuccess: 'minSuccess' must be at least 1; "),
+    "duplicate task names": (
+        job(task("a"), task("a")),
+        "spec.tasks[1].name: duplicated task name a; give every task its own name",
+    ),
+    "task minAvailable over replicas": (
+        job(task("a", 2, minAvailable=3), minAvailable=1),
+        (
+            "spec.tasks[0].minAvailable: 'minAvailable' is greater than 'replicas' in task: a (3 > 2); "
+            "lower minAvailable or raise replicas"
+        ),
+    ),
+    "negative replicas": (
+        job(task(replicas=-1, minAvailable=-1), task("b", 2)),
+        "spec.tasks[0].replicas: 'replicas' < 0",
+    ),
+    "unknown event": (
+        job(policies=[policy(event="PodEvictd")]),
+        'spec.policies[0].event: invalid policy event: "PodEvictd"; did you mean "PodEvicted"?',
+    ),
+    "event nobody may name": (
+        job(policies=[policy(event="OutOfSync")]),
+        'spec.policies[0].event: invalid policy event: "OutOfSync"; known are: *, JobUpdated, PodEvicted, ',
+    ),
+    "unknown action": (
+        job(task(policies=[policy(action="RestartJobs", event="PodFailed")])),
+        'spec.tasks[0].policies[0].action: invalid policy action: "RestartJobs"; did you mean "RestartJob"?',
+    ),
+    "unknown action of an exit code": (
+        job(policies=[{"action": "Explode", "exitCode": 3}]),
+        'spec.policies[0].action: invalid policy action: "Explode"; ',
+    ),
+    "no action": (job(policies=[{"event": "PodFailed"}]), 'spec.policies[0].action: invalid policy action: ""; '),
+    "neither event nor exit code": (
+        job(policies=[policy(event=None)]),
+        (
+            'spec.policies[0]: either event and exitCode should be specified; give one of them; write "*" in quotes: '
+            "unquoted it is a YAML alias"
+        ),
+    ),
+    "event and exit code": (
+        job(policies=[policy(event="PodFailed", exitCode=3)]),
+        "spec.policies[0]: must not specify event and exitCode simultaneously; make two policies of it",
+    ),
+    "exit code 0": (
+        job(policies=[policy(exitCode=0)]),
+        "spec.policies[0].exitCode: 0 is not a valid error code; use event: TaskCompleted for success",
+    ),
+    "duplicate exit code": (
+        job(policies=[policy(exitCode=3), policy(exitCode=3)]),
+        "spec.policies[1].exitCode: duplicate exitCode 3; ",
+    ),
+    "duplicate event": (
+        job(policies=[policy(event="PodFailed"), policy(events=["PodFailed"])]),
+        "spec.policies[1].event: duplicate event PodFailed; keep one policy an event",
+    ),
+    "any event beside another": (
+        job(policies=[policy(event="*"), policy(event="PodFailed")]),
+        "spec.policies: if there's * here, no other policy should be here; ",
+    ),
+    "unknown plugin": (
+        job(plugins={"snv": []}),
+        'spec.plugins.snv: unable to find job plugin: snv; did you mean "svc"?',
+    ),
+    "mpi without its master": (
+        job(plugins={"mpi": []}),
+        "spec.plugins.mpi: the specified mpi master task was not found: master; ",
+    ),
+    "unknown queue": (
+        job(queue="defualt"),
+        (
+            'spec.queue: unable to find job queue: queue "defualt" does not exist; did you mean "default"?; '
+            "create it first (vcctl queue create -n defualt)"
+        ),
+    ),
+    "closed queue": (
+        job(queue="closed"),
+        (
+            "spec.queue: can only submit job to queue with state `Open`, queue `closed` status is `Closed`; "
+            "open it (vcctl queue operate -n closed -a open) or choose another queue"
+        ),
+    ),
+    "closing queue": (job(queue="closing"), "spec.queue: can only submit job to queue with state `Open`, "),
+    "root queue": (job(queue="root"), "spec.queue: can not submit job to root queue; choose a queue below it"),
+    "queue with children": (
+        job(queue="parent"),
+        "spec.queue: can only submit job to leaf queue, queue `parent` has children; choose one of them: child",
+    ),
+    "no containers": (
+        job({"name": "a", "replicas": 1, "template": {"spec": {"containers": []}}}),
+        "spec.tasks[0].template.spec.containers: Required value; mend the pod template (kubectl explain pod.spec)",
+    ),
+    "no template": (job({"name": "a", "replicas": 1}), "spec.tasks[0].template.spec: Required value; "),
+    "wrong type": (
+        job(task(replicas="two"), minAvailable=1),  # type: ignore[arg-type]  # that is the test
+        "spec.tasks[0].replicas: Expected `int`, got `str`; see kubectl explain job",
+    ),
+    "no mount path": (
+        job(volumes=[{"volumeClaimName": "c"}]),
+        "spec.volumes[0].mountPath: mountPath is required; give the path inside the containers",
+    ),
+    "duplicate mount path": (
+        job(volumes=[{"mountPath": "/a", "volumeClaimName": "c"}, {"mountPath": "/a", "volumeClaimName": "d"}]),
+        "spec.volumes[1].mountPath: duplicated mountPath: /a; give each its own path",
+    ),
+    "claim name": (
+        job(volumes=[{"mountPath": "/a", "volumeClaimName": "My_Claim"}]),
+        "spec.volumes[0].volumeClaimName: invalid volumeClaimName My_Claim: a lowercase RFC 1123 subdomain ",
+    ),
+    "job name too long": (
+        job(name="j" * 64),
+        f"metadata.name: create job with name {'j' * 64} validate failed name part must be no more than 63 characters",
+    ),
+    "pod name too long": (
+        job(task("t" * 30, 1001), name="j" * 30),
+        (
+            f"spec.tasks[0].name: create pod with name {'j' * 30}-{'t' * 30}-1000 validate failed name part must be no "
+            "more than 63 characters; shorten the names of job and task by 3"
+        ),
+    ),
+    "dependency on nothing": (
+        job(task("a", dependsOn={"name": ["b"]})),
+        (
+            "spec.tasks[0].dependsOn.name: job has dependencies between tasks, but doesn't form a directed acyclic "
+            'graph(DAG): there is no task "b"; use one of a'
+        ),
+    ),
+    "circle of dependencies": (
+        job(
+            task("a", dependsOn={"name": ["b"]}),
+            task("b", dependsOn={"name": ["c"]}),
+            task("c", dependsOn={"name": ["a"]}),
+        ),
+        "spec.tasks: job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG): a → b → c → a",
+    ),
+    "two highest tiers": (
+        job(networkTopology={"highestTierAllowed": 1, "highestTierName": "rack"}),
+        (
+            "spec.networkTopology: must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology "
+            "simultaneously; keep one of them"
+        ),
+    ),
+    "partitions of nothing": (
+        job(task(replicas=4, partitionPolicy={"totalPartitions": 0, "partitionSize": 2})),
+        "spec.tasks[0].partitionPolicy.totalPartitions: 'totalPartitions' must be greater than 0 in task: main; ",
+    ),
+    "partitions beside replicas": (
+        job(task(replicas=4, partitionPolicy={"totalPartitions": 3, "partitionSize": 2})),
+        (
+            "spec.tasks[0].partitionPolicy: 'replicas' (4) is not 'totalPartitions' × 'partitionSize' (6) in task: "
+            "main; set replicas to 6"
+        ),
+    ),
+    "partitions beside minAvailable": (
+        job(
+            task(
+                replicas=4,
+                minAvailable=3,
+                partitionPolicy={"totalPartitions": 2, "partitionSize": 2, "minPartitions": 1},
+            )
+        ),
+        "spec.tasks[0].partitionPolicy: 'minAvailable' (3) is not 'minPartitions' × 'partitionSize' (2)",
+    ),
+    "numa policy without whole cpus": (
+        job(task(topologyPolicy="single-numa-node")),
+        (
+            "spec.tasks[0].template.spec.containers[0].resources.requests.cpu: the cpu request isn't an integer in "
+            "task: main (topologyPolicy single-numa-node); request whole CPUs or set topologyPolicy to none"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "message"), RULES.values(), ids=RULES)
+def test_a_bad_job_is_refused_with_field_rule_and_next_step(given: Manifest, message: str) -> None:
+    review = create(kinds.JOB, given)
+    assert not review.allowed
+    assert [line for line in review.messages if line.startswith(message)], review.messages
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    bad = job(task("a", 1, minAvailable=2), task("a"), queue="absent", plugins={"x": []}, policies=[policy(event="y")])
+    assert len(create(kinds.JOB, bad).messages) == 6
+
+
+GOOD: dict[str, Manifest] = {
+    "plain": job(),
+    "any event in quotes": job(policies=[policy(event="*")]),
+    "several events": job(
+        policies=[policy(events=["PodFailed", "PodEvicted"]), policy(exitCode=3), policy(exitCode=4)]
+    ),
+    "the same event again in one policy": job(policies=[policy(event="PodFailed", events=["PodFailed"])]),
+    "queue nobody looked at yet": job(queue="fresh"),
+    "child queue": job(queue="child"),
+    "tasks in order": job(task("a"), task("b", dependsOn={"name": ["a"]})),
+    "diamond": job(
+        task("a"),
+        task("b", dependsOn={"name": ["a"]}),
+        task("c", dependsOn={"name": ["a"]}),
+        task("d", dependsOn={"name": ["b", "c"]}),
+    ),
+    "no replicas": job(task(replicas=0)),
+    "nulls": job(task(policies=None), policies=None, volumes=None, plugins=None, ttlSecondsAfterFinished=None),
+}
+
+
+@pytest.mark.parametrize("given", GOOD.values(), ids=GOOD)
+def test_a_good_job_is_allowed_without_a_word(given: Manifest) -> None:
+    review = create(kinds.JOB, given)
+    assert (review.allowed, review.messages, review.warnings) == (True, (), ())
+
+
+OLD_FORMS: dict[str, tuple[Manifest, str]] = {
+    "volume without a claim": (
+        job(volumes=[{"mountPath": "/myinput"}]),
+        "spec.volumes[0]: either volumeClaim or volumeClaimName must be specified; it is made an emptyDir, ",
+    ),
+    "volume with name and claim": (
+        job(volumes=[{"mountPath": "/o", "volumeClaimName": "c", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}}]),
+        (
+            "spec.volumes[0]: conflict: volumeClaimName and volumeClaim are both specified; claim c is used, and "
+            "created as described if it is absent; keep one of them"
+        ),
+    ),
+    "priorityClass": (
+        job({"name": "a", "replicas": 1, "template": {"spec": {**TEMPLATE["spec"], "priorityClass": "high"}}}),
+        (
+            "spec.tasks[0].template.spec.priorityClass: there is no such field, it has no effect; "
+            'write "priorityClassName"'
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "message"), OLD_FORMS.values(), ids=OLD_FORMS)
+def test_older_forms_are_accepted_with_a_warning_and_refused_when_strict(given: Manifest, message: str) -> None:
+    lenient = create(kinds.JOB, given)
+    assert lenient.allowed
+    assert [line for line in lenient.warnings if line.startswith(message)], lenient.warnings
+    strict = create(kinds.JOB, given, settings=msgspec.structs.replace(SETTINGS, strict=True))
+    assert not strict.allowed
+    assert [line for line in strict.messages if line.startswith(message)], strict.messages
+
+
+def stored(**spec: Any) -> Manifest:
+    """A job as admission stored it."""
+    volumes = [{"mountPath": "/a", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}}]
+    made = create(kinds.JOB, job(task("a", 2), task("b", 1), volumes=volumes, **spec)).object
+    assert made is not None
+    return made
+
+
+def changed(**spec: Any) -> Manifest:
+    new = stored()
+    new["spec"].update(spec)
+    return new
+
+
+def scaled(**fields: Any) -> Manifest:
+    new = stored()
+    new["spec"]["tasks"][0].update(fields)
+    return new
+
+
+ALLOWED_UPDATES: dict[str, Manifest] = {
+    "nothing": stored(),
+    "minAvailable": changed(minAvailable=1),
+    "priority class": changed(priorityClassName="high"),
+    "replicas": scaled(replicas=5, minAvailable=4),
+    "generated claim name": changed(
+        volumes=[{"mountPath": "/a", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}, "volumeClaimName": "j-pvc-x"}]
+    ),
+    "metadata": {**stored(), "metadata": {"name": "j", "labels": {"a": "b"}}},
+    "without the defaults, as its file says": job(
+        task("a", 2), task("b", 1), volumes=[{"mountPath": "/a", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}}]
+    ),
+}
+
+
+@pytest.mark.parametrize("new", ALLOWED_UPDATES.values(), ids=ALLOWED_UPDATES)
+def test_what_may_change_in_a_job(new: Manifest) -> None:
+    assert update(kinds.JOB, stored(), new).messages == ()
+
+
+REFUSED_UPDATES: dict[str, tuple[Manifest, str]] = {
+    "queue": (changed(queue="child"), "spec.queue: job updates may not change fields other than `minAvailable`, "),
+    "time to live": (changed(ttlSecondsAfterFinished=5), "spec.ttlSecondsAfterFinished: job updates may not change"),
+    "plugins": (changed(plugins={"env": ["x"]}), "spec.plugins: job updates may not change"),
+    "maxRetry": (changed(maxRetry=9), "spec.maxRetry: job updates may not change"),
+    "image": (
+        scaled(template={"spec": {"containers": [{"name": "main", "image": "other"}], "restartPolicy": "Never"}}),
+        "spec.tasks[0].template.spec.containers[0].image: job updates may not change",
+    ),
+    "one more task": (
+        changed(tasks=[*stored()["spec"]["tasks"], task("c")]),
+        "spec.tasks: job updates may not add or remove tasks; delete the Job and create it anew to change this",
+    ),
+    "task below its minimum": (scaled(replicas=1), "spec.tasks[0].minAvailable: 'minAvailable' is greater than"),
+    "job below its minimum": (
+        scaled(replicas=1, minAvailable=1),
+        "spec.minAvailable: job 'minAvailable' should not be greater than total replicas in tasks (3 > 2); ",
+    ),
+    "negative replicas": (scaled(replicas=-1, minAvailable=None), "spec.tasks[0].replicas: 'replicas' < 0 in task: a"),
+}
+
+
+@pytest.mark.parametrize(("new", "message"), REFUSED_UPDATES.values(), ids=REFUSED_UPDATES)
+def test_what_may_not_change_in_a_job(new: Manifest, message: str) -> None:
+    review = update(kinds.JOB, stored(), new)
+    assert not review.allowed
+    assert [line for line in review.messages if line.startswith(message)], review.messages
+
+
+def test_the_same_amount_written_otherwise_is_no_change() -> None:
+    def with_cpu(cpu: str) -> Manifest:
+        template = deepcopy(TEMPLATE)
+        template["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+        return job({"name": "a", "replicas": 1, "template": template})
+
+    assert update(kinds.JOB, with_cpu("1"), with_cpu("1000m")).allowed
+    assert not update(kinds.JOB, with_cpu("1"), with_cpu("2")).allowed
+
+
+def test_jobs_may_be_deleted_and_other_kinds_are_not_looked_at() -> None:
+    assert create(kinds.POD, {"metadata": {"name": "p"}}, *QUEUES).allowed

@@ -1,0 +1,278 @@
+"""Queues and PodGroups: one row a rule, object in, messages out."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.admission.objects import QUEUES, SETTINGS, create, delete, queue, update
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject, Manifest
+from volcanoio.model.scheduling import Queue
+
+
+def manifest(name: str = "q", annotations: Manifest | None = None, **spec: Any) -> Manifest:
+    return {"metadata": {"name": name, "annotations": annotations or {}}, "spec": {"weight": 1, **spec}}
+
+
+def as_manifest(obj: Queue) -> Manifest:
+    return deepcopy(kinds.QUEUE.manifest(obj))
+
+
+def test_defaults_of_a_queue() -> None:
+    review = create(kinds.QUEUE, {"metadata": {"name": "q"}, "spec": {}})
+    assert review.object is not None
+    assert review.object["spec"] == {"reclaimable": True, "weight": 1}
+
+
+def test_a_hierarchy_begins_at_the_root() -> None:
+    annotations = {"volcano.sh/hierarchy": "a/b", "volcano.sh/hierarchy-weights": "2/3"}
+    review = create(kinds.QUEUE, manifest(annotations=annotations))
+    assert review.object is not None
+    assert review.object["metadata"]["annotations"] == {
+        "volcano.sh/hierarchy": "root/a/b",
+        "volcano.sh/hierarchy-weights": "1/2/3",
+    }
+
+
+HIERARCHY = "volcano.sh/hierarchy"
+WEIGHTS = "volcano.sh/hierarchy-weights"
+TREE = (
+    queue("root"),
+    queue("a", capability={"cpu": "10", "memory": "10Gi"}, deserved={"cpu": "8"}, guarantee={"cpu": "4"}),
+    queue("b", parent="a", capability={"cpu": "6"}, deserved={"cpu": "4"}, guarantee={"cpu": "2"}),
+    queue("c", parent="b"),
+    queue("d", parent="c"),
+    queue("busy", pods=3),
+    queue("elder", annotations={HIERARCHY: "root/x/y", WEIGHTS: "1/1/1"}),
+)
+
+RULES: dict[str, tuple[Manifest, str]] = {
+    "weight 0": (
+        manifest(weight=0),
+        "spec.weight: queue weight must be a positive integer between 1 and 2147483647, not 0; the default is 1",
+    ),
+    "weight too large": (manifest(weight=2**31), "spec.weight: queue weight must be a positive integer between 1 and"),
+    "negative weight": (manifest(weight=-1), "spec.weight: queue weight must be a positive integer"),
+    "unknown state": (
+        {**manifest(), "status": {"state": "Opened"}},
+        'status.state: queue state must be in [Open Closed], not "Opened"; did you mean "Open"?',
+    ),
+    "no quantity": (
+        manifest(capability={"cpu": "four"}),
+        "spec.capability.cpu: 'four' is not a quantity; write a number with an optional suffix, such as 500m, 2 or 4Gi",
+    ),
+    "negative quantity": (manifest(deserved={"cpu": "-1"}), "spec.deserved.cpu: -1 is negative; give 0 or more"),
+    "half a device": (
+        manifest(capability={"nvidia.com/gpu": "500m"}),
+        "spec.capability.nvidia.com/gpu: 500m is not a whole number, as nvidia.com/gpu must be; give a whole number",
+    ),
+    "guarantee that is not deserved": (
+        manifest(guarantee={"resource": {"cpu": "2"}}),
+        "spec.deserved.cpu: deserved must name cpu, as guarantee does; set it to 2 or more",
+    ),
+    "guarantee over deserved": (
+        manifest(guarantee={"resource": {"cpu": "2"}}, deserved={"cpu": "1"}),
+        "spec.deserved.cpu: deserved should be no less than guarantee (1 < 2); raise deserved or lower guarantee",
+    ),
+    "deserved over capability": (
+        manifest(deserved={"memory": "2Gi"}, capability={"memory": "1Gi"}),
+        "spec.capability.memory: capability should be no less than deserved (1Gi < 2Gi); ",
+    ),
+    "hierarchy and weights of other length": (
+        manifest(annotations={HIERARCHY: "root/a", WEIGHTS: "1"}),
+        f"metadata.annotations[{HIERARCHY}]: {HIERARCHY} must have the same length with {WEIGHTS}; ",
+    ),
+    "hierarchy with no number": (
+        manifest(annotations={HIERARCHY: "root/a", WEIGHTS: "1/x"}),
+        f'metadata.annotations[{WEIGHTS}]: "x" in the weights is not a number above 0; write such as 1/2/0.5',
+    ),
+    "hierarchy with weight 0": (
+        manifest(annotations={HIERARCHY: "root/a", WEIGHTS: "1/0"}),
+        f'metadata.annotations[{WEIGHTS}]: "0" in the weights is not a number above 0',
+    ),
+    "hierarchy above another's": (
+        manifest(annotations={HIERARCHY: "root/x", WEIGHTS: "1/1"}),
+        f"metadata.annotations[{HIERARCHY}]: root/x is not allowed to be in the sub path of root/x/y of queue elder; ",
+    ),
+    "itself as parent": (manifest(parent="q"), "spec.parent: queue cannot use itself as parent; choose another queue"),
+    "absent parent": (
+        manifest(parent="elde"),
+        'spec.parent: parent queue "elde" of queue q does not exist; did you mean "elder"?; create the parent first',
+    ),
+    "parent with pods": (
+        manifest(parent="busy"),
+        "spec.parent: queue busy cannot be the parent queue of queue q because it has allocated Pods: 3; ",
+    ),
+    "capability over an ancestor's": (
+        manifest(parent="c", capability={"memory": "11Gi"}),
+        "spec.capability.memory: capability 11Gi exceeds the 10Gi of queue a; lower it, or raise that queue's",
+    ),
+    "children deserve more than the parent": (
+        manifest(parent="a", deserved={"cpu": "5"}),
+        "spec.deserved.cpu: the deserved of the queues below a sums up to 9 cpu, more than its own 8; ",
+    ),
+    "children are guaranteed more than the parent": (
+        manifest(parent="a", deserved={"cpu": "3"}, guarantee={"resource": {"cpu": "3"}}),
+        "spec.guarantee.resource.cpu: the guarantee of the queues below a sums up to 5 cpu, more than its own 4; ",
+    ),
+    "deserved under a parent that names none": (
+        manifest(parent="c", deserved={"cpu": "1"}),
+        "spec.deserved.cpu: the deserved of the queues below c sums up to 1 cpu, more than its own 0; ",
+    ),
+    "wrong type": (manifest(weight="heavy"), "spec.weight: Expected `int`, got `str`; see kubectl explain queue"),
+}
+
+
+@pytest.mark.parametrize(("given", "message"), RULES.values(), ids=RULES)
+def test_a_bad_queue_is_refused_with_field_rule_and_next_step(given: Manifest, message: str) -> None:
+    review = create(kinds.QUEUE, given, *TREE)
+    assert not review.allowed
+    assert [line for line in review.messages if line.startswith(message)], review.messages
+
+
+GOOD: dict[str, Manifest] = {
+    "plain": manifest(),
+    "heaviest": manifest(weight=2**31 - 1),
+    "below the root": manifest(parent="root"),
+    "below a queue": manifest(parent="a", deserved={"cpu": "4"}, capability={"cpu": "10"}),
+    "deserved below the root, which names none": manifest(parent="root", deserved={"cpu": "1000"}),
+    "all three": manifest(capability={"cpu": "4"}, deserved={"cpu": "2"}, guarantee={"resource": {"cpu": "2000m"}}),
+    "millicores": manifest(capability={"cpu": "500m", "nvidia.com/gpu": "2"}),
+}
+
+
+@pytest.mark.parametrize("given", GOOD.values(), ids=GOOD)
+def test_a_good_queue_is_allowed(given: Manifest) -> None:
+    assert create(kinds.QUEUE, given, *TREE).messages == ()
+
+
+def test_the_tree_has_a_depth() -> None:
+    shallow = msgspec.structs.replace(SETTINGS, max_queue_depth=4)
+    (message,) = create(kinds.QUEUE, manifest(parent="d"), *TREE, settings=shallow).messages
+    assert message.startswith("spec.parent: queue depth 5 exceeds the maximum of 4; ")
+    assert create(kinds.QUEUE, manifest(parent="d"), *TREE).allowed
+
+
+@pytest.mark.parametrize("state", ["", "Open", "Closed", "Closing", "Unknown"])
+def test_a_queue_in_any_state_may_be_changed(state: str) -> None:
+    """Also while it is closing, which Volcano refuses."""
+    old = as_manifest(queue("q", state=state))
+    new = deepcopy(old)
+    new["spec"]["weight"] = 3
+    assert update(kinds.QUEUE, old, new, *TREE).messages == ()
+
+
+def test_a_queue_cannot_come_below_itself() -> None:
+    old = next(obj for obj in TREE if obj.metadata.name == "b")
+    new = as_manifest(old)
+    new["spec"]["parent"] = "d"
+    messages = update(kinds.QUEUE, as_manifest(old), new, *TREE).messages
+    assert "spec.parent: queue b would be below itself; choose a parent outside its own branch" in messages
+
+
+def test_a_parent_cannot_fall_below_what_its_children_have() -> None:
+    old = next(obj for obj in TREE if obj.metadata.name == "a")
+    new = as_manifest(old)
+    new["spec"]["capability"]["cpu"] = "5"
+    new["spec"]["deserved"]["cpu"] = "5"
+    (message,) = update(kinds.QUEUE, as_manifest(old), new, *TREE).messages
+    assert message == (
+        "spec.capability.cpu: capability 5 is less than the 6 of queue b below it; "
+        "raise it, or lower that queue's first"
+    )
+
+
+def test_what_does_not_touch_the_branch_does_not_judge_it() -> None:
+    """A branch that was unsound before does not keep its queues from other changes."""
+    broken = (queue("root"), queue("p"), queue("k", parent="p", deserved={"cpu": "9"}))
+    old = as_manifest(broken[2])
+    new = deepcopy(old)
+    new["metadata"]["annotations"] = {"volcano.sh/closed-by-parent": "true"}
+    assert update(kinds.QUEUE, old, new, *broken).allowed
+
+
+def test_the_roots_amounts_stay_unless_protection_is_off() -> None:
+    old = as_manifest(queue("root"))
+    new = deepcopy(old)
+    new["spec"]["capability"] = {"cpu": "1"}
+    (message,) = update(kinds.QUEUE, old, new, *TREE).messages
+    assert message.startswith("spec.capability: root queue's capability cannot be changed, ")
+    off = msgspec.structs.replace(SETTINGS, root_queue_protection=False)
+    assert update(kinds.QUEUE, old, new, *TREE, settings=off).allowed
+
+
+DELETIONS: dict[str, tuple[str, tuple[ApiObject, ...], str]] = {
+    "root": ("root", QUEUES, "metadata.name: `root` queue can not be deleted; "),
+    "default": ("default", QUEUES, "metadata.name: `default` queue can not be deleted; "),
+    "children": (
+        "a",
+        TREE,
+        "metadata.name: queue a can not be deleted because it has 1 child queues: b; delete or move them first",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "stored", "message"), DELETIONS.values(), ids=DELETIONS)
+def test_queues_that_must_stay(name: str, stored: tuple[ApiObject, ...], message: str) -> None:
+    review = delete(kinds.QUEUE, name, *stored)
+    assert not review.allowed
+    assert review.messages[0].startswith(message)
+
+
+def test_a_queue_with_pods_stays_if_that_is_asked_for() -> None:
+    assert delete(kinds.QUEUE, "busy", *TREE).allowed
+    checking = msgspec.structs.replace(SETTINGS, queue_allocated_pods_check=True)
+    (message,) = delete(kinds.QUEUE, "busy", *TREE, settings=checking).messages
+    assert "because it has allocated Pods: 3" in message
+
+
+def pod_group(queue: str, namespace: str = "ns", **spec: Any) -> Manifest:
+    return {"metadata": {"name": "g", "namespace": namespace}, "spec": {"queue": queue, **spec}}
+
+
+def test_a_pod_group_goes_to_the_queue_its_namespace_names() -> None:
+    review = create(kinds.POD_GROUP, pod_group("default", namespace="team"))
+    assert review.allowed
+    assert review.object is not None
+    assert review.object["spec"]["queue"] == "child"
+    other = create(kinds.POD_GROUP, pod_group("fresh", namespace="team"))
+    assert other.object is not None
+    assert other.object["spec"]["queue"] == "fresh"
+
+
+POD_GROUPS: dict[str, tuple[Manifest, str]] = {
+    "unknown queue": (
+        pod_group("absent"),
+        'spec.queue: unable to find podgroup queue: queue "absent" does not exist; ',
+    ),
+    "closed queue": (pod_group("closed"), "spec.queue: can only submit podgroup to queue with state `Open`, queue"),
+    "negative minMember": (pod_group("default", minMember=-1), "spec.minMember: minMember must be >= 0; "),
+    "negative minTaskMember": (pod_group("default", minTaskMember={"a": -1}), "spec.minTaskMember.a: must be >= 0; "),
+    "two highest tiers": (
+        pod_group("default", networkTopology={"highestTierAllowed": 1, "highestTierName": "x"}),
+        "spec.networkTopology: must not specify 'highestTierAllowed' and 'highestTierName'",
+    ),
+    "two highest tiers of a part": (
+        pod_group(
+            "default",
+            subGroupPolicy=[{"name": "a", "networkTopology": {"highestTierAllowed": 1, "highestTierName": "x"}}],
+        ),
+        "spec.subGroupPolicy[0].networkTopology: must not specify",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "message"), POD_GROUPS.values(), ids=POD_GROUPS)
+def test_a_bad_pod_group_is_refused(given: Manifest, message: str) -> None:
+    review = create(kinds.POD_GROUP, given)
+    assert not review.allowed
+    assert [line for line in review.messages if line.startswith(message)], review.messages
+
+
+@pytest.mark.parametrize("name", ["", "default", "fresh", "parent", "root"])
+def test_pod_groups_of_others_may_use_any_open_queue(name: str) -> None:
+    assert create(kinds.POD_GROUP, pod_group(name)).allowed

@@ -1,0 +1,91 @@
+"""Rules of a Job as a whole (Volcano: pkg/webhooks/admission/jobs/validate). Rules of its parts are beside it."""
+
+from __future__ import annotations
+
+from volcanoio.engine.admission.dependencies import check_dependencies
+from volcanoio.engine.admission.dnsnames import qualified_rule
+from volcanoio.engine.admission.findings import Findings
+from volcanoio.engine.admission.jobpolicies import check_policies
+from volcanoio.engine.admission.jobtasks import check_tasks, check_topology
+from volcanoio.engine.admission.jobvolumes import check_volumes
+from volcanoio.engine.admission.queueuse import check_job_queue
+from volcanoio.engine.admission.request import AdmissionLookup, AdmissionSettings
+from volcanoio.framework.arguments import ArgumentError, flags, suggestion
+from volcanoio.model.batch import Job
+
+LONGEST_NAME = 63
+"""A Job's name is also the value of its pods' labels."""
+
+
+def check_job(job: Job, lookup: AdmissionLookup, settings: AdmissionSettings, findings: Findings) -> None:
+    """Everything that can be wrong with a new Job, with defaults set."""
+    spec = job.spec
+    if not spec.tasks:
+        findings.refuse("spec.tasks", "No task specified in job spec", "add at least one task with a pod template")
+        return
+    _check_name(job, findings)
+    check_numbers(job, findings)
+    check_tasks(job, findings)
+    check_policies(spec.policies, "spec.policies", findings)
+    check_topology(spec.network_topology, "spec.networkTopology", findings)
+    _check_plugins(job, settings, findings)
+    check_volumes(spec.volumes, findings)
+    check_job_queue(spec.queue, lookup, findings)
+    check_dependencies(spec.tasks, findings)
+
+
+def check_numbers(job: Job, findings: Findings) -> None:
+    """Rules about the Job's counts, on create and update."""
+    spec = job.spec
+    replicas = sum(task.replicas for task in spec.tasks)
+    if spec.min_available < 0:
+        findings.refuse(
+            "spec.minAvailable", "job 'minAvailable' must be >= 0", "give the pods that must start together"
+        )
+    elif spec.min_available > replicas:
+        findings.refuse(
+            "spec.minAvailable",
+            "job 'minAvailable' should not be greater than total replicas in tasks "
+            f"({spec.min_available} > {replicas})",
+            "lower minAvailable or raise the tasks' replicas",
+        )
+    for field, value in (("maxRetry", spec.max_retry), ("ttlSecondsAfterFinished", spec.ttl_seconds_after_finished)):
+        if value is not None and value < 0:
+            findings.refuse(f"spec.{field}", f"'{field}' cannot be less than zero", "give 0 or more")
+    if spec.min_success is not None and spec.min_success < 1:
+        findings.refuse("spec.minSuccess", "'minSuccess' must be at least 1", "leave it out or give 1 or more")
+
+
+def _check_name(job: Job, findings: Findings) -> None:
+    if rule := qualified_rule(job.metadata.name):
+        findings.refuse(
+            "metadata.name",
+            f"create job with name {job.metadata.name} validate failed {rule}",
+            f"choose a name of at most {LONGEST_NAME} letters, digits, '-', '_' and '.'",
+        )
+
+
+def _check_plugins(job: Job, settings: AdmissionSettings, findings: Findings) -> None:
+    plugins = job.spec.plugins or {}
+    known = settings.job_plugins
+    for plugin in sorted(plugins):
+        if known is not None and plugin not in known:
+            findings.refuse(
+                f"spec.plugins.{plugin}", f"unable to find job plugin: {plugin}{suggestion(plugin, sorted(known))}"
+            )
+    if "mpi" in plugins:
+        _check_mpi(job, plugins["mpi"] or (), findings)
+
+
+def _check_mpi(job: Job, arguments: tuple[str, ...], findings: Findings) -> None:
+    try:
+        master = flags(arguments, {"master": "master", "worker": "worker", "port": 22}, "mpi")["master"]
+    except ArgumentError as error:
+        findings.refuse("spec.plugins.mpi", str(error), "mend the argument")
+        return
+    if master not in {task.name for task in job.spec.tasks}:
+        findings.refuse(
+            "spec.plugins.mpi",
+            f"the specified mpi master task was not found: {master}",
+            "name a task so, or give --master=TASK",
+        )
