@@ -1,0 +1,47 @@
+"""Faults on the third of eight binds: nothing is doubled, no node overcommitted, and the gang ends whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.scenario.cluster.harness import cluster, job_manifest
+from volcanoio.localcluster.apiserver.faults import Faults, Rule
+
+_BINDING = "/binding$"
+_FAULTS = {
+    "409 before": Rule("POST", _BINDING, "status", nth=3, code=409),
+    "429 before": Rule("POST", _BINDING, "status", nth=3, code=429),
+    "500 after commit": Rule("POST", _BINDING, "status", when="after", nth=3, code=500),
+    "reset after commit": Rule("POST", _BINDING, "reset", when="after", nth=3),
+    "hang": Rule("POST", _BINDING, "hang", nth=3),
+}
+
+
+@pytest.mark.parametrize("fault", _FAULTS)
+async def test_a_gang_of_eight_ends_whole_whatever_the_third_bind_meets(fault: str) -> None:
+    rule = _FAULTS[fault]
+    faults = Faults(Rule(rule.method, rule.path, rule.action, rule.when, rule.nth, rule.code, rule.seconds))
+    async with cluster(faults=faults) as c:
+        await c.create(job_manifest("gang", replicas=8, cpu="1"))
+        done = await c.job("gang", "Completed")
+        assert done.status.succeeded == 8
+        assert done.status.retry_count == 0
+        assert len(await c.pods("gang-")) == 8
+    created = Counter(each.path for each in faults.requests if each.method == "POST" and each.path.endswith("/pods"))
+    assert sum(created.values()) == 8
+
+
+async def test_a_gang_goes_out_as_one_batch_and_reservations_never_reach_the_api() -> None:
+    faults = Faults()
+    async with cluster(faults=faults) as c:
+        await c.create(job_manifest("gang", replicas=8, cpu="1"))
+        await c.job("gang", "Completed")
+        assert c.local.probe.value("volcanoio_bind_batch_size_count") == 1
+        assert c.local.probe.value("volcanoio_bind_batch_size_sum") == 8
+    binds = [each for each in faults.requests if each.path.endswith("/binding")]
+    assert len(binds) == 8
+    for each in faults.requests:
+        assert b"Allocated" not in each.body
+        assert b"Pipelined" not in each.body

@@ -1,0 +1,70 @@
+"""What users declare is one policy among others: it can be off, and others may take their time."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.scenario.cluster.harness import cluster, job_manifest
+from volcanoio.framework.decisions import Abstain, Act, Decision
+from volcanoio.framework.lifecycle import PolicyContext
+from volcanoio.model import kinds
+from volcanoio.model.batch import Job, JobAction, JobEvent
+
+_EVICTED = [{"event": "PodEvicted", "action": "RestartJob"}]
+
+
+async def test_an_evicted_pod_restarts_the_job() -> None:
+    async with cluster() as c:
+        await c.create(job_manifest("job", replicas=2, run="never", policies=_EVICTED))
+        await c.job("job", "Running")
+        await c.client.delete(kinds.POD, "job-task-0", "default")
+        await c.until(kinds.JOB, Job, lambda jobs: jobs["job"].status.version > 0, "a restart")
+        job = await c.job("job", "Running")
+        assert job.status.version == 1
+
+
+async def test_with_the_declared_policy_off_nothing_restarts(tmp_path: Path) -> None:
+    conf = tmp_path / "volcano-controller.conf"
+    conf.write_text("policies:\n- name: declared\n  enabled: false\n")
+    async with cluster(controller_conf=conf) as c:
+        await c.create(job_manifest("job", replicas=2, run="never", policies=_EVICTED))
+        await c.job("job", "Running")
+        await c.client.delete(kinds.POD, "job-task-0", "default")
+        jobs = await c.until(
+            kinds.JOB,
+            Job,
+            lambda all_: all_["job"].status.running == 2 and all_["job"].status.pending == 0,
+            "the pod made again without a restart",
+        )
+        assert jobs["job"].status.version == 0
+        assert jobs["job"].status.retry_count == 0
+
+
+class _Slow:
+    """Answers like the declared policy would for PodEvicted, after a while."""
+
+    name = "slow"
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    async def decide(self, context: PolicyContext) -> Decision:
+        """Restart on eviction."""
+        if context.event.name != JobEvent.POD_EVICTED:
+            return Abstain()
+        await asyncio.sleep(self._seconds)
+        return Act(action=JobAction.RESTART_JOB)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 5.0])
+async def test_a_slow_policy_ends_as_a_quick_one_does(seconds: float) -> None:
+    async with cluster(policies=(_Slow(seconds),)) as c:
+        await c.create(job_manifest("job", replicas=2, run="never"))
+        await c.job("job", "Running")
+        await c.client.delete(kinds.POD, "job-task-0", "default")
+        await c.until(kinds.JOB, Job, lambda jobs: jobs["job"].status.version > 0, "a restart")
+        job = await c.job("job", "Running")
+        assert (job.status.version, job.status.running) == (1, 2)

@@ -1,0 +1,208 @@
+"""`LocalCluster`: API server, nodes, controllers, scheduler and admission in one process.
+
+The components speak to the server in-process, by the same Protocol they use over HTTP; users speak HTTPS on loopback.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+import anyio
+from anyio.abc import TaskStatus
+
+from volcanoio.bus.bus import EventBus
+from volcanoio.compose.controllers import ControllerManager, ControllerSettings
+from volcanoio.compose.crds import install_crds
+from volcanoio.compose.options import LocalOptions, OptionError
+from volcanoio.compose.scheduler import SchedulerProcess, SchedulerSettings
+from volcanoio.engine.scheduling.configuration import ConfigurationError as SchedulerConfigurationError
+from volcanoio.framework.arguments import ArgumentError
+from volcanoio.framework.events import Event
+from volcanoio.framework.lifecycle import LifecyclePolicy
+from volcanoio.kube.client import Client
+from volcanoio.kube.clock import WallClock
+from volcanoio.kube.errors import BadRequest
+from volcanoio.kube.informers import InformerSet
+from volcanoio.localcluster.apiserver import kubeconfig, routes
+from volcanoio.localcluster.apiserver.datadir import DataDirectoryError
+from volcanoio.localcluster.apiserver.faults import Faults
+from volcanoio.localcluster.apiserver.http import PortBusy, serve
+from volcanoio.localcluster.apiserver.identity import load_or_create
+from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
+from volcanoio.localcluster.apiserver.server import ApiServer
+from volcanoio.localcluster.clock import RealClock
+from volcanoio.localcluster.nodes.fleet import NodeFleet
+from volcanoio.localcluster.nodes.logs import SimulatedLogs
+from volcanoio.localcluster.nodes.shapes import NodeResourcesError, NodeShape, parse_node_resources, uniform_fleet
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+from volcanoio.model.kinds import Kind
+from volcanoio.runtime.admission import InProcessAdmission
+from volcanoio.runtime.controller_conf import ConfigurationError
+from volcanoio.runtime.loading import PluginError, Registry, discover
+from volcanoio.runtime.metrics import PrometheusProbe
+
+_UNUSABLE = (
+    DataDirectoryError,
+    PortBusy,
+    NodeResourcesError,
+    SchedulerConfigurationError,
+    ConfigurationError,
+    ArgumentError,
+    PluginError,
+)
+"""What is wrong with what was asked for, as each room says it."""
+
+
+class LocalCluster:
+    """An async context manager: inside it the cluster is ready. Raises OptionError for what cannot be used.
+
+    `faults` are injected into the API server; `policies` replace the configured lifecycle policies (tests).
+    """
+
+    def __init__(
+        self,
+        options: LocalOptions,
+        *,
+        faults: Faults | None = None,
+        policies: tuple[LifecyclePolicy, ...] | None = None,
+    ) -> None:
+        self.options = options
+        self.probe = PrometheusProbe()
+        self.clock = WallClock()
+        self._faults = faults
+        self._policies = policies
+        self._stack = AsyncExitStack()
+        self._scopes: dict[str, anyio.CancelScope] = {}
+        self.server = ""
+        """The URL of the API server."""
+        self.kubeconfig = Path()
+        """The kubeconfig that was written."""
+
+    async def __aenter__(self) -> Self:
+        """Start everything; ready when every component has listed what it needs."""
+        async with AsyncExitStack() as stack:
+            try:
+                await self._start(stack)
+            except _UNUSABLE as error:
+                raise OptionError(str(error)) from None
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop everything, what was started last first."""
+        await self._stack.__aexit__(kind, error, trace)
+
+    async def _start(self, stack: AsyncExitStack) -> None:
+        options = self.options
+        shapes = uniform_fleet(options.nodes, parse_node_resources(options.node_resources))
+        registry = discover()
+        directory = options.data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="volcanoio-")))
+        api = ApiServer.open(None if options.memory else directory, faults=self._faults)
+        await stack.enter_async_context(api.running())
+        simulated = RealClock(options.speed)
+        self.transport = InProcessTransport(api)
+        routes.install(api, logs=SimulatedLogs(self.transport, simulated))
+        await install_crds(self.transport)
+        await self._components(stack, registry, api, shapes, simulated)
+        bound = await stack.enter_async_context(serve(api, port=options.port, identity=load_or_create(directory)))
+        self.server = bound.url
+        self.kubeconfig = kubeconfig.write(directory / "kubeconfig", bound.url, token=bound.token, ca_pem=bound.ca_pem)
+
+    async def _components(
+        self,
+        stack: AsyncExitStack,
+        registry: Registry,
+        api: ApiServer,
+        shapes: Sequence[NodeShape],
+        simulated: RealClock,
+    ) -> None:
+        """Nodes, controllers and scheduler, each a task of its own; returns when each has listed what it needs."""
+        options = self.options
+        self.fleet = NodeFleet(self.transport, shapes, simulated, kubelet_lag=options.kubelet_lag)
+        self._controller_settings = ControllerSettings(
+            registry=registry,
+            configuration=_text(options.controller_conf) or "",
+            policies=self._policies,
+            journal=options.journal and options.journal / "controllers",
+        )
+        self._scheduler_settings = SchedulerSettings(
+            registry=registry,
+            configuration=_text(options.scheduler_conf),
+            debounce=options.debounce,
+            period=options.schedule_period,
+            journal=options.journal and options.journal / "scheduler",
+        )
+        api.core.admission.append(InProcessAdmission(self.transport, registry, strict=options.strict_admission))
+        self._tasks = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(self._tasks.cancel_scope.cancel)
+        self._tasks.start_soon(self.fleet.run)
+        await self.start_controllers()
+        await self.start_scheduler()
+        await self.fleet.registered.wait()
+
+    async def start_controllers(self) -> None:
+        """Start the controllers' process; returns when it has listed what it needs."""
+        self.controllers = ControllerManager(
+            self.transport, clock=self.clock, probe=self.probe, settings=self._controller_settings
+        )
+        self._scopes["controllers"] = await self._tasks.start(_cancellable, self.controllers.run)
+        await self.controllers.synced()
+
+    async def start_scheduler(self) -> None:
+        """Start the scheduler's process; returns when it has listed what it needs."""
+        self.scheduler = SchedulerProcess(
+            self.transport, clock=self.clock, probe=self.probe, settings=self._scheduler_settings
+        )
+        self._scopes["scheduler"] = await self._tasks.start(_cancellable, self.scheduler.run)
+        await self.scheduler.synced()
+
+    def stop(self, component: Literal["controllers", "scheduler"]) -> None:
+        """End a component at once, wherever it is: what it had in flight is what it left."""
+        self._scopes.pop(component).cancel()
+
+    async def submit(self, manifest: Manifest) -> Manifest:
+        """Create an object of a kind we know, in its namespace or `default`; raises ApiError."""
+        kind = kinds.named(manifest["apiVersion"], manifest["kind"])
+        if kind is None:
+            msg = f"{manifest['kind']} of {manifest['apiVersion']} is not known here; create it with kubectl"
+            raise BadRequest(400, "BadRequest", msg)
+        namespace = manifest.get("metadata", {}).get("namespace", "default") if kind.namespaced else ""
+        return await Client(self.transport).create(kind, manifest, namespace=namespace)
+
+    @asynccontextmanager
+    async def observing(
+        self, watched: Iterable[Kind], fold: Callable[[tuple[Event, ...]], None]
+    ) -> AsyncIterator[None]:
+        """Within it, `fold` sees every change of the kinds, beginning with what is there."""
+        bus = EventBus(self.clock.now)
+        bus.subscribe(fold)
+        informers = InformerSet(self.transport, bus.publish, clock=self.clock)
+        for kind in watched:
+            informers.informer(kind)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(informers.run)
+            await informers.synced()
+            yield
+            tasks.cancel_scope.cancel()
+
+
+async def _cancellable(
+    run: Callable[[], Awaitable[None]], *, task_status: TaskStatus[anyio.CancelScope] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    """Run under a scope of its own, which is told to the starter."""
+    with anyio.CancelScope() as scope:
+        task_status.started(scope)
+        await run()
+
+
+def _text(path: Path | None) -> str | None:
+    """A configuration file's text; None when none was given."""
+    return None if path is None else path.read_text(encoding="utf-8")

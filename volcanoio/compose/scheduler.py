@@ -1,0 +1,114 @@
+"""The scheduler's process: one bus, its informers, the actor, the binder and the writer of statuses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from volcanoio.bus.bus import EventBus
+from volcanoio.compose.journals import journalled
+from volcanoio.framework import groups
+from volcanoio.framework.effects import Ask, StartTimer, StopTimer
+from volcanoio.framework.probe import NoProbe, Probe
+from volcanoio.kube.binder import Binder
+from volcanoio.kube.client import Client
+from volcanoio.kube.clock import Clock
+from volcanoio.kube.effects import EffectExecutor
+from volcanoio.kube.evictor import Evictor
+from volcanoio.kube.informers import InformerSet
+from volcanoio.kube.recorder import EventRecorder
+from volcanoio.kube.sending import Gate, Sender
+from volcanoio.kube.transport import Transport
+from volcanoio.model import names
+from volcanoio.runtime.loading import Registry
+from volcanoio.runtime.scheduler import BUDGET, DEBOUNCE, PERIOD, Scheduler
+from volcanoio.runtime.scheduler_outlets import Outlets
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulerSettings:
+    """What the scheduler's process is asked to do; times in seconds. `configuration` None takes the default."""
+
+    registry: Registry
+    configuration: str | None = None
+    debounce: float = DEBOUNCE
+    period: float = PERIOD
+    budget: float = BUDGET
+    journal: Path | None = None
+    seed: int = 0
+
+
+class SchedulerProcess:
+    """Runs one scheduler over one transport. `run` until cancelled; `synced` once everything was listed.
+
+    Raises ConfigurationError or ArgumentError at once for a configuration that cannot take effect.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        clock: Clock,
+        settings: SchedulerSettings,
+        probe: Probe | None = None,
+        gate: Gate | None = None,
+    ) -> None:
+        self._probe = probe or NoProbe()
+        self._clock = clock
+        self._transport = transport
+        self._gate = gate
+        self._settings = settings
+        registry = settings.registry
+        self.bus = EventBus(clock.now)
+        self.informers = InformerSet(transport, self.bus.publish, clock=clock, seed=settings.seed, probe=self._probe)
+        self.scheduler = Scheduler(
+            bus=self.bus,
+            informers=self.informers,
+            clock=clock,
+            plugins=registry.factories(groups.SCHEDULER_PLUGINS),
+            actions=registry.factories(groups.ACTIONS),
+            origins=registry.origins(groups.SCHEDULER_PLUGINS),
+            configuration=settings.configuration,
+            debounce=settings.debounce,
+            schedule_period=settings.period,
+            budget=settings.budget,
+            seed=settings.seed,
+            probe=self._probe,
+            leading=gate or (lambda: True),
+        )
+
+    async def run(self) -> None:
+        """Watch, decide and bind until cancelled."""
+        clock, probe, gate = self._clock, self._probe, self._gate
+        recorder = EventRecorder(self._transport, component=names.SCHEDULER_NAME, clock=clock, gate=gate, probe=probe)
+        sender = Sender(self._transport, clock=clock, gate=gate, seed=self._settings.seed)
+        executor = EffectExecutor(
+            sender,
+            publish=self.bus.publish,
+            own=self.informers,
+            local=_no_local_effects,
+            recorder=recorder,
+            probe=probe,
+        )
+        binder = Binder(self._transport, self.bus.publish, clock=clock, gate=gate, probe=probe)
+        evictor = Evictor(sender, self.bus.publish, clock=clock, scheduler=names.SCHEDULER_NAME)
+        outlets = Outlets(binder, evictor, executor, Client(self._transport))
+        async with (
+            journalled(self._settings.journal, "scheduler", self.bus, clock, probe),
+            executor,
+            binder,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(recorder.run)
+            await self.scheduler.run(outlets)
+
+    async def synced(self) -> None:
+        """Return once every kind it watches was listed."""
+        await self.informers.synced()
+
+
+def _no_local_effects(controller: str, key: str, effect: StartTimer | StopTimer | Ask) -> None:
+    msg = f"{controller} {key}: the scheduler has no timers or questions, but asked for {effect}"
+    raise AssertionError(msg)
