@@ -35,12 +35,9 @@ def _kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> AbstractContextMana
 
 @pytest.fixture
 def namespace(cluster: Cluster) -> Iterator[Namespace]:
-    """A namespace of the test's own, ready for pods."""
+    """A namespace of the test's own."""
     name = unique("contract")
     cluster.create("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
-    if os.environ.get(FOREIGN):  # a real cluster refuses pods until it has made their account
-        with cluster.watch(f"/api/v1/namespaces/{name}/serviceaccounts") as events:
-            next(events)
     yield Namespace(cluster, name)
     pods = f"/api/v1/namespaces/{name}/pods"
     cluster.delete(pods, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})

@@ -205,7 +205,13 @@ class Namespace:
 
     def pod(self, name: str = "", **spec: Any) -> Obj:
         """A stored Pod that no scheduler of the cluster takes."""
-        return self.cluster.create(self.path("pods"), pod(name or unique("pod"), **spec)).ok()
+        body = pod(name or unique("pod"), **spec)
+        answer = self.cluster.create(self.path("pods"), body)
+        if answer.code == 403 and "serviceaccount" in answer.body["message"]:  # not made yet in a new namespace
+            with self.cluster.watch(self.path("serviceaccounts")) as events:
+                next(events)
+            answer = self.cluster.create(self.path("pods"), body)
+        return answer.ok()
 
     def bind(self, name: str, node: str, **metadata: Any) -> Answer:
         """Bind a pod to a node."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.contract.conftest import FOREIGN
 from tests.contract.kubectls import Kubectl, installed
 from tests.contract.support import Cluster, Namespace, Obj, config_map, pod, unique
 from tests.contract.widgets import widget
@@ -15,6 +17,7 @@ from tests.contract.widgets import widget
 pytestmark = [
     pytest.mark.kubectl,
     pytest.mark.skipif(not installed(), reason="no kubectl on this machine; set KUBECTL to the path of one"),
+    pytest.mark.skipif(FOREIGN in os.environ, reason="needs the embedded server's log source"),
 ]
 
 
