@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from volcanoio.kube.config import ConfigError, from_file, load
+from volcanoio.kube.config import ConfigError, from_file, in_cluster, load
 
 
 def kubeconfig(cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -130,3 +130,9 @@ async def test_no_file_and_no_yaml(tmp_path: Path) -> None:
     (tmp_path / "bad").write_text("a: [")
     with pytest.raises(ConfigError, match="not YAML"):
         await load(tmp_path / "bad")
+
+
+async def test_outside_a_cluster_there_is_no_service_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(ConfigError, match="give a kubeconfig"):
+        in_cluster()
