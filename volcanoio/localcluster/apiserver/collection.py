@@ -130,6 +130,11 @@ class Collection:
                     watcher.offer(event)
         self._watchers[watcher] = None
 
+    @property
+    def watchers(self) -> int:
+        """How many watch."""
+        return len(self._watchers)
+
     def unsubscribe(self, watcher: Watcher) -> None:
         """Queue nothing any more."""
         self._watchers.pop(watcher, None)

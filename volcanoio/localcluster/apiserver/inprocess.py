@@ -100,5 +100,11 @@ async def _once(lines: list[bytes]) -> AsyncIterator[list[bytes]]:
 def _response(answer: ApiResponse) -> Response:
     headers = dict(answer.headers)
     if answer.warnings:
-        headers["Warning"] = ", ".join(f'299 - "{text}"' for text in answer.warnings)
+        headers["Warning"] = ", ".join(map(_warning, answer.warnings))
     return Response(answer.status, answer.body, headers)
+
+
+def _warning(text: str) -> str:
+    """One value of a Warning header (RFC 7234, 5.5)."""
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{quoted}"'

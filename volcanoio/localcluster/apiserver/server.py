@@ -48,6 +48,7 @@ class ApiServer:
         self._journal = journal
         self._deleter = Deleter(self.core)
         self._dispatcher = Dispatcher(self.core, self._deleter)
+        self.expiry = EventExpiry(self.core)
 
     @classmethod
     def open(
@@ -97,7 +98,7 @@ class ApiServer:
         bootstrap(self.core)
         try:
             async with anyio.create_task_group() as tasks:
-                for run in (definitions.work.run, namespaces.work.run, garbage.work.run, EventExpiry(self.core).run):
+                for run in (definitions.work.run, namespaces.work.run, garbage.work.run, self.expiry.run):
                     tasks.start_soon(run)
                 try:
                     yield self
