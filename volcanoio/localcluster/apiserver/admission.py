@@ -12,7 +12,14 @@ from volcanoio.model.base import Manifest
 
 Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE"]
 
-_REASONS = {400: "BadRequest", 403: "Forbidden", 409: "Conflict", 422: "Invalid", 429: "TooManyRequests"}
+_REASONS = {
+    400: "BadRequest",
+    403: "Forbidden",
+    409: "Conflict",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +48,39 @@ class AdmissionReply:
     warnings: tuple[str, ...] = ()
 
 
+class Verdict(Protocol):
+    """What a reply is read as, so that a reviewer of another room need not import this one."""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the write may go on."""
+        ...
+
+    @property
+    def object(self) -> Manifest | None:
+        """What replaces the object under review; None leaves it."""
+        ...
+
+    @property
+    def message(self) -> str:
+        """Why it is refused."""
+        ...
+
+    @property
+    def code(self) -> int:
+        """The HTTP status of a refusal."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the client is told either way."""
+        ...
+
+
 class Admission(Protocol):
     """A reviewer of writes."""
 
-    async def review(self, request: AdmissionRequest) -> AdmissionReply:
+    async def review(self, request: AdmissionRequest) -> Verdict:
         """Judge one write; called after defaulting and validation, before anything is stored."""
         ...
 
