@@ -92,7 +92,7 @@ def load(state: ClusterState, workload: Workload) -> tuple[int, float]:
 
 def schedule(state: ClusterState, profile: Profile, *, budget: float, pods: int) -> Run:
     """Run cycles until all pods are placed, or one that was not cut short places nothing."""
-    run, placed, clock = Run(), 0, WallClock()
+    run, bound, clock = Run(), 0, WallClock()
     while True:
         run.cycles += 1
         opening = CycleOpened(seq=10**9 + run.cycles, at=clock.now(), cycle=run.cycles, upto=10**9, seed=1)
@@ -112,8 +112,8 @@ def schedule(state: ClusterState, profile: Profile, *, budget: float, pods: int)
         run.longest_cycle = max(run.longest_cycle, ended - started)
         run.seconds += ended - started
         run.decisions.extend(result.decisions)
-        placed += result.stats.placed
-        if placed >= pods or (not result.where and not result.stats.placed):
+        bound += result.stats.bound
+        if bound >= pods or (not result.where and not result.stats.bound):
             run.peak_memory = peak_memory()
             return run
 

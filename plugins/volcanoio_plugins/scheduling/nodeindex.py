@@ -39,6 +39,11 @@ class Column(Generic[Value]):
         for row in rows:
             self.codes[row] = self._code(objects[row])
 
+    def present(self) -> list[Value]:
+        """The distinct values that nodes have now."""
+        counts = np.bincount(self.codes, minlength=len(self.values))
+        return [value for value, count in zip(self.values, counts.tolist(), strict=True) if count]
+
     def code(self, value: Value) -> int:
         """The code of a value, -1 when no node ever had it."""
         return self._code_of.get(value, -1)

@@ -44,6 +44,7 @@ class Nodeorder:
         self._weights = convert(arguments, NodeorderArguments, self.name)
         self._index = NodeIndex()
         self._nodes: Nodes | None = None
+        self._soft: dict[int, bool] = {}
         self._by_usage = bool(self._weights.least or self._weights.most or self._weights.balanced)
         self._untainted = float(nodescores.MAX * self._weights.taints)
 
@@ -51,11 +52,12 @@ class Nodeorder:
         """Nodes may have changed since the last cycle."""
         self._nodes = session.nodes
         self._index.begin(session.nodes)
+        self._soft.clear()
 
     def score_depends(self, shape: Shape) -> Depends:
         """The node's own amounts, and the feasible set if the shape has preferences among these nodes."""
         depends = Depends.NODE_SPEC | (Depends.NODE_USAGE if self._by_usage else Depends.NOTHING)
-        if self._preferred(shape) or (self._nodes is not None and self._soft_taints(shape, self._nodes) is not None):
+        if self._preferred(shape) or (self._nodes is not None and self._minds_taints(shape, self._nodes)):
             depends |= Depends.FEASIBLE_SET
         return depends
 
@@ -71,11 +73,10 @@ class Nodeorder:
             total += nodescores.balanced(shape, nodes) * weights.balanced
         if preferred := self._preferred(shape):
             total += self._affinity(preferred, nodes, feasible) * weights.affinity
-        counts = self._soft_taints(shape, nodes)
-        if counts is None:
-            total += self._untainted
+        if self._minds_taints(shape, self._nodes or nodes):
+            total += nodescores.normalised(self._soft_taints(shape, nodes), feasible, reverse=True) * weights.taints
         else:
-            total += nodescores.normalised(counts, feasible, reverse=True) * weights.taints
+            total += self._untainted
         return total
 
     def score_on(self, shape: Shape, node: NodeRow) -> float:
@@ -106,10 +107,18 @@ class Nodeorder:
             counts += index.matches(term.preference) * term.weight
         return nodescores.normalised(counts, feasible, reverse=False)
 
-    def _soft_taints(self, shape: Shape, nodes: Nodes) -> NDArray[np.int64] | None:
-        """How many untolerated PreferNoSchedule taints each node has; None when no node has any."""
-        if not self._weights.taints:
-            return None
+    def _minds_taints(self, shape: Shape, nodes: Nodes) -> bool:
+        """Whether any of the session's nodes has a PreferNoSchedule taint that the shape does not tolerate."""
+        minds = self._soft.get(shape.id)
+        if minds is None:
+            values = self._index.over(nodes).taints.present() if self._weights.taints else []
+            minds = any(soft_untolerated(taints, shape.tolerations) for taints in values)
+            if nodes is self._nodes:
+                self._soft[shape.id] = minds
+        return minds
+
+    def _soft_taints(self, shape: Shape, nodes: Nodes) -> NDArray[np.int64]:
+        """How many untolerated PreferNoSchedule taints each node has."""
         taints = self._index.over(nodes).taints
         table = [soft_untolerated(values, shape.tolerations) for values in taints.values]
-        return np.array(table, np.int64)[taints.codes] if any(table) else None
+        return np.array(table, np.int64)[taints.codes]

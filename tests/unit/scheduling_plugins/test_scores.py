@@ -106,7 +106,7 @@ def test_soft_taints_make_a_node_less_welcome() -> None:
     plugin.open(SessionData(nodes=nodes))
     assert scores(plugin, make_shape({}), nodes) == [0, 150, 300]
     assert Depends.FEASIBLE_SET in plugin.score_depends(make_shape({}))
-    tolerant = make_shape({}, tolerations=(Toleration(operator="Exists"),))
+    tolerant = make_shape({}, number=1, tolerations=(Toleration(operator="Exists"),))
     assert scores(plugin, tolerant, nodes) == [300, 300, 300]
     assert Depends.FEASIBLE_SET not in plugin.score_depends(tolerant)
 
