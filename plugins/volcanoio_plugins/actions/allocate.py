@@ -65,14 +65,15 @@ class Allocate:
     def run(self, session: Session) -> Iterator[None]:
         """Place tasks until no queue has a job left, or the cycle's budget is used up."""
         sheets: dict[str, Worksheet] = {}
-        members: dict[str, list[Job]] = {}
+        jobs: dict[str, Heap[Job]] = {}
         for job in session.pending():
             sheet = self._worksheet(session, job)
             if sheet:
                 sheets[job.key] = sheet
-                members.setdefault(job.queue, []).append(job)
+                if job.queue not in jobs:
+                    jobs[job.queue] = Heap(session.job_key)
+                jobs[job.queue].push(job)
             yield
-        jobs = {name: Heap(session.job_key, listed) for name, listed in members.items()}
         queues: Heap[QueueView] = Heap(session.queue_key, [session.queues[name] for name in jobs])
         while queues:
             if session.exhausted():

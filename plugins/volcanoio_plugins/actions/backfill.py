@@ -37,14 +37,16 @@ class Backfill:
 
     def run(self, session: Session) -> Iterator[None]:
         """Place what requests nothing, in the order of queues, jobs and tasks."""
-        members: dict[str, list[Job]] = {}
+        heaps: dict[str, Heap[Job]] = {}
         for job in session.pending():
             if job.phase != PodGroupPhase.PENDING and job.pending_best_effort and session.job_valid(job):
-                members.setdefault(job.queue, []).append(job)
+                if job.queue not in heaps:
+                    heaps[job.queue] = Heap(session.job_key)
+                heaps[job.queue].push(job)
             yield
-        queues = Heap(session.queue_key, [session.queues[name] for name in members])
+        queues = Heap(session.queue_key, [session.queues[name] for name in heaps])
         while queues:
-            jobs = Heap(session.job_key, members[queues.pop().name])
+            jobs = heaps[queues.pop().name]
             while jobs:
                 if session.exhausted():
                     return

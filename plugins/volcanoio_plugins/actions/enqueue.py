@@ -31,10 +31,12 @@ class Enqueue:
 
     def run(self, session: Session) -> Iterator[None]:
         """Ask for every waiting job, in the order of queues and jobs."""
-        members: dict[str, list[Job]] = {}
+        jobs: dict[str, Heap[Job]] = {}
         for job in session.waiting():
-            members.setdefault(job.queue, []).append(job)
-        jobs = {name: Heap(session.job_key, listed) for name, listed in members.items()}
+            if job.queue not in jobs:
+                jobs[job.queue] = Heap(session.job_key)
+            jobs[job.queue].push(job)
+            yield
         queues = Heap(session.queue_key, [session.queues[name] for name in jobs])
         while queues:
             queue = queues.pop()

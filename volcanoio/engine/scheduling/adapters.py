@@ -53,7 +53,7 @@ def filter_part(plugin: Any) -> FilterPart:
         at = Row(columns)
         texts = []
         for row in rows:
-            at.row = row
+            at.point(row)
             texts.append(scalar(shape, at))
         reasons = tuple(
             (text, np.array([other == text for other in texts], np.bool_)) for text in dict.fromkeys(texts) if text
@@ -81,7 +81,7 @@ def scorer_part(plugin: Any) -> ScorerPart:
         scores = np.zeros(len(nodes), np.float64)
         for position, row in enumerate(rows):
             if feasible[position]:
-                at.row = row
+                at.point(row)
                 scores[position] = plugin.score_on(shape, at)
         return scores
 

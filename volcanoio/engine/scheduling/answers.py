@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ class Answers:
         "_columns",
         "_cycle",
         "_layout",
+        "_ones",
         "_plan",
         "_row",
         "_static",
@@ -61,6 +62,8 @@ class Answers:
         self._row = Row(columns)
         self._layout = -1
         self._cycle = -1
+        self._ones: list[Callable[[Shape, Row], float]] | None = None
+        """The scalar scorers, where they are all there is to ask when a row's usage changes."""
         self._plan: tuple[list[FilterPart], list[FilterPart], list[ScorerPart]] = ([], [], [])
 
     def prepare(self, rules: Rules, cycle: int) -> None:
@@ -78,36 +81,33 @@ class Answers:
         if self.revision != columns.clock:
             self._refresh()
 
-    def rescore(self, row: int) -> float:
-        """Ask again about one row whose usage changed; its score where it passes the filters, else NOWHERE."""
+    def rescore(self, row: int, *, idle: bool) -> float:
+        """Ask again about one row whose usage changed; its score, NOWHERE where a task does not pass or fit.
+
+        `idle` as in `Row.fits`.
+        """
         columns = self._columns
         self.revision = columns.clock
-        _, usage_filters, scorers = self._plan
-        if usage_filters or any(part.one is None for part in scorers):
+        at = self._row
+        at.point(row)
+        if self._ones is None:
             rows = np.array([row], np.intp)
             self._answer(rows, Rows(columns, rows))
+            total = self.score.item(row)
         else:
-            at = self._row
-            at.row = row
             total = 0.0
-            for part in scorers:
-                total += part.one(self.shape, at)  # type: ignore[misc]  # the branch above took every None
+            for one in self._ones:
+                total += one(self.shape, at)
             self.score[row] = total
-        return self.score.item(row) if self.mask.item(row) else NOWHERE
+        return total if self.mask.item(row) and at.fits(self.shape.requests, idle=idle) else NOWHERE
 
-    def fits_idle(self, row: int) -> bool:
-        """Whether a task fits the row's idle room, and does not take what is promised to pipelined ones."""
-        for idle, future, amount in self.fits:  # noqa: SIM110 - in the hot loop a generator costs twice
-            if idle.item(row) < amount or future.item(row) < amount:
-                return False
-        return True
-
-    def fits_future(self, row: int) -> bool:
-        """Whether a task fits the row once what is being released is gone."""
-        return all(future.item(row) >= amount for _, future, amount in self.fits)
+    def fits_row(self, row: int, *, idle: bool) -> bool:
+        """Whether a task fits one row; `idle` as in `Row.fits`."""
+        self._row.point(row)
+        return self._row.fits(self.shape.requests, idle=idle)
 
     def fit_mask(self, rows: NDArray[np.intp] | slice, *, idle: bool) -> NDArray[np.bool_]:
-        """`fits_idle` or `fits_future` of many rows."""
+        """`fits_row` of many rows."""
         size = len(self._columns)
         ok = np.ones(size if isinstance(rows, slice) else len(rows), np.bool_)
         for idle_view, future_view, amount in self.fits:
@@ -141,6 +141,8 @@ class Answers:
         self._plan = plan
         self.live_filters, self.live_scorers = tuple(live_filters), tuple(live_scorers)
         self.exact = bool(live_filters or live_scorers)
+        ones = [part.one for part in scorers if part.one is not None]
+        self._ones = None if usage or len(ones) != len(scorers) else ones
 
     def _refresh(self) -> None:
         columns = self._columns

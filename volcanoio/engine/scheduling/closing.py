@@ -8,6 +8,8 @@ conditions, and Running to Unknown. Every other change is written at once. Sourc
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from volcanoio.engine.scheduling.explanation import UNSETTLED, group_text
@@ -27,8 +29,8 @@ REPEAT_SECONDS = 60.0
 """How often an unchanged Unschedulable event is repeated at most."""
 
 
-def close(session: CycleSession, period: float) -> None:
-    """Let plugins close, then write what changed; the session's leftovers are still in place."""
+def close(session: CycleSession, period: float) -> Iterator[None]:
+    """Let plugins close, then write what changed, job by job; the session's leftovers are still in place."""
     for closes in session.rules.closes:
         closes(session)
     ledger, revisit = session.state.ledger, session.state.revisit
@@ -37,6 +39,7 @@ def close(session: CycleSession, period: float) -> None:
             revisit[job.key] = session.now + period
         else:
             revisit.pop(job.key, None)
+        yield
     ledger.dirty.clear()
     write_queues(session, period)
 

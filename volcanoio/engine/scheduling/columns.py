@@ -32,6 +32,9 @@ class Quantity(IntEnum):
     NONZERO_USED = 6
 
 
+_ALLOCATABLE, _USED, _, _, _IDLE, _FUTURE, _NONZERO = range(len(Quantity))
+
+
 class Load(IntEnum):
     """How a task weighs on its node (Volcano: NodeInfo.AddTask)."""
 
@@ -300,13 +303,20 @@ class Rows:
 
 
 class Row:
-    """One row as `views.NodeRow`; cheap to make and to point elsewhere."""
+    """One row as `views.NodeRow`; its amounts are read when it is pointed at a row."""
 
-    __slots__ = ("_columns", "row")
+    __slots__ = ("_columns", "_index", "_values", "row")
 
-    def __init__(self, columns: Columns, row: int = 0) -> None:
+    def __init__(self, columns: Columns) -> None:
         self._columns = columns
+        self._index = columns.resources
+        self._values: list[list[int]] = []
+        self.row = -1
+
+    def point(self, row: int) -> None:
+        """Be that row, as it is now."""
         self.row = row
+        self._values = self._columns.block[:, :, row].tolist()
 
     @property
     def name(self) -> str:
@@ -318,26 +328,38 @@ class Row:
         """The Node."""
         return self._columns.objects[self.row]
 
-    def _item(self, quantity: int, resource: str) -> int:
-        index = self._columns.resources.get(resource)
-        return 0 if index is None else self._columns.block.item(quantity, index, self.row)
+    def fits(self, requests: Mapping[str, int], *, idle: bool) -> bool:
+        """Whether the amounts fit the future idle room, and with `idle` the idle room too."""
+        index, values = self._index, self._values
+        future = values[_FUTURE]
+        room = values[_IDLE] if idle else future
+        for name, amount in requests.items():
+            at = index[name]
+            if future[at] < amount or room[at] < amount:
+                return False
+        return True
 
     def allocatable(self, resource: str) -> int:
         """As `views.NodeRow`."""
-        return self._item(0, resource)
+        at = self._index.get(resource)
+        return 0 if at is None else self._values[_ALLOCATABLE][at]
 
     def used(self, resource: str) -> int:
         """As `views.NodeRow`."""
-        return self._item(1, resource)
+        at = self._index.get(resource)
+        return 0 if at is None else self._values[_USED][at]
 
     def idle(self, resource: str) -> int:
         """As `views.NodeRow`."""
-        return self._item(4, resource)
+        at = self._index.get(resource)
+        return 0 if at is None else self._values[_IDLE][at]
 
     def future_idle(self, resource: str) -> int:
         """As `views.NodeRow`."""
-        return self._item(5, resource)
+        at = self._index.get(resource)
+        return 0 if at is None else self._values[_FUTURE][at]
 
     def nonzero_used(self, resource: str) -> int:
         """As `views.NodeRow`."""
-        return self._item(6, resource)
+        at = self._index.get(resource)
+        return 0 if at is None else self._values[_NONZERO][at]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -24,7 +24,10 @@ STEPS_BETWEEN = 256
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A place where other work may run. `decisions` were committed since the last one: send them at once."""
+    """A place where other work may run. `decisions` were committed since the last one: send them at once.
+
+    `action` is "" while the session closes.
+    """
 
     action: str
     decisions: tuple[SchedulerEffect, ...]
@@ -57,17 +60,22 @@ def run_cycle(
     where = ""
     try:
         for action in profile.actions:
-            steps = placed = 0
-            for _ in action.run(cast("Session", session)):  # its jobs and queues are the engine's own
-                steps += 1
-                if session.stats.placed - placed >= PLACEMENTS_BETWEEN or steps >= STEPS_BETWEEN:
-                    steps, placed = 0, session.stats.placed
-                    yield Checkpoint(action.name, session.outbox.take())
+            yield from _checkpoints(session, action.name, action.run(cast("Session", session)))  # of its own jobs
             if session.cut:
                 where = action.name
                 break
-            yield Checkpoint(action.name, session.outbox.take())
-        close(session, period)
+        yield from _checkpoints(session, "", close(session, period))
     finally:
         session.undo()
     return CycleResult(session.outbox.take(), where, session.stats)
+
+
+def _checkpoints(session: CycleSession, action: str, steps: Iterator[None]) -> Iterator[Checkpoint]:
+    """Run one part of the cycle, with a checkpoint every so often and at its end."""
+    taken = placed = 0
+    for _ in steps:
+        taken += 1
+        if session.stats.placed - placed >= PLACEMENTS_BETWEEN or taken >= STEPS_BETWEEN:
+            taken, placed = 0, session.stats.placed
+            yield Checkpoint(action, session.outbox.take())
+    yield Checkpoint(action, session.outbox.take())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from volcanoio.engine.scheduling.explanation import Attempts
 from volcanoio.engine.scheduling.queues import QueueInfo
@@ -15,6 +15,7 @@ _STATUSES = len(TaskStatus)
 _HOLDS = tuple(status in ALLOCATED_STATUSES for status in TaskStatus)
 _WANTS = tuple(_HOLDS[status] or status is TaskStatus.PENDING for status in TaskStatus)
 _PENDING, _ALLOCATED, _PIPELINED, _BINDING, _BOUND, _RUNNING, _, _SUCCEEDED, *_REST = range(_STATUSES)
+_READY = tuple(held or status is TaskStatus.SUCCEEDED for held, status in zip(_HOLDS, TaskStatus, strict=True))
 _QUOTA_PREFIXES = ("requests.", "limits.", "count/")
 
 
@@ -44,6 +45,8 @@ class JobInfo:
         self.waiting: dict[str, TaskInfo] = {}
         """Pending tasks by uid."""
         self.counts = [0] * _STATUSES
+        self.ready_count = 0
+        """As `views.Job`."""
         self.by_role: dict[str, list[int]] = {}
         """Per role the counts by status, and at the end the pending tasks that request nothing."""
         self.best_effort = 0
@@ -124,6 +127,7 @@ class JobInfo:
         if before is not None:
             self.counts[before] -= 1
             role[before] -= 1
+            self.ready_count -= _READY[before]
             held, wanted = _HOLDS[before], _WANTS[before]
             if before is TaskStatus.PENDING:
                 self.waiting.pop(task.uid, None)
@@ -134,6 +138,7 @@ class JobInfo:
         if after is not None:
             self.counts[after] += 1
             role[after] += 1
+            self.ready_count += _READY[after]
             holds, wants = _HOLDS[after], _WANTS[after]
             if after is TaskStatus.PENDING:
                 self.waiting[task.uid] = task
@@ -148,10 +153,44 @@ class JobInfo:
             if queue is not None:
                 add_amounts(queue.held, requests, sign)
         if wanted is not wants:
-            sign = 1 if wants else -1
-            add_amounts(self.wanted, requests, sign)
-            if queue is not None:
-                add_amounts(queue.wanted, requests, sign)
+            self.recount_wanted(task, 1 if wants else -1)
+
+    def seated(self, task: TaskInfo, after: TaskStatus) -> None:
+        """`recount` of a Pending task that was Allocated or Pipelined: for the hot loop."""
+        counts, role = self.counts, self.by_role[task.role]
+        counts[_PENDING] -= 1
+        role[_PENDING] -= 1
+        counts[after] += 1
+        role[after] += 1
+        del self.waiting[task.uid]
+        if task.shape.best_effort:
+            self.best_effort -= 1
+            role[-1] -= 1
+        if after is not TaskStatus.ALLOCATED:
+            self.recount_wanted(task, -1)
+            return
+        self.ready_count += 1
+        held = self.held
+        assert self.queue_info is not None
+        queue_held = self.queue_info.held
+        for name, amount in task.shape.requests.items():
+            held[name] = held.get(name, 0) + amount
+            queue_held[name] = queue_held.get(name, 0) + amount
+
+    def bound(self, tasks: Sequence[TaskInfo]) -> None:
+        """`recount` of Allocated tasks that become Binding: nothing changes but the counts."""
+        self.counts[_ALLOCATED] -= len(tasks)
+        self.counts[_BINDING] += len(tasks)
+        for task in tasks:
+            role = self.by_role[task.role]
+            role[_ALLOCATED] -= 1
+            role[_BINDING] += 1
+
+    def recount_wanted(self, task: TaskInfo, sign: int) -> None:
+        """Follow what the job and its queue want."""
+        add_amounts(self.wanted, task.shape.requests, sign)
+        if self.queue_info is not None:
+            add_amounts(self.queue_info.wanted, task.shape.requests, sign)
 
     @property
     def allocated(self) -> Amounts:
@@ -174,12 +213,6 @@ class JobInfo:
         return sum(counts[status] for status in statuses)
 
     @property
-    def ready_count(self) -> int:
-        """As `views.Job`."""
-        counts = self.counts
-        return counts[_ALLOCATED] + counts[_BINDING] + counts[_BOUND] + counts[_RUNNING] + counts[_SUCCEEDED]
-
-    @property
     def pending_best_effort(self) -> int:
         """As `views.Job`; those that found no node in this session are not counted."""
         return self.best_effort - self.homeless
@@ -196,7 +229,7 @@ class JobInfo:
 
     def is_ready(self) -> bool:
         """As `views.Job`."""
-        return self.ready_count + self.pending_best_effort >= self.min_available
+        return self.ready_count + self.best_effort - self.homeless >= self.min_available
 
     def is_pipelined(self) -> bool:
         """As `views.Job`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from volcanoio.engine.scheduling.columns import LOADS, Columns, Load
 from volcanoio.engine.scheduling.jobs import JobInfo, add_amounts
 from volcanoio.engine.scheduling.queues import QueueInfo
@@ -61,9 +63,8 @@ class Ledger:
             there = self.on_node[node] = {}
         there[task.uid] = task
         task.status, task.node = status, node
-        job = task.owner
-        if job is not None:
-            job.recount(task, TaskStatus.PENDING, status)
+        if task.owner is not None:
+            task.owner.seated(task, status)
 
     def unseat(self, task: TaskInfo, status: TaskStatus, node: str) -> None:
         """Take a change of this session back: `move` that leaves no trace."""
@@ -73,14 +74,11 @@ class Ledger:
         if clean:
             self.dirty.pop(key, None)
 
-    def bind(self, task: TaskInfo) -> None:
-        """Make an Allocated task Binding."""
-        task.status = TaskStatus.BINDING
-        if task.owner is not None:
-            task.owner.recount(task, TaskStatus.ALLOCATED, TaskStatus.BINDING)
-
-    def settle(self, job: JobInfo) -> None:
-        """A statement of the job was committed: what the hot loop left out."""
+    def bind(self, job: JobInfo, tasks: Sequence[TaskInfo]) -> None:
+        """Make Allocated tasks of a job Binding, and catch up on what the hot loop left out."""
+        for task in tasks:
+            task.status = TaskStatus.BINDING
+        job.bound(tasks)
         self.dirty[job.key] = job
         self._backlog(job)
 

@@ -76,7 +76,7 @@ class Placer:
         if not len(self._columns):
             return 0, False
         if nominated and (row := self._nominated(answers, nominated, idle_only)) is not None:
-            status = TaskStatus.ALLOCATED if answers.fits_idle(row) else TaskStatus.PIPELINED
+            status = TaskStatus.ALLOCATED if answers.fits_row(row, idle=True) else TaskStatus.PIPELINED
             self._ledger.seat(tasks[0], status, row)
             log.append(tasks[0])
             return 1, until is not None and until()
@@ -160,7 +160,7 @@ class Placer:
         `rows` are those that share the best value, `left` how many of them were not taken since.
         """
         seat, rescore = self._ledger.seat, answers.rescore
-        fits = answers.fits_idle if status is TaskStatus.ALLOCATED else answers.fits_future
+        idle = status is TaskStatus.ALLOCATED
         equal = self._equal[: len(value)]
         left, top = 0, NOWHERE
         rows: NDArray[np.intp] = np.zeros(0, np.intp)
@@ -181,9 +181,7 @@ class Placer:
             row = rows.item(at)
             seat(tasks[index], status, row)
             log.append(tasks[index])
-            score = rescore(row)
-            if score != NOWHERE and not fits(row):
-                score = NOWHERE
+            score = rescore(row, idle=idle)
             value[row] = score
             if score > top:
                 rows, keys, left, top = rows[at : at + 1], None, 1, score
@@ -234,7 +232,7 @@ class Placer:
         row = self._columns.rows.get(node)
         if row is None or not answers.mask.item(row):
             return None
-        if not (answers.fits_idle(row) if idle_only else answers.fits_future(row)):
+        if not answers.fits_row(row, idle=idle_only):
             return None
         if answers.live_filters:
             size = len(self._columns)

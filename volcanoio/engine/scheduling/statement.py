@@ -67,14 +67,8 @@ class JobStatement:
         """As `session.Statement`."""
         session, job, log = self._session, self._job, self._log
         ledger = session.state.ledger
-        binds: list[BindRequest] = []
-        pipelined: list[TaskInfo] = []
-        for task in log.seated:
-            if task.status is TaskStatus.ALLOCATED:
-                ledger.bind(task)
-                binds.append(BindRequest(uid=task.uid, namespace=task.namespace, name=task.name, node=task.node))
-            else:
-                pipelined.append(task)
+        allocated = [task for task in log.seated if task.status is TaskStatus.ALLOCATED]
+        pipelined = [task for task in log.seated if task.status is TaskStatus.PIPELINED]
         for task, _, reason in log.evicted:
             session.state.pods.evicting.add(task.uid)
             session.outbox.put(
@@ -87,11 +81,17 @@ class JobStatement:
                     reason=reason,
                 )
             )
-        if binds:
-            session.outbox.bind(job.key, binds)
-            session.stats.bound += len(binds)
+        if allocated:
+            ledger.bind(job, allocated)
+            session.outbox.bind(
+                job.key,
+                [
+                    BindRequest(uid=task.uid, namespace=task.namespace, name=task.name, node=task.node)
+                    for task in allocated
+                ],
+            )
+            session.stats.bound += len(allocated)
             session.stats.gangs += 1
-            ledger.settle(job)
         for key, lifted in log.lifted:
             session.state.holds.refit(key, lifted, len(job.waiting))
         log.clear()
