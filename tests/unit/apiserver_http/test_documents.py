@@ -18,6 +18,7 @@ from volcanoio.localcluster.apiserver.openapi_v2 import OpenApiV2
 from volcanoio.localcluster.apiserver.registry import Registry
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.localcluster.apiserver.reviews import reviews
+from volcanoio.localcluster.apiserver.unserved import unserved
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 SCHEMA = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
@@ -211,6 +212,15 @@ async def test_reviews_say_yes() -> None:
     assert answer is not None
     assert answer.status == 201
     assert json.loads(answer.body) == {**review, "status": {"allowed": True}}
+
+
+async def test_what_needs_a_process_is_refused_with_the_reason() -> None:
+    for name in ("exec", "attach", "portforward", "proxy", "proxy/metrics"):
+        answer = await unserved(get(f"/api/v1/namespaces/default/pods/p/{name}"))
+        assert answer is not None
+        assert answer.status == 501
+        assert "kubectl logs" in json.loads(answer.body)["message"]
+    assert await unserved(get("/api/v1/namespaces/default/pods/p/log")) is None
 
 
 async def test_a_question_in_protobuf_is_answered_unread() -> None:

@@ -113,6 +113,29 @@ async def test_a_body_over_the_limit_is_413_with_and_without_a_length() -> None:
     assert len(api.seen) == 1
 
 
+async def test_compressed_bodies_are_not_unpacked() -> None:
+    api = Echo()
+    async with serve(api) as bound, aiohttp.ClientSession() as session:
+        headers = {"Content-Encoding": "gzip"}
+        async with session.post(bound.url, data=gzip.compress(b"x" * 1000), headers=headers) as response:
+            assert response.status == 415
+            assert (await response.json())["reason"] == "UnsupportedMediaType"
+    assert api.seen == []
+
+
+async def test_a_client_that_leaves_within_its_body_is_forgotten() -> None:
+    api = Echo()
+    async with serve(api) as bound, aiohttp.ClientSession() as session:
+        _, writer = await asyncio.open_connection(bound.host, bound.port)
+        writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf")
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+        async with session.get(f"{bound.url}/after") as response:
+            assert response.status == 200
+    assert [request.path for request in api.seen] == ["/after"]
+
+
 async def test_large_answers_are_compressed_for_those_who_ask() -> None:
     async with serve(Echo()) as bound, aiohttp.ClientSession(auto_decompress=False) as session:
         async with session.get(f"{bound.url}/big", headers={"Accept-Encoding": "gzip"}) as response:

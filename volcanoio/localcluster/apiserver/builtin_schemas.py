@@ -14,7 +14,7 @@ _SCALARS: dict[str, dict[str, Any]] = {
     "int": {"type": "integer"},
     "float": {"type": "number"},
     "bool": {"type": "boolean"},
-    "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}], "x-kubernetes-int-or-string": True},
+    "quantity": {"type": "string"},  # a number is taken too; to say so would hide the type from kubectl explain
     "any": {"x-kubernetes-preserve-unknown-fields": True},
 }
 

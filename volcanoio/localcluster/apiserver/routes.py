@@ -11,13 +11,14 @@ from volcanoio.localcluster.apiserver.openapi_v2 import OpenApiV2
 from volcanoio.localcluster.apiserver.printing.tables import Tables
 from volcanoio.localcluster.apiserver.reviews import reviews
 from volcanoio.localcluster.apiserver.server import ApiServer
+from volcanoio.localcluster.apiserver.unserved import unserved
 
 
 def install(server: ApiServer, *, logs: LogSource | None = None, clock: Clock | None = None) -> None:
     """Add discovery, OpenAPI, version, health, reviews and tables to `server`, and pod logs when they have a source."""
     clock = clock or WallClock()
     registry = server.registry
-    server.routes += [Discovery(registry), OpenApi(registry), OpenApiV2(registry), version, health, reviews]
+    server.routes += [Discovery(registry), OpenApi(registry), OpenApiV2(registry), version, health, reviews, unserved]
     if logs is not None:
         server.routes.append(PodLogs(server.handle, logs, clock))
     server.table = Tables(clock)
