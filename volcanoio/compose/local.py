@@ -6,7 +6,7 @@ The components speak to the server in-process, by the same Protocol they use ove
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -97,8 +97,12 @@ class LocalCluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop everything, what was started last first."""
-        await self._stack.__aexit__(kind, error, trace)
+        """Stop everything, what was started last first; an error of the block comes out as it was raised."""
+        try:
+            await self._stack.__aexit__(kind, error, trace)
+        except BaseExceptionGroup as group:
+            if list(_leaves(group)) != [error]:
+                raise
 
     async def _start(self, stack: AsyncExitStack) -> None:
         options = self.options
@@ -201,6 +205,14 @@ async def _cancellable(
     with anyio.CancelScope() as scope:
         task_status.started(scope)
         await run()
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
 
 
 def _text(path: Path | None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from urllib.parse import quote, urlencode
@@ -18,6 +19,9 @@ _SAFE_IN_PATH = "/:@!$&'()*+,;=~-._"
 _READ_BUFFER = 2 << 20
 _WATCH_GRACE = 30.0
 """Seconds a watch may outlive the timeoutSeconds it asked for before its connection counts as dead."""
+
+_LARGE = 2**20
+"""Bytes above which aiohttp wants a body as a file, to send it in pieces."""
 
 
 class HttpTransport:
@@ -76,8 +80,9 @@ class HttpTransport:
         assert self._requests is not None
         if authorization:
             headers["Authorization"] = authorization
+        data = io.BytesIO(body) if len(body) > _LARGE else body or None
         async with self._requests.request(
-            method, url, data=body or None, headers=headers, timeout=limit, allow_redirects=False
+            method, url, data=data, headers=headers, timeout=limit, allow_redirects=False
         ) as answer:
             return Response(answer.status, await answer.read(), answer.headers)
 

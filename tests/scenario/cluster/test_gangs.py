@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -63,7 +64,7 @@ async def test_fifty_races_each_run_one_gang_then_the_other() -> None:
 
 
 @pytest.mark.parametrize("options", [{"debounce": 0.0}, {"debounce": 0.05}, {"kubelet_lag": 2.0}], ids=str)
-async def test_neither_debounce_nor_kubelet_lag_lets_both_in(options: dict[str, float]) -> None:
+async def test_neither_debounce_nor_kubelet_lag_lets_both_in(options: dict[str, Any]) -> None:
     witness, rng = _Witness(), random.Random(11)
     async with cluster(speed=100.0, **options) as c, c.local.observing((kinds.POD,), witness.fold):
         for number in range(5):
