@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from volcanoio.engine.admission.dnsnames import label_rule
@@ -15,6 +16,11 @@ _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _ENV_NAME = re.compile(r"[ -<>-~]+").fullmatch
 _PORT_NAME = re.compile(r"(?=.{1,15}$)(?=.*[a-z])[a-z0-9]([a-z0-9]|-(?!-))*(?<!-)").fullmatch
 _PORT_RULE = "must be between 1 and 65535, inclusive"
+
+
+@lru_cache(maxsize=8192)
+def _is_env_name(name: str) -> bool:
+    return _ENV_NAME(name) is not None
 
 
 def container_errors(container: Manifest, path: str) -> list[FieldError]:
@@ -53,17 +59,19 @@ def env_errors(env: list[Manifest], path: str) -> list[FieldError]:
     """The broken rules of a container's environment."""
     errors: list[FieldError] = []
     for at, one in enumerate(env):
-        name = one.get("name")
+        name, value = one.get("name"), one.get("value")
+        if type(name) is str and type(value) is str and _is_env_name(name) and (not value or "valueFrom" not in one):
+            continue
+        where = f"{path}[{at}]"
         if not name:
-            errors.append(required(f"{path}[{at}].name"))
-        elif not _ENV_NAME(str(name)):
+            errors.append(required(f"{where}.name"))
+        elif not _is_env_name(str(name)):
             rule = "a valid environment variable name must consist only of printable ASCII characters other than '='"
-            errors.append(invalid(f"{path}[{at}].name", name, rule))
-        value = one.get("value")
+            errors.append(invalid(f"{where}.name", name, rule))
         if value is not None and not isinstance(value, str):
-            errors.append(invalid(f"{path}[{at}].value", value, "must be a string; put it in quotes"))
+            errors.append(invalid(f"{where}.value", value, "must be a string; put it in quotes"))
         if value and one.get("valueFrom"):
-            errors.append(invalid(f"{path}[{at}].valueFrom", "", "may not be specified when `value` is not empty"))
+            errors.append(invalid(f"{where}.valueFrom", "", "may not be specified when `value` is not empty"))
     return errors
 
 

@@ -72,6 +72,11 @@ def qualified_rule(name: str) -> str:
     return "" if _QUALIFIED(part) else _QUALIFIED_RULE
 
 
+@lru_cache(maxsize=8192)
+def _annotation_rule(key: str) -> str:
+    return qualified_rule(key.lower())
+
+
 def value_rule(value: Any) -> str:
     """What is wrong with a label's value; empty when nothing is."""
     return _text_rule(value) if isinstance(value, str) else "must be a string"
@@ -100,10 +105,12 @@ def annotation_errors(annotations: Any, path: str) -> list[FieldError]:
         return []
     if not isinstance(annotations, dict):
         return [invalid(path, annotations, "must be an object of strings")]
-    errors = [invalid(path, key, rule) for key in annotations if (rule := qualified_rule(key.lower()))]
-    errors += [
-        invalid(path, key, "must be a string") for key, value in annotations.items() if not isinstance(value, str)
-    ]
-    if not errors and sum(len(key) + len(value) for key, value in annotations.items()) > ANNOTATION_BYTES:
+    errors = [invalid(path, key, rule) for key in annotations if (rule := _annotation_rule(key))]
+    texts = [*annotations, *annotations.values()]
+    if set(map(type, texts)) != {str}:
+        errors += [
+            invalid(path, key, "must be a string") for key, one in annotations.items() if not isinstance(one, str)
+        ]
+    elif sum(map(len, texts)) > ANNOTATION_BYTES:
         errors.append(FieldError(path, "FieldValueTooLong", f"Too long: may not be more than {ANNOTATION_BYTES} bytes"))
     return errors

@@ -78,7 +78,7 @@ class Deleter:
         if target.resource.name == "namespaces":
             return self._terminate_namespace(target, stored, obj, finalizers)
         if grace == 0 and not finalizers:
-            last = self._core.store.remove(target.ref)
+            last = self._core.store.remove(target.ref, obj)
             return Deleted(last.data, last.uid, gone=True)
         if finalizers:
             meta["finalizers"] = finalizers
