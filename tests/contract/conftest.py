@@ -13,10 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.contract.embedded import embedded_server
-from tests.contract.support import Cluster, Namespace, unique
+from tests.contract.support import FOREIGN, Cluster, Namespace, unique
 from tests.contract.widgets import DEFINITION, definition
-
-FOREIGN = "VOLCANOIO_CONTRACT_KUBECONFIG"
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,8 @@ from urllib.parse import urlencode, urlsplit
 import yaml
 
 Obj: TypeAlias = dict[str, Any]
+FOREIGN = "VOLCANOIO_CONTRACT_KUBECONFIG"
+"""The environment variable that names the kubeconfig of a cluster to test instead of the embedded server."""
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"

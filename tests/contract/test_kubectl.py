@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.conftest import FOREIGN
 from tests.contract.kubectls import Kubectl, installed
-from tests.contract.support import Cluster, Namespace, Obj, config_map, pod, unique
+from tests.contract.support import FOREIGN, Cluster, Namespace, Obj, config_map, pod, unique
 from tests.contract.widgets import widget
 
 pytestmark = [

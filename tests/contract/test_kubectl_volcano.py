@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.contract.conftest import FOREIGN
 from tests.contract.kubectls import Kubectl, installed
-from tests.contract.support import Cluster, Namespace
+from tests.contract.support import FOREIGN, Cluster, Namespace
 
 CONFIG = Path(__file__).parents[2] / "config"
 DEFINITIONS = sorted(path.name for path in (CONFIG / "crds").glob("*.yaml"))
