@@ -17,15 +17,17 @@ class ObjectCache:
 
     def fold(self, event: Observed | Synced | Relisting) -> None:
         """Take in one observation."""
-        match event:
-            case Observed(change=Change.GONE):
-                self._objects.get(event.resource, {}).pop(event.obj.metadata.key, None)
-            case Observed():
-                self._objects.setdefault(event.resource, {})[event.obj.metadata.key] = event.obj
-            case Synced():
-                self._synced.add(event.resource)
-            case Relisting():
-                self._synced.discard(event.resource)
+        if isinstance(event, Observed):
+            objects = self._objects.setdefault(event.resource, {})
+            obj = event.obj
+            if event.change is Change.GONE:
+                objects.pop(obj.metadata.key, None)
+            else:
+                objects[obj.metadata.key] = obj
+        elif isinstance(event, Synced):
+            self._synced.add(event.resource)
+        else:
+            self._synced.discard(event.resource)
 
     def synced(self, resources: Iterable[str]) -> bool:
         """Whether all of these were listed and none is being relisted."""

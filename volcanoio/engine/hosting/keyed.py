@@ -103,19 +103,31 @@ class KeyedHost:
 
     def _keys_of(self, event: Observed) -> list[str]:
         """Every key the object belongs to, belonged to, or was looked up by; notes who belongs to whom."""
-        name = event.obj.metadata.key
+        obj = event.obj
+        name = obj.metadata.key
         keys: dict[str, None] = {}
         for declared in self._inputs.get(event.resource, ()):
-            owners = self._owners(declared, event.obj, event)
-            before = self._owners(declared, event.previous, event) if isinstance(event.previous, ApiObject) else owners
-            stays = () if event.change is Change.GONE else owners
+            owners = self._owners(declared, obj, event)
+            before = owners if event.previous is None else self._owners(declared, event.previous, event)
+            stays = [] if event.change is Change.GONE else owners
             for key in stays:
-                self._members.setdefault(key, set()).add((event.resource, name))
-            for key in {*before, *owners}.difference(stays):
-                self._part(key, (event.resource, name))
-            keys.update(dict.fromkeys((*owners, *before)))
-        keys.update(dict.fromkeys(self._references.askers(event.resource, name)))
+                self._join(key, (event.resource, name))
+                keys[key] = None
+            if before != stays:
+                for key in (*owners, *before):
+                    keys[key] = None
+                    if key not in stays:
+                        self._part(key, (event.resource, name))
+        for key in self._references.askers(event.resource, name):
+            keys[key] = None
         return list(keys)
+
+    def _join(self, key: str, member: tuple[str, str]) -> None:
+        members = self._members.get(key)
+        if members is None:
+            self._members[key] = {member}
+        else:
+            members.add(member)
 
     def _part(self, key: str, member: tuple[str, str]) -> None:
         members = self._members.get(key)
@@ -178,7 +190,7 @@ class KeyedHost:
 
     def _fault(self, key: str, record: KeyRecord, event: ControllerEvent, error: Exception) -> Dispatch:
         retry_at = record.fault(event.at)
-        self._report(key, tuple(record.story), retry_at, error)
+        self._report(key, record.story, retry_at, error)
         return self._dispatch(key, ((self._numbered(StartTimer(name=REBUILD, due=retry_at)),),), event)
 
     def _report(self, key: str, story: tuple[StoryLine, ...], retry_at: float, error: Exception) -> None:

@@ -28,7 +28,9 @@ class KeyRecord:
 
     state: Any = None
     in_flight: dict[int, Effect] = field(default_factory=dict)
-    story: deque[StoryLine] = field(default_factory=lambda: deque(maxlen=STORY_LENGTH))
+    _story: deque[tuple[int, float, str, tuple[object, ...]]] = field(
+        default_factory=lambda: deque(maxlen=STORY_LENGTH)
+    )
     broken: bool = False
     faults: int = 0
     last_fault: float = float("-inf")
@@ -70,22 +72,30 @@ class KeyRecord:
         return now + BACK_OFF[min(self.faults, len(BACK_OFF)) - 1]
 
     def tell(self, event: ControllerEvent) -> None:
-        """Add an event to the story; only its text is kept, so that old objects are not."""
-        self.story.append(StoryLine(event.seq, event.at, type(event).__name__, _detail(event)))
+        """Add an event to the story. Only names are kept, so that old objects are not; they become text when asked."""
+        self._story.append((event.seq, event.at, type(event).__name__, _subject(event)))
+
+    @property
+    def story(self) -> tuple[StoryLine, ...]:
+        """The last events, oldest first."""
+        return tuple(
+            StoryLine(seq, at, name, " ".join(str(part) for part in subject)) for seq, at, name, subject in self._story
+        )
 
 
-def _detail(event: ControllerEvent) -> str:
+def _subject(event: ControllerEvent) -> tuple[object, ...]:
+    """What identifies an event's subject."""
+    if isinstance(event, Observed):
+        meta = event.obj.metadata
+        return (event.resource, meta.namespace, meta.name, event.change, meta.uid, meta.resource_version)
     match event:
-        case Observed():
-            meta = event.obj.metadata
-            return f"{event.resource} {meta.key} {event.change} uid={meta.uid} resourceVersion={meta.resource_version}"
         case EffectSucceeded():
-            return f"effect {event.effect_id}"
+            return ("effect", event.effect_id)
         case EffectFailed():
-            return f"effect {event.effect_id} {event.code} {event.reason} dropped={list(event.dropped)}"
+            return ("effect", event.effect_id, event.code, event.reason, "dropped", event.dropped)
         case TimerFired():
-            return event.name
+            return (event.name,)
         case Answered():
-            return f"question {event.question} {type(event.decision).__name__} by {event.policy or 'nobody'}"
+            return ("question", event.question, type(event.decision).__name__, event.policy or "nobody")
         case _:
-            return event.resource
+            return (event.resource,)
