@@ -1,0 +1,307 @@
+"""A cluster in one literal, run through fold and cycle: what goes in are objects, what comes out are decisions.
+
+`World` stands in for the API server and its echoes: binds become pods with nodeName, patches of PodGroups and Queues
+come back as watch events. Time moves by one period a cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any, cast
+
+import msgspec
+
+from volcanoio.engine.scheduling.cluster import NEEDED, ClusterState
+from volcanoio.engine.scheduling.configuration import Configuration, default_configuration, parse
+from volcanoio.engine.scheduling.cycle import Budget, CycleResult, run_cycle
+from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.framework.effects import Patch, Record
+from volcanoio.framework.events import Change, Observed, Synced
+from volcanoio.framework.scheduling.points import PluginFactory
+from volcanoio.framework.scheduling.session import ActionFactory
+from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, Evict, SchedulerEffect
+from volcanoio.framework.scheduling_events import BindDone, BindRefused, CycleOpened, SchedulerEvent
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject, Manifest
+from volcanoio.model.core import Pod
+from volcanoio.model.scheduling import PodGroup, Queue
+
+CREATED = "2026-01-01T00:00:00Z"
+
+
+def plugins() -> dict[str, PluginFactory]:
+    """All registered scheduler plugins."""
+    return {entry.name: entry.load() for entry in entry_points(group="volcanoio.scheduler_plugins")}
+
+
+def actions() -> dict[str, ActionFactory]:
+    """All registered actions."""
+    return {entry.name: entry.load() for entry in entry_points(group="volcanoio.actions")}
+
+
+def configured(text: str | None = None) -> Configuration:
+    """A configuration of that text, or the default."""
+    if text is None:
+        return default_configuration(actions=actions(), plugins=plugins())
+    return parse(text, actions=actions(), plugins=plugins())
+
+
+def profile(text: str | None = None) -> Profile:
+    """A profile of that configuration text, or of the default."""
+    return Profile.build(configured(text), plugins(), actions())
+
+
+def node(name: str, cpu: str = "8", memory: str = "32Gi", pods: str = "110", **more: Any) -> Manifest:
+    """A node; `labels`, `taints`, `unschedulable` and further resources by name."""
+    labels, taints = more.pop("labels", {}), more.pop("taints", [])
+    spec = {"taints": taints, "unschedulable": more.pop("unschedulable", False)}
+    resources = {"cpu": cpu, "memory": memory, "pods": pods, **more}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": f"node-{name}", "labels": labels},
+        "spec": spec,
+        "status": {"allocatable": resources, "capacity": resources},
+    }
+
+
+def queue(name: str, **spec: Any) -> Manifest:
+    """A queue."""
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": name, "uid": f"queue-{name}", "creationTimestamp": CREATED},
+        "spec": {"weight": 1, **spec},
+        "status": {"state": "Open"},
+    }
+
+
+def group(name: str, minimum: int, *, queue: str = "default", phase: str = "Pending", **spec: Any) -> Manifest:
+    """A PodGroup."""
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "ns", "uid": f"ns-{name}", "creationTimestamp": CREATED},
+        "spec": {"minMember": minimum, "queue": queue, **spec},
+        "status": {"phase": phase},
+    }
+
+
+def pod(name: str, group: str = "", *, role: str = "", on: str = "", phase: str = "Pending", **more: Any) -> Manifest:
+    """A pod; requests by resource name (`cpu="1"`), `spec` and `status` for anything else."""
+    spec, status = more.pop("spec", {}), more.pop("status", {})
+    annotations = {"scheduling.k8s.io/group-name": group} if group else {}
+    if role:
+        annotations["volcano.sh/task-spec"] = role
+    annotations.update(more.pop("annotations", {}))
+    meta = {"name": name, "namespace": "ns", "uid": f"ns-{name}", "creationTimestamp": CREATED}
+    container = {"name": "main", "resources": {"requests": more}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**meta, "annotations": annotations},
+        "spec": {"schedulerName": "volcano", "nodeName": on, "containers": [container], **spec},
+        "status": {"phase": phase, **status},
+    }
+
+
+def pods(prefix: str, count: int, group: str, **more: Any) -> list[Manifest]:
+    """`count` alike pods of a group, named prefix-0 and so on."""
+    return [pod(f"{prefix}-{index}", group, **more) for index in range(count)]
+
+
+def decoded(manifest: Manifest) -> ApiObject:
+    """A manifest as its Struct."""
+    kind = kinds.named(manifest["apiVersion"], manifest["kind"])
+    assert kind is not None
+    return msgspec.convert(manifest, kind.type)
+
+
+class World:
+    """A cluster under the scheduler: objects by resource and key, and what was decided so far."""
+
+    def __init__(
+        self,
+        *objects: Manifest,
+        conf: str | None = None,
+        state: ClusterState | None = None,
+        synced: bool = True,
+        period: float = 1.0,
+        now: float = 1000.0,
+    ) -> None:
+        self.state = state or ClusterState()
+        self.profile = profile(conf)
+        self.period = period
+        self.now = now
+        self.cycles = 0
+        self.revision = 0
+        self.events: list[SchedulerEvent] = []
+        self.objects: dict[tuple[str, str], ApiObject] = {}
+        self.decisions: list[SchedulerEffect] = []
+        self.last: list[SchedulerEffect] = []
+        for manifest in (queue("default"), *objects):
+            self.put(manifest)
+        if synced:
+            self.sync()
+
+    def sync(self) -> None:
+        """Everything is listed."""
+        for resource in NEEDED:
+            self.fold(Synced(resource=resource))
+
+    def fold(self, event: SchedulerEvent) -> bool:
+        """Fold one event, and remember it."""
+        self.events.append(event)
+        return self.state.fold(event)
+
+    def put(self, obj: Manifest | ApiObject) -> bool:
+        """Create or replace an object."""
+        struct = decoded(obj) if isinstance(obj, dict) else obj
+        resource, key = kinds.of(struct).resource, struct.metadata.key
+        change = Change.CHANGED if (resource, key) in self.objects else Change.APPEARED
+        self.revision += 1
+        meta = msgspec.structs.replace(struct.metadata, resource_version=str(self.revision))
+        struct = msgspec.structs.replace(struct, metadata=meta)
+        self.objects[resource, key] = struct
+        return self.fold(Observed(at=self.now, resource=resource, change=change, object=struct))
+
+    def remove(self, kind: kinds.Kind, key: str) -> bool:
+        """Delete an object."""
+        struct = self.objects.pop((kind.resource, key))
+        return self.fold(Observed(at=self.now, resource=kind.resource, change=Change.GONE, object=struct))
+
+    def pod(self, name: str) -> Pod:
+        """A pod of namespace ns."""
+        return cast("Pod", self.objects[kinds.POD.resource, f"ns/{name}"])
+
+    def group(self, name: str) -> PodGroup:
+        """A PodGroup of namespace ns."""
+        return cast("PodGroup", self.objects[kinds.POD_GROUP.resource, f"ns/{name}"])
+
+    def queue(self, name: str) -> Queue:
+        """A queue."""
+        return cast("Queue", self.objects[kinds.QUEUE.resource, name])
+
+    def set_pod(self, name: str, *, phase: str | None = None, node: str | None = None, deleting: bool = False) -> bool:
+        """Change a pod as kubelet or API server would."""
+        pod = self.pod(name)
+        if node is not None:
+            pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
+        if phase is not None:
+            pod = msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, phase=phase))
+        if deleting:
+            meta = msgspec.structs.replace(pod.metadata, deletion_timestamp=CREATED)
+            pod = msgspec.structs.replace(pod, metadata=meta)
+        return self.put(pod)
+
+    def cycle(self, *, budget: Budget | None = None) -> CycleResult:
+        """Run one cycle; its decisions are in `last`, and nothing has come back yet."""
+        self.cycles += 1
+        opening = CycleOpened(cycle=self.cycles, upto=0, seed=7, at=self.now)
+        self.last = []
+        generator = run_cycle(self.state, self.profile, opening, budget=budget, period=self.period)
+        while True:
+            try:
+                self.last.extend(next(generator).decisions)
+            except StopIteration as end:
+                result = cast("CycleResult", end.value)
+                self.last.extend(result.decisions)
+                self.decisions.extend(self.last)
+                self.now += self.period
+                return result
+
+    def echo(self, *, refuse: Mapping[str, int] | None = None, phase: str = "Running") -> None:
+        """Carry out the last decisions: pods in `refuse` (by name, with the code) are refused, the others run."""
+        for decision in self.last:
+            if isinstance(decision, BindBatch):
+                for bind in decision.binds:
+                    common: dict[str, Any] = {
+                        "at": self.now,
+                        "group": decision.group,
+                        "uid": bind.uid,
+                        "namespace": bind.namespace,
+                        "name": bind.name,
+                        "node": bind.node,
+                    }
+                    if refuse and bind.name in refuse:
+                        self.fold(BindRefused(code=refuse[bind.name], message="refused", **common))
+                    else:
+                        self.fold(BindDone(**common))
+                        self.set_pod(bind.name, node=bind.node, phase=phase)
+            elif isinstance(decision, Patch):
+                self.patch(decision)
+
+    def patch(self, decision: Patch) -> None:
+        """Merge a status patch into the object and show it."""
+        key = f"{decision.namespace}/{decision.name}" if decision.namespace else decision.name
+        struct = self.objects.get((decision.resource, key))
+        if struct is None or decision.resource == kinds.POD.resource:
+            return
+        merged = merge(kinds.of(struct).manifest(struct), decision.patch)
+        self.put(merged)
+
+    def run(self, cycles: int = 1, *, phase: str = "Running") -> World:
+        """Cycles with everything carried out in between."""
+        for _ in range(cycles):
+            self.cycle()
+            self.echo(phase=phase)
+        return self
+
+    # What came of it.
+
+    @property
+    def binds(self) -> dict[str, str]:
+        """All binds decided so far: pod name to node."""
+        return {bind.name: bind.node for bind in self.requests}
+
+    @property
+    def requests(self) -> list[BindRequest]:
+        """All binds decided so far, in order."""
+        return [bind for decision in self.decisions if isinstance(decision, BindBatch) for bind in decision.binds]
+
+    @property
+    def batches(self) -> list[list[str]]:
+        """The batches of binds, as sorted pod names."""
+        return [
+            sorted(bind.name for bind in decision.binds)
+            for decision in self.decisions
+            if isinstance(decision, BindBatch)
+        ]
+
+    @property
+    def evictions(self) -> list[str]:
+        """The pods evicted."""
+        return [decision.name for decision in self.decisions if isinstance(decision, Evict)]
+
+    @property
+    def told(self) -> list[tuple[str, str, str]]:
+        """The Events: name of the object, reason, message."""
+        return [
+            (decision.regarding.name, decision.reason, decision.message)
+            for decision in self.decisions
+            if isinstance(decision, Record)
+        ]
+
+    def phase(self, name: str) -> str:
+        """The phase of a PodGroup as the scheduler has it."""
+        return self.state.ledger.jobs[f"ns/{name}"].phase
+
+    def statuses(self, name: str) -> dict[str, int]:
+        """How many tasks of a group are in which status."""
+        counts = self.state.ledger.jobs[f"ns/{name}"].counts
+        return {TaskStatus(at).name: count for at, count in enumerate(counts) if count}
+
+
+def merge(target: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merge(result.get(name), value)
+    return result

@@ -1,0 +1,172 @@
+"""Gangs: all of the minimum or nothing, one batch a commit, texts that say why not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.scenario.scheduling.harness import World, group, node, pod, pods, queue
+from volcanoio.model import kinds
+
+MEMORY = {"memory": "1Gi"}
+
+
+def test_a_gang_that_fits_goes_out_as_one_batch_and_runs() -> None:
+    world = World(node("n1"), group("pg", 3), *pods("p", 3, "pg", cpu="1"))
+    world.cycle()
+    assert world.batches == [["p-0", "p-1", "p-2"]]
+    assert world.phase("pg") == "Inqueue"
+    world.echo()
+    world.run()
+    status = world.group("pg").status
+    assert status.phase == "Running"
+    assert status.running == 3
+    assert status.conditions[-1].type == "Scheduled"
+    assert status.conditions[-1].reason == "tasks in gang are ready to be scheduled"
+    assert ("pg", "Scheduled", "pod group is ready") in world.told
+
+
+def test_a_gang_that_does_not_fit_is_told_so_and_nothing_is_bound() -> None:
+    nodes = [node(f"n{index}", cpu="1") for index in range(4)]
+    world = World(*nodes, group("pg", 3, phase="Inqueue"), *pods("p", 3, "pg", cpu="2"))
+    world.run(2)
+    assert world.binds == {}
+    text = (
+        "3/3 tasks in gang unschedulable: pod group is not ready, 3 Pending, 3 minAvailable; Pending: 3 Unschedulable."
+        " Origin reason is p-0: 0/4 nodes are unavailable: 4 Insufficient cpu."
+    )
+    condition = world.group("pg").status.conditions[-1]
+    assert (condition.type, condition.status, condition.reason) == ("Unschedulable", "True", "NotEnoughResources")
+    assert condition.message == text
+    assert ("pg", "Unschedulable", text) in world.told
+    assert ("p-0", "FailedScheduling", "0/4 nodes are unavailable: 4 Insufficient cpu.") in world.told
+
+
+def test_part_of_a_gang_has_a_place_but_is_not_bound() -> None:
+    world = World(node("n1", cpu="2"), node("n2", cpu="2"), group("pg", 3, phase="Inqueue"))
+    for index in range(3):
+        world.put(pod(f"p-{index}", "pg", cpu="1", spec={"nodeSelector": {"zone": "a"}}))
+    world.put(node("n1", cpu="2", labels={"zone": "a"}))
+    world.run(2)
+    assert world.binds == {}
+    assert world.statuses("pg") == {"PENDING": 3}
+    assert world.state.ledger.columns.used("cpu").tolist() == [0, 0]
+    why = "0/2 nodes are unavailable: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector."
+    assert world.group("pg").status.conditions[0].message == (
+        "1/3 tasks in gang unschedulable: pod group is not ready, 3 Pending, 3 minAvailable;"
+        f" Pending: 1 Unschedulable, 2 Schedulable. Origin reason is p-2: {why}"
+    )
+    hint = "Pod ns/p-0 can possibly be assigned to n1, once minAvailable is satisfied"
+    assert ("p-0", "FailedScheduling", hint) in world.told
+    assert ("p-2", "FailedScheduling", why) in world.told
+
+
+def test_two_gangs_that_do_not_fit_together_run_one_after_the_other() -> None:
+    world = World(
+        node("n1", cpu="3"),
+        group("a", 3, minResources={"cpu": "3"}),
+        group("b", 3, minResources={"cpu": "3"}),
+        *pods("a", 3, "a", cpu="1"),
+        *pods("b", 3, "b", cpu="1"),
+    )
+    world.run(3)
+    assert set(world.binds) == {"a-0", "a-1", "a-2"}
+    for name in ("a-0", "a-1", "a-2"):
+        world.set_pod(name, phase="Succeeded")
+    world.run(3)
+    assert len(world.binds) == 6
+    assert world.phase("a") == "Completed"
+    assert world.phase("b") == "Running"
+
+
+def test_kuberays_guide() -> None:
+    demand = {"cpu": "3", "memory": "4Gi"}
+    world = World(
+        node("n1", cpu="8", memory="16Gi"),
+        queue("kuberay", weight=1, capability={"cpu": "4", "memory": "6Gi"}),
+        *(group(name, 3, queue="kuberay", minResources=demand) for name in ("first", "second")),
+    )
+    for name in ("first", "second"):
+        world.put(pod(f"{name}-head", name, cpu="1", memory="2Gi"))
+        for worker in pods(f"{name}-worker", 2, name, cpu="1", memory="1Gi"):
+            world.put(worker)
+    world.run(3)
+    assert {name.partition("-")[0] for name in world.binds} == {"first"}
+    first, second = world.group("first").status, world.group("second").status
+    assert (first.phase, first.running, first.conditions[-1].type) == ("Running", 3, "Scheduled")
+    assert second.phase == "Pending"
+    assert (second.conditions[-1].type, second.conditions[-1].reason) == ("Unschedulable", "NotEnoughResources")
+    gang = (
+        "3/3 tasks in gang unschedulable: pod group is not ready, 3 Pending, 3 minAvailable; Pending: 3 Unschedulable"
+    )
+    assert second.conditions[-1].message == gang
+    assert ("second-head", "FailedScheduling", gang) in world.told
+    assert any(
+        name == "second" and message.startswith("queue resource quota insufficient") for name, _, message in world.told
+    )
+    assert world.queue("kuberay").status.allocated == {"cpu": "3", "memory": "4Gi", "pods": "3"}
+
+    for name in ("first-head", "first-worker-0", "first-worker-1"):
+        world.remove(kinds.POD, f"ns/{name}")
+    world.remove(kinds.POD_GROUP, "ns/first")
+    world.run(3)
+    assert world.phase("second") == "Running"
+
+
+def test_an_elastic_job_runs_as_many_as_fit() -> None:
+    world = World(node("n1", cpu="5"), group("pg", 1), *pods("p", 8, "pg", cpu="1"))
+    world.run(2)
+    assert len(world.binds) == 5
+    assert world.phase("pg") == "Running"
+    assert world.batches[0] == ["p-0", "p-1", "p-2", "p-3", "p-4"]
+
+
+def test_pods_that_request_nothing_are_a_gang_too() -> None:
+    world = World(node("n1", pods="2"), group("pg", 3), *pods("p", 3, "pg"))
+    world.run(3)
+    assert world.binds == {}
+    world.put(node("n2", pods="1"))
+    world.run(1)
+    assert len(world.binds) == 3
+
+
+def test_the_driver_is_among_the_three_that_fit() -> None:
+    high = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "high", "uid": "high"},
+        "value": 1000,
+    }
+    world = World(
+        high,
+        node("n1", cpu="3"),
+        group("pg", 3),
+        *pods("executor", 5, "pg", role="executor", cpu="1"),
+        pod("driver", "pg", role="driver", cpu="1", spec={"priority": 1000}),
+    )
+    world.run(2)
+    assert len(world.binds) == 3
+    assert "driver" in world.binds
+
+
+def test_a_role_that_falls_short_keeps_the_gang_from_being_bound() -> None:
+    world = World(
+        node("n1", cpu="3"),
+        group("pg", 3, minTaskMember={"ps": 1, "worker": 2}),
+        *pods("pg-worker", 3, "pg", role="worker", cpu="1"),
+        pod("pg-ps-9", "pg", role="ps", cpu="1"),
+    )
+    world.run(2)
+    assert world.binds == {}  # tasks go by index: three workers take the room
+    world.put(node("n2", cpu="1"))
+    world.run(1)
+    assert len(world.binds) == 4
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_finished_gang_is_completed(phase: str) -> None:
+    world = World(node("n1"), group("pg", 2), *pods("p", 2, "pg", cpu="1")).run(2)
+    for name in ("p-0", "p-1"):
+        world.set_pod(name, phase=phase)
+    world.run()
+    assert world.group("pg").status.phase == "Completed"
+    assert world.state.ledger.columns.used("cpu").tolist() == [0]

@@ -1,0 +1,177 @@
+"""Outcomes of binds and what the watch says: Binding, refusals, holds, terminating pods, periods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.scenario.scheduling.harness import World, group, node, pod, pods
+from volcanoio.framework.events import EffectFailed, Relisting, Synced
+from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.framework.scheduling_events import BindRefused, BindUnknown
+from volcanoio.model import kinds
+
+
+def gang() -> World:
+    return World(node("n1", cpu="3"), group("pg", 3), *pods("p", 3, "pg", cpu="1"))
+
+
+def outcome(name: str, node: str = "n1", at: float = 1000.5) -> dict[str, Any]:
+    return {"at": at, "group": "ns/pg", "uid": f"ns-{name}", "namespace": "ns", "name": name, "node": node}
+
+
+def test_no_decision_before_everything_is_listed() -> None:
+    world = World(node("n1"), group("pg", 1), *pods("p", 1, "pg", cpu="1"), synced=False)
+    assert not world.state.ready
+    with pytest.raises(RuntimeError, match="before these are listed: nodes, podgroups"):
+        world.cycle()
+    world.sync()
+    assert world.state.ready
+    world.fold(Relisting(resource=kinds.POD.resource))
+    assert not world.state.ready
+    assert world.fold(Synced(resource=kinds.POD.resource))
+
+
+def test_binding_stays_binding_whatever_an_older_pod_says() -> None:
+    world = gang()
+    world.cycle()
+    assert world.statuses("pg") == {"BINDING": 3}
+    world.put(world.pod("p-0"))
+    world.fold(BindUnknown(**outcome("p-1")))
+    assert world.statuses("pg") == {"BINDING": 3}
+    before = world.batches
+    world.cycle()
+    assert world.batches == before
+
+
+def test_a_refused_bind_is_sent_again_with_its_room_held() -> None:
+    world = gang()
+    world.put(group("other", 1, phase="Inqueue"))
+    world.cycle()
+    world.put(pod("thief", "other", cpu="1"))
+    world.echo(refuse={"p-2": 409})
+    assert world.statuses("pg") == {"PENDING": 1, "RUNNING": 2}
+    assert world.state.ledger.columns.idle("cpu").tolist() == [0]
+    world.run()
+    assert world.batches[-1] == ["p-2"]
+    assert "thief" not in world.binds
+    assert ("p-2", "FailedScheduling", "failed to bind to node n1: refused") not in world.told
+    assert world.statuses("pg") == {"RUNNING": 3}
+    assert not world.state.holds.by_job
+
+
+def test_room_is_held_for_a_stated_time_only() -> None:
+    world = gang()
+    world.put(group("other", 1, phase="Inqueue"))
+    world.cycle()
+    world.put(pod("thief", "other", cpu="1"))
+    world.echo(refuse={"p-2": 422})
+    world.put(node("n1", cpu="3", unschedulable=True))
+    world.run()
+    assert world.statuses("pg") == {"PENDING": 1, "RUNNING": 2}
+    assert world.state.ledger.columns.idle("cpu").tolist() == [0]
+    world.now += 31
+    world.cycle()
+    assert world.state.ledger.columns.idle("cpu").tolist() == [1000]
+
+
+def test_a_bind_refused_again_and_again_is_not_retried_in_a_hot_loop() -> None:
+    world = World(node("n1"), group("pg", 1), *pods("p", 1, "pg", cpu="1"), period=0.001)
+    for _ in range(20):
+        world.cycle()
+        world.echo(refuse={"p-0": 422})
+    assert len(world.batches) == 2
+    assert ("p-0", "FailedScheduling", "failed to bind to node n1: refused") in world.told
+
+
+def test_a_refusal_of_another_node_or_pod_changes_nothing() -> None:
+    world = gang()
+    world.cycle()
+    world.fold(BindRefused(code=409, **outcome("p-0", node="n9")))
+    world.fold(BindRefused(code=404, **outcome("stranger")))
+    assert world.statuses("pg") == {"BINDING": 3}
+
+
+def test_terminating_pods_count_until_they_are_gone() -> None:
+    world = gang().run(2)
+    world.set_pod("p-0", deleting=True)
+    columns = world.state.ledger.columns
+    assert (columns.used("cpu").tolist(), columns.future_idle("cpu").tolist()) == ([3000], [1000])
+    world.cycle()
+    assert world.phase("pg") == "Running"
+    world.remove(kinds.POD, "ns/p-0")
+    assert columns.used("cpu").tolist() == [2000]
+
+
+def test_a_pod_deleted_while_binding_keeps_its_node_until_it_is_gone() -> None:
+    world = gang()
+    world.cycle()
+    world.set_pod("p-0", deleting=True)
+    assert world.statuses("pg") == {"BINDING": 2, "RELEASING": 1}
+    assert world.state.ledger.columns.used("cpu").tolist() == [3000]
+
+
+def test_running_becomes_unknown_only_when_the_shortage_lasts_a_period() -> None:
+    world = gang().run(2)
+    world.remove(kinds.POD, "ns/p-0")
+    world.period = 0.01
+    world.run()
+    world.period = 1.0
+    assert world.phase("pg") == "Running"
+    world.put(pod("p-9", "pg", cpu="1"))
+    world.run(2)
+    assert world.group("pg").status.phase == "Running"
+    assert all(entry.type == "Scheduled" for entry in world.group("pg").status.conditions)
+
+    world.remove(kinds.POD, "ns/p-9")
+    world.run(2)
+    assert world.group("pg").status.phase == "Unknown"
+    assert world.group("pg").status.conditions[-1].type == "Unschedulable"
+    world.put(pod("p-10", "pg", cpu="1"))
+    world.run(2)
+    assert world.group("pg").status.phase == "Running"
+    assert world.group("pg").status.conditions[-1].type == "Scheduled"
+
+
+def test_a_status_in_flight_is_not_sent_again_unless_it_failed() -> None:
+    world = World(group("pg", 1), *pods("p", 1, "pg", cpu="1"))
+    world.cycle()
+    sent = [decision for decision in world.last if getattr(decision, "resource", "") == kinds.POD_GROUP.resource]
+    world.now -= world.period
+    world.cycle()
+    assert not [item for item in world.last if getattr(item, "resource", "") == kinds.POD_GROUP.resource]
+    key = f"{kinds.POD_GROUP.resource}/ns/pg"
+    world.fold(EffectFailed(controller="scheduler", key=key, effect_id=1, code=500))
+    assert world.phase("pg") == "Pending"
+    world.now -= world.period
+    world.cycle()
+    assert len(sent) == 1
+    again = [item for item in world.last if getattr(item, "resource", "") == kinds.POD_GROUP.resource]
+    assert again == sent
+
+
+def test_pods_of_others_only_count_on_their_node() -> None:
+    world = World(
+        node("n1", cpu="2"),
+        pod("theirs", "pg", cpu="1", on="n1", phase="Running", spec={"schedulerName": "default-scheduler"}),
+        pod("free", cpu="1"),
+        group("pg", 1),
+        *pods("p", 2, "pg", cpu="1"),
+    ).run(2)
+    assert len(world.binds) == 1
+    assert world.state.ledger.jobs["ns/pg"].counts[TaskStatus.RUNNING] == 1
+
+
+def test_a_node_that_comes_back_finds_its_pods_counted() -> None:
+    world = gang().run(1)
+    world.remove(kinds.NODE, "n1")
+    assert len(world.state.ledger.columns) == 0
+    world.put(node("n1", cpu="3"))
+    assert world.state.ledger.columns.used("cpu").tolist() == [3000]
+
+
+def test_heartbeats_start_no_cycle() -> None:
+    world = gang()
+    assert not world.put(node("n1", cpu="3"))
+    assert world.put(node("n1", cpu="4"))

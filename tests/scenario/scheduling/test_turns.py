@@ -1,0 +1,166 @@
+"""Turns: queues and jobs are sorted anew for each; minimum first, then one task a turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.scenario.scheduling.harness import World, group, node, pods, queue
+from volcanoio.framework.scheduling_effects import BindBatch
+from volcanoio.model.scheduling import PodGroupPhase
+
+ALLOCATE_ONLY = """
+actions: "allocate"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: predicates
+  - name: nodeorder
+"""
+NO_GANG = """
+actions: "allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: predicates
+"""
+
+
+def class_(name: str, value: int) -> dict[str, object]:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name, "uid": name},
+        "value": value,
+    }
+
+
+def order(world: World) -> list[str]:
+    """Names of bound pods in the order in which they were decided."""
+    return [bind.name for decision in world.decisions if isinstance(decision, BindBatch) for bind in decision.binds]
+
+
+def test_jobs_of_one_queue_get_their_minimum_before_anyone_gets_more() -> None:
+    world = World(
+        node("n1", cpu="8"),
+        group("a", 2, phase="Inqueue"),
+        group("b", 2, phase="Inqueue"),
+        *pods("a", 4, "a", cpu="1"),
+        *pods("b", 4, "b", cpu="1"),
+        conf=ALLOCATE_ONLY,
+    )
+    world.cycle()
+    assert order(world)[:4] == ["a-0", "a-1", "b-0", "b-1"]
+    assert len(order(world)) == 8
+
+
+def test_queues_share_by_weight_task_by_task() -> None:
+    world = World(
+        queue("gold", weight=3),
+        queue("lead", weight=1),
+        node("n1", cpu="8", memory="80Gi"),
+        group("g", 1, queue="gold", phase="Inqueue"),
+        group("l", 1, queue="lead", phase="Inqueue"),
+        *pods("g", 8, "g", cpu="1", memory="1Gi"),
+        *pods("l", 8, "l", cpu="1", memory="1Gi"),
+    )
+    world.cycle()
+    bound = order(world)
+    assert sum(name.startswith("g") for name in bound) == 6
+    assert sum(name.startswith("l") for name in bound) == 2
+
+
+def test_a_job_of_higher_priority_goes_first() -> None:
+    world = World(
+        class_("high", 10),
+        node("n1", cpu="2"),
+        group("a", 2, phase="Inqueue"),
+        group("b", 2, phase="Inqueue", priorityClassName="high"),
+        *pods("a", 2, "a", cpu="1"),
+        *pods("b", 2, "b", cpu="1"),
+        conf=ALLOCATE_ONLY,
+    )
+    world.cycle()
+    assert order(world) == ["b-0", "b-1"]
+
+
+def test_a_big_job_that_is_refused_does_not_block_a_small_one() -> None:
+    world = World(
+        queue("q", capability={"cpu": "4"}),
+        node("n1", cpu="64"),
+        group("big", 1, queue="q", minResources={"cpu": "16"}),
+        group("small", 1, queue="q", minResources={"cpu": "1"}),
+        *pods("big", 1, "big", cpu="16"),
+        *pods("small", 1, "small", cpu="1"),
+    )
+    world.run(2)
+    assert world.phase("big") == PodGroupPhase.PENDING
+    assert set(world.binds) == {"small-0"}
+    reason = world.state.ledger.jobs["ns/big"].attempts.reason
+    assert reason.code == "QueueQuotaInsufficient"
+    assert "insufficient cpu" in reason.text
+
+
+def test_without_the_enqueue_action_a_pending_group_is_placed_at_once() -> None:
+    world = World(node("n1"), group("pg", 1), *pods("p", 1, "pg", cpu="1"), conf=ALLOCATE_ONLY)
+    world.run(2)
+    assert world.group("pg").status.phase == "Running"
+
+
+def test_without_gang_each_turn_places_one_task() -> None:
+    world = World(node("n1", cpu="3"), group("pg", 4, phase="Inqueue"), *pods("p", 4, "pg", cpu="1"), conf=NO_GANG)
+    world.run()
+    assert len(world.binds) == 3
+
+
+def test_a_missing_queue_leaves_the_job_waiting_until_it_appears() -> None:
+    world = World(node("n1"), group("pg", 1, queue="later"), *pods("p", 1, "pg", cpu="1"))
+    world.run(2)
+    assert world.binds == {}
+    world.put(queue("later"))
+    world.run(1)
+    assert set(world.binds) == {"p-0"}
+
+
+@pytest.mark.parametrize("bind_phase", ["Pending", "Running"])
+def test_releasing_room_is_reserved_and_not_bound(bind_phase: str) -> None:
+    """A pipelined gang waits in the session for what is being released, and nothing of it is sent."""
+    world = World(
+        node("n1", cpu="2"),
+        group("old", 1, phase="Inqueue"),
+        *pods("old", 2, "old", cpu="1"),
+        conf=ALLOCATE_ONLY,
+    ).run(phase=bind_phase)
+    for name in ("old-0", "old-1"):
+        world.set_pod(name, deleting=True)
+    world.put(group("new", 2, phase="Inqueue"))
+    for manifest in pods("new", 2, "new", cpu="1"):
+        world.put(manifest)
+    world.cycle()
+    assert set(world.binds) == {"old-0", "old-1"}
+    assert world.statuses("new") == {"PENDING": 2}
+    assert world.state.ledger.columns.future_idle("cpu").tolist() == [2000]
+
+
+def test_the_budget_cuts_at_a_gang_boundary_and_the_next_cycle_goes_on() -> None:
+    class Once:
+        def __init__(self) -> None:
+            self.asked = 0
+
+        def exhausted(self) -> bool:
+            self.asked += 1
+            return self.asked > 1
+
+    world = World(
+        node("n1"),
+        group("a", 2, phase="Inqueue"),
+        group("b", 2, phase="Inqueue"),
+        *pods("a", 2, "a", cpu="1"),
+        *pods("b", 2, "b", cpu="1"),
+    )
+    result = world.cycle(budget=Once())
+    assert (result.where, world.batches) == ("allocate", [["a-0", "a-1"]])
+    world.echo()
+    world.run()
+    assert world.batches == [["a-0", "a-1"], ["b-0", "b-1"]]
