@@ -22,14 +22,20 @@ FORMAT = 1
 RESTART_GAP = 10_000
 """Versions skipped at a start: those handed out but not committed when the last process died are never used again."""
 
+_CHECKPOINT_PAGES = 8000
+"""Pages of 4 KiB in the write-ahead log before it is folded into the file: at 1,000 a quarter of the time goes there."""
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS object (
   resource TEXT, namespace TEXT, name TEXT, revision INTEGER NOT NULL, body BLOB NOT NULL,
   PRIMARY KEY (resource, namespace, name)
-) WITHOUT ROWID;
+);
 """
-_PUT = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?)"
+_PUT = """
+INSERT INTO object VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (resource, namespace, name) DO UPDATE SET revision = excluded.revision, body = excluded.body
+"""
 _DELETE = "DELETE FROM object WHERE resource = ? AND namespace = ? AND name = ?"
 _META = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 
@@ -153,6 +159,7 @@ def _open(path: Path, directory: Path) -> tuple[sqlite3.Connection, int]:
         try:
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=NORMAL")
+            db.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
             db.executescript(_SCHEMA)
             meta = dict(db.execute("SELECT key, value FROM meta").fetchall())
             found = int(meta.get("format", FORMAT))
