@@ -65,18 +65,25 @@ class Informers(Protocol):
 
 
 class TimeBudget:
-    """A cycle's time: exhausted at the first gang boundary after `seconds`. `cut_at` counts that boundary from 1."""
+    """Time for the gangs of a cycle, from its first gang boundary on: one gang is always tried, so that work goes on.
+
+    `cut_at` is the boundary (counted from 1) at which the time was up, 0 while it is not.
+    """
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock = clock
-        self._end = clock.monotonic() + seconds
+        self._seconds = seconds
+        self._end = 0.0
         self._asked = 0
         self.cut_at = 0
 
     def exhausted(self) -> bool:
         """Whether the time is up; once it is, it stays so."""
         self._asked += 1
-        if not self.cut_at and self._clock.monotonic() >= self._end:
+        now = self._clock.monotonic()
+        if self._asked == 1:
+            self._end = now + self._seconds
+        elif not self.cut_at and now >= self._end:
             self.cut_at = self._asked
         return bool(self.cut_at)
 

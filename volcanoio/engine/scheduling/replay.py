@@ -124,5 +124,6 @@ def _run(
     return result
 
 
-def _content(effect: SchedulerEffect) -> SchedulerEffect:
-    return msgspec.structs.replace(effect, id=0)
+def _content(effect: SchedulerEffect) -> bytes:
+    """An effect in a form that is the same before and after a journal."""
+    return msgspec.json.encode(msgspec.structs.replace(effect, id=0), order="deterministic")

@@ -1,0 +1,157 @@
+"""The scheduler actor over a bus, with an API server that says yes: binds come back as watch events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import msgspec
+
+from tests.scenario.scheduling.harness import actions, decoded, plugins
+from tests.unit.kube.scripted import Call, ScriptedTransport, answer
+from tests.unit.runtime.virtual_time import VirtualClock, settle
+from volcanoio.bus.bus import Batch, EventBus
+from volcanoio.engine.scheduling.cluster import NEEDED
+from volcanoio.framework.effects import Patch, Stages
+from volcanoio.framework.events import Change, EffectSucceeded, Event, Observed, Relisting, Synced
+from volcanoio.framework.scheduling_effects import BindBatch, Evict
+from volcanoio.framework.scheduling_events import BindDone, BindRefused, ConfigurationChanged, CycleClosed, CycleOpened
+from volcanoio.kube.client import Client
+from volcanoio.kube.transport import Response
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject, Manifest
+from volcanoio.model.core import Pod
+from volcanoio.runtime.scheduler import Scheduler
+from volcanoio.runtime.scheduler_outlets import Outlets
+
+
+class StillInformers:
+    """Informers that are asked for and see nothing."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def informer(self, kind: kinds.Kind, *, label_selector: str = "", field_selector: str = "") -> object:
+        self.asked.append(kind.resource)
+        return None
+
+    async def run(self) -> None:
+        await anyio.sleep_forever()
+
+
+class Rig:
+    """`events` is all that was on the bus, `batches` what the binder was given."""
+
+    def __init__(self, *, more_plugins: Mapping[str, Any] | None = None, **settings: Any) -> None:
+        self.clock = VirtualClock()
+        self.bus = EventBus(self.clock.now)
+        self.events: list[Event] = []
+        self.batches: list[BindBatch] = []
+        self.patches: list[Patch] = []
+        self.refuse: Callable[[BindBatch], bool] = lambda _: False
+        self.informers = StillInformers()
+        self.transport = ScriptedTransport(self._answer)
+        self.objects: dict[str, ApiObject] = {}
+        self.revision = 0
+        self.bus.subscribe(self._remember)
+        self.scheduler = Scheduler(
+            bus=self.bus,
+            informers=self.informers,
+            clock=settings.pop("clock", self.clock),
+            plugins={**plugins(), **(more_plugins or {})},
+            actions=actions(),
+            **settings,
+        )
+
+    @asynccontextmanager
+    async def running(self, *objects: Manifest, synced: bool = True) -> AsyncIterator[None]:
+        """The actor at work; objects are listed first."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.scheduler.run, Outlets(self, self, self, Client(self.transport)))
+            await settle()
+            self.put(*objects)
+            if synced:
+                self.sync()
+            await settle()
+            yield
+            tasks.cancel_scope.cancel()
+
+    def put(self, *objects: Manifest | ApiObject) -> None:
+        """Objects appear or change."""
+        self.bus.publish([self._observed(obj) for obj in objects])
+
+    def sync(self, resources: Iterable[str] = NEEDED) -> None:
+        """All of these are listed."""
+        self.bus.publish([Synced(resource=resource) for resource in resources])
+
+    def relist(self, resource: str) -> None:
+        """A watch is lost."""
+        self.bus.publish([Relisting(resource=resource)])
+
+    def of(self, kind: type[Event]) -> list[Any]:
+        """The events of one type so far."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def opened(self) -> list[CycleOpened]:
+        return self.of(CycleOpened)
+
+    @property
+    def closed(self) -> list[CycleClosed]:
+        return self.of(CycleClosed)
+
+    @property
+    def configurations(self) -> list[ConfigurationChanged]:
+        return self.of(ConfigurationChanged)
+
+    # The outlets.
+
+    def submit(self, first: BindBatch | str, *rest: Any, cause: int = 0) -> None:
+        """Binder.submit(batch, cause) and Executor.submit(controller, key, stages, cause)."""
+        if isinstance(first, BindBatch):
+            self._bind(first, rest[0] if rest else cause)
+        else:
+            key, stages, because = rest
+            self._write(key, stages, because)
+
+    async def evict(self, effect: Evict, cause: int = 0) -> None:
+        raise AssertionError(effect)
+
+    def _bind(self, batch: BindBatch, cause: int) -> None:
+        self.batches.append(batch)
+        refused = self.refuse(batch)
+        for bind in batch.binds:
+            outcome: dict[str, Any] = {**msgspec.to_builtins(bind), "group": batch.group, "cause": cause}
+            del outcome["annotations"]
+            if refused:
+                self.bus.publish([BindRefused(code=409, **outcome)])
+                continue
+            pod = self.objects[f"{kinds.POD.resource}/{bind.namespace}/{bind.name}"]
+            assert isinstance(pod, Pod)
+            bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=bind.node))
+            self.bus.publish([BindDone(**outcome), self._observed(bound)])
+
+    def _write(self, key: str, stages: Stages, cause: int) -> None:
+        for effect in (effect for stage in stages for effect in stage):
+            if isinstance(effect, Patch):
+                self.patches.append(effect)
+                done = EffectSucceeded(cause=cause, controller="scheduler", key=key, effect_id=effect.id)
+                self.bus.publish([done])
+
+    async def _answer(self, call: Call) -> Response:
+        return answer({"apiVersion": "v1", "kind": "Queue", "metadata": {"name": "x"}}, 201)
+
+    def _observed(self, obj: Manifest | ApiObject) -> Observed:
+        struct = decoded(obj) if isinstance(obj, dict) else obj
+        self.revision += 1
+        meta = msgspec.structs.replace(struct.metadata, resource_version=str(self.revision))
+        struct = msgspec.structs.replace(struct, metadata=meta)
+        key = f"{kinds.of(struct).resource}/{meta.key}"
+        change = Change.CHANGED if key in self.objects else Change.APPEARED
+        self.objects[key] = struct
+        return Observed(resource=kinds.of(struct).resource, change=change, object=struct)
+
+    def _remember(self, batch: Batch) -> None:
+        self.events.extend(batch)

@@ -1,0 +1,247 @@
+"""The scheduler actor: when it decides, what it sends, and that a journal of it replays to the same decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.scenario.scheduling.harness import group, node, pods, profile, queue
+from tests.unit.runtime.scheduler_rig import Rig
+from tests.unit.runtime.virtual_time import VirtualClock, settle
+from volcanoio.bus.journal_codec import Codec
+from volcanoio.bus.records import Told
+from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.configuration import ConfigurationError
+from volcanoio.engine.scheduling.replay import ReplayedCycle, replay
+from volcanoio.framework.events import Event, Observed
+from volcanoio.framework.scheduling.views import SessionView
+from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleOpened, Decided
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+from volcanoio.model.core import Node
+
+CLUSTER = (queue("default"), node("n1", cpu="4"), node("n2", cpu="4"))
+
+
+def gang(name: str, size: int, cpu: str = "1") -> list[Manifest]:
+    return [group(name, size), *pods(name, size, name, cpu=cpu)]
+
+
+async def test_a_gang_is_bound_as_one_batch_and_every_step_names_its_cause() -> None:
+    rig = Rig()
+    async with rig.running(*CLUSTER):
+        await rig.clock.advance(0.5)
+        first = len(rig.opened)
+        rig.put(*gang("a", 3))
+        await settle()
+        assert [(batch.group, len(batch.binds)) for batch in rig.batches] == [("ns/a", 3)]
+        opened = rig.opened[first]
+        assert opened.upto == opened.cause == max(e.seq for e in rig.events if e.seq < opened.seq)
+        said = rig.of(Decided)[0]
+        assert (said.cause, said.cycle) == (opened.seq, opened.cycle)
+        assert all(event.cause == said.seq for event in rig.events if type(event).__name__ == "BindDone")
+    assert {"nodes", "pods"} < set(rig.informers.asked)
+
+
+async def test_the_first_event_after_idleness_starts_a_cycle_at_once_and_idleness_lasts_at_most_the_period() -> None:
+    rig = Rig(schedule_period=1.0)
+    async with rig.running(*CLUSTER):
+        await rig.clock.advance(0.5)
+        before = len(rig.opened)
+        rig.put(*gang("a", 2))
+        await settle()
+        assert len(rig.opened) > before
+        await rig.clock.advance(0.1)
+        quiet = len(rig.opened)
+        await rig.clock.advance(0.8)
+        assert len(rig.opened) == quiet
+        await rig.clock.advance(1.0)
+        assert len(rig.opened) > quiet
+
+
+@pytest.mark.parametrize("debounce", [0.0, 0.005, 0.05])
+async def test_events_behind_a_cycle_wait_for_the_debounce(debounce: float) -> None:
+    rig = Rig(debounce=debounce)
+    async with rig.running(*CLUSTER):
+        await rig.clock.advance(0.5)
+        rig.put(*gang("a", 2))
+        await settle()
+        cycles = len(rig.opened)
+        rig.put(*gang("b", 2))
+        await settle()
+        if debounce:
+            assert len(rig.opened) == cycles
+            await rig.clock.advance(debounce)
+        assert [batch.group for batch in rig.batches] == ["ns/a", "ns/b"]
+
+
+async def test_nothing_is_decided_before_everything_is_listed_and_none_while_relisting() -> None:
+    rig = Rig()
+    async with rig.running(*CLUSTER, *gang("a", 2), synced=False):
+        rig.sync(kind.resource for kind in (kinds.NODE, kinds.POD, kinds.POD_GROUP, kinds.QUEUE))
+        await rig.clock.advance(3.0)
+        assert not rig.opened
+        rig.sync([kinds.PRIORITY_CLASS.resource])
+        await settle()
+        assert len(rig.batches) == 1
+        rig.relist(kinds.NODE.resource)
+        await settle()
+        cycles = len(rig.opened)
+        rig.put(*gang("b", 2))
+        await rig.clock.advance(3.0)
+        assert len(rig.opened) == cycles
+        rig.sync([kinds.NODE.resource])
+        await rig.clock.advance(1.0)
+        assert [batch.group for batch in rig.batches] == ["ns/a", "ns/b"]
+
+
+async def test_who_does_not_lead_does_not_decide() -> None:
+    leading = False
+    rig = Rig(leading=lambda: leading)
+    async with rig.running(*CLUSTER, *gang("a", 2)):
+        await rig.clock.advance(2.0)
+        assert not rig.opened
+        leading = True
+        await rig.clock.advance(1.0)
+        assert len(rig.batches) == 1
+
+
+async def test_a_refused_gang_is_bound_again() -> None:
+    rig = Rig()
+    async with rig.running(*CLUSTER):
+        rig.refuse = lambda _: len(rig.batches) == 1
+        rig.put(*gang("a", 3))
+        await rig.clock.advance(1.0)
+        assert [len(batch.binds) for batch in rig.batches] == [3, 3]
+
+
+class SteppingClock(VirtualClock):
+    """A clock on which looking takes time."""
+
+    def monotonic(self) -> float:
+        self._now += 0.01
+        return self._now
+
+
+async def test_a_cycle_over_its_budget_closes_at_a_gang_boundary_and_the_next_opens_at_once() -> None:
+    rig = Rig(clock=SteppingClock(), budget=0.02)
+    gangs = [item for number in range(6) for item in gang(f"g{number}", 1)]
+    async with rig.running(*CLUSTER, *gangs):
+        await settle()
+        cut = [event for event in rig.closed if event.where]
+        assert cut
+        assert all(event.where == "allocate" and event.boundaries > 0 for event in cut)
+        assert sorted(batch.group for batch in rig.batches) == [f"ns/g{number}" for number in range(6)]
+    assert_same(rig.events)
+
+
+class Broken:
+    """A plugin that raises whenever a job called `bad` exists."""
+
+    name = "broken"
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        pass
+
+    def open(self, session: SessionView) -> None:
+        if "ns/bad" in session.jobs:
+            raise RuntimeError("no")
+
+
+WITH_BROKEN = "actions: 'enqueue, allocate'\ntiers: [{plugins: [{name: gang}, {name: broken}]}]"
+
+
+async def test_a_plugin_that_raises_ends_the_cycle_and_not_the_scheduler(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig(more_plugins={"broken": Broken}, configuration=WITH_BROKEN)
+    async with rig.running(*CLUSTER):
+        rig.put(*gang("bad", 1))
+        await rig.clock.advance(0.1)
+        assert rig.closed[-1].fault == "RuntimeError: no"
+        faults = sum(bool(event.fault) for event in rig.closed)
+        rig.put(*gang("good", 1))
+        await settle()
+        assert sum(bool(event.fault) for event in rig.closed) == faults, "it waits for the period"
+        rig.scheduler.configure("actions: 'enqueue, allocate'\ntiers: [{plugins: [{name: gang}]}]")
+        await rig.clock.advance(2.0)
+        assert sorted(batch.group for batch in rig.batches) == ["ns/bad", "ns/good"]
+
+
+async def test_a_configuration_takes_effect_between_cycles_and_a_bad_one_changes_nothing() -> None:
+    rig = Rig()
+    async with rig.running(*CLUSTER):
+        with pytest.raises(ConfigurationError, match="did you mean"):
+            rig.scheduler.configure("actions: alocate")
+        await rig.clock.advance(1.0)
+        assert len(rig.configurations) == 1
+        rig.scheduler.configure("actions: enqueue\ntiers: []")
+        await rig.clock.advance(1.0)
+        assert [event.text for event in rig.configurations][1:] == ["actions: enqueue\ntiers: []"]
+        following = next(event for event in rig.events if event.seq == rig.configurations[-1].seq + 1)
+        assert isinstance(following, CycleOpened)
+        rig.put(*gang("a", 1))
+        await rig.clock.advance(1.0)
+        assert not rig.batches
+
+
+async def test_it_makes_the_two_queues_that_must_exist() -> None:
+    rig = Rig()
+    async with rig.running():
+        await settle()
+    bodies = [call.body for call in rig.transport.calls if call.method == "POST"]
+    assert [(body["metadata"]["name"], body["spec"]) for body in bodies] == [
+        ("root", {"weight": 1, "reclaimable": False}),
+        ("default", {"weight": 1, "reclaimable": True}),
+    ]
+
+
+def replayed(events: list[Event]) -> list[ReplayedCycle]:
+    """A replay of the events as a journal gives them back."""
+    codec = Codec()
+    journal = []
+    for event in events:
+        record = codec.decode(codec.encode(Told(event=event)))
+        assert isinstance(record, Told)
+        journal.append(record.event)
+    return list(replay(journal, ClusterState(), profile))
+
+
+def assert_same(events: list[Event]) -> None:
+    """The replay decides what was decided."""
+    cycles = replayed(events)
+    assert sum(len(cycle.decided) for cycle in cycles) > 0
+    assert [cycle.cycle for cycle in cycles if not cycle.same] == []
+
+
+async def recorded() -> list[Event]:
+    """Some cycles of gangs that fit, wait, are refused once and then run."""
+    rig = Rig(seed=42)
+    async with rig.running(*CLUSTER):
+        rig.refuse = lambda batch: batch.group == "ns/b" and len(rig.batches) == 2
+        for name in ("a", "b", "c", "d"):
+            rig.put(*gang(name, 3))
+            await rig.clock.advance(0.4)
+        await rig.clock.advance(2.5)
+    return rig.events
+
+
+async def test_a_journal_replays_to_the_same_decisions() -> None:
+    assert_same(await recorded())
+
+
+async def test_one_changed_event_changes_the_decisions() -> None:
+    events = await recorded()
+    position = next(i for i, e in enumerate(events) if isinstance(e, Observed) and isinstance(e.object, Node))
+    smaller = node("n1", cpu="1")
+    changed = events[position]
+    assert isinstance(changed, Observed)
+    events[position] = msgspec.structs.replace(changed, object=msgspec.convert(smaller, Node))
+    assert [cycle for cycle in replayed(events) if not cycle.same]
+
+
+async def test_a_replay_starts_at_the_first_configuration() -> None:
+    events = [event for event in await recorded() if not isinstance(event, ConfigurationChanged)]
+    with pytest.raises(ValueError, match="before any ConfigurationChanged"):
+        replayed(events)
