@@ -24,6 +24,7 @@ from volcanoio.kube.transport import Transport
 from volcanoio.model import names
 from volcanoio.runtime.loading import Registry
 from volcanoio.runtime.scheduler import BUDGET, DEBOUNCE, PERIOD, Scheduler
+from volcanoio.runtime.scheduler_events import BindReporter
 from volcanoio.runtime.scheduler_outlets import Outlets
 
 
@@ -102,7 +103,11 @@ class SchedulerProcess:
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(recorder.run)
-            await self.scheduler.run(outlets)
+            unsubscribe = self.bus.subscribe(BindReporter(recorder.record))
+            try:
+                await self.scheduler.run(outlets)
+            finally:
+                unsubscribe()
 
     async def synced(self) -> None:
         """Return once every kind it watches was listed."""

@@ -8,6 +8,8 @@ import pytest
 
 from tests.scenario.cluster.harness import cluster, job_manifest
 from volcanoio.localcluster.apiserver.faults import Faults, Rule
+from volcanoio.model import kinds
+from volcanoio.model.core import Pod
 
 _BINDING = "/binding$"
 _FAULTS = {
@@ -38,10 +40,23 @@ async def test_a_gang_goes_out_as_one_batch_and_reservations_never_reach_the_api
     async with cluster(faults=faults) as c:
         await c.create(job_manifest("gang", replicas=8, cpu="1"))
         await c.job("gang", "Completed")
-        assert c.local.probe.value("volcanoio_bind_batch_size_count") == 1
-        assert c.local.probe.value("volcanoio_bind_batch_size_sum") == 8
+        metrics = c.local.probe.page().decode().splitlines()
+        assert "volcanoio_bind_batch_size_count 1.0" in metrics
+        assert "volcanoio_bind_batch_size_sum 8.0" in metrics
+        assert "volcanoio_binds_in_flight 0.0" in metrics
     binds = [each for each in faults.requests if each.path.endswith("/binding")]
     assert len(binds) == 8
     for each in faults.requests:
         assert b"Allocated" not in each.body
         assert b"Pipelined" not in each.body
+
+
+async def test_the_scheduler_dies_at_the_third_bind_and_the_next_one_makes_the_gang_whole() -> None:
+    faults = Faults(Rule("POST", _BINDING, "hang", nth=3))
+    async with cluster(faults=faults) as c:
+        await c.create(job_manifest("gang", replicas=8, cpu="1"))
+        await c.until(kinds.POD, Pod, lambda pods: sum(bool(pod.spec.node_name) for pod in pods.values()) == 7, "seven")
+        c.local.stop("scheduler")
+        await c.local.start_scheduler()
+        done = await c.job("gang", "Completed")
+        assert (done.status.succeeded, done.status.retry_count) == (8, 0)

@@ -25,7 +25,7 @@ async def _vcctl(c: Cluster, *words: str, fails: bool = False) -> str:
 
 
 async def test_a_job_is_run_listed_viewed_suspended_resumed_and_deleted() -> None:
-    async with cluster() as c:
+    async with cluster(speed=0.2) as c:
         said = await _vcctl(c, "job", "run", "-N", "hello", "-r", "3", "-m", "2", "-R", "cpu=500m", "-L", "cpu=1")
         assert said == "run job hello successfully\n"
         job = await c.job("hello", "Running")
