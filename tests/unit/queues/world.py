@@ -137,11 +137,19 @@ class World:
                 return self._write(key, effect)
         return True
 
+    def _gone(self, key: str, effect: Patch | Delete) -> bool:
+        """The object is not there any more: a delete is done, a patch is not found."""
+        if isinstance(effect, Delete):
+            self._tell(EffectSucceeded(controller="queue-controller", key=key, effect_id=effect.id))
+            return True
+        self._tell(EffectFailed(controller="queue-controller", key=key, effect_id=effect.id, code=404))
+        return False
+
     def _write(self, key: str, effect: Patch | Delete) -> bool:
         name = f"{effect.namespace}/{effect.name}" if effect.namespace else effect.name
         known = self.objects.get((effect.resource, name))
-        assert known is not None
-        assert effect.uid == known.metadata.uid
+        if known is None or known.metadata.uid != effect.uid:
+            return self._gone(key, effect)
         stale = isinstance(effect, Patch) and effect.resource_version not in ("", known.metadata.resource_version)
         code = self.refuse.pop(0) if self.refuse else 409 if stale else 0
         if code:

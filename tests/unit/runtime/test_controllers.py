@@ -28,7 +28,7 @@ from volcanoio.framework.lifecycle import LifecycleEvent, PolicyContext
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, ObjectMeta
 from volcanoio.model.batch import Job, JobAction
-from volcanoio.model.core import Pod
+from volcanoio.model.core import Node, Pod
 from volcanoio.model.kinds import Kind
 from volcanoio.runtime.controllers import ControllerHost
 from volcanoio.runtime.metrics import PrometheusProbe
@@ -226,6 +226,25 @@ async def test_a_question_about_a_job_that_is_gone_is_answered_with_nothing() ->
         answered = on.last(Answered)
         assert isinstance(answered, Answered)
         assert (answered.decision, policy.seen) == (Abstain(), [])
+
+
+class Indexed(Restarts):
+    """Reads nodes."""
+
+    indexes = (kinds.NODE.resource,)
+
+
+async def test_what_a_policy_wants_to_read_is_watched_waited_for_and_given_to_it() -> None:
+    policy = Indexed()
+    async with bench(policy) as on:
+        assert "nodes" in on.informers.watched
+        on.start()
+        assert not on.host.host.synced
+        node = Node(metadata=ObjectMeta(name="n1"))
+        on.bus.publish([Observed(resource="nodes", change=Change.APPEARED, object=node), Synced(resource="nodes")])
+        assert on.host.host.synced
+        on.pod("Failed")
+        assert dict(policy.seen[0].indexes["nodes"]) == {"n1": node}
 
 
 async def test_without_policies_nobody_decides() -> None:

@@ -1,0 +1,110 @@
+"""Random histories of queues, PodGroups, Commands, refusals and restarts: what holds once all is quiet."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from tests.unit.queues.world import World
+from volcanoio.engine.queues.state import COUNTS, FIELDS, queue_of
+from volcanoio.model import kinds
+from volcanoio.model.scheduling import PodGroup, Queue
+
+PARENTS = {"a": "root", "b": "a", "c": "b", "d": "root"}
+queues = st.sampled_from(sorted(PARENTS))
+phases = st.sampled_from(["", "Pending", "Inqueue", "Running", "Unknown", "Completed"])
+groups = st.sampled_from(["g1", "g2", "g3"])
+
+
+class QueueWorlds(RuleBasedStateMachine):
+    """Does anything that users, the scheduler and accidents may do to queues."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.world.queue("root", parent="")
+        self.number = 0
+
+    @rule(name=queues)
+    def create_queue(self, name: str) -> None:
+        if (kinds.QUEUE.resource, name) not in self.world.objects:
+            self.world.queue(name, parent=PARENTS[name], state="")
+
+    @rule(name=queues)
+    def delete_queue(self, name: str) -> None:
+        if (kinds.QUEUE.resource, name) in self.world.objects:
+            self.world.remove(kinds.QUEUE, name)
+
+    @rule(name=groups, queue=queues, phase=phases)
+    def put_group(self, name: str, queue: str, phase: str) -> None:
+        self.world.group(name, queue, phase)
+
+    @rule(name=groups)
+    def remove_group(self, name: str) -> None:
+        if (kinds.POD_GROUP.resource, f"ns/{name}") in self.world.objects:
+            self.world.remove(kinds.POD_GROUP, f"ns/{name}")
+
+    @rule(queue=queues, action=st.sampled_from(["OpenQueue", "CloseQueue"]))
+    def command(self, queue: str, action: str) -> None:
+        self.number += 1
+        self.world.command(f"c{self.number}", action, queue)
+
+    @rule(code=st.sampled_from([403, 409, 422, 500, 0]))
+    def refuse_the_next_write(self, code: int) -> None:
+        if code:
+            self.world.refuse = [code]
+
+    @rule()
+    def restart(self) -> None:
+        """What was on its way is lost with the process."""
+        self.world.held = None
+        self.world.start()
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 40.0]))
+    def wait(self, seconds: float) -> None:
+        self.world.wait(seconds)
+
+    @rule()
+    def hold_writes_back(self) -> None:
+        if self.world.held is None:
+            self.world.held = []
+
+    @rule()
+    def let_writes_go(self) -> None:
+        self.world.release()
+
+    @rule()
+    def be_quiet(self) -> None:
+        self.world.refuse = []
+        self.world.release()
+        self.world.wait(200)
+        self.check()
+
+    def teardown(self) -> None:
+        self.be_quiet()
+
+    def check(self) -> None:
+        """Everything that must hold when nothing moves any more."""
+        found = {obj.metadata.name: obj for obj in self.world.objects.values() if isinstance(obj, Queue)}
+        members: dict[str, Counter[str]] = {name: Counter() for name in found}
+        for obj in self.world.objects.values():
+            if isinstance(obj, PodGroup) and queue_of(obj) in members:
+                members[queue_of(obj)][COUNTS[obj.status.phase]] += 1
+        assert self.world.commands() == []
+        for name, queue in found.items():
+            status = queue.status
+            assert {field: getattr(status, field) for field in FIELDS} == {
+                field: members[name][field] for field in FIELDS
+            }
+            assert status.state in ("Open", "Closed", "Closing")
+            assert status.state != "Closing" or members[name].total() > 0
+            parent = found.get(queue.spec.parent)
+            if parent is not None and parent.status.state != "Open":
+                assert status.state != "Open"
+
+
+TestQueueWorlds = QueueWorlds.TestCase
+TestQueueWorlds.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
