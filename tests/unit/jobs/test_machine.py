@@ -83,7 +83,7 @@ class Lives(RuleBasedStateMachine):
     def command(self, action, killed_after):
         self._both(lambda world: world.command(action), killed_after)
 
-    @rule(replicas=st.integers(3, 4), killed_after=kills)
+    @rule(replicas=st.integers(2, 4), killed_after=kills)
     def scale(self, replicas, killed_after):
         tasks = [{**self.spec["tasks"][0], "replicas": replicas}]
         patch = {"spec": {"tasks": tasks}}

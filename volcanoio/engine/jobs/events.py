@@ -21,6 +21,7 @@ from volcanoio.engine.jobs.ownership import (
     tasks_by_name,
     version_of,
 )
+from volcanoio.engine.jobs.pods import pod_name
 from volcanoio.engine.jobs.table import UPKEEP, Upkeep, phase_of
 from volcanoio.framework.lifecycle import LifecycleEvent
 from volcanoio.model.batch import Job, JobEvent, LifecyclePolicy, TaskSpec
@@ -78,7 +79,32 @@ def from_pod(
         task, before
     ):
         found.append(JobEvent.TASK_FAILED)
-    return [pod_event(job, new, name) for name in found]
+    about = {JobEvent.TASK_COMPLETED: _last_done(job, task, after) or new}
+    return [pod_event(job, about.get(name, new), name) for name in found]
+
+
+def from_spec(before: Job, job: Job, pods: Sequence[Pod]) -> list[LifecycleEvent]:
+    """TaskCompleted of tasks that a scale-down completed: a fresh process would find them completed too."""
+    old = tasks_by_name(before)
+    events: list[LifecycleEvent] = []
+    for task in job.spec.tasks:
+        was = task.name in old and is_task_completed(old[task.name], pods)
+        if was or not is_task_completed(task, pods):
+            continue
+        last = _last_done(job, task, pods)
+        events += [pod_event(job, last, JobEvent.TASK_COMPLETED)] if last is not None else []
+    return events
+
+
+def _last_done(job: Job, task: TaskSpec, pods: Iterable[Pod]) -> Pod | None:
+    """The pod that completed its task: the last to end, by name where that is not told, so that order cannot matter."""
+
+    def ended(pod: Pod) -> tuple[str, str]:
+        times = (status.state.terminated for status in pod.status.container_statuses)
+        return max((time.finished_at or "" for time in times if time is not None), default=""), pod.metadata.name
+
+    done = (pod for pod in pods if task_of(pod) == task.name and pod.status.phase == "Succeeded")
+    return max((pod for pod in done if _counts(job, pod, task)), key=ended, default=None)
 
 
 def from_group(job: Job, old: PodGroup | None, new: PodGroup | None) -> list[LifecycleEvent]:
@@ -132,7 +158,7 @@ def leaving(job: Job, pods: Iterable[Pod], deleting: frozenset[str]) -> tuple[Le
 
 
 def _evictions(job: Job, ledger: Ledger, pods: Sequence[Pod]) -> list[LifecycleEvent]:
-    """Pods that went unseen: those noted as leaving by name, others by the task they are missing from."""
+    """Pods that went unseen: those noted as leaving, and as many more as the counts held."""
     if UPKEEP[phase_of(job.status.state.phase)] is not Upkeep.SYNC:
         return []
     there = {pod.metadata.uid for pod in pods}
@@ -154,21 +180,32 @@ def _evictions(job: Job, ledger: Ledger, pods: Sequence[Pod]) -> list[LifecycleE
     for task in job.spec.tasks:
         stored = job.status.task_status_count.get(task.name)
         expected = min(task.replicas, sum(stored.phase.values())) if stored is not None else 0
-        present = sum(
-            1
+        present = {
+            index_of(pod)
             for pod in pods
             if task_of(pod) == task.name
             and pod.metadata.uid not in noted
             and not is_surplus(pod, task)
             and not _is_ours_to_go(job, pod)
-        )
-        if present < expected:
-            events.append(
-                LifecycleEvent(
-                    name=JobEvent.POD_EVICTED, job_uid=job.metadata.uid, version=job.status.version, task=task.name
-                )
-            )
+        }
+        named = {pod.index for pod in ledger.leaving if pod.task == task.name}
+        missing = [index for index in range(task.replicas) if index not in present and index not in named]
+        events += [_missing(job, task, index) for index in missing[: max(0, expected - len(present))]]
     return events
+
+
+def _missing(job: Job, task: TaskSpec, index: int) -> LifecycleEvent:
+    """The eviction of a pod of which nothing is left but that the stored counts held it."""
+    policy = task.partition_policy
+    return LifecycleEvent(
+        name=JobEvent.POD_EVICTED,
+        job_uid=job.metadata.uid,
+        version=job.status.version,
+        task=task.name,
+        pod=pod_name(job, task, index),
+        index=index,
+        partition=str(index // policy.partition_size) if policy is not None and policy.partition_size else "",
+    )
 
 
 def _is_ours_to_go(job: Job, pod: Pod) -> bool:

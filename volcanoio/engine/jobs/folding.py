@@ -66,6 +66,8 @@ def _fold_job(draft: Draft, job: Job, *, gone: bool) -> None:
         elif job.metadata.revision > known.metadata.revision:
             changed = job.metadata.generation != known.metadata.generation
             draft.set(job=job, retry_at=0.0 if changed else state.retry_at)
+            if changed and state.started:
+                draft.queue(events.from_spec(known, job, own_pods(job, state.pods)), events.ASIDE)
         return
     if gone:
         return
