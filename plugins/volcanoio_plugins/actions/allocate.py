@@ -65,34 +65,44 @@ class Allocate:
     def run(self, session: Session) -> Iterator[None]:
         """Place tasks until no queue has a job left, or the cycle's budget is used up."""
         sheets: dict[str, Worksheet] = {}
+        members: dict[str, list[Job]] = {}
         jobs: dict[str, Heap[Job]] = {}
+        enqueued_only = session.configured("enqueue")
         for job in session.pending():
-            sheet = self._worksheet(session, job)
-            if sheet:
-                sheets[job.key] = sheet
-                if job.queue not in jobs:
-                    jobs[job.queue] = Heap(session.job_key)
-                jobs[job.queue].push(job)
+            if enqueued_only and job.phase == PodGroupPhase.PENDING:
+                continue
+            if job.queue not in jobs:
+                jobs[job.queue], members[job.queue] = Heap(session.job_key), []
+            jobs[job.queue].push(job)
+            members[job.queue].append(job)
             yield
         queues: Heap[QueueView] = Heap(session.queue_key, [session.queues[name] for name in jobs])
         while queues:
             if session.exhausted():
                 return
             queue = queues.pop()
-            if session.overused(queue) or not jobs[queue.name]:
+            if session.overused(queue):
+                yield from self._pass_over(session, members[queue.name], sheets)
+                continue
+            if not jobs[queue.name]:
                 continue
             job = jobs[queue.name].pop()
-            sheet = sheets[job.key]
-            committed = yield from self._turn(session, job, sheet)
-            if committed and sheet:
+            if job.key not in sheets:
+                sheets[job.key] = self._worksheet(session, job)
+            if (sheet := sheets[job.key]) and (yield from self._turn(session, job, sheet)) and sheet:
                 jobs[queue.name].push(job)
             queues.push(queue)
             yield
 
+    def _pass_over(self, session: Session, members: list[Job], sheets: dict[str, Worksheet]) -> Iterator[None]:
+        """Jobs of a queue that gets nothing more: what an earlier cycle said of them holds no longer."""
+        for job in members:
+            if job.key not in sheets:
+                sheets[job.key] = self._worksheet(session, job)
+                yield
+
     def _worksheet(self, session: Session, job: Job) -> Worksheet:
-        """The job's tasks to place; empty when it is not its time."""
-        if job.phase == PodGroupPhase.PENDING and session.configured("enqueue"):
-            return Worksheet([])
+        """The job's tasks to place; empty when there is none, or the job is not valid."""
         if not session.job_valid(job):
             return Worksheet([])
         if job.phase == PodGroupPhase.PENDING:

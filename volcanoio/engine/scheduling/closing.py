@@ -34,13 +34,18 @@ def close(session: CycleSession, period: float) -> Iterator[None]:
     for closes in session.rules.closes:
         closes(session)
     ledger, revisit = session.state.ledger, session.state.revisit
-    for job in session.touched:
+    touched = session.touched
+    for job in touched:
         if _close_job(session, job, period):
             revisit[job.key] = session.now + period
         else:
             revisit.pop(job.key, None)
         yield
-    ledger.dirty.clear()
+    if session.cut:
+        for job in touched:
+            ledger.dirty.pop(job.key, None)
+    else:
+        ledger.dirty.clear()
     write_queues(session, period)
 
 

@@ -75,6 +75,7 @@ class CycleSession:
         self.refusals: dict[str, str] = {}
         self.homeless: list[JobInfo] = []
         self.cut = False
+        self.tried: set[str] = set()
         self._budget = budget
         self._actions = frozenset(action.name for action in profile.actions)
         state.calm(self.now)
@@ -112,7 +113,13 @@ class CycleSession:
         listed, revisit = self.state.ledger.listed, self.state.revisit
         keys = {key for key in self.state.ledger.dirty if key in listed}
         keys.update(key for key, due in revisit.items() if due <= self.now and key in listed)
+        if self.cut:
+            keys = {key for key in keys if self._concerns(listed[key])}
         return [listed[key] for key in sorted(keys)]
+
+    def _concerns(self, job: JobInfo) -> bool:
+        """Whether a cycle that was cut came to a waiting job, or moved it: of others it knows nothing new."""
+        return job.key in self.tried or not job.waiting or job.phase != (job.status.phase or PodGroupPhase.PENDING)
 
     def jobs_in(self, phase: str) -> Iterable[JobInfo]:
         """As `views.SessionView`."""
@@ -207,6 +214,7 @@ class CycleSession:
         """As `session.Session`."""
         verdict = self.rules.job_valid(job)
         if verdict.vote is Vote.REJECT:
+            self.tried.add(job.key)
             job.attempts.explain(Reason(verdict.code, verdict.message, Precision.WAITING))
             return False
         return True
@@ -235,6 +243,7 @@ class CycleSession:
 
     def refuse(self, job: JobInfo, verdict: Verdict) -> None:
         """As `session.Session`."""
+        self.tried.add(job.key)
         job.attempts.explain(Reason(verdict.code, verdict.message, Precision.QUOTA))
         if verdict.message:
             self.refusals[job.key] = verdict.message
@@ -263,6 +272,7 @@ class CycleSession:
 
     def statement(self, job: JobInfo) -> JobStatement:
         """As `session.Session`."""
+        self.tried.add(job.key)
         return JobStatement(self, job)
 
     def undo(self) -> None:
