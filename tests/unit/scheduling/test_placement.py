@@ -1,0 +1,243 @@
+"""Placement by gang equals the one-by-one greedy: a naive loop over tasks and nodes is the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tests.scenario.scheduling.harness import decoded, node, pod
+from volcanoio.engine.scheduling.columns import Row, name_hash
+from volcanoio.engine.scheduling.combine import Rules
+from volcanoio.engine.scheduling.ledger import Ledger
+from volcanoio.engine.scheduling.placement import Placer, _mix
+from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.framework.scheduling.points import Plugin
+from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
+from volcanoio.framework.scheduling.views import NodeRow, Nodes, Shape, TaskStatus
+from volcanoio.model.core import Node, Pod
+
+SEED, CYCLE = 11, 3
+USAGE = Depends.NODE_SPEC | Depends.NODE_USAGE
+
+
+class Emptier:
+    """More idle cpu is better; vector and scalar form."""
+
+    name = "emptier"
+
+    def score_depends(self, shape: Shape) -> Depends:
+        return USAGE
+
+    def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return (nodes.idle("cpu") // 1000).astype(np.float64)
+
+    def score_on(self, shape: Shape, node: NodeRow) -> float:
+        return float(node.idle("cpu") // 1000)
+
+
+class Fuller:
+    """More used memory is better, not monotone in what is placed; vector form only."""
+
+    name = "fuller"
+
+    def score_depends(self, shape: Shape) -> Depends:
+        return USAGE
+
+    def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return (nodes.used("memory") * 7 % 5).astype(np.float64)
+
+
+class Relative:
+    """Among the feasible nodes, relative to the most used one: depends on the whole set."""
+
+    name = "relative"
+
+    def score_depends(self, shape: Shape) -> Depends:
+        return USAGE | Depends.FEASIBLE_SET
+
+    def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> NDArray[np.float64]:
+        most = int(nodes.used("cpu")[feasible].max(initial=0)) or 1
+        return (nodes.used("cpu") * 10 // most).astype(np.float64)
+
+
+class Zones:
+    """Shapes with a selector go to nodes of that zone; scalar form, with its dependency declared."""
+
+    name = "zones"
+
+    def feasible_depends(self, shape: Shape) -> Depends:
+        return Depends.NODE_SPEC
+
+    def feasible_on(self, shape: Shape, node: NodeRow) -> str:
+        zone = shape.node_selector.get("zone")
+        return "" if zone is None or node.object.metadata.labels.get("zone") == zone else "another zone"
+
+
+class Crowd:
+    """No more than five pods a node; depends on usage, vector form."""
+
+    name = "crowd"
+
+    def feasible_depends(self, shape: Shape) -> Depends:
+        return USAGE
+
+    def feasible(self, shape: Shape, nodes: Nodes) -> Feasibility:
+        ok = nodes.used("pods") < 5
+        return Feasibility(ok, (("crowded", ~ok),))
+
+
+class Undeclared:
+    """Says nothing about what it depends on: asked for every task."""
+
+    name = "undeclared"
+
+    def feasible_on(self, shape: Shape, node: NodeRow) -> str:
+        return "" if node.used("memory") % 3 != 2 else "odd"
+
+
+PLUGINS: dict[str, type] = {plugin.name: plugin for plugin in (Emptier, Fuller, Relative, Zones, Crowd, Undeclared)}
+
+
+def naive(ledger: Ledger, plugins: Sequence[Any], tasks: Sequence[TaskInfo]) -> list[tuple[str, TaskStatus]]:
+    """One task after the other, node after node, in plain Python."""
+    columns, placed = ledger.columns, []
+    for task in tasks:
+        shape, row = task.shape, Row(columns)
+        groups: dict[TaskStatus, list[int]] = {TaskStatus.ALLOCATED: [], TaskStatus.PIPELINED: []}
+        for at in range(len(columns)):
+            row.point(at)
+            if not all(row.future_idle(name) >= amount for name, amount in shape.requests.items()):
+                continue
+            if not all(_passes(plugin, shape, columns, row) for plugin in plugins):
+                continue
+            fits = all(row.idle(name) >= amount for name, amount in shape.requests.items())
+            groups[TaskStatus.ALLOCATED if fits else TaskStatus.PIPELINED].append(at)
+        status = TaskStatus.ALLOCATED if groups[TaskStatus.ALLOCATED] else TaskStatus.PIPELINED
+        group = groups[status]
+        if not group:
+            break
+        feasible = np.zeros(len(columns), np.bool_)
+        feasible[group] = True
+        scores = dict.fromkeys(group, 0.0)
+        for plugin in plugins:
+            if hasattr(plugin, "score"):
+                column = plugin.score(shape, columns, feasible)
+                for at in group:
+                    scores[at] += float(column[at])
+        best = max(scores.values())
+        chosen = min((at for at in group if scores[at] == best), key=lambda at: _tie(columns.names[at], shape))
+        placed.append((columns.names[chosen], status))
+        ledger.seat(task, status, chosen)
+    return placed
+
+
+def _passes(plugin: Any, shape: Shape, columns: Any, row: Row) -> bool:
+    if hasattr(plugin, "feasible_on"):
+        return not plugin.feasible_on(shape, row)
+    return not hasattr(plugin, "feasible") or bool(plugin.feasible(shape, columns).ok[row.row])
+
+
+def _tie(name: str, shape: Shape) -> int:
+    mask = (1 << 64) - 1
+    key = (name_hash(name) ^ _mix(_mix(_mix(SEED) ^ CYCLE) ^ shape.id)) * 0x9E3779B97F4A7C15 & mask
+    return key ^ key >> 32
+
+
+def build(nodes: list[tuple[int, int, str]], tasks: list[tuple[int, int, str]]) -> tuple[Ledger, list[TaskInfo]]:
+    """A ledger of nodes (cpu, memory, zone), some with a releasing pod, and its tasks (cpu, memory, selected zone)."""
+    ledger = Ledger()
+    for index, (cpu, memory, zone) in enumerate(nodes):
+        manifest = node(f"n{index}", cpu=str(cpu), memory=str(memory), pods="8", labels={"zone": zone})
+        struct = decoded(manifest)
+        assert isinstance(struct, Node)
+        ledger.put_node(struct)
+        if index % 3 == 0:
+            ledger.add(_task(ledger, f"old-{index}", 1, 1, ""), TaskStatus.RELEASING, f"n{index}")
+    made = []
+    for index, (cpu, memory, zone) in enumerate(tasks):
+        task = _task(ledger, f"t-{index}", cpu, memory, zone)
+        ledger.add(task, TaskStatus.PENDING, "")
+        made.append(task)
+    ledger.enlist(ledger.job("ns/pg"), ledger.queue("q"))
+    return ledger, made
+
+
+def _task(ledger: Ledger, name: str, cpu: int, memory: int, zone: str) -> TaskInfo:
+    spec = {"nodeSelector": {"zone": zone}} if zone else {}
+    struct = decoded(pod(name, "pg", cpu=str(cpu), memory=str(memory), spec=spec))
+    assert isinstance(struct, Pod)
+    return TaskInfo(struct, ledger.shapes.of(struct), "ns/pg")
+
+
+def gangs(tasks: list[TaskInfo]) -> list[list[TaskInfo]]:
+    """Neighbours of one shape."""
+    result: list[list[TaskInfo]] = []
+    for task in tasks:
+        if result and result[-1][0].shape is task.shape:
+            result[-1].append(task)
+        else:
+            result.append([task])
+    return result
+
+
+ZONE = st.sampled_from(["a", "b"])
+NODES = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6), ZONE), min_size=1, max_size=8)
+TASKS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from(["", "a"])), max_size=24)
+CHOICE = st.lists(st.sampled_from(sorted(PLUGINS)), unique=True, max_size=4)
+
+
+@settings(max_examples=300, deadline=None)
+@given(nodes=NODES, tasks=TASKS, chosen=CHOICE, taken_back=st.integers(0, 3))
+def test_equals_the_naive_greedy(
+    nodes: list[tuple[int, int, str]], tasks: list[tuple[int, int, str]], chosen: list[str], taken_back: int
+) -> None:
+    plugins: list[Plugin] = [PLUGINS[name]() for name in sorted(chosen)]
+    exact = {"relative", "undeclared"}
+    plugins.sort(key=lambda plugin: plugin.name in exact)  # scores are summed in this order
+    fast, fast_tasks = build(nodes, tasks)
+    slow, slow_tasks = build(nodes, tasks)
+    placer = Placer(fast)
+    placer.open(Rules(Profile.of([plugins], [])), CYCLE, SEED)
+    for turn, (gang, same) in enumerate(zip(gangs(fast_tasks), gangs(slow_tasks), strict=True)):
+        log: list[TaskInfo] = []
+        placer.place(gang, until=None, idle_only=False, nominated="", log=log)
+        expected = naive(slow, plugins, same)
+        assert [(task.node, task.status) for task in log] == expected
+        if turn % 4 < taken_back:
+            for ledger, placed in ((fast, log), (slow, same[: len(expected)])):
+                for task in reversed(placed):
+                    ledger.unseat(task, TaskStatus.PENDING, "")
+    assert np.array_equal(fast.columns.block, slow.columns.block)
+
+
+def test_a_changed_node_is_asked_again() -> None:
+    ledger, (task, *_) = build([(4, 4, "b"), (4, 4, "b")], [(1, 1, "a")])
+    placer = Placer(ledger)
+    rules = Rules(Profile.of([[Zones()]], []))
+    placer.open(rules, 1, SEED)
+    log: list[TaskInfo] = []
+    assert placer.place([task], until=None, idle_only=False, nominated="", log=log) == (0, False)
+    assert placer.fit_errors(task.shape, idle_only=False).text == "0/2 nodes are unavailable: 2 another zone."
+    struct = decoded(node("n1", cpu="4", memory="4", labels={"zone": "a"}))
+    assert isinstance(struct, Node)
+    ledger.put_node(struct)
+    placer.open(rules, 2, SEED)
+    assert placer.place([task], until=None, idle_only=False, nominated="", log=log) == (1, False)
+    assert task.node == "n1"
+
+
+def test_ties_are_spread_and_depend_on_the_seed() -> None:
+    chosen = set()
+    for seed in range(20):
+        ledger, (task, *_) = build([(4, 4, "a")] * 8, [(1, 1, "")])
+        placer = Placer(ledger)
+        placer.open(Rules(Profile.of([], [])), CYCLE, seed)
+        placer.place([task], until=None, idle_only=False, nominated="", log=[])
+        chosen.add(task.node)
+    assert len(chosen) > 3
