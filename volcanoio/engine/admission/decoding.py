@@ -37,5 +37,5 @@ def _without_nulls(value: Any) -> Any:
             if item is not None
         }
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value if item is not None]
+        return [_without_nulls(item) for item in value]
     return value

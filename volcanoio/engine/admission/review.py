@@ -20,7 +20,7 @@ from volcanoio.engine.admission.queuerules import check_queue, default_queue
 from volcanoio.engine.admission.queuetree import Tree, check_branch, check_deletion, check_place, check_root
 from volcanoio.engine.admission.request import AdmissionLookup, AdmissionSettings, Operation, Review, ReviewRequest
 from volcanoio.model import kinds
-from volcanoio.model.base import Manifest
+from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.batch import Job
 from volcanoio.model.scheduling import PodGroup, Queue
 
@@ -31,8 +31,9 @@ Validate: TypeAlias = Callable[[ReviewRequest, AdmissionLookup, AdmissionSetting
 
 
 class Row(NamedTuple):
-    """What is done with one resource and operation."""
+    """What is done with one resource and operation; an object that is not of the type gets no defaults."""
 
+    type: type[ApiObject]
     default: Default | None
     validate: Validate
 
@@ -56,7 +57,7 @@ def review(request: ReviewRequest, lookup: AdmissionLookup, settings: AdmissionS
 def with_defaults(request: ReviewRequest, lookup: AdmissionLookup, settings: AdmissionSettings) -> ReviewRequest:
     """The request with a copy of its object that has the defaults: the mutating half of a review."""
     row = TABLE.get((request.resource, request.operation))
-    if row is None or row.default is None or request.object is None:
+    if row is None or row.default is None or request.object is None or known(request.object, row.type) is None:
         return request
     copy = deepcopy(request.object)
     row.default(copy, request, lookup, settings)
@@ -123,11 +124,11 @@ def _queues(lookup: AdmissionLookup) -> list[Queue]:
 
 
 TABLE: Mapping[tuple[str, Operation], Row] = {
-    (kinds.JOB.resource, Operation.CREATE): Row(_default_job, _create_job),
-    (kinds.JOB.resource, Operation.UPDATE): Row(None, _update_job),
-    (kinds.POD_GROUP.resource, Operation.CREATE): Row(_default_pod_group, _create_pod_group),
-    (kinds.QUEUE.resource, Operation.CREATE): Row(_default_queue, _write_queue),
-    (kinds.QUEUE.resource, Operation.UPDATE): Row(_default_queue, _write_queue),
-    (kinds.QUEUE.resource, Operation.DELETE): Row(None, _delete_queue),
+    (kinds.JOB.resource, Operation.CREATE): Row(Job, _default_job, _create_job),
+    (kinds.JOB.resource, Operation.UPDATE): Row(Job, None, _update_job),
+    (kinds.POD_GROUP.resource, Operation.CREATE): Row(PodGroup, _default_pod_group, _create_pod_group),
+    (kinds.QUEUE.resource, Operation.CREATE): Row(Queue, _default_queue, _write_queue),
+    (kinds.QUEUE.resource, Operation.UPDATE): Row(Queue, _default_queue, _write_queue),
+    (kinds.QUEUE.resource, Operation.DELETE): Row(Queue, None, _delete_queue),
 }
 """Volcano's webhook paths as rows: /jobs, /podgroups and /queues, mutate and validate."""
