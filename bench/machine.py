@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import resource
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,11 @@ def machine() -> dict[str, Any]:
         "numpy": np.__version__,
         "load_average": [round(load, 2) for load in os.getloadavg()],
     }
+
+
+def software() -> dict[str, str]:
+    """Versions of what the figures depend on."""
+    return {name: version(name) for name in ("volcanoio", "msgspec", "numpy", "aiohttp", "anyio", "cryptography")}
 
 
 def peak_memory() -> int:

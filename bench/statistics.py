@@ -1,0 +1,12 @@
+"""The little arithmetic figures need."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def percentile(values: Sequence[float], part: float) -> float:
+    """The smallest value that at least `part` (0 to 1) of the values do not exceed (nearest rank)."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
