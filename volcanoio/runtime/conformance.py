@@ -20,7 +20,7 @@ NOUNS: Mapping[str, str] = {
 _POINTS = tuple(
     point
     for point in vars(points).values()
-    if inspect.isclass(point) and getattr(point, "_is_protocol", False) and point is not points.Plugin
+    if inspect.isclass(point) and point.__module__ == points.__name__ and point is not points.Plugin
 )
 _JOB_PLUGIN = {"supports": ("job",), "on_pod_create": ("pod", "job", "task", "index")}
 _ACTION = {"run": ("session",)}

@@ -15,7 +15,7 @@ from volcanoio.engine.hosting.host import Host
 from volcanoio.engine.hosting.keyed import REBUILD
 from volcanoio.framework.controller import Input, Reference, Rule, Step, View
 from volcanoio.framework.decisions import Abstain
-from volcanoio.framework.effects import Ask, Delete, Record, StartTimer
+from volcanoio.framework.effects import Ask, Delete, Record, StartTimer, StopTimer
 from volcanoio.framework.events import (
     Answered,
     Change,
@@ -79,6 +79,8 @@ class Notebook:
         if "delete" in meta.labels:
             delete = Delete(resource=event.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid)
             stages = [(delete, Record(regarding=ObjectReference(), type="Normal", reason="x", message="y")), (delete,)]
+        if "timer" in meta.labels:
+            stages = [(StartTimer(name=meta.labels["timer"], due=view.now + 60),)]
         if "ask" in meta.labels:
             stages = [(Ask(question=7, event=LifecycleEvent(name="PodFailed", job_uid="u", version=0)),)]
         return Step(Notes(told, tuple(sorted(here))) if here else None, tuple(stages))
@@ -236,6 +238,17 @@ def test_what_comes_back_for_a_forgotten_or_foreign_key_is_dropped() -> None:
     assert set(bench.host["notebook"].in_flight("ns/a")) == {3}
 
 
+def test_timers_of_a_forgotten_key_are_stopped_so_that_none_fires_into_its_next_life() -> None:
+    bench = Bench()
+    bench.sync()
+    bench.send(appeared("a", timer="fired"))
+    bench.send(TimerFired(controller="notebook", key="ns/a", name="fired"))
+    bench.send(appeared("a", timer="waiting"))
+    (dispatch,) = bench.send(gone("a"))
+    assert dispatch.stages == ((StopTimer(id=3, name="waiting"),),)
+    assert bench.send(gone("a")) == []
+
+
 def test_a_reducer_that_raises_stops_its_key_only_and_is_rebuilt_from_the_cache() -> None:
     bench = Bench()
     bench.sync()
@@ -279,6 +292,7 @@ events = st.one_of(
     st.builds(appeared, names),
     st.builds(lambda name: appeared(name, delete="yes"), names),
     st.builds(lambda name: appeared(name, bomb="boom"), names),
+    st.builds(lambda name: appeared(name, timer="t"), names),
     st.builds(gone, names),
     st.builds(lambda name, owner: secret(name, f"ns/{owner}"), names, names),
     st.builds(lambda name, new, old: secret(name, f"ns/{new}", before=f"ns/{old}"), names, names, names),

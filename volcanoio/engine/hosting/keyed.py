@@ -13,7 +13,7 @@ from volcanoio.engine.hosting.dispatch import Dispatch, InvariantError, StoryLin
 from volcanoio.engine.hosting.keys import KeyRecord
 from volcanoio.engine.hosting.references import References
 from volcanoio.framework.controller import Controller, Input, View
-from volcanoio.framework.effects import Effect, Stages, StartTimer
+from volcanoio.framework.effects import Effect, Stages, StartTimer, StopTimer
 from volcanoio.framework.events import (
     Answered,
     Change,
@@ -177,6 +177,8 @@ class KeyedHost:
             state = self.controller.start(key) if record.state is None else record.state
             step = self.controller.reduce(state, event, view)
             stages = tuple(tuple(self._numbered(effect) for effect in stage) for stage in step.stages if stage)
+            if step.state is None and record.timers:
+                stages = (self._stopped(record), *stages)
         except Exception as error:
             return [self._fault(key, record, event, error)]
         record.state = step.state
@@ -187,6 +189,10 @@ class KeyedHost:
                 record.take(effect)
         self._tidy(key, record)
         return [self._dispatch(key, stages, event)] if stages else []
+
+    def _stopped(self, record: KeyRecord) -> tuple[Effect, ...]:
+        """The timers of a key that is forgotten, so that none fires into a later life of that name."""
+        return tuple(self._numbered(StopTimer(name=name)) for name in sorted(record.timers))
 
     def _fault(self, key: str, record: KeyRecord, event: ControllerEvent, error: Exception) -> Dispatch:
         retry_at = record.fault(event.at)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from volcanoio.engine.hosting.dispatch import StoryLine
-from volcanoio.framework.effects import Ask, Create, Delete, Effect, Patch
+from volcanoio.framework.effects import Ask, Create, Delete, Effect, Patch, StartTimer, StopTimer
 from volcanoio.framework.events import Answered, ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
 
 STORY_LENGTH = 20
@@ -21,13 +21,14 @@ _WITH_OUTCOME = (Create, Patch, Delete, Ask)
 
 @dataclass(slots=True)
 class KeyRecord:
-    """One key: the controller's state (None: nothing known), effects in flight by id, and its recent story.
+    """One key: the controller's state (None: nothing known), effects in flight by id, its timers, its recent story.
 
     A `broken` key is not reduced until it is rebuilt; `faults` counts consecutive ones, `last_fault` is when.
     """
 
     state: Any = None
     in_flight: dict[int, Effect] = field(default_factory=dict)
+    timers: set[str] = field(default_factory=set)
     _story: deque[tuple[int, float, str, tuple[object, ...]]] = field(
         default_factory=lambda: deque(maxlen=STORY_LENGTH)
     )
@@ -41,9 +42,13 @@ class KeyRecord:
         return self.state is None and not self.in_flight and not self.broken
 
     def take(self, effect: Effect) -> None:
-        """Note an effect that is about to be carried out, if it has an outcome."""
+        """Note an effect that is about to be carried out, if something comes back of it."""
         if isinstance(effect, _WITH_OUTCOME):
             self.in_flight[effect.id] = effect
+        elif isinstance(effect, StartTimer):
+            self.timers.add(effect.name)
+        elif isinstance(effect, StopTimer):
+            self.timers.discard(effect.name)
 
     def settle(self, event: ControllerEvent) -> None:
         """Remove what an outcome event ends, before the controller sees it."""
@@ -58,6 +63,8 @@ class KeyRecord:
                     if isinstance(effect, Ask) and effect.question == event.question:
                         del self.in_flight[effect_id]
                         break
+            case TimerFired():
+                self.timers.discard(event.name)
             case _:
                 pass
 
