@@ -10,7 +10,6 @@ import msgspec
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.views import Amounts, Job, SessionView, Task, TaskStatus
 from volcanoio.model.resources import add
-from volcanoio_plugins.scheduling.quantities import share
 
 SHARE_TOLERANCE = 1e-6
 """Shares that differ by less are equal."""
@@ -37,6 +36,8 @@ class Drf:
 
     def job_key(self, job: Job) -> float:
         """The smaller share first."""
+        if not job.ready_count and not job.count(TaskStatus.PIPELINED):
+            return 0.0
         return self._share(_held(job))
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
@@ -57,7 +58,11 @@ class Drf:
         return victims
 
     def _share(self, held: Amounts) -> float:
-        return max((share(held.get(name, 0), amount) for name, amount in self._total.items()), default=0.0)
+        largest = 0.0
+        for name, total in self._total.items():  # asked for every job of a backlog: a generator would cost twice
+            part = held.get(name, 0) / total
+            largest = max(largest, part)
+        return largest
 
 
 def _held(job: Job) -> Amounts:

@@ -210,6 +210,8 @@ class JobInfo:
     def count(self, *statuses: TaskStatus) -> int:
         """As `views.Job`."""
         counts = self.counts
+        if len(statuses) == 1:
+            return counts[statuses[0]]
         return sum(counts[status] for status in statuses)
 
     @property

@@ -113,13 +113,11 @@ class CycleSession:
         listed, revisit = self.state.ledger.listed, self.state.revisit
         keys = {key for key in self.state.ledger.dirty if key in listed}
         keys.update(key for key, due in revisit.items() if due <= self.now and key in listed)
-        if self.cut:
-            keys = {key for key in keys if self._concerns(listed[key])}
-        return [listed[key] for key in sorted(keys)]
-
-    def _concerns(self, job: JobInfo) -> bool:
-        """Whether a cycle that was cut came to a waiting job, or moved it: of others it knows nothing new."""
-        return job.key in self.tried or not job.waiting or job.phase != (job.status.phase or PodGroupPhase.PENDING)
+        jobs = [listed[key] for key in keys]
+        if self.cut:  # of waiting jobs that it neither came to nor moved it knows nothing new
+            tried = self.tried
+            jobs = [job for job in jobs if not job.waiting or job.key in tried or job.phase != job.status.phase]
+        return sorted(jobs, key=lambda job: job.key)
 
     def jobs_in(self, phase: str) -> Iterable[JobInfo]:
         """As `views.SessionView`."""
