@@ -19,6 +19,7 @@ from volcanoio_policies.declared import Declared
 from volcanoio.engine.hosting.dispatch import Dispatch, InvariantError
 from volcanoio.engine.hosting.host import Host
 from volcanoio.engine.jobs.controller import JobController
+from volcanoio.engine.jobs.plugins import PluginFactory
 from volcanoio.framework.decisions import Abstain, Decision
 from volcanoio.framework.effects import Ask, Create, Delete, Effect, Patch, Record, StartTimer, StopTimer
 from volcanoio.framework.events import (
@@ -37,7 +38,7 @@ from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.batch import Job
 from volcanoio.model.core import Pod
 
-PLUGINS = {"env": EnvPlugin, "svc": SvcPlugin, "ssh": SshPlugin}
+PLUGINS: dict[str, PluginFactory] = {"env": EnvPlugin, "svc": SvcPlugin, "ssh": SshPlugin}
 KINDS = {kind.resource: kind for kind in kinds.ALL}
 START = 1_700_000_000.0
 
@@ -141,7 +142,8 @@ class World:
     # What there is.
 
     def job(self, name: str = "job") -> Job:
-        return self._decoded("jobs.batch.volcano.sh", self.objects["jobs.batch.volcano.sh", f"default/{name}"])
+        job: Job = self._decoded("jobs.batch.volcano.sh", self.objects["jobs.batch.volcano.sh", f"default/{name}"])
+        return job
 
     def pods(self) -> dict[str, Pod]:
         """Pods by name."""
@@ -289,7 +291,7 @@ class World:
         if isinstance(effect, Create):
             meta = effect.manifest["metadata"]
             key = f"{meta['namespace']}/{meta['name']}"
-            if (effect.resource, key) in self.refusals or effect.resource in self.refusals:
+            if effect.resource in self.refusals:
                 return self.refusals[effect.resource]
             taken = (effect.resource, key) in self.objects
             self.collisions += [key] if taken else []
@@ -349,7 +351,7 @@ def task(name: str = "t", replicas: int = 2, **fields: Any) -> Manifest:
 def spec(*tasks: Manifest, **fields: Any) -> Manifest:
     """A Job's spec with the defaults that admission gives."""
     chosen = tasks or (task(),)
-    total = sum(one.get("minAvailable", one["replicas"]) for one in chosen)
+    total = sum(int(one.get("minAvailable", one["replicas"])) for one in chosen)
     defaults: Manifest = {"minAvailable": total, "queue": "default", "maxRetry": 3, "schedulerName": "volcano"}
     return {**defaults, "tasks": list(chosen), **fields}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.unit.jobs.driver import World, spec, task
@@ -10,7 +12,7 @@ from volcanoio.model import names
 COMMANDS = "commands.bus.volcano.sh"
 
 
-def running():
+def running() -> World:
     world = World()
     world.submit(spec(task(replicas=2)))
     world.settle()
@@ -19,7 +21,7 @@ def running():
     return world.settle()
 
 
-def test_the_intent_names_the_command_in_the_write_that_carries_it_out():
+def test_the_intent_names_the_command_in_the_write_that_carries_it_out() -> None:
     world = running()
     world.command("RestartJob")
     while world.job().status.state.phase != "Restarting":
@@ -30,7 +32,7 @@ def test_the_intent_names_the_command_in_the_write_that_carries_it_out():
 
 
 @pytest.mark.parametrize("steps", range(30))
-def test_a_command_acts_once_wherever_we_are_killed(steps):
+def test_a_command_acts_once_wherever_we_are_killed(steps: int) -> None:
     world = running()
     world.command("RestartJob")
     for _ in range(steps):
@@ -43,7 +45,7 @@ def test_a_command_acts_once_wherever_we_are_killed(steps):
     assert len(world.pods()) == 2
 
 
-def test_commands_act_in_the_order_they_were_issued():
+def test_commands_act_in_the_order_they_were_issued() -> None:
     world = running()
     world.command("AbortJob", name="a")
     world.command("ResumeJob", name="b")
@@ -60,7 +62,9 @@ def test_commands_act_in_the_order_they_were_issued():
         ("AbortJob", "nobody", "", "does not exist"),
     ],
 )
-def test_a_command_that_cannot_be_carried_out_is_deleted_and_reported(action, job, uid, text):
+def test_a_command_that_cannot_be_carried_out_is_deleted_and_reported(
+    action: Any, job: str, uid: str, text: str
+) -> None:
     world = running()
     world.command(action, job=job, name="c", uid=uid)
     world.settle()
@@ -71,7 +75,7 @@ def test_a_command_that_cannot_be_carried_out_is_deleted_and_reported(action, jo
     assert text in message
 
 
-def test_a_command_without_effect_in_this_phase_is_only_deleted():
+def test_a_command_without_effect_in_this_phase_is_only_deleted() -> None:
     world = running()
     before = world.job().status
     world.command("ResumeJob")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.unit.jobs.driver import World, spec, task
@@ -11,7 +13,7 @@ LATER = [{"event": "PodFailed", "action": "RestartJob", "timeout": "1m"}]
 TOO_LONG_PENDING = [{"event": "PodPending", "action": "AbortJob", "timeout": "30s"}]
 
 
-def failed(policies=LATER):
+def failed(policies: Any = LATER) -> World:
     world = World()
     world.submit(spec(task(replicas=2), policies=policies))
     world.settle()
@@ -22,11 +24,11 @@ def failed(policies=LATER):
     return world.settle()
 
 
-def stored(world):
+def stored(world: World) -> bool:
     return names.PENDING_ACTION in world.job().status.controlled_resources
 
 
-def test_a_delayed_action_is_stored_then_timed_then_executed_and_removed_in_one_write():
+def test_a_delayed_action_is_stored_then_timed_then_executed_and_removed_in_one_write() -> None:
     world = failed()
     assert stored(world)
     assert world.job().status.version == 0
@@ -37,7 +39,7 @@ def test_a_delayed_action_is_stored_then_timed_then_executed_and_removed_in_one_
     assert not world.timers
 
 
-def test_the_timer_starts_only_once_the_action_is_stored():
+def test_the_timer_starts_only_once_the_action_is_stored() -> None:
     world = failed(policies=[])
     world.job()
     fresh = World()
@@ -50,7 +52,7 @@ def test_the_timer_starts_only_once_the_action_is_stored():
 
 
 @pytest.mark.parametrize("away", [10, 600])
-def test_overdue_at_start_means_once_and_now(away):
+def test_overdue_at_start_means_once_and_now(away: int) -> None:
     world = failed()
     world.now += away
     world.crash()
@@ -62,7 +64,7 @@ def test_overdue_at_start_means_once_and_now(away):
     assert world.job().status.version == 1
 
 
-def test_a_pending_pod_that_runs_in_time_cancels():
+def test_a_pending_pod_that_runs_in_time_cancels() -> None:
     world = World()
     world.submit(spec(task(replicas=1), policies=TOO_LONG_PENDING))
     world.settle()
@@ -74,7 +76,7 @@ def test_a_pending_pod_that_runs_in_time_cancels():
     assert world.job().status.state.phase == "Running"
 
 
-def test_a_pod_pending_too_long_aborts():
+def test_a_pod_pending_too_long_aborts() -> None:
     world = World()
     world.submit(spec(task(replicas=1), policies=TOO_LONG_PENDING))
     world.settle()
@@ -82,7 +84,7 @@ def test_a_pod_pending_too_long_aborts():
     assert world.job().status.state.phase == "Aborted"
 
 
-def test_an_evicted_pod_whose_successor_runs_cancels():
+def test_an_evicted_pod_whose_successor_runs_cancels() -> None:
     world = failed(policies=[{"event": "PodEvicted", "action": "RestartJob", "timeout": "1m"}])
     world.remove("pods", "default/job-t-1")
     world.settle()
@@ -92,7 +94,7 @@ def test_an_evicted_pod_whose_successor_runs_cancels():
     assert not stored(world)
 
 
-def test_an_executed_job_action_cancels_the_others():
+def test_an_executed_job_action_cancels_the_others() -> None:
     policies = [*LATER, {"event": "TaskFailed", "action": "RestartTask"}]
     world = failed(policies=policies)
     world.command("RestartJob")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.unit.jobs.driver import World, spec, task
 from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
 
 RESTART_ON_FAILURE = [{"event": "PodFailed", "action": "RestartJob"}]
 
 
-def running(*tasks, **fields):
+def running(*tasks: Manifest, **fields: Any) -> World:
     """A world with one job whose pods all run."""
     world = World(graceful=fields.pop("graceful", False))
     world.submit(spec(*tasks, **fields))
@@ -20,12 +23,12 @@ def running(*tasks, **fields):
     return world.settle()
 
 
-def phases(world):
+def phases(world: World) -> list[str]:
     """The phases the job went through, oldest first, the newest visit of each."""
     return [condition.status for condition in world.job().status.conditions]
 
 
-def test_pods_wait_until_the_scheduler_admits_the_pod_group():
+def test_pods_wait_until_the_scheduler_admits_the_pod_group() -> None:
     world = World()
     world.submit(spec(task(replicas=3)))
     world.settle(admit=False)
@@ -37,7 +40,7 @@ def test_pods_wait_until_the_scheduler_admits_the_pod_group():
     assert world.job().status.pending == 3
 
 
-def test_a_job_runs_to_completion_and_keeps_its_counts():
+def test_a_job_runs_to_completion_and_keeps_its_counts() -> None:
     world = running(task(replicas=2), plugins={"svc": [], "env": []})
     assert world.job().status.state.phase == "Running"
     for pod in world.pods():
@@ -55,7 +58,7 @@ def test_a_job_runs_to_completion_and_keeps_its_counts():
     assert list(world.pods()) == ["job-t-0", "job-t-1"]
 
 
-def test_any_event_restarts_the_whole_job_and_the_last_failure_never_passes_through_failed():
+def test_any_event_restarts_the_whole_job_and_the_last_failure_never_passes_through_failed() -> None:
     world = running(task(replicas=2), policies=[{"event": "*", "action": "RestartJob"}])
     world.phase("job-t-0", "Failed", 1)
     world.phase("job-t-1", "Failed", 1)
@@ -72,7 +75,7 @@ def test_any_event_restarts_the_whole_job_and_the_last_failure_never_passes_thro
     assert world.job().status.retry_count == 2
 
 
-def test_with_retries_used_up_the_job_fails_and_its_ended_pods_are_kept():
+def test_with_retries_used_up_the_job_fails_and_its_ended_pods_are_kept() -> None:
     world = running(task(replicas=2), policies=RESTART_ON_FAILURE, maxRetry=2)
     for _ in range(2):
         for pod in world.pods():
@@ -85,7 +88,7 @@ def test_with_retries_used_up_the_job_fails_and_its_ended_pods_are_kept():
     assert list(world.pods()) == ["job-t-0"]
 
 
-def test_without_policies_failed_pods_end_the_job_once_all_have_ended():
+def test_without_policies_failed_pods_end_the_job_once_all_have_ended() -> None:
     world = running(task(replicas=2))
     world.phase("job-t-0", "Failed", 1)
     assert world.settle().job().status.state.phase == "Running"
@@ -93,7 +96,7 @@ def test_without_policies_failed_pods_end_the_job_once_all_have_ended():
     assert world.settle().job().status.state.phase == "Failed"
 
 
-def test_a_completed_task_completes_the_job_and_ends_the_others():
+def test_a_completed_task_completes_the_job_and_ends_the_others() -> None:
     workers = task("worker", 2, policies=[{"event": "TaskCompleted", "action": "CompleteJob"}])
     world = running(task("ps", 1), workers, policies=[{"event": "PodEvicted", "action": "RestartJob"}])
     world.phase("job-worker-0", "Succeeded")
@@ -105,7 +108,7 @@ def test_a_completed_task_completes_the_job_and_ends_the_others():
     assert list(world.pods()) == ["job-worker-0", "job-worker-1"]
 
 
-def test_an_eviction_restarts_without_costing_a_retry():
+def test_an_eviction_restarts_without_costing_a_retry() -> None:
     world = running(task(replicas=2), policies=[{"event": "PodEvicted", "action": "RestartJob"}])
     world.remove("pods", "default/job-t-1")
     world.settle()
@@ -114,7 +117,7 @@ def test_an_eviction_restarts_without_costing_a_retry():
     assert {pod.metadata.annotations["volcano.sh/job-version"] for pod in world.pods().values()} == {"1"}
 
 
-def test_a_pod_that_fails_while_it_is_being_evicted_is_an_eviction_and_no_failure():
+def test_a_pod_that_fails_while_it_is_being_evicted_is_an_eviction_and_no_failure() -> None:
     world = running(policies=RESTART_ON_FAILURE)
     world.remove("pods", "default/job-t-0", graceful=True)
     world.phase("job-t-0", "Failed", 137)
@@ -126,7 +129,7 @@ def test_a_pod_that_fails_while_it_is_being_evicted_is_an_eviction_and_no_failur
 
 
 @pytest.mark.parametrize("graceful", [False, True])
-def test_scaling_down_is_no_eviction(graceful):
+def test_scaling_down_is_no_eviction(graceful: bool) -> None:
     world = running(
         task(replicas=4, minAvailable=2), policies=[{"event": "*", "action": "RestartJob"}], graceful=graceful
     )
@@ -139,7 +142,7 @@ def test_scaling_down_is_no_eviction(graceful):
     assert world.job().status.state.phase == "Running"
 
 
-def test_scaling_up_creates_the_missing_pods_and_updates_hosts_and_group():
+def test_scaling_up_creates_the_missing_pods_and_updates_hosts_and_group() -> None:
     world = running(task(replicas=2), plugins={"svc": []})
     world.change("jobs.batch.volcano.sh", "default/job", {"spec": spec(task(replicas=3))})
     world.settle()
@@ -152,7 +155,7 @@ def test_scaling_up_creates_the_missing_pods_and_updates_hosts_and_group():
     assert group["spec"]["minResources"]["count/pods"] == "3"
 
 
-def test_abort_and_resume_keep_finished_pods_and_cost_one_retry():
+def test_abort_and_resume_keep_finished_pods_and_cost_one_retry() -> None:
     world = running(task(replicas=2, minAvailable=1), plugins={"ssh": []})
     world.phase("job-t-0", "Succeeded")
     world.settle()
@@ -172,7 +175,7 @@ def test_abort_and_resume_keep_finished_pods_and_cost_one_retry():
 @pytest.mark.parametrize(
     ("action", "phase"), [("AbortJob", "Aborted"), ("TerminateJob", "Terminated"), ("CompleteJob", "Completed")]
 )
-def test_commands_are_not_lost_while_restarting(action, phase):
+def test_commands_are_not_lost_while_restarting(action: Any, phase: Any) -> None:
     world = running(policies=RESTART_ON_FAILURE, graceful=True)
     world.phase("job-t-0", "Failed", 1)
     world.settle()
@@ -184,7 +187,7 @@ def test_commands_are_not_lost_while_restarting(action, phase):
     assert world.job().status.state.phase == phase
 
 
-def test_restart_pod_replaces_that_pod_alone():
+def test_restart_pod_replaces_that_pod_alone() -> None:
     world = running(policies=[{"event": "PodFailed", "action": "RestartPod"}], plugins={"svc": [], "ssh": []})
     before = {name: pod.metadata.uid for name, pod in world.pods().items()}
     groups = world.names(kinds.POD_GROUP.resource)
@@ -200,7 +203,7 @@ def test_restart_pod_replaces_that_pod_alone():
     assert world.asked == ["PodFailed job-t-0"]
 
 
-def test_restart_task_replaces_its_pods_alone():
+def test_restart_task_replaces_its_pods_alone() -> None:
     world = running(task("a", 2), task("b", 1), policies=[{"event": "PodFailed", "action": "RestartTask"}])
     before = {name: pod.metadata.uid for name, pod in world.pods().items()}
     world.phase("job-a-1", "Failed", 1)
@@ -209,7 +212,7 @@ def test_restart_task_replaces_its_pods_alone():
     assert {name for name in after if after[name] != before[name]} == {"job-a-0", "job-a-1"}
 
 
-def test_restart_partition_replaces_its_pods_alone():
+def test_restart_partition_replaces_its_pods_alone() -> None:
     parts = task("a", 4, partitionPolicy={"totalPartitions": 2, "partitionSize": 2})
     world = running(parts, policies=[{"event": "PodFailed", "action": "RestartPartition"}])
     before = {name: pod.metadata.uid for name, pod in world.pods().items()}
@@ -219,7 +222,7 @@ def test_restart_partition_replaces_its_pods_alone():
     assert {name for name in after if after[name] != before[name]} == {"job-a-2", "job-a-3"}
 
 
-def test_restart_pod_after_an_eviction_makes_the_pod_again():
+def test_restart_pod_after_an_eviction_makes_the_pod_again() -> None:
     world = running(policies=[{"event": "PodEvicted", "action": "RestartPod"}])
     world.remove("pods", "default/job-t-0")
     world.settle()
@@ -228,7 +231,7 @@ def test_restart_pod_after_an_eviction_makes_the_pod_again():
     assert "Restarting" in phases(world)
 
 
-def test_exit_codes_choose_the_action():
+def test_exit_codes_choose_the_action() -> None:
     policies = [{"exitCode": 3, "action": "RestartJob"}, {"exitCode": 4, "action": "TerminateJob"}]
     world = running(policies=policies)
     world.phase("job-t-0", "Failed", 4)
@@ -236,7 +239,7 @@ def test_exit_codes_choose_the_action():
     assert world.job().status.state.phase == "Terminated"
 
 
-def test_min_success_completes_early_and_the_rest_is_ended():
+def test_min_success_completes_early_and_the_rest_is_ended() -> None:
     world = running(task(replicas=3, minAvailable=1), minSuccess=1)
     world.phase("job-t-1", "Succeeded")
     world.settle()
@@ -244,7 +247,7 @@ def test_min_success_completes_early_and_the_rest_is_ended():
     assert list(world.pods()) == ["job-t-1"]
 
 
-def test_unknown_pod_group_raises_unknown_also_after_a_restart():
+def test_unknown_pod_group_raises_unknown_also_after_a_restart() -> None:
     world = running(policies=[{"event": "Unknown", "action": "RestartJob"}])
     for expected in (1, 2):
         group = world.names(kinds.POD_GROUP.resource)[0]
@@ -253,7 +256,7 @@ def test_unknown_pod_group_raises_unknown_also_after_a_restart():
         assert world.job().status.version == expected
 
 
-def test_task_failed_looks_at_container_restarts():
+def test_task_failed_looks_at_container_restarts() -> None:
     world = running(task(replicas=1, maxRetry=2), policies=[{"event": "TaskFailed", "action": "TerminateJob"}])
     for restarts in (1, 2):
         assert world.job().status.state.phase == "Running"
@@ -263,7 +266,7 @@ def test_task_failed_looks_at_container_restarts():
     assert world.job().status.state.phase == "Terminated"
 
 
-def test_a_dependent_task_waits_for_its_dependency():
+def test_a_dependent_task_waits_for_its_dependency() -> None:
     world = World()
     world.submit(spec(task("a", 1, minAvailable=1), task("b", 1, dependsOn={"name": ["a"]}), minAvailable=1))
     world.settle()

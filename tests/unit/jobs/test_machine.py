@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -29,14 +31,14 @@ class Lives(RuleBasedStateMachine):
     """`calm` is never killed; `mortal` is killed after a number of steps of its reaction."""
 
     @initialize(policies=policies, graceful=st.booleans(), least=st.integers(1, 3))
-    def submit(self, policies, graceful, least):
+    def submit(self, policies: Any, graceful: bool, least: int) -> None:
         self.spec = spec(task(replicas=3, minAvailable=least), policies=policies, maxRetry=MAX_RETRY)
         self.calm, self.mortal = World(graceful=graceful), World(graceful=graceful)
         self.seen = (0, 0)
         self.finished = ""
         self._both(lambda world: world.submit(self.spec), None)
 
-    def _both(self, happening, killed_after):
+    def _both(self, happening: Any, killed_after: int | None) -> None:
         for world in (self.calm, self.mortal):
             happening(world)
         self.calm.settle()
@@ -46,8 +48,8 @@ class Lives(RuleBasedStateMachine):
             self.mortal.crash()
         self.mortal.settle()
 
-    def _phase(self, index, phase, killed_after):
-        def happening(world):
+    def _phase(self, index: int, phase: Any, killed_after: int | None) -> None:
+        def happening(world: World) -> None:
             pod = world.pods().get(f"job-t-{index}")
             if pod is not None and pod.status.phase not in ("Succeeded", "Failed"):
                 world.phase(pod.metadata.name, phase)
@@ -55,8 +57,8 @@ class Lives(RuleBasedStateMachine):
         self._both(happening, killed_after)
 
     @rule(killed_after=kills)
-    def run_all(self, killed_after):
-        def happening(world):
+    def run_all(self, killed_after: int | None) -> None:
+        def happening(world: World) -> None:
             for name, pod in world.pods().items():
                 if pod.status.phase == "Pending":
                     world.phase(name, "Running")
@@ -64,38 +66,38 @@ class Lives(RuleBasedStateMachine):
         self._both(happening, killed_after)
 
     @rule(index=pods, killed_after=kills)
-    def fail(self, index, killed_after):
+    def fail(self, index: int, killed_after: int | None) -> None:
         self._phase(index, "Failed", killed_after)
 
     @rule(index=pods, killed_after=kills)
-    def succeed(self, index, killed_after):
+    def succeed(self, index: int, killed_after: int | None) -> None:
         self._phase(index, "Succeeded", killed_after)
 
     @rule(index=pods, graceful=st.booleans(), killed_after=kills)
-    def evict(self, index, graceful, killed_after):
+    def evict(self, index: int, graceful: bool, killed_after: int | None) -> None:
         self._both(lambda world: world.remove("pods", f"default/job-t-{index}", graceful=graceful), killed_after)
 
     @rule(killed_after=kills)
-    def vanish(self, killed_after):
+    def vanish(self, killed_after: int | None) -> None:
         self._both(lambda world: world.vanish(), killed_after)
 
     @rule(action=st.sampled_from(COMMANDS), killed_after=kills)
-    def command(self, action, killed_after):
+    def command(self, action: Any, killed_after: int | None) -> None:
         self._both(lambda world: world.command(action), killed_after)
 
     @rule(replicas=st.integers(2, 4), killed_after=kills)
-    def scale(self, replicas, killed_after):
+    def scale(self, replicas: int, killed_after: int | None) -> None:
         tasks = [{**self.spec["tasks"][0], "replicas": replicas}]
         patch = {"spec": {"tasks": tasks}}
         self._both(lambda world: world.change("jobs.batch.volcano.sh", "default/job", patch), killed_after)
 
     @rule(seconds=st.sampled_from([1, 10, 100]))
-    def wait(self, seconds):
+    def wait(self, seconds: int) -> None:
         self.calm.pass_time(seconds)
         self.mortal.pass_time(seconds)
 
     @invariant()
-    def counters_only_grow_and_retries_have_a_limit(self):
+    def counters_only_grow_and_retries_have_a_limit(self) -> None:
         if not hasattr(self, "calm"):
             return
         status = self.mortal.job().status
@@ -105,7 +107,7 @@ class Lives(RuleBasedStateMachine):
         self.seen = now
 
     @invariant()
-    def a_finished_job_stays_finished(self):
+    def a_finished_job_stays_finished(self) -> None:
         if not hasattr(self, "calm"):
             return
         phase = self.mortal.job().status.state.phase
@@ -113,13 +115,13 @@ class Lives(RuleBasedStateMachine):
         self.finished = phase if phase in FINISHED_PHASES else ""
 
     @invariant()
-    def killing_us_changes_nothing(self):
+    def killing_us_changes_nothing(self) -> None:
         if not hasattr(self, "calm"):
             return
         assert outcome(self.mortal) == outcome(self.calm)
 
     @invariant()
-    def no_live_pod_of_an_older_version_survives_and_no_name_is_made_twice(self):
+    def no_live_pod_of_an_older_version_survives_and_no_name_is_made_twice(self) -> None:
         if not hasattr(self, "calm"):
             return
         version = str(self.mortal.job().status.version)
@@ -130,7 +132,7 @@ class Lives(RuleBasedStateMachine):
         assert not self.calm.collisions
 
 
-def outcome(world):
+def outcome(world: World) -> tuple[object, ...]:
     """What must be the same: status counts, pods and their phases, other objects."""
     status = world.job().status
     return (
@@ -143,5 +145,5 @@ def outcome(world):
     )
 
 
-Lives.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+Lives.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 TestLives = Lives.TestCase

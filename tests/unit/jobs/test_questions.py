@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.unit.jobs.driver import World, spec, task
 from volcanoio.framework.decisions import Act, Alert, Annotate, Hold, Override
 from volcanoio.model.batch import JobAction
 
 
-def running(**fields):
+def running(**fields: Any) -> World:
     world = World()
     world.submit(spec(task(replicas=2), **fields))
     world.settle()
@@ -18,7 +20,7 @@ def running(**fields):
     return world
 
 
-def test_the_job_waits_for_the_answer_and_later_events_queue_behind_it():
+def test_the_job_waits_for_the_answer_and_later_events_queue_behind_it() -> None:
     world = running(policies=[{"event": "PodFailed", "action": "RestartJob"}])
     world.phase("job-t-0", "Failed", 1)
     world.phase("job-t-1", "Failed", 1)
@@ -35,7 +37,7 @@ def test_the_job_waits_for_the_answer_and_later_events_queue_behind_it():
     assert (status.version, status.retry_count, status.state.phase) == (1, 1, "Pending")
 
 
-def test_a_pending_pod_holds_nothing_up():
+def test_a_pending_pod_holds_nothing_up() -> None:
     world = World()
     world.held = []
     world.submit(spec(task(replicas=1), policies=[{"event": "PodPending", "action": "AbortJob", "timeout": "9s"}]))
@@ -50,19 +52,20 @@ def test_a_pending_pod_holds_nothing_up():
     assert world.job().status.state.phase == "Running"
 
 
-def test_an_answer_for_an_older_version_is_dropped():
+def test_an_answer_for_an_older_version_is_dropped() -> None:
     world = running()
     world.phase("job-t-0", "Failed", 1)
     world.settle()
-    late = world.held.pop(0)
+    late = world.held.pop(0) if world.held else None
+    assert late is not None
     world.change("jobs.batch.volcano.sh", "default/job", {"status": {"version": 5}})
-    world.held.append(late)
+    world.held = [late]
     world.answer(Act(action=JobAction.TERMINATE_JOB))
     world.settle()
     assert world.job().status.state.phase != "Terminated"
 
 
-def test_an_answer_outlives_a_conflict():
+def test_an_answer_outlives_a_conflict() -> None:
     world = running()
     world.phase("job-t-0", "Failed", 1)
     world.settle()
@@ -77,7 +80,7 @@ def test_an_answer_outlives_a_conflict():
     assert world.pods()["job-t-0"].status.phase == "Pending"
 
 
-def test_a_question_is_asked_again_after_a_restart():
+def test_a_question_is_asked_again_after_a_restart() -> None:
     world = running(policies=[{"event": "PodFailed", "action": "RestartJob"}])
     world.phase("job-t-0", "Failed", 1)
     world.settle()
@@ -87,7 +90,7 @@ def test_a_question_is_asked_again_after_a_restart():
     assert world.job().status.version == 1
 
 
-def test_annotations_alerts_and_holds():
+def test_annotations_alerts_and_holds() -> None:
     world = running()
     for decision in (
         Annotate(annotations={"seen": "yes"}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.unit.jobs.driver import World, spec, task
@@ -9,7 +11,7 @@ from tests.unit.jobs.driver import World, spec, task
 ANY = [{"event": "*", "action": "RestartJob"}]
 
 
-def running(graceful=False, **fields):
+def running(graceful: bool = False, **fields: Any) -> World:
     world = World(graceful=graceful)
     world.submit(spec(task(replicas=3), **fields))
     world.settle()
@@ -18,34 +20,34 @@ def running(graceful=False, **fields):
     return world.settle()
 
 
-def outcome(world):
+def outcome(world: World) -> tuple[object, ...]:
     status = world.job().status
     versions = {pod.metadata.annotations["volcano.sh/job-version"] for pod in world.pods().values()}
     return (status.state.phase, status.version, status.retry_count, sorted(world.pods()), sorted(versions))
 
 
-def fail(world):
+def fail(world: World) -> None:
     world.phase("job-t-1", "Failed", 1)
 
 
-def finish(world):
+def finish(world: World) -> None:
     for pod in world.pods():
         world.phase(pod, "Succeeded")
 
 
-def evict(world):
+def evict(world: World) -> None:
     world.remove("pods", "default/job-t-2")
 
 
-def evict_slowly(world):
+def evict_slowly(world: World) -> None:
     world.remove("pods", "default/job-t-2", graceful=True)
 
 
-def abort(world):
+def abort(world: World) -> None:
     world.command("AbortJob")
 
 
-def scale_down(world):
+def scale_down(world: World) -> None:
     world.change("jobs.batch.volcano.sh", "default/job", {"spec": {**spec(task(replicas=1)), "policies": ANY}})
 
 
@@ -54,7 +56,7 @@ HAPPENINGS = [fail, finish, evict, evict_slowly, abort, scale_down]
 
 @pytest.mark.parametrize("happening", HAPPENINGS)
 @pytest.mark.parametrize("policies", [[], ANY, [{"event": "PodFailed", "action": "RestartPod"}]])
-def test_while_everything_is_down(happening, policies):
+def test_while_everything_is_down(happening: Any, policies: Any) -> None:
     present, absent = running(policies=policies), running(policies=policies)
     happening(present)
     happening(absent)
@@ -68,7 +70,7 @@ def test_while_everything_is_down(happening, policies):
 
 @pytest.mark.parametrize("happening", HAPPENINGS)
 @pytest.mark.parametrize("graceful", [False, True])
-def test_killed_at_every_step(happening, graceful):
+def test_killed_at_every_step(happening: Any, graceful: bool) -> None:
     undisturbed = running(graceful, policies=ANY)
     happening(undisturbed)
     undisturbed.settle().vanish()
@@ -84,7 +86,7 @@ def test_killed_at_every_step(happening, graceful):
         assert outcome(world) == outcome(undisturbed), steps
 
 
-def test_a_pod_noted_as_leaving_is_evicted_even_if_nobody_saw_it_go():
+def test_a_pod_noted_as_leaving_is_evicted_even_if_nobody_saw_it_go() -> None:
     world = running(policies=ANY)
     evict_slowly(world)
     world.settle()
@@ -96,7 +98,7 @@ def test_a_pod_noted_as_leaving_is_evicted_even_if_nobody_saw_it_go():
     assert world.job().status.version == 1
 
 
-def test_a_fresh_process_says_nothing_new_about_a_quiet_job():
+def test_a_fresh_process_says_nothing_new_about_a_quiet_job() -> None:
     world = running(policies=ANY)
     writes = len(world.writes)
     world.crash()

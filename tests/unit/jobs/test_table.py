@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from volcanoio.engine.jobs.table import SETTLES_AS, TABLE, UPKEEP, Move, Upkeep, move_for, phase_of
@@ -43,20 +45,20 @@ ROWS: list[tuple[JobPhase, JobAction, Move | None]] = [
 
 
 @pytest.mark.parametrize(("phase", "action", "move"), ROWS, ids=lambda value: str(value) if value else "nothing")
-def test_row(phase, action, move):
+def test_row(phase: Any, action: Any, move: Any) -> None:
     assert move_for(phase, action) == move
 
 
-def test_every_phase_and_action_has_a_row_here_and_every_phase_in_the_table():
+def test_every_phase_and_action_has_a_row_here_and_every_phase_in_the_table() -> None:
     assert {(phase, action) for phase, action, _ in ROWS} == {(phase, action) for phase in P for action in A}
     assert set(TABLE) == set(UPKEEP) == set(P)
 
 
-def test_a_new_job_counts_as_pending():
+def test_a_new_job_counts_as_pending() -> None:
     assert phase_of("") is P.PENDING
 
 
-def test_a_finished_job_is_never_left():
+def test_a_finished_job_is_never_left() -> None:
     assert all(
         not TABLE[phase] and phase not in SETTLES_AS and UPKEEP[phase] is Upkeep.STOP for phase in FINISHED_PHASES
     )

@@ -8,7 +8,7 @@ from volcanoio.model import kinds
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
-def test_a_missing_queue_is_waited_for():
+def test_a_missing_queue_is_waited_for() -> None:
     world = World()
     world.submit(spec(queue="research"))
     world.settle()
@@ -22,7 +22,7 @@ def test_a_missing_queue_is_waited_for():
     assert len(world.pods()) == 2
 
 
-def test_a_missing_claim_is_waited_for():
+def test_a_missing_claim_is_waited_for() -> None:
     world = World()
     world.submit(spec(volumes=[{"mountPath": "/data", "volumeClaimName": "data"}]))
     world.settle()
@@ -31,7 +31,7 @@ def test_a_missing_claim_is_waited_for():
     assert len(world.settle().pods()) == 2
 
 
-def test_named_and_generated_claims_are_made_and_a_bare_mount_is_an_empty_dir():
+def test_named_and_generated_claims_are_made_and_a_bare_mount_is_an_empty_dir() -> None:
     world = World()
     volumes = [
         {"mountPath": "/myinput"},
@@ -54,7 +54,7 @@ def test_named_and_generated_claims_are_made_and_a_bare_mount_is_an_empty_dir():
     ]
 
 
-def test_an_unknown_plugin_is_named_with_advice():
+def test_an_unknown_plugin_is_named_with_advice() -> None:
     world = World()
     world.submit(spec(plugins={"sshh": []}))
     world.settle()
@@ -64,7 +64,7 @@ def test_an_unknown_plugin_is_named_with_advice():
     assert [reason for _, reason, _ in world.records] == ["PluginError"]
 
 
-def test_the_reason_of_an_unschedulable_group_is_reported_once():
+def test_the_reason_of_an_unschedulable_group_is_reported_once() -> None:
     world = World()
     world.submit(spec())
     world.settle(admit=False)
@@ -77,7 +77,7 @@ def test_the_reason_of_an_unschedulable_group_is_reported_once():
     assert world.records == [("Warning", "PodGroupPending", text)]
 
 
-def test_a_refused_pod_is_reported_and_tried_again_later():
+def test_a_refused_pod_is_reported_and_tried_again_later() -> None:
     world = World()
     world.refusals["pods"] = (403, "exceeded quota")
     world.submit(spec(task(replicas=1)))
@@ -92,7 +92,7 @@ def test_a_refused_pod_is_reported_and_tried_again_later():
     assert list(world.pods()) == ["job-t-0"]
 
 
-def test_a_foreign_pod_in_the_way_is_outlasted():
+def test_a_foreign_pod_in_the_way_is_outlasted() -> None:
     world = World()
     world.put(kinds.POD, "default", {"metadata": {"name": "job-t-0"}, "spec": {}})
     world.submit(spec(task(replicas=1)))
@@ -105,7 +105,7 @@ def test_a_foreign_pod_in_the_way_is_outlasted():
     assert world.pods()["job-t-0"].metadata.owner_references[0].uid == world.job().metadata.uid
 
 
-def test_a_support_object_of_somebody_else_stops_nobody():
+def test_a_support_object_of_somebody_else_stops_nobody() -> None:
     world = World()
     world.put(kinds.SERVICE, "default", {"metadata": {"name": "job"}, "spec": {}})
     world.submit(spec(plugins={"svc": []}))

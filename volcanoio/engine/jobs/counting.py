@@ -84,8 +84,12 @@ def max_retry(value: int) -> int:
 
 
 def is_task_completed(task: TaskSpec, pods: Iterable[Pod]) -> bool:
-    """Whether as many of the task's pods as it has replicas succeeded."""
-    done = sum(1 for pod in pods if task_of(pod) == task.name and pod.status.phase == "Succeeded")
+    """Whether as many of the task's pods as it has replicas succeeded; one that is being deleted counts no more."""
+    done = sum(
+        1
+        for pod in pods
+        if task_of(pod) == task.name and pod.status.phase == "Succeeded" and pod.metadata.deletion_timestamp is None
+    )
     return 0 < task.replicas <= done
 
 

@@ -103,7 +103,11 @@ def _last_done(job: Job, task: TaskSpec, pods: Iterable[Pod]) -> Pod | None:
         times = (status.state.terminated for status in pod.status.container_statuses)
         return max((time.finished_at or "" for time in times if time is not None), default=""), pod.metadata.name
 
-    done = (pod for pod in pods if task_of(pod) == task.name and pod.status.phase == "Succeeded")
+    done = (
+        pod
+        for pod in pods
+        if task_of(pod) == task.name and pod.status.phase == "Succeeded" and pod.metadata.deletion_timestamp is None
+    )
     return max((pod for pod in done if _counts(job, pod, task)), key=ended, default=None)
 
 
