@@ -144,9 +144,7 @@ def _passes(plugin: Any, shape: Shape, columns: Any, row: Row) -> bool:
 
 
 def _tie(name: str, shape: Shape) -> int:
-    mask = (1 << 64) - 1
-    key = (name_hash(name) ^ _mix(_mix(_mix(SEED) ^ CYCLE) ^ shape.id)) * 0x9E3779B97F4A7C15 & mask
-    return key ^ key >> 32
+    return name_hash(name) ^ _mix(_mix(_mix(SEED) ^ CYCLE) ^ shape.id)
 
 
 def build(nodes: list[tuple[int, int, str]], tasks: list[tuple[int, int, str]]) -> tuple[Ledger, list[TaskInfo]]:

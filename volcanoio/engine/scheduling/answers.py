@@ -14,6 +14,8 @@ from volcanoio.framework.scheduling.verdicts import Depends
 from volcanoio.framework.scheduling.views import Nodes, Shape
 
 NOWHERE = float("-inf")
+_FEW = 12
+"""Up to how many rows asking one by one is quicker than asking in one call."""
 _EACH_CYCLE = Depends.SOURCE | Depends.NOW
 
 
@@ -163,6 +165,11 @@ class Answers:
             respecified = np.flatnonzero(columns.respecified[:size] > since)
             if len(respecified):
                 self._answer_static(respecified, Rows(columns, respecified), respecified.tolist())
+        if self._ones is not None and len(rows) <= _FEW:
+            for row in rows.tolist():
+                self.mask[row] = self._static[row]
+                self.value[row] = self.rescore(row, idle=True)
+            return
         self._answer(rows, Rows(columns, rows))
         self.value[rows] = np.where(self.mask[rows] & self.fit_mask(rows, idle=True), self.score[rows], NOWHERE)
 

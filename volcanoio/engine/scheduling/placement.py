@@ -24,7 +24,6 @@ KEPT_SHAPES = 512
 """For how many shapes answers are kept (80 kB each at 10,000 nodes)."""
 _MASK = (1 << 64) - 1
 _TAKEN = np.uint64(_MASK)
-_ODD = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = (CPU, MEMORY)
 
 
@@ -137,13 +136,13 @@ class Placer:
         return answers
 
     def _tie_keys(self, shape: Shape, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
-        """A seeded hash of (cycle, shape, node) for each row: the smallest wins a tie."""
+        """A seeded hash of (cycle, shape, node) for each row: the smallest wins a tie.
+
+        The nodes' part is hashed once for all; what differs by cycle and shape is mixed in by exclusive or.
+        """
         salt = np.uint64(_mix(_mix(_mix(self._seed & _MASK) ^ self._cycle) ^ shape.id))
-        keys = self._columns.hashes[rows]
-        keys ^= salt
-        keys *= _ODD
-        keys ^= keys >> np.uint64(32)
-        return keys
+        hashes, size = self._columns.hashes, len(self._columns)
+        return (hashes[:size] if len(rows) == size else hashes[rows]) ^ salt
 
     def _greedy(
         self,
