@@ -351,7 +351,7 @@ def task(name: str = "t", replicas: int = 2, **fields: Any) -> Manifest:
 def spec(*tasks: Manifest, **fields: Any) -> Manifest:
     """A Job's spec with the defaults that admission gives."""
     chosen = tasks or (task(),)
-    total = sum(int(one.get("minAvailable", one["replicas"])) for one in chosen)
+    total = sum(one["minAvailable"] if "minAvailable" in one else one["replicas"] for one in chosen)
     defaults: Manifest = {"minAvailable": total, "queue": "default", "maxRetry": 3, "schedulerName": "volcano"}
     return {**defaults, "tasks": list(chosen), **fields}
 
