@@ -33,7 +33,8 @@ class Codec:
     """Encodes and decodes records. `known` are the kinds objects may have."""
 
     def __init__(self, known: Iterable[Kind] = kinds.ALL) -> None:
-        self._by_type = {kind.type: f"{kind.api_version}/{kind.kind}" for kind in known}
+        self._by_type: dict[type[ApiObject], str] = {kind.type: f"{kind.api_version}/{kind.kind}" for kind in known}
+        self._by_type[ApiObject] = "meta.k8s.io/v1/PartialObjectMetadata"  # kinds of which only metadata is decoded
         self._by_name = {name: type_ for type_, name in self._by_type.items()}
         self._decoder = msgspec.json.Decoder(dict[str, Any])
 
