@@ -48,7 +48,7 @@ class Binder:
         """Assign the pod to the node; `name` may be empty when the Binding names the pod. Raises ApiError."""
         try:
             binding = _decode(body)
-        except msgspec.MsgspecError as error:
+        except errors.MALFORMED as error:
             raise errors.bad_request(f"the body is not a Binding object: {error}") from None
         name = name or binding.metadata.name
         if binding.metadata.name and binding.metadata.name != name:
@@ -93,5 +93,5 @@ class Binder:
             meta["labels"] = {**(meta.get("labels") or {}), **binding.metadata.labels}
         status: dict[str, Any] = pod.setdefault("status", {})
         conditions = [one for one in status.get("conditions") or () if one.get("type") != "PodScheduled"]
-        scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+        scheduled = {"type": "PodScheduled", "status": "True"}
         status["conditions"] = [*conditions, scheduled | {"lastTransitionTime": self._core.now()}]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import yaml
 
 from volcanoio.localcluster.apiserver import builtin_types
 from volcanoio.localcluster.apiserver.api import ApiRequest
 from volcanoio.localcluster.apiserver.errors import (
+    MALFORMED,
     MAX_REQUEST_BYTES,
     ApiError,
     bad_request,
@@ -65,7 +65,7 @@ def parse_json(body: bytes) -> Any:
     """The decoded JSON; raises ApiError 400."""
     try:
         return decode(body)
-    except msgspec.DecodeError as error:
+    except MALFORMED as error:
         reason = "the body is empty" if not body.strip() else str(error)
         raise bad_request(f"the object provided is unrecognized (must be of type JSON): {reason}") from None
 

@@ -53,7 +53,7 @@ def _struct(name: str) -> type[msgspec.Struct]:
 
 def _annotation(type_: str) -> Any:
     if type_.startswith("list["):
-        return GenericAlias(list, (_annotation(type_[5:-1]) | None,))
+        return GenericAlias(list, (_annotation(type_[5:-1]),))
     if type_.startswith("map["):
         return GenericAlias(dict, (str, _annotation(type_[4:-1]) | None))
     return _PYTHON[type_] if type_ in _PYTHON else _struct(type_)
@@ -65,12 +65,17 @@ def _decoder(name: str) -> msgspec.json.Decoder[Any]:
 
 
 def check(resource_name: str, body: bytes, obj: Manifest) -> tuple[list[str], list[str]]:
-    """Check a body and drop its unknown fields from `obj`; returns (unknown fields, wrong types) as texts."""
+    """Check a body and drop unknown fields and nulls from `obj`; returns (unknown fields, wrong types) as texts.
+
+    A null means that the field is not set, as in Go.
+    """
     name = type_table().resources.get(resource_name)
     if name is None:
         return [], []
     try:
         _decoder(name).decode(body)
+        if b"null" in body:
+            _walk(obj, name, "", [], [])
     except msgspec.ValidationError:
         unknown: list[str] = []
         wrong: list[str] = []
@@ -87,6 +92,8 @@ def _walk(value: Any, type_: str, path: str, unknown: list[str], wrong: list[str
             wrong.append(f"{path}: expected a list")
             return
         for at, one in enumerate(value):
+            if one is None:
+                wrong.append(f"{path}[{at}]: expected a value, got null")
             _walk(one, type_[5:-1], f"{path}[{at}]", unknown, wrong)
     elif type_.startswith("map["):
         if not isinstance(value, dict):
@@ -103,7 +110,9 @@ def _walk(value: Any, type_: str, path: str, unknown: list[str], wrong: list[str
         fields = type_table().types[type_]
         for key in list(value):
             inner = f"{path}.{key}" if path else key
-            if key in fields:
+            if value[key] is None:
+                del value[key]
+            elif key in fields:
                 _walk(value[key], fields[key], inner, unknown, wrong)
             else:
                 unknown.append(unknown_field(inner, fields))

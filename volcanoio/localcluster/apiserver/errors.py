@@ -15,6 +15,9 @@ from volcanoio.model.base import Manifest
 MAX_REQUEST_BYTES = 1_572_864
 """1.5 MiB: the limit of one request, as etcd's."""
 
+MALFORMED = (msgspec.MsgspecError, UnicodeDecodeError)
+"""What decoding a body may raise."""
+
 
 class ApiError(Exception):
     """A refusal: an HTTP code, a machine-readable reason and a text."""

@@ -5,7 +5,9 @@ What a budget allows is computed from the pods at the moment of the eviction, so
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+import msgspec
 
 from volcanoio.localcluster.apiserver import bodies, errors
 from volcanoio.localcluster.apiserver.api import ApiRequest
@@ -20,7 +22,18 @@ from volcanoio.model.base import Manifest
 
 _BUDGETS: Final = "poddisruptionbudgets.policy"
 _SUCCESS: Final = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
-_VERSIONS: Final = frozenset({"policy/v1", "policy/v1beta1", "", None})
+
+
+class _Meta(msgspec.Struct):
+    name: str | None = None
+
+
+class _Eviction(msgspec.Struct, rename="camel"):
+    """`policy/v1 Eviction`."""
+
+    api_version: Literal["policy/v1", "policy/v1beta1", ""] | None = None
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    delete_options: Manifest | None = None
 
 
 class Evictor:
@@ -32,10 +45,11 @@ class Evictor:
 
     async def evict(self, target: Target, request: ApiRequest) -> bytes:
         """Evict the pod; raises ApiError 429 when a budget does not allow it."""
-        body = bodies.read(request)
-        if not isinstance(body, dict) or body.get("apiVersion") not in _VERSIONS:
-            raise errors.bad_request("the body is not a policy/v1 Eviction object")
-        stated = (body.get("metadata") or {}).get("name")
+        try:
+            body = msgspec.convert(bodies.read(request), _Eviction)
+        except msgspec.ValidationError as error:
+            raise errors.bad_request(f"the body is not a policy/v1 Eviction object: {error}") from None
+        stated = body.metadata.name
         if stated and stated != target.name:
             text = f"name in URL does not match name in Eviction object: {target.name} is not {stated}"
             raise errors.bad_request(text)
@@ -45,7 +59,7 @@ class Evictor:
         obj = pod.decode()
         if _counts(obj):
             self._check_budgets(pod)
-        inner = ApiRequest("DELETE", request.path, body=encode(body.get("deleteOptions") or {}))
+        inner = ApiRequest("DELETE", request.path, body=encode(body.delete_options or {}))
         options = delete_options(inner)
         if dry_run(request) or options.dry_run:
             return _SUCCESS

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from volcanoio.localcluster.apiserver.api import ApiRequest
-from volcanoio.localcluster.apiserver.errors import bad_request, unsupported_media_type
+from volcanoio.localcluster.apiserver.errors import MALFORMED, bad_request, unsupported_media_type
 
 Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
 FieldValidation: TypeAlias = Literal["Strict", "Warn", "Ignore"]
@@ -73,7 +73,7 @@ def delete_options(request: ApiRequest) -> DeleteOptions:
         raise unsupported_media_type(PROTOBUF)
     try:
         body = _decode_delete(request.body) if request.body.strip() else _DeleteBody()
-    except msgspec.MsgspecError as error:
+    except MALFORMED as error:
         raise bad_request(f"the body is not a DeleteOptions object: {error}") from None
     grace = body.grace_period_seconds
     if grace is None and (text := request.first("gracePeriodSeconds")) is not None:

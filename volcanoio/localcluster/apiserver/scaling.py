@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 from volcanoio.localcluster.apiserver import bodies, errors
 from volcanoio.localcluster.apiserver.api import ApiRequest
 from volcanoio.localcluster.apiserver.core import Core
@@ -16,6 +18,22 @@ from volcanoio.localcluster.apiserver.writer import Raced, Writer, check_version
 from volcanoio.model.base import Manifest
 
 _BUILTIN: Final = ScalePaths(".spec.replicas", ".status.replicas", ".status.selector")
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class _Spec(msgspec.Struct):
+    replicas: int = 0
+
+
+class _Scale(msgspec.Struct):
+    """`autoscaling/v1 Scale`, as far as it is read."""
+
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
 class Scaler:
@@ -33,16 +51,18 @@ class Scaler:
         """PUT or PATCH the Scale; returns the new one and warnings. Raises ApiError."""
         current = self._stored(target)
         obj = current.decode()
-        scale = self._scale(target, obj)
         if request.method == "PUT":
             scale = bodies.read(request)
         else:
+            scale = self._scale(target, obj)
             scale = apply_patch(patch_function(request, target.resource), scale, bodies.parse_json(request.body))
-        if not isinstance(scale, dict) or not isinstance(scale.get("metadata"), dict):
-            raise errors.bad_request("the body is not an autoscaling/v1 Scale object")
-        check_versions(target, current, scale["metadata"], required=False)
-        replicas = (scale.get("spec") or {}).get("replicas", 0)
-        if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
+        try:
+            wanted = msgspec.convert(scale, _Scale)
+        except msgspec.ValidationError as error:
+            raise errors.bad_request(f"the body is not an autoscaling/v1 Scale object: {error}") from None
+        check_versions(target, current, msgspec.to_builtins(wanted.metadata), required=False)
+        replicas = wanted.spec.replicas
+        if replicas < 0:
             raise errors.bad_request(f"spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0")
         _set(obj, self._paths(target).spec_replicas, replicas)
         main = Target(target.resource, target.namespace, target.name)

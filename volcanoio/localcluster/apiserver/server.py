@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import anyio
+import structlog
 
 from volcanoio.localcluster.apiserver import bodies, errors
 from volcanoio.localcluster.apiserver.admission import Admission
@@ -27,6 +28,8 @@ from volcanoio.localcluster.apiserver.persistence import Journal
 from volcanoio.localcluster.apiserver.registry import Registry
 from volcanoio.localcluster.apiserver.store import Store
 from volcanoio.localcluster.apiserver.views import TableView
+
+_log = structlog.get_logger(__name__)
 
 Route: TypeAlias = Callable[[ApiRequest], Awaitable[ApiResponse | ApiStream | None]]
 """Something tried before the resources (discovery, version, health, logs); None lets the next one try."""
@@ -140,6 +143,9 @@ class ApiServer:
             return error.response()
         except RecursionError:
             return errors.bad_request("the object is nested too deeply").response()
+        except Exception as error:
+            _log.exception("apiserver_request_failed", method=request.method, path=request.path)
+            return errors.internal(f"{type(error).__name__}: {error}").response()
 
     async def _handle_with_faults(self, faults: Faults, request: ApiRequest) -> ApiResponse | ApiStream:
         rule = faults.note(request)

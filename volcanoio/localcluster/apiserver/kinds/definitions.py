@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from volcanoio.engine.admission.fielderrors import FieldError, forbidden, invalid, required, unsupported
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
+from volcanoio.localcluster.apiserver.schema.rules import is_number
 from volcanoio.model.base import Manifest
 
 NAME: Final = "customresourcedefinitions.apiextensions.k8s.io"
@@ -94,28 +96,70 @@ def _version_errors(version: Manifest, path: str) -> list[FieldError]:
     return found
 
 
-def _schema_errors(schema: Manifest, path: str, found: list[FieldError]) -> None:
-    """Patterns must compile, and nodes that specify nothing must say so."""
-    pattern = schema.get("pattern")
-    if isinstance(pattern, str):
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            found.append(invalid(f"{path}.pattern", pattern, f"must be a valid regular expression, but isn't: {error}"))
+def _schema_errors(schema: Any, path: str, found: list[FieldError]) -> None:
+    """Each word has its type, patterns compile, and nodes that specify nothing say so."""
+    if not isinstance(schema, dict):
+        found.append(invalid(path, schema, "must be a schema"))
+        return
+    wrong = [word for word, holds in _WORDS.items() if schema.get(word) is not None and not holds(schema[word])]
+    if wrong:
+        found += [invalid(f"{path}.{word}", schema[word], "has the wrong type") for word in wrong]
+        return
     untyped = not schema.get("type") and not schema.get("x-kubernetes-int-or-string")
     if untyped and not schema.get("x-kubernetes-preserve-unknown-fields"):
         found.append(required(f"{path}.type", "must not be empty for specified object fields"))
-    if schema.get("properties") and isinstance(schema.get("additionalProperties"), dict):
+    others = schema.get("additionalProperties")
+    if schema.get("properties") and isinstance(others, dict):
         found.append(
             forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
         )
-    properties: Any = schema.get("properties")
-    for name, inner in (properties or {}).items():
-        if isinstance(inner, dict):
-            _schema_errors(inner, f"{path}.properties[{name}]", found)
-    for key in ("items", "additionalProperties"):
-        if isinstance(schema.get(key), dict):
-            _schema_errors(schema[key], f"{path}.{key}", found)
+    for name, inner in (schema.get("properties") or {}).items():
+        _schema_errors(inner, f"{path}.properties[{name}]", found)
+    if schema.get("items") is not None:
+        _schema_errors(schema["items"], f"{path}.items", found)
+    if isinstance(others, dict):
+        _schema_errors(others, f"{path}.additionalProperties", found)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _is_schemas(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_pattern(value: Any) -> bool:
+    try:
+        re.compile(value)
+    except (re.error, TypeError):
+        return False
+    return True
+
+
+_WORDS: Final[dict[str, Callable[[Any], bool]]] = {
+    "type": lambda value: value in {"object", "array", "string", "boolean", "integer", "number"},
+    "properties": lambda value: isinstance(value, dict),
+    "items": lambda value: isinstance(value, dict),
+    "additionalProperties": lambda value: isinstance(value, bool | dict),
+    "required": _is_texts,
+    "enum": lambda value: isinstance(value, list),
+    "pattern": _is_pattern,
+    "format": lambda value: isinstance(value, str),
+    "minimum": is_number,
+    "maximum": is_number,
+    "multipleOf": lambda value: is_number(value) and value > 0,
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf"), _is_schemas),
+    "not": lambda value: isinstance(value, dict),
+    "x-kubernetes-list-type": lambda value: value in {"atomic", "set", "map"},
+    "x-kubernetes-list-map-keys": _is_texts,
+}
+"""What each word of a schema must hold."""
 
 
 def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:

@@ -30,9 +30,7 @@ _DEFAULT_TOLERATIONS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.
 
 def _create(pod: Manifest, core: Core) -> None:
     """Admission plugins Priority, ServiceAccount and DefaultTolerationSeconds, and the first status."""
-    spec = pod.get("spec")
-    if not isinstance(spec, dict):
-        spec = pod["spec"] = {}
+    spec = pod["spec"]
     resolve_priority(pod, core)
     spec.setdefault("serviceAccountName", spec.get("serviceAccount") or "default")
     spec["serviceAccount"] = spec["serviceAccountName"]
@@ -42,7 +40,7 @@ def _create(pod: Manifest, core: Core) -> None:
         names = [gate.get("name") for gate in gates if isinstance(gate, dict)]
         condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
         condition |= {"message": f"Scheduling is blocked due to non-empty scheduling gates {names}"}
-        status["conditions"] = [condition | {"lastProbeTime": None, "lastTransitionTime": None}]
+        status["conditions"] = [condition]
     pod["status"] = status
 
 
@@ -65,9 +63,7 @@ def _tolerates(toleration: Any, key: str) -> bool:
 
 def _default(pod: Manifest, core: Core) -> None:
     del core
-    spec = pod.get("spec")
-    if isinstance(spec, dict):
-        default_pod_spec(spec)
+    default_pod_spec(pod.setdefault("spec", {}))
 
 
 def _validate(pod: Manifest) -> list[FieldError]:

@@ -58,7 +58,10 @@ def _apply_one(document: Any, operation: dict[str, Any]) -> Any:
     return document
 
 
-def _pointer(text: str) -> list[str]:
+def _pointer(text: Any) -> list[str]:
+    if not isinstance(text, str):
+        msg = f"{text!r} is not a JSON pointer; it is a text"
+        raise TypeError(msg)
     if text == "":
         return []
     if not text.startswith("/"):
