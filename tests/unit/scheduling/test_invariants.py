@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods
-from volcanoio.engine.scheduling.columns import LOADS, Columns, Quantity
+from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.columns import LOADS, Columns, Load, Quantity
 from volcanoio.engine.scheduling.cycle import Unlimited
-from volcanoio.engine.scheduling.ledger import Ledger
 from volcanoio.engine.scheduling.session import CycleSession
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, TaskStatus
 from volcanoio.framework.scheduling_effects import BindBatch
@@ -21,8 +21,9 @@ from volcanoio.model import kinds
 from volcanoio.model.resources import Amounts, add
 
 
-def recomputed(ledger: Ledger) -> Columns:
-    """Columns built anew from nodes and tasks."""
+def recomputed(state: ClusterState) -> Columns:
+    """Columns built anew from nodes, tasks and holds."""
+    ledger = state.ledger
     columns = Columns()
     for obj in ledger.columns.objects:
         columns.put(obj)
@@ -30,12 +31,15 @@ def recomputed(ledger: Ledger) -> Columns:
         row = columns.rows.get(task.node)
         if row is not None and LOADS[task.status]:
             columns.apply(row, task.shape, LOADS[task.status], 1)
+    for holds in state.holds.by_job.values():
+        for hold in holds:
+            columns.apply(columns.rows[hold.node], hold.shape, Load.OCCUPIES, 1)
     return columns
 
 
-def check(ledger: Ledger) -> None:
+def check(state: ClusterState) -> None:
     """Every total equals its recomputation."""
-    anew = recomputed(ledger)
+    ledger, anew = state.ledger, recomputed(state)
     for quantity in Quantity:
         for name in ledger.columns.resources:
             assert ledger.columns.view(quantity, name).tolist() == anew.view(quantity, name).tolist(), (quantity, name)
@@ -77,7 +81,7 @@ def test_totals_equal_recomputation(steps: list[tuple[str, int]], minimum: int) 
     world = World(node("n0", cpu="2"), group("g0", minimum, phase="Inqueue"))
     for kind, number in steps:
         _step(world, kind, number, minimum)
-        check(world.state.ledger)
+        check(world.state)
         for batch in world.state.ledger.tasks.values():
             assert batch.status not in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 
@@ -169,4 +173,4 @@ def test_discard_restores_every_column(nodes: list[int], counts: list[int]) -> N
             assert table.get("k") == 0
     assert np.array_equal(block, state.ledger.columns.block)
     assert dirty == state.ledger.dirty
-    check(state.ledger)
+    check(state)

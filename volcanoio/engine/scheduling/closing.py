@@ -17,7 +17,6 @@ from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.podconditions import tell_pods
 from volcanoio.engine.scheduling.queuestatus import write_queues
 from volcanoio.engine.scheduling.session import CycleSession
-from volcanoio.engine.scheduling.times import timestamp
 from volcanoio.framework.effects import Patch, Record, merge_diff
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model import kinds
@@ -136,7 +135,7 @@ def _conditions(
                 type=kind,
                 status="True",
                 transition_id=session.uid,
-                last_transition_time=timestamp(session.now),
+                last_transition_time=session.timestamp,
                 reason=reason,
                 message=message,
             )

@@ -21,18 +21,25 @@ Ints = NDArray[np.int64]
 
 
 class Quantity(IntEnum):
-    """What is counted per resource. IDLE = ALLOCATABLE - USED; FUTURE = IDLE + RELEASING - PIPELINED."""
+    """What is counted per resource. IDLE = ALLOCATABLE - USED; FUTURE = IDLE + RELEASING - PIPELINED.
+
+    In the order of `_READ` and `_OCCUPIED`: a placement touches as few cache lines as it can.
+    """
 
     ALLOCATABLE = 0
     USED = 1
-    RELEASING = 2
-    PIPELINED = 3
-    IDLE = 4
-    FUTURE = 5
-    NONZERO_USED = 6
+    IDLE = 2
+    FUTURE = 3
+    NONZERO_USED = 4
+    RELEASING = 5
+    PIPELINED = 6
 
 
-_ALLOCATABLE, _USED, _, _, _IDLE, _FUTURE, _NONZERO = range(len(Quantity))
+_ALLOCATABLE, _USED, _IDLE, _FUTURE, _NONZERO, *_REST = range(len(Quantity))
+_READ = slice(_ALLOCATABLE, _NONZERO + 1)
+"""What scorers read of a row."""
+_OCCUPIED = slice(_USED, _NONZERO + 1)
+"""What a task that occupies its node changes."""
 
 
 class Load(IntEnum):
@@ -59,6 +66,7 @@ LOADS: tuple[Load, ...] = tuple(
 )
 """The load of a task by its status; Pending, Succeeded and Failed ones do not weigh on a node."""
 
+_ALL = slice(None)
 _LOAD_SIGNS: Mapping[Load, Mapping[Quantity, int]] = {
     Load.NONE: {},
     Load.OCCUPIES: {Quantity.USED: 1, Quantity.IDLE: -1, Quantity.FUTURE: -1},
@@ -166,7 +174,7 @@ class Columns:
         deltas = self._deltas.get(shape.id)
         if deltas is None:
             deltas = self._delta(shape)
-        column = self.block[:, :, row]
+        column = self.block[_OCCUPIED if load is Load.OCCUPIES else _ALL, :, row]
         if sign > 0:
             column += deltas[load]
         else:
@@ -252,7 +260,7 @@ class Columns:
             if load:
                 for name, amount in shape.nonzero_requests.items():
                     vector[Quantity.NONZERO_USED, self.resources[name]] = amount
-            vectors.append(vector)
+            vectors.append(vector[_OCCUPIED] if load is Load.OCCUPIES else vector)
         self._deltas[shape.id] = tuple(vectors)
         return self._deltas[shape.id]
 
@@ -316,7 +324,7 @@ class Row:
     def point(self, row: int) -> None:
         """Be that row, as it is now."""
         self.row = row
-        self._values = self._columns.block[:, :, row].tolist()
+        self._values = self._columns.block[_READ, :, row].tolist()
 
     @property
     def name(self) -> str:

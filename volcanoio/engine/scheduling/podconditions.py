@@ -6,7 +6,6 @@ from volcanoio.engine.scheduling.explanation import UNSCHEDULABLE, group_text, t
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.session import CycleSession
 from volcanoio.engine.scheduling.tasks import TaskInfo
-from volcanoio.engine.scheduling.times import timestamp
 from volcanoio.framework.effects import Patch, PatchType, Record
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model import kinds
@@ -57,7 +56,7 @@ def _tell(session: CycleSession, task: TaskInfo, reason: str, message: str, peri
         "status": "False",
         "reason": reason,
         "message": message,
-        "lastTransitionTime": timestamp(session.now),
+        "lastTransitionTime": session.timestamp,
     }
     meta = task.pod.metadata
     session.outbox.put(

@@ -17,6 +17,7 @@ from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.queues import QueueInfo
 from volcanoio.engine.scheduling.statement import JobStatement
 from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.engine.scheduling.times import timestamp
 from volcanoio.engine.scheduling.undo import PluginTable, Tables, UndoLog
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.session import Run
@@ -66,6 +67,7 @@ class CycleSession:
         self.rules: Rules = state.rules_of(profile)
         self.cycle = opening.cycle
         self.now = opening.at
+        self.timestamp = timestamp(opening.at)
         self.uid = blake2b(f"{opening.seed}/{opening.cycle}".encode(), digest_size=16).hexdigest()
         self.outbox = Outbox(opening.cycle)
         self.stats = CycleStats()
