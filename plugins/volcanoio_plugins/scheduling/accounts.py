@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.views import QueueView, Table
 from volcanoio.model.resources import CPU, MEMORY, Amounts
-from volcanoio_plugins.scheduling.quantities import fits_within, share
+from volcanoio_plugins.scheduling.quantities import TOLERANCE, share
 
 _UNITS = {CPU: "milli_cpu", MEMORY: "memory_bytes"}
 
@@ -33,8 +33,11 @@ class Account:
 
     def allocated(self) -> Amounts:
         """What its jobs hold now, reservations included."""
-        base, added = self._base, self._added
-        return {name: base.get(name, 0) + added.get(name) for name in self._names}
+        return {name: self.held(name) for name in self._names}
+
+    def held(self, name: str) -> int:
+        """What its jobs hold now of one resource."""
+        return self._base.get(name, 0) + self._added.get(name)
 
     def add(self, requests: Mapping[str, int], count: int) -> None:
         """Count `count` more tasks (fewer when negative)."""
@@ -43,12 +46,17 @@ class Account:
 
     def share(self) -> float:
         """The largest part of what it deserves that it holds of any resource."""
-        allocated = self.allocated()
-        return max((share(allocated.get(name, 0), amount) for name, amount in self.deserved.items()), default=0.0)
+        largest = 0.0
+        for name, amount in self.deserved.items():
+            largest = max(largest, share(self.held(name), amount))
+        return largest
 
     def overused(self) -> bool:
         """Whether it holds all it deserves."""
-        return fits_within(self.deserved, self.allocated())
+        for name, amount in self.deserved.items():  # noqa: SIM110 - asked at every turn of a queue
+            if amount - self.held(name) >= TOLERANCE:
+                return False
+        return True
 
 
 class QueueGauges:

@@ -63,29 +63,28 @@ class Binpack:
 
     def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> NDArray[np.float64]:  # noqa: ARG002 - not relative to other nodes
         """The score of all nodes."""
-        total = np.zeros(len(nodes))
+        size = len(nodes)
+        total = np.zeros(size)
         terms = self._terms(shape)
         weight_sum = sum(weight for _, _, weight in terms)
         if not self._factor or not weight_sum:
             return total
-        overflow: NDArray[np.bool_] | None = None
+        fits = np.ones(size, np.bool_)
         for resource, request, weight in terms:
             if not weight:
                 continue
             capacity = nodes.allocatable(resource)
             final = nodes.used(resource) + request
-            over = final > capacity
-            if capacity.all():
+            if np.count_nonzero(capacity) == size:
+                fits &= final <= capacity
                 total += final * weight / capacity
             else:
                 has = capacity != 0
-                over &= has
+                fits &= (final <= capacity) | ~has
                 total += np.where(has, final * weight / np.where(has, capacity, 1), 0.0)
-            overflow = over if overflow is None else overflow | over
         total /= weight_sum
         total *= self._factor
-        if overflow is not None:
-            total[overflow] = 0.0
+        total *= fits
         return total
 
     def score_on(self, shape: Shape, node: NodeRow) -> float:
@@ -99,7 +98,7 @@ class Binpack:
             final = node.used(resource) + request
             if final > capacity:
                 return 0.0
-            total += float(final * weight) / float(capacity)
+            total += final * weight / capacity
         return total / weight_sum * self._factor if weight_sum else 0.0
 
     def _terms(self, shape: Shape) -> tuple[tuple[str, int, int], ...]:

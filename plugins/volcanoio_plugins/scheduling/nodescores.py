@@ -1,7 +1,8 @@
 """Kubernetes' node scorers (pkg/scheduler/framework/plugins/noderesources), for all nodes and for one.
 
 Both forms give the same numbers: integers divided as Kubernetes divides them. The vector form divides in float64, which
-is exact while 100 times an amount stays below 2^53 (nodes up to 80 TiB of memory).
+is exact while 100 times an amount stays below 2^53 (nodes up to 80 TiB of memory). They are asked for a few rows after
+every gang, and for one after every task: the usual case, nodes that have cpu and memory, comes first.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from volcanoio.model.resources import CPU, MEMORY
 MAX = 100
 COUNTED = (CPU, MEMORY)
 """Resources of the least and most allocated scorers, of equal weight."""
-BALANCED = (CPU, MEMORY, "nvidia.com/gpu")
-"""Resources that are to be used evenly; one that is neither cpu nor memory counts if the pod asks for it."""
+GPU = "nvidia.com/gpu"
+"""Beside cpu and memory, what is to be used evenly where the pod asks for it."""
 
 Floats = NDArray[np.float64]
 
@@ -34,7 +35,8 @@ def most_allocated(shape: Shape, nodes: Nodes) -> Floats:
 
 
 def _mean(shape: Shape, nodes: Nodes, *, least: bool) -> Floats:
-    total = np.zeros(len(nodes))
+    size = len(nodes)
+    total: Floats = np.zeros(size)
     weights: NDArray[np.int64] | int = 0
     for resource in COUNTED:
         capacity = nodes.allocatable(resource)
@@ -45,23 +47,25 @@ def _mean(shape: Shape, nodes: Nodes, *, least: bool) -> Floats:
         else:
             np.minimum(part, capacity, out=part)
         part *= MAX
-        if capacity.all():
+        if np.count_nonzero(capacity) == size:
             weights = weights + 1
-            total += np.floor(part / capacity)
+            quotient = part / capacity
         else:
             has = capacity != 0
             weights = weights + has
-            total += np.where(has, np.floor(part / np.where(has, capacity, 1)), 0.0)
-    result: Floats = np.floor(total / np.maximum(weights, 1))
-    return result
+            quotient = np.where(has, part / np.where(has, capacity, 1), 0.0)
+        total += np.floor(quotient, out=quotient)
+    total /= weights if isinstance(weights, int) else np.maximum(weights, 1)
+    return np.floor(total, out=total)
 
 
 def least_allocated_on(shape: Shape, node: NodeRow) -> int:
     """As `least_allocated`, of one node."""
     total = weights = 0
+    asked = shape.nonzero_requests
     for resource in COUNTED:
         if capacity := node.allocatable(resource):
-            left = capacity - node.nonzero_used(resource) - shape.nonzero_requests.get(resource, 0)
+            left = capacity - node.nonzero_used(resource) - asked.get(resource, 0)
             if left > 0:
                 total += left * MAX // capacity
             weights += 1
@@ -81,44 +85,76 @@ def most_allocated_on(shape: Shape, node: NodeRow) -> int:
 
 def balanced(shape: Shape, nodes: Nodes) -> Floats:
     """100·(1 − σ) where σ is the standard deviation of the used fractions of resources."""
+    size = len(nodes)
     fractions: list[Floats] = []
-    valid: list[NDArray[np.bool_]] = []
+    valid: list[NDArray[np.bool_] | None] = []
     for resource in _balanced_resources(shape):
         capacity = nodes.allocatable(resource)
-        has = capacity != 0
         taken = nodes.used(resource) + shape.requests.get(resource, 0)
-        fraction = taken / (capacity if has.all() else np.where(has, capacity, 1))
-        np.minimum(fraction, 1.0, out=fraction)
-        fraction[~has] = 0.0
-        fractions.append(fraction)
-        valid.append(has)
-    if len(fractions) == 2 and valid[0].all() and valid[1].all():
-        return _score(np.abs((fractions[0] - fractions[1]) / 2))
-    count = sum(has.astype(np.int64) for has in valid)
-    mean = sum(fractions[1:], fractions[0]) / np.maximum(count, 1)
-    squares = np.zeros(len(nodes))
+        if np.count_nonzero(capacity) == size:
+            fraction = taken / capacity
+            valid.append(None)
+        else:
+            has = capacity != 0
+            fraction = np.where(has, taken / np.where(has, capacity, 1), 0.0)
+            valid.append(has)
+        fractions.append(np.minimum(fraction, 1.0, out=fraction))
+    if len(fractions) == 2 and valid[0] is None and valid[1] is None:
+        deviation = fractions[0] - fractions[1]
+        deviation /= 2
+        np.abs(deviation, out=deviation)
+    else:
+        everywhere = np.ones(size, np.bool_)
+        deviation = _deviation(fractions, [everywhere if has is None else has for has in valid])
+    np.subtract(1, deviation, out=deviation)
+    deviation *= MAX
+    return np.floor(deviation, out=deviation)
+
+
+def _deviation(fractions: list[Floats], valid: list[NDArray[np.bool_]]) -> Floats:
+    """The standard deviation of each row's valid fractions, half the difference where there are two."""
+    size = len(fractions[0])
+    count = np.zeros(size, np.int64)
+    mean, squares = np.zeros(size), np.zeros(size)
+    for fraction, has in zip(fractions, valid, strict=True):
+        count += has
+        mean += fraction
+    mean /= np.maximum(count, 1)
     for fraction, has in zip(fractions, valid, strict=True):
         difference = fraction - mean
         squares += np.where(has, difference * difference, 0.0)
-    deviation = np.sqrt(squares / np.maximum(count, 1))
+    deviation: Floats = np.sqrt(squares / np.maximum(count, 1))
     pair = count == 2
     deviation[pair] = np.abs(_pair_difference(fractions, valid)[pair] / 2)
-    deviation[np.asarray(count) < 2] = 0.0
-    return _score(deviation)
+    deviation[count < 2] = 0.0
+    return deviation
 
 
 def balanced_on(shape: Shape, node: NodeRow) -> int:
     """As `balanced`, of one node."""
-    fractions = []
-    for resource in _balanced_resources(shape):
-        if capacity := node.allocatable(resource):
-            fraction = float(node.used(resource) + shape.requests.get(resource, 0)) / float(capacity)
-            fractions.append(min(fraction, 1.0))
+    requests = shape.requests
+    if not requests.get(GPU):
+        cpu, memory = node.allocatable(CPU), node.allocatable(MEMORY)
+        if cpu and memory:
+            first = (node.used(CPU) + requests.get(CPU, 0)) / cpu
+            second = (node.used(MEMORY) + requests.get(MEMORY, 0)) / memory
+            if first > 1.0 or second > 1.0:
+                first, second = min(first, 1.0), min(second, 1.0)
+            difference = first - second
+            return int((1 - abs(difference / 2)) * MAX)
+    fractions = [
+        min((node.used(resource) + requests.get(resource, 0)) / capacity, 1.0)
+        for resource in _balanced_resources(shape)
+        if (capacity := node.allocatable(resource))
+    ]
     if len(fractions) < 2:
         return MAX
     if len(fractions) == 2:
         return int((1 - abs((fractions[0] - fractions[1]) / 2)) * MAX)
-    mean = sum(fractions) / len(fractions)
+    mean = 0.0
+    for fraction in fractions:
+        mean += fraction
+    mean /= len(fractions)
     squares = 0.0
     for fraction in fractions:
         difference = fraction - mean
@@ -136,7 +172,7 @@ def normalised(counts: NDArray[np.int64], feasible: NDArray[np.bool_], *, revers
 
 
 def _balanced_resources(shape: Shape) -> list[str]:
-    return [name for name in BALANCED if name in COUNTED or shape.requests.get(name, 0)]
+    return [*COUNTED, GPU] if shape.requests.get(GPU) else [*COUNTED]
 
 
 def _pair_difference(fractions: list[Floats], valid: list[NDArray[np.bool_]]) -> Floats:
@@ -147,8 +183,3 @@ def _pair_difference(fractions: list[Floats], valid: list[NDArray[np.bool_]]) ->
         difference = np.where(has, np.where(seen, difference - fraction, fraction), difference)
         seen |= has
     return difference
-
-
-def _score(deviation: Floats) -> Floats:
-    result: Floats = np.floor((1 - deviation) * MAX)
-    return result

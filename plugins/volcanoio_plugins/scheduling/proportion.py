@@ -82,10 +82,9 @@ class Proportion:
         account = self._accounts.get(queue.name)
         if account is None or not queue.open:
             return 0
-        allocated = account.allocated()
         for name, amount in shape.requests.items():
             if amount > 0 and name != PODS:
-                left = account.deserved.get(name, 0) - allocated.get(name, 0)
+                left = account.deserved.get(name, 0) - account.held(name)
                 count = min(count, max(int(left // amount), 0))
         return count
 
