@@ -94,7 +94,7 @@ class PrometheusProbe(Collector):
         return await asyncio.to_thread(self.page)
 
     def page(self) -> bytes:
-        """The whole page. Takes milliseconds; `sorted` copies each dict in one step, so reporting may go on meanwhile."""
+        """The whole page; takes milliseconds. `sorted` copies a dict in one step, so reporting may go on meanwhile."""
         return b"".join((*_counter_lines(self._counters), generate_latest(self._registry)))
 
     def collect(self) -> Iterator[Metric]:
