@@ -142,7 +142,7 @@ def _is_pattern(value: Any) -> bool:
 
 
 _WORDS: Final[dict[str, Callable[[Any], bool]]] = {
-    "type": lambda value: value in {"object", "array", "string", "boolean", "integer", "number"},
+    "type": lambda value: value in ("object", "array", "string", "boolean", "integer", "number"),
     "properties": lambda value: isinstance(value, dict),
     "items": lambda value: isinstance(value, dict),
     "additionalProperties": lambda value: isinstance(value, bool | dict),
@@ -156,7 +156,7 @@ _WORDS: Final[dict[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count),
     **dict.fromkeys(("allOf", "anyOf", "oneOf"), _is_schemas),
     "not": lambda value: isinstance(value, dict),
-    "x-kubernetes-list-type": lambda value: value in {"atomic", "set", "map"},
+    "x-kubernetes-list-type": lambda value: value in ("atomic", "set", "map"),
     "x-kubernetes-list-map-keys": _is_texts,
 }
 """What each word of a schema must hold."""
