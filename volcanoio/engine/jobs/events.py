@@ -7,7 +7,7 @@ leaving, and that is no more. Source of the events: Volcano, pkg/controllers/job
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from volcanoio.engine.jobs.counting import is_task_completed, is_task_failed, restarts
 from volcanoio.engine.jobs.ledger import Leaving, Ledger
@@ -16,6 +16,7 @@ from volcanoio.engine.jobs.ownership import (
     index_of,
     is_marked,
     is_surplus,
+    own_pods,
     partition_of,
     task_of,
     tasks_by_name,
@@ -52,11 +53,12 @@ def pod_event(job: Job, pod: Pod, name: JobEvent) -> LifecycleEvent:
 
 
 def from_pod(
-    job: Job, old: Pod | None, new: Pod | None, before: Sequence[Pod], after: Sequence[Pod], deleted: bool
+    job: Job, old: Pod | None, new: Pod | None, before: Mapping[str, Pod], after: Mapping[str, Pod], deleted: bool
 ) -> list[LifecycleEvent]:
     """Events of one change: `old` None for a pod seen first, `new` None for one that is gone.
 
-    `before` and `after` are the job's pods around the change; `deleted` says that we deleted the pod ourselves.
+    `before` and `after` are all known pods by uid around the change, looked at only where the answer depends on them;
+    `deleted` says that we deleted the pod ourselves.
     """
     pod = new or old
     assert pod is not None
@@ -68,19 +70,17 @@ def from_pod(
     if new.metadata.deletion_timestamp is not None or deleted:
         return []
     entered = new.status.phase != (old.status.phase if old is not None else None)
-    found: list[JobEvent] = []
+    events: list[LifecycleEvent] = []
     if entered and new.status.phase == "Failed":
-        found.append(JobEvent.POD_FAILED)
-    if entered and new.status.phase == "Succeeded" and is_task_completed(task, after):
-        found.append(JobEvent.TASK_COMPLETED)
+        events.append(pod_event(job, new, JobEvent.POD_FAILED))
+    if entered and new.status.phase == "Succeeded" and is_task_completed(task, pods := own_pods(job, after)):
+        events.append(pod_event(job, _last_done(job, task, pods) or new, JobEvent.TASK_COMPLETED))
     if old is None and new.status.phase in ("", "Pending") and _may_time_out(job, task):
-        found.append(JobEvent.POD_PENDING)
-    if restarts(new) > (restarts(old) if old is not None else 0) and is_task_failed(task, after) > is_task_failed(
-        task, before
-    ):
-        found.append(JobEvent.TASK_FAILED)
-    about = {JobEvent.TASK_COMPLETED: _last_done(job, task, after) or new}
-    return [pod_event(job, about.get(name, new), name) for name in found]
+        events.append(pod_event(job, new, JobEvent.POD_PENDING))
+    restarted = restarts(new) > (restarts(old) if old is not None else 0)
+    if restarted and is_task_failed(task, own_pods(job, after)) > is_task_failed(task, own_pods(job, before)):
+        events.append(pod_event(job, new, JobEvent.TASK_FAILED))
+    return events
 
 
 def from_spec(before: Job, job: Job, pods: Sequence[Pod]) -> list[LifecycleEvent]:
@@ -129,8 +129,9 @@ def from_storage(job: Job, ledger: Ledger, pods: Sequence[Pod], groups: Iterable
         return []
     events = _evictions(job, ledger, pods)
     completed: dict[str, LifecycleEvent] = {}
-    for place, pod in enumerate(pods):
-        for event in from_pod(job, None, pod, pods[:place], pods, deleted=False):
+    known = {pod.metadata.uid: pod for pod in pods}
+    for pod in pods:
+        for event in from_pod(job, None, pod, {}, known, deleted=False):
             if event.name in (JobEvent.TASK_COMPLETED, JobEvent.TASK_FAILED):
                 completed[f"{event.name}/{event.task}"] = event
             else:

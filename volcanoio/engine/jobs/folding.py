@@ -101,10 +101,8 @@ def _fold_pod(draft: Draft, pod: Pod, *, gone: bool) -> None:
         draft.set(retry_at=0.0)
     if state.job is None or not state.started:
         return
-    before = own_pods(state.job, state.pods)
-    after = own_pods(state.job, draft.state.pods)
     deleted = uid in state.deleting
-    raised = events.from_pod(state.job, old, None if gone else pod, before, after, deleted)
+    raised = events.from_pod(state.job, old, None if gone else pod, state.pods, draft.state.pods, deleted)
     draft.queue(raised, events.ASIDE)
 
 
