@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 
+import msgspec
 import pytest
 
 from tests.unit.apiserver.api import (
@@ -167,6 +168,16 @@ async def test_a_definition_takes_its_objects_along() -> None:
         await api("PATCH", f"{WIDGETS}/w", {"metadata": {"finalizers": None}}, kind=MERGE)
         await api.gone(f"{DEFINITIONS}/widgets.example.com")
         assert (await api("GET", WIDGETS)).code == 404
+
+
+async def test_watches_end_with_the_definition() -> None:
+    async with running() as api:
+        await defined(api)
+        await api.made(WIDGETS, widget())
+        async with api.transport.stream(WIDGETS, query={"watch": "true"}) as batches:
+            await api("DELETE", f"{DEFINITIONS}/widgets.example.com")
+            types = [msgspec.json.decode(line)["type"] async for batch in batches for line in batch]
+        assert types == ["ADDED", "DELETED"]
 
 
 async def test_broken_definitions_are_refused() -> None:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from volcanoio.localcluster.apiserver import bodies, errors
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
 from volcanoio.localcluster.apiserver.binding import Binder
+from volcanoio.localcluster.apiserver.comparison import check_versions
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.deleter import Deleter, status_of
 from volcanoio.localcluster.apiserver.errors import ApiError
@@ -18,7 +19,7 @@ from volcanoio.localcluster.apiserver.patcher import Patcher
 from volcanoio.localcluster.apiserver.paths import Target, parse
 from volcanoio.localcluster.apiserver.reader import Reader
 from volcanoio.localcluster.apiserver.scaling import Scaler
-from volcanoio.localcluster.apiserver.writer import Raced, Writer, Written, check_versions
+from volcanoio.localcluster.apiserver.writer import Raced, Writer, Written
 
 Operation: TypeAlias = Callable[[Target, ApiRequest], Awaitable[ApiResponse | ApiStream]]
 

@@ -8,13 +8,14 @@ from typing import Any, Final
 from volcanoio.kube.transport import ContentType
 from volcanoio.localcluster.apiserver import bodies, errors
 from volcanoio.localcluster.apiserver.api import ApiRequest
+from volcanoio.localcluster.apiserver.comparison import check_versions
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.objects import encode
 from volcanoio.localcluster.apiserver.options import dry_run, field_validation
 from volcanoio.localcluster.apiserver.patches import PatchError, json_patch, merge_patch, strategic
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.resources import Resource
-from volcanoio.localcluster.apiserver.writer import Raced, Writer, Written, check_versions
+from volcanoio.localcluster.apiserver.writer import Raced, Writer, Written
 from volcanoio.model.base import Manifest
 
 ATTEMPTS: Final = 5

@@ -9,7 +9,8 @@ from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStr
 from volcanoio.localcluster.apiserver.collection import Watcher
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.fieldpaths import METADATA, READERS, SELECTABLE, reader
-from volcanoio.localcluster.apiserver.objects import frame
+from volcanoio.localcluster.apiserver.kinds.definitions import NAME as DEFINITIONS
+from volcanoio.localcluster.apiserver.objects import Event, Ref, frame
 from volcanoio.localcluster.apiserver.options import number
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.resources import Resource
@@ -26,7 +27,8 @@ class Reader:
     def __init__(self, core: Core) -> None:
         self._core = core
         self.table: TableView | None = None
-        self._streams: dict[WatchStream, None] = {}
+        self._streams: dict[WatchStream, str] = {}
+        core.store.observers.append(self._end_unserved)
 
     def rendering(self, request: ApiRequest, resource: Resource) -> Rendering:
         """How this client wants to see objects of the resource."""
@@ -86,7 +88,7 @@ class Reader:
             closed=lambda: self._close(target, watcher, stream),
         )
         collection.subscribe(watcher, asked)
-        self._streams[stream] = None
+        self._streams[stream] = resource.name
         return ApiStream(stream)
 
     def selection(self, target: Target, request: ApiRequest) -> Selection:
@@ -120,6 +122,12 @@ class Reader:
     def _close(self, target: Target, watcher: Watcher, stream: WatchStream) -> None:
         self._core.store.collection(target.resource.name).unsubscribe(watcher)
         self._streams.pop(stream, None)
+
+    def _end_unserved(self, ref: Ref, event: Event) -> None:
+        """Nobody watches a resource whose definition is gone: the client lists again and learns of it."""
+        if ref.resource == DEFINITIONS and event.type == "DELETED":
+            for stream in [one for one, resource in self._streams.items() if resource == ref.name]:
+                stream.end()
 
     def close_all(self) -> None:
         """End all watches: the server stops."""

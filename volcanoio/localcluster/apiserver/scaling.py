@@ -8,13 +8,14 @@ import msgspec
 
 from volcanoio.localcluster.apiserver import bodies, errors
 from volcanoio.localcluster.apiserver.api import ApiRequest
+from volcanoio.localcluster.apiserver.comparison import check_versions
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.crd import ScalePaths
 from volcanoio.localcluster.apiserver.objects import Stored, decode, encode
 from volcanoio.localcluster.apiserver.options import dry_run
 from volcanoio.localcluster.apiserver.patcher import apply_patch, patch_function
 from volcanoio.localcluster.apiserver.paths import Target
-from volcanoio.localcluster.apiserver.writer import Raced, Writer, check_versions
+from volcanoio.localcluster.apiserver.writer import Raced, Writer
 from volcanoio.model.base import Manifest
 
 _BUILTIN: Final = ScalePaths(".spec.replicas", ".status.replicas", ".status.selector")

@@ -49,9 +49,11 @@ class WatchStream:
         if self._first:
             batch, self._first = self._first, []
             return batch
-        while not self._ended:
+        while True:
             if self._watcher.pending:
                 return self._watcher.take()
+            if self._ended:
+                break
             if self._watcher.overrun:
                 self._ended = True
                 status = expired("too old resource version: the watch fell behind; list again").status()
@@ -77,7 +79,7 @@ class WatchStream:
             closed()
 
     def end(self) -> None:
-        """Let the iterator end at its next step."""
+        """Let the iterator end once it has given what is queued."""
         self._ended = True
         self._wake()
 

@@ -6,11 +6,12 @@ admission, rules again where admission changed something, store.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from volcanoio.engine.admission.fielderrors import FieldError, invalid
+from volcanoio.engine.admission.fielderrors import FieldError
 from volcanoio.localcluster.apiserver import bodies, errors, metadata
 from volcanoio.localcluster.apiserver.admission import AdmissionRequest, Operation, review_all
+from volcanoio.localcluster.apiserver.comparison import content, identity, is_finished
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.kinds.strategy import PLAIN
 from volcanoio.localcluster.apiserver.kinds.table import STRATEGIES
@@ -22,8 +23,6 @@ from volcanoio.model.base import Manifest
 
 _KEEPS_STATUS: Final = frozenset({"nodes"})
 """Built-ins with a status subresource that may still be created with a status, as a kubelet does."""
-
-_NOT_CONTENT: Final = frozenset({"metadata", "status"})
 
 
 class Written(NamedTuple):
@@ -102,7 +101,7 @@ class Writer:
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if new == old:
             return Written(current.data, warnings)
-        changes = _content(resource, new) != _content(resource, old)
+        changes = content(resource, new) != content(resource, old)
         found = metadata.update_errors(new["metadata"], current)
         found += self._errors(resource, new, old, content=changes)
         if found:
@@ -112,7 +111,7 @@ class Writer:
             warnings += more
             if changed is not None:
                 new = changed
-                changes = _content(resource, new) != _content(resource, old)
+                changes = content(resource, new) != content(resource, old)
             if core.store.get(target.ref) is not current:
                 raise Raced
         if changes and metadata.counts_generations(resource):
@@ -121,7 +120,7 @@ class Writer:
         if dry_run:
             return Written(encode(new), warnings)
         core.check_writable()
-        if current.deleting and _is_finished(resource, new):
+        if current.deleting and is_finished(resource, new):
             return Written(core.store.remove(target.ref, new).data, warnings)
         return Written(core.store.put(target.ref, new).data, warnings)
 
@@ -205,7 +204,7 @@ class Writer:
         )
         changed, warnings = await review_all(self._core.admission, resource, request)
         if changed is not None:
-            changed["metadata"] = {**changed["metadata"], **_identity(obj["metadata"])}
+            changed["metadata"] = {**changed["metadata"], **identity(obj["metadata"])}
             self._complete(resource, changed)
             if found := self._errors(resource, changed, old):
                 raise errors.invalid(resource, ref.name, found)
@@ -241,39 +240,3 @@ class Writer:
             stored = self._core.registry.named(resource.name)
             if stored is not None:
                 obj["apiVersion"] = stored.api_version
-
-
-def check_versions(target: Target, current: Stored, meta: Manifest, *, required: bool) -> None:
-    """Compare the uid and resourceVersion a client states with the stored ones; raises ApiError 409 and 422."""
-    resource = target.resource
-    version, uid = meta.get("resourceVersion"), meta.get("uid")
-    if uid and uid != current.uid:
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current.uid}"
-        raise errors.conflict(resource, target.name, why)
-    if version in {None, "", "0"}:
-        if required:
-            rule = invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            raise errors.invalid(resource, target.name, [rule])
-        return
-    if str(version) != str(current.revision):
-        raise errors.modified(resource, target.name)
-
-
-def _identity(meta: Manifest) -> Manifest:
-    """What admission must not change."""
-    keys = ("name", "namespace", "uid", "creationTimestamp", "resourceVersion", "generation")
-    return {key: meta[key] for key in keys if key in meta}
-
-
-def _content(resource: Resource, obj: Manifest) -> Any:
-    """What a generation counts: all but metadata and, where it has a subresource, the status."""
-    custom_status = resource.custom is not None and not resource.custom.status_subresource
-    return {key: value for key, value in obj.items() if key not in _NOT_CONTENT or (custom_status and key == "status")}
-
-
-def _is_finished(resource: Resource, obj: Manifest) -> bool:
-    """Whether an object that is being deleted waits for nothing any more."""
-    meta = obj["metadata"]
-    if meta.get("finalizers") or meta.get("deletionGracePeriodSeconds"):
-        return False
-    return resource.name != "namespaces" or not (obj.get("spec") or {}).get("finalizers")
