@@ -74,6 +74,7 @@ class Journal:
         self._in_force: list[Configured | PluginSource] = []
         self._file = -1
         self._number = 0
+        self._started = False
         self._bytes = 0
         self._probe.gauge("volcanoio_journal_on", 1.0, process=process)
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
@@ -180,10 +181,11 @@ class Journal:
             numbers = [int(path.stem) for path in self._directory.glob(f"*{SUFFIX}") if path.stem.isdigit()]
             self._number = max(numbers, default=0)
         self._number += 1
+        starts, self._started = not self._started, True
         path = self._directory / f"{self._number:08}{SUFFIX}"
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         self._bytes = 0
-        opened = Opened(process=self._process, version=__version__, at=self._now())
+        opened = Opened(process=self._process, version=__version__, at=self._now(), starts=starts)
         return [self._codec.encode(record) for record in (opened, *self._in_force)]
 
     def _flush(self, lines: list[bytes]) -> None:

@@ -17,11 +17,15 @@ class RecordBase(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field=
 
 
 class Opened(RecordBase, frozen=True, kw_only=True):
-    """A segment begins. `process` names who wrote it, `version` the volcanoio it was; `at` is epoch seconds."""
+    """A segment begins. `process` names who wrote it, `version` the volcanoio it was; `at` is epoch seconds.
+
+    `starts`: the process started here, and its events count from 1; else the segment goes on where the last one ended.
+    """
 
     process: str
     version: str
     at: float
+    starts: bool = False
     format: int = FORMAT
 
 

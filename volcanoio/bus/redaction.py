@@ -1,4 +1,4 @@
-"""What the journal never holds: environments of containers, data of Secrets, and copies of either."""
+"""What the journal never holds: environments of containers, data of Secrets, private keys, and copies of these."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ _CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers"})
 _ENVIRONMENT = frozenset({"env", "envFrom"})
 _SECRET_DATA = frozenset({"data", "stringData"})
 _ENVIRONMENT_PATH = re.compile(r"ontainers/[^/]+/env(From)?(/|$)")
+_KEY_FLAG = re.compile(r"--?[a-z-]*private-key=")
+_KEY_TEXT = "PRIVATE KEY-----"  # how every PEM text with a private key begins and ends
+REDACTED = "redacted"
+"""Stands where a text was left out that something has to be: the value of a flag."""
 _CONTAINER_PATH = re.compile(r"ontainers/[^/]+$")
 SECRETS = "secrets"
 
@@ -28,7 +32,7 @@ def redacted(content: Any, leaf: Leaf = _same) -> Any:
     """Decoded JSON (a manifest, a patch, or anything that holds some) without what must not be kept.
 
     Keys elsewhere that happen to be called `env` stay, such as the job plugin of that name. `leaf` is given what is
-    neither a dict nor a list.
+    neither a dict nor a list nor a text.
     """
     if isinstance(content, dict):
         if "op" in content and isinstance(content.get("path"), str):
@@ -41,7 +45,14 @@ def redacted(content: Any, leaf: Leaf = _same) -> Any:
         }
     if isinstance(content, list | tuple):
         return [redacted(item, leaf) for item in content]
-    return leaf(content)
+    return _text(content) if isinstance(content, str) else leaf(content)
+
+
+def _text(content: str) -> str:
+    """A text without a private key (the arguments of the job plugin `ssh` may hold one)."""
+    if content.startswith("-") and (flag := _KEY_FLAG.match(content)):
+        return flag[0] + REDACTED
+    return REDACTED if _KEY_TEXT in content else content
 
 
 def redacted_secret(content: Any) -> Any:

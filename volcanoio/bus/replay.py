@@ -95,7 +95,7 @@ def compare(
         if left is None or right is None:
             where = ""
         else:
-            found = _first_difference(_comparable(left), _comparable(right), "")
+            found = first_difference(_comparable(left), _comparable(right), "")
             if found is None:
                 continue
             where = found.lstrip(".")
@@ -119,18 +119,19 @@ def _comparable(decided: Decided) -> Any:
     return {"actor": decided.actor, "key": decided.key, "cause": decided.cause, "effects": decided.effects}
 
 
-def _first_difference(left: Any, right: Any, path: str) -> str | None:
+def first_difference(left: Any, right: Any, path: str = "") -> str | None:
+    """The path to the first value in which two plain values differ, None when they are the same."""
     if isinstance(left, dict) and isinstance(right, dict):
         numbered = _NUMBERED_ANEW if "effect" in left else frozenset[str]()
         for key in sorted({*left, *right} - numbered):
             if key not in left or key not in right:
                 return f"{path}.{key}"
-            if found := _first_difference(left[key], right[key], f"{path}.{key}"):
+            if found := first_difference(left[key], right[key], f"{path}.{key}"):
                 return found
         return None
     if isinstance(left, list) and isinstance(right, list):
         for index, (one, other) in enumerate(zip(left, right, strict=False)):
-            if found := _first_difference(one, other, f"{path}[{index}]"):
+            if found := first_difference(one, other, f"{path}[{index}]"):
                 return found
         return f"{path}[{min(len(left), len(right))}]" if len(left) != len(right) else None
     return None if left == right and type(left) is type(right) else path

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from volcanoio.bus.bus import EventBus
-from volcanoio.compose.journals import RecordingExecutor, journalled
+from volcanoio.compose.journals import INDEXES, RecordingExecutor, journalled
 from volcanoio.engine.jobs.controller import JobController
 from volcanoio.engine.queues.controller import QueueController
 from volcanoio.framework import groups
@@ -26,7 +26,7 @@ from volcanoio.model import names
 from volcanoio.runtime import controller_conf
 from volcanoio.runtime.controllers import ControllerHost
 from volcanoio.runtime.loading import Registry
-from volcanoio.runtime.policy_setup import make_policies
+from volcanoio.runtime.policy_setup import indexes_of, make_policies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +77,17 @@ class ControllerManager:
             probe=probe,
         )
         self._clock, self._probe, self._journal = clock, probe, settings.journal
+        origins = registry.origins(groups.LIFECYCLE_POLICIES)
+        self._in_use = {
+            groups.JOB_PLUGINS: registry.origins(groups.JOB_PLUGINS),
+            groups.LIFECYCLE_POLICIES: {
+                policy.name: origins.get(policy.name, type(policy).__module__) for policy in policies
+            },
+        }
+        self._configured = {
+            controller_conf.FILE: settings.configuration,
+            INDEXES: "\n".join(kind.resource for kind in indexes_of(policies)),
+        }
         self._recorder = EventRecorder(
             transport, component=names.CONTROLLER_COMPONENT, clock=clock, gate=gate, probe=probe
         )
@@ -92,7 +103,15 @@ class ControllerManager:
     async def run(self) -> None:
         """Watch, reduce and act until cancelled."""
         async with (
-            journalled(self._journal, "controllers", self.bus, self._clock, self._probe) as journal,
+            journalled(
+                self._journal,
+                "controllers",
+                self.bus,
+                self._clock,
+                self._probe,
+                configured=self._configured,
+                plugins=self._in_use,
+            ) as journal,
             self.executor,
             anyio.create_task_group() as tasks,
         ):

@@ -9,6 +9,7 @@ import anyio
 
 from volcanoio.bus.bus import EventBus
 from volcanoio.compose.journals import journalled
+from volcanoio.engine.scheduling.configuration import default_text
 from volcanoio.framework import groups
 from volcanoio.framework.effects import Ask, StartTimer, StopTimer
 from volcanoio.framework.probe import NoProbe, Probe
@@ -26,6 +27,9 @@ from volcanoio.runtime.loading import Registry
 from volcanoio.runtime.scheduler import BUDGET, DEBOUNCE, PERIOD, Scheduler
 from volcanoio.runtime.scheduler_events import BindReporter
 from volcanoio.runtime.scheduler_outlets import Outlets
+
+CONFIGURATION_FILE = "volcano-scheduler.conf"
+"""The name under which a journal holds the configuration."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +65,7 @@ class SchedulerProcess:
         self._transport = transport
         self._gate = gate
         self._settings = settings
+        text = default_text() if settings.configuration is None else settings.configuration
         registry = settings.registry
         self.bus = EventBus(clock.now)
         self.informers = InformerSet(transport, self.bus.publish, clock=clock, seed=settings.seed, probe=self._probe)
@@ -71,7 +76,7 @@ class SchedulerProcess:
             plugins=registry.factories(groups.SCHEDULER_PLUGINS),
             actions=registry.factories(groups.ACTIONS),
             origins=registry.origins(groups.SCHEDULER_PLUGINS),
-            configuration=settings.configuration,
+            configuration=text,
             debounce=settings.debounce,
             schedule_period=settings.period,
             budget=settings.budget,
@@ -79,6 +84,8 @@ class SchedulerProcess:
             probe=self._probe,
             leading=gate or (lambda: True),
         )
+        self._configured = {CONFIGURATION_FILE: text}
+        self._in_use = {group: registry.origins(group) for group in (groups.SCHEDULER_PLUGINS, groups.ACTIONS)}
 
     async def run(self) -> None:
         """Watch, decide and bind until cancelled."""
@@ -97,7 +104,15 @@ class SchedulerProcess:
         evictor = Evictor(sender, self.bus.publish, clock=clock, scheduler=names.SCHEDULER_NAME)
         outlets = Outlets(binder, evictor, executor, Client(self._transport))
         async with (
-            journalled(self._settings.journal, "scheduler", self.bus, clock, probe),
+            journalled(
+                self._settings.journal,
+                "scheduler",
+                self.bus,
+                clock,
+                probe,
+                configured=self._configured,
+                plugins=self._in_use,
+            ),
             executor,
             binder,
             anyio.create_task_group() as tasks,

@@ -48,11 +48,15 @@ class EvictRefused(BindOutcome, frozen=True, kw_only=True):
 
 
 class CycleOpened(Event, frozen=True, kw_only=True):
-    """A cycle begins: every event with seq <= `upto` is folded. `seed` breaks ties, `now` is `at`."""
+    """A cycle begins: every event with seq <= `upto` is folded. `seed` breaks ties, `now` is `at`.
+
+    `period` is the schedule period in seconds. So the opening holds all that a cycle is given beside the state.
+    """
 
     cycle: int
     upto: int
     seed: int
+    period: float = 1.0
 
 
 class Decided(Event, frozen=True, kw_only=True):

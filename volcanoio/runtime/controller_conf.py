@@ -18,6 +18,9 @@ import msgspec
 from volcanoio.engine.scheduling.yamlnodes import Reader, Value
 from volcanoio.framework.arguments import suggestion
 
+FILE = "volcano-controller.conf"
+"""The name of the file, as errors and journals give it."""
+
 
 class PolicySetting(msgspec.Struct, frozen=True):
     """One policy as configured; `line` is where, 0 for a default."""
@@ -38,7 +41,7 @@ class ConfigurationError(ValueError):
     """A file that cannot take effect; one line a problem, each with line, rule and next step."""
 
 
-def parse(text: str, policies: Collection[str], source: str = "volcano-controller.conf") -> ControllerConfiguration:
+def parse(text: str, policies: Collection[str], source: str = FILE) -> ControllerConfiguration:
     """Read the file; `policies` are the known names. Raises ConfigurationError, so that the last good one stays."""
     if all(line.strip() == "" or line.lstrip().startswith("#") for line in text.splitlines()):
         return ControllerConfiguration()

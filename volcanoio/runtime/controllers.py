@@ -43,7 +43,8 @@ from volcanoio.runtime.policy_setup import indexes_of
 from volcanoio.runtime.timers import Timers
 
 _log = structlog.get_logger(__name__)
-_CONTROLLER_EVENTS = (Observed, Synced, Relisting, EffectSucceeded, EffectFailed, TimerFired, Answered)
+CONTROLLER_EVENTS = (Observed, Synced, Relisting, EffectSucceeded, EffectFailed, TimerFired, Answered)
+"""The controllers' family of events, to ask what is one of them."""
 
 
 class Bus(Protocol):
@@ -109,12 +110,18 @@ class ControllerHost:
         self._timers = Timers(clock)
         self._policies = PolicyHost(policies, timers=self._timers, clock=clock, probe=self._probe, limit=policy_limit)
         self._causes: dict[int, int] = {}
+        self._folded = 0
         self._watched = _selections(controllers, self._indexes)
 
     @property
     def host(self) -> Host:
         """The pure half: states, caches and effects in flight, to look at."""
         return self._host
+
+    @property
+    def folded(self) -> int:
+        """The seq of the newest event that was handled."""
+        return self._folded
 
     @property
     def policies(self) -> PolicyHost:
@@ -126,7 +133,8 @@ class ControllerHost:
 
         def take(batch: Batch) -> None:
             for event in batch:
-                if isinstance(event, _CONTROLLER_EVENTS):
+                if isinstance(event, CONTROLLER_EVENTS):
+                    self._folded = event.seq
                     self._take(event, executor)
 
         unsubscribe = self._bus.subscribe(take)

@@ -130,6 +130,7 @@ class Scheduler:
         self._report_due = 0.0
         self._cycle = 0
         self._folded = 0
+        self._deciding = False
         self._trigger = 0
         self._next: tuple[str, Profile] | None = None
         self._profile: Profile
@@ -139,6 +140,16 @@ class Scheduler:
     def cycles(self) -> int:
         """How many cycles have been opened."""
         return self._cycle
+
+    @property
+    def folded(self) -> int:
+        """The seq of the newest event that `state` holds."""
+        return self._folded
+
+    @property
+    def deciding(self) -> bool:
+        """Whether a cycle is open, so that `state` is the cycle's."""
+        return self._deciding
 
     def configure(self, text: str) -> Configuration:
         """Use another configuration from the next cycle on.
@@ -207,9 +218,12 @@ class Scheduler:
         """One cycle, from its opening to its close; both are events."""
         self._reconfigure()
         self._cycle += 1
-        opening = CycleOpened(cause=self._trigger, cycle=self._cycle, upto=self._folded, seed=self._seed)
+        opening = CycleOpened(
+            cause=self._trigger, cycle=self._cycle, upto=self._folded, seed=self._seed, period=self._pace.period
+        )
         opened = self._bus.publish([opening])[0]
         assert isinstance(opened, CycleOpened)
+        self._deciding = True
         self._pace.open(self._clock.monotonic())
         budget = TimeBudget(self._clock, self._budget)
         self._metrics.open()
@@ -234,6 +248,7 @@ class Scheduler:
             cause=opened.seq, cycle=self._cycle, where=result.where, boundaries=budget.cut_at, fault=fault
         )
         self._bus.publish([closed])
+        self._deciding = False
         self._pace.close(self._clock.monotonic(), cut=bool(result.where), fault=bool(fault))
         self._metrics.close(result, fault)
         self._report()

@@ -33,6 +33,11 @@ class ObjectCache:
         """Whether all of these were listed and none is being relisted."""
         return self._synced.issuperset(resources)
 
+    @property
+    def resources(self) -> list[str]:
+        """Every resource of which an object was seen or which was listed, sorted."""
+        return sorted({*self._objects, *self._synced})
+
     def get(self, resource: str, key: str) -> ApiObject | None:
         """One object by `namespace/name`, or the name alone."""
         return self._objects.get(resource, {}).get(key)

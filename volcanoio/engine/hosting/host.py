@@ -48,6 +48,11 @@ class Host:
         return self._hosts[controller]
 
     @property
+    def controllers(self) -> tuple[str, ...]:
+        """The names of the controllers, in the order they were given."""
+        return tuple(self._hosts)
+
+    @property
     def synced(self) -> bool:
         """Whether every controller may decide: what readiness asks."""
         return all(host.synced for host in self._hosts.values())

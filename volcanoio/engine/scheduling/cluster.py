@@ -70,6 +70,16 @@ class ClusterState:
         """The resources the barrier waits for, sorted."""
         return tuple(sorted(self._needed - self._synced))
 
+    @property
+    def listed(self) -> list[str]:
+        """The resources that are listed and not being relisted, sorted."""
+        return sorted(self._synced)
+
+    @property
+    def classes(self) -> dict[str, PriorityClass]:
+        """The PriorityClasses by name."""
+        return dict(self._classes)
+
     def fold(self, event: SchedulerEvent) -> bool:
         """Take in one event; True when it could alter a decision, so that a cycle is worth starting."""
         match event:

@@ -39,24 +39,40 @@ class CutAt:
 
 @dataclass(slots=True)
 class ReplayedCycle:
-    """One cycle: what the journal says was decided, what the replay decided, and what raised in it."""
+    """One cycle: what the journal says was decided, what the replay decided, and what raised in each.
 
-    cycle: int
+    `closing` is None where the journal does not hold the cycle's end.
+    """
+
+    opening: CycleOpened
+    closing: CycleClosed | None
     recorded: tuple[SchedulerEffect, ...]
     decided: tuple[SchedulerEffect, ...] = ()
     fault: str = ""
 
     @property
+    def cycle(self) -> int:
+        """The number of the cycle."""
+        return self.opening.cycle
+
+    @property
+    def recorded_fault(self) -> str:
+        """What ended the cycle when it ran."""
+        return "" if self.closing is None else self.closing.fault
+
+    @property
     def same(self) -> bool:
         """Whether both decided alike, apart from the numbers that the host gives effects."""
-        return list(map(_content, self.recorded)) == list(map(_content, self.decided))
+        return self.fault == self.recorded_fault and (
+            list(map(_content, self.recorded)) == list(map(_content, self.decided))
+        )
 
 
 @dataclass(slots=True)
 class _Journal:
-    """What is read ahead: where each cycle was cut and what it decided."""
+    """What is read ahead: how each cycle ended and what it decided."""
 
-    cuts: dict[int, int] = field(default_factory=dict)
+    closings: dict[int, CycleClosed] = field(default_factory=dict)
     decisions: dict[int, list[SchedulerEffect]] = field(default_factory=dict)
 
     @classmethod
@@ -64,7 +80,7 @@ class _Journal:
         journal = cls()
         for event in events:
             if isinstance(event, CycleClosed):
-                journal.cuts[event.cycle] = event.boundaries
+                journal.closings[event.cycle] = event
             elif isinstance(event, Decided):
                 journal.decisions.setdefault(event.cycle, []).extend(event.decisions)
         return journal
@@ -75,12 +91,13 @@ def replay(
     state: ClusterState,
     profile_of: Callable[[str], Profile],
     *,
-    period: float = 1.0,
+    upto: int = 0,
 ) -> Iterator[ReplayedCycle]:
     """Run every cycle of a journal again, on a state as it was before the first event.
 
     `events` are in the order of seq, from the first on; `profile_of` builds the profile of a configuration's text. A
-    cycle that the journal cuts off (no CycleClosed) is the last one and may have decided more than was written.
+    cycle that the journal cuts off (no CycleClosed) is the last one: what it decided beyond what was written is left
+    out. After the last cycle the events up to `upto` are folded; the state is what it was live when these were.
     Raises ValueError for a cycle before any configuration.
     """
     journal = _Journal.of(events)
@@ -94,9 +111,10 @@ def replay(
                 msg = f"cycle {event.cycle} opens before any ConfigurationChanged; replay the journal from its start"
                 raise ValueError(msg)
             _fold(state, waiting, event.upto)
-            yield _run(state, profile, event, journal, period)
+            yield _run(state, profile, event, journal)
         elif not isinstance(event, OWN):
             waiting.append(event)
+    _fold(state, waiting, upto)
 
 
 def _fold(state: ClusterState, waiting: list[Event], upto: int) -> None:
@@ -107,12 +125,13 @@ def _fold(state: ClusterState, waiting: list[Event], upto: int) -> None:
         state.fold(event)
 
 
-def _run(
-    state: ClusterState, profile: Profile, opening: CycleOpened, journal: _Journal, period: float
-) -> ReplayedCycle:
-    result = ReplayedCycle(opening.cycle, tuple(journal.decisions.get(opening.cycle, ())))
+def _run(state: ClusterState, profile: Profile, opening: CycleOpened, journal: _Journal) -> ReplayedCycle:
+    closing = journal.closings.get(opening.cycle)
+    recorded = tuple(journal.decisions.get(opening.cycle, ()))
+    result = ReplayedCycle(opening, closing, recorded)
+    budget = CutAt(0 if closing is None else closing.boundaries)
     decided: list[SchedulerEffect] = []
-    cycle = run_cycle(state, profile, opening, budget=CutAt(journal.cuts.get(opening.cycle, 0)), period=period)
+    cycle = run_cycle(state, profile, opening, budget=budget, period=opening.period)
     try:
         while True:
             decided.extend(next(cycle).decisions)
@@ -120,7 +139,11 @@ def _run(
         decided.extend(stop.value.decisions)
     except Exception as error:  # what a plugin raised live, it raises here
         result.fault = f"{type(error).__name__}: {error}"
+    finally:
+        cycle.close()
     result.decided = tuple(decided)
+    if closing is None:
+        result.decided, result.fault = result.decided[: len(recorded)], ""
     return result
 
 
