@@ -1,10 +1,12 @@
 """A whole local cluster under test, driven as a user drives it: over HTTPS, with the kubeconfig it wrote.
 
-The overcommit alarm is on in every scenario: a pod that a node had to refuse fails the test.
+The overcommit alarm is on in every scenario: a pod that a node had to refuse fails the test. So is the journal: after
+the scenario the recorded events must fold to the state that was live, and replay to the decisions that were made.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any, TypeVar
 
 import anyio
 
+from tests.scenario.cluster.journals import JournalledCluster, verify
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
 from volcanoio.framework.lifecycle import LifecyclePolicy
@@ -122,15 +125,18 @@ async def cluster(
     data: Path | None = None,
     **options: Any,
 ) -> AsyncIterator[Cluster]:
-    """A ready cluster; nodes live 20 times as fast unless told otherwise."""
-    given = {"speed": 20.0, "data": data, "memory": data is None, **options}
-    async with LocalCluster(LocalOptions.parse(**given), faults=faults, policies=policies) as local:
-        transport = HttpTransport(await config.from_file(local.kubeconfig))
-        try:
-            yield Cluster(local, Client(transport))
-            assert local.fleet.overcommitted == []
-        finally:
-            await transport.aclose()
+    """A ready cluster; nodes live 20 times as fast unless told otherwise. Its journal is checked in the end."""
+    with tempfile.TemporaryDirectory(prefix="journal-") as journal:
+        given = {"speed": 20.0, "data": data, "memory": data is None, "journal": Path(journal), **options}
+        local = JournalledCluster(LocalOptions.parse(**given), faults=faults, policies=policies)
+        async with local:
+            transport = HttpTransport(await config.from_file(local.kubeconfig))
+            try:
+                yield Cluster(local, Client(transport))
+                assert local.fleet.overcommitted == []
+            finally:
+                await transport.aclose()
+        verify(local)
 
 
 def job_manifest(

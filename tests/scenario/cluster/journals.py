@@ -1,0 +1,110 @@
+"""Every scenario's journal, checked: it folds to the state that was live, and replays to what was decided."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from volcanoio.bus.journal_codec import Codec
+from volcanoio.bus.replay import chain, first_difference
+from volcanoio.bus.runs import Run, read_runs
+from volcanoio.compose.controllers import ControllerManager
+from volcanoio.compose.local import LocalCluster
+from volcanoio.compose.replay import controllers_again, scheduler_again
+from volcanoio.compose.scheduler import SchedulerProcess
+from volcanoio.engine.hosting.snapshot import snapshot as host_snapshot
+from volcanoio.engine.scheduling.snapshot import snapshot as cluster_snapshot
+from volcanoio.framework.events import Event, Observed
+from volcanoio.runtime.loading import Registry, discover
+
+
+class JournalledCluster(LocalCluster):
+    """A local cluster that remembers every process it started, so that each can be held against its run."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.managers: list[ControllerManager] = []
+        self.schedulers: list[SchedulerProcess] = []
+
+    async def start_controllers(self) -> None:
+        """As it is, remembering."""
+        await super().start_controllers()
+        self.managers.append(self.controllers)
+
+    async def start_scheduler(self) -> None:
+        """As it is, remembering."""
+        await super().start_scheduler()
+        self.schedulers.append(self.scheduler)
+
+
+def verify(local: JournalledCluster) -> None:
+    """Hold every run against its process; to be called once the cluster has stopped. Fails with what differs first."""
+    assert local.options.journal is not None
+    registry = discover()
+    runs = read_runs(local.options.journal / "controllers")
+    assert len(runs) == len(local.managers), "each start of the controllers is a run in their journal"
+    for run, manager in zip(runs, local.managers, strict=True):
+        assert _controllers(run, manager, registry) == ""
+    runs = read_runs(local.options.journal / "scheduler")
+    assert len(runs) == len(local.schedulers), "each start of the scheduler is a run in its journal"
+    for run, process in zip(runs, local.schedulers, strict=True):
+        assert _scheduler(run, process, registry) == ""
+
+
+def _controllers(run: Run, live: ControllerManager, registry: Registry) -> str:
+    again = controllers_again(run, registry, upto=live.host.folded)
+    return str(again.difference or "") or _states(host_snapshot(live.host.host), host_snapshot(again.state), run)
+
+
+def _scheduler(run: Run, live: SchedulerProcess, registry: Registry) -> str:
+    scheduler = live.scheduler
+    again = scheduler_again(run, registry, upto=scheduler.folded)
+    if again.difference is not None or scheduler.deciding:  # stopped within a cycle: what it was about to do is lost
+        return str(again.difference or "")
+    return _states(cluster_snapshot(scheduler.state), cluster_snapshot(again.state), run)
+
+
+def _states(live: Any, folded: Any, run: Run) -> str:
+    """The first value in which the folded state differs from the live one, and the events that led there."""
+    codec = Codec()
+    left, right = codec.plain(live), codec.plain(folded)
+    where = first_difference(left, right)
+    if where is None:
+        return ""
+    causes = " → ".join(f"{type(event).__name__} #{event.seq}" for event in _about(where, run.events, run.by_seq))
+    return (
+        f"the state folded from the journal differs from the live one at {where[1:]}: {_values(left, right)}; "
+        f"caused by {causes}"
+    )
+
+
+def _about(where: str, events: Iterable[Event], by_seq: dict[int, Event]) -> tuple[Event, ...]:
+    """The chain of the newest event about an object or key that a path names."""
+    last = 0
+    for event in events:
+        subjects = [getattr(event, "key", ""), getattr(event, "uid", "")]
+        if isinstance(event, Observed):
+            subjects = [event.obj.metadata.key, event.obj.metadata.uid]
+        if any(subject and subject in where for subject in subjects):
+            last = event.seq
+    return chain(last, by_seq)
+
+
+def _values(left: Any, right: Any) -> str:
+    """The first two values that differ, cut short."""
+    while isinstance(left, dict) and isinstance(right, dict):
+        key = next(
+            (key for key in sorted(left) if key in right and first_difference(left[key], right[key]) is not None), None
+        )
+        if key is None:
+            break
+        left, right = left[key], right[key]
+    texts = [json.dumps(value, default=str)[:400] for value in (left, right)]
+    return f"live {texts[0]}, folded {texts[1]}"
+
+
+def texts(directory: Path) -> str:
+    """All that stands in the journals below a directory."""
+    return "".join(path.read_text(encoding="utf-8") for path in sorted(directory.rglob("*.jsonl")))
