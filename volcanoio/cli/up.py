@@ -12,10 +12,15 @@ import anyio
 from volcanoio.cli.errors import CommandError, ExitCode
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions, OptionError
+from volcanoio.runtime import logs
+
+_LEVELS = ("warning", "info", "debug")
+"""Log level by how often -v was given."""
 
 
 def options_from(data: Path | None, memory: bool, port: int, verbose: int, given: dict[str, Any]) -> LocalOptions:
-    """The options of a local cluster, or a CommandError that says which is wrong."""
+    """The options of a local cluster, or a CommandError that says which is wrong. Sets up logs on stderr."""
+    logs.set_up(level=_LEVELS[min(verbose, len(_LEVELS) - 1)])
     try:
         return LocalOptions.parse(data=data, memory=memory, port=port, verbosity=verbose, **given)
     except OptionError as error:
