@@ -175,3 +175,17 @@ def test_heartbeats_start_no_cycle() -> None:
     world = gang()
     assert not world.put(node("n1", cpu="3"))
     assert world.put(node("n1", cpu="4"))
+
+
+def test_counts_alone_are_written_once_a_period() -> None:
+    world = World(node("n1"), group("pg", 1), *pods("p", 4, "pg", cpu="1"))
+    world.run(2)
+    sent = 0
+    for name in ("p-0", "p-1", "p-2"):
+        world.set_pod(name, phase="Succeeded")
+        world.run()
+        world.now -= 0.9
+        sent += sum(getattr(item, "resource", "") == kinds.POD_GROUP.resource for item in world.last)
+    assert sent == 1
+    world.run(2)
+    assert (world.group("pg").status.running, world.group("pg").status.succeeded) == (1, 3)

@@ -118,9 +118,16 @@ def test_a_missing_queue_leaves_the_job_waiting_until_it_appears() -> None:
     world = World(node("n1"), group("pg", 1, queue="later"), *pods("p", 1, "pg", cpu="1"))
     world.run(2)
     assert world.binds == {}
+    text = 'queue "later" does not exist; create it, or name another in spec.queue'
+    condition = world.group("pg").status.conditions[-1]
+    assert (condition.type, condition.reason, condition.message) == ("Unschedulable", "QueueNotFound", text)
+    assert ("pg", "Unschedulable", text) in world.told
+    assert ("p-0", "FailedScheduling", text) in world.told
+    assert world.group("pg").status.phase == "Pending"
     world.put(queue("later"))
-    world.run(1)
+    world.run(2)
     assert set(world.binds) == {"p-0"}
+    assert world.group("pg").status.phase == "Running"
 
 
 @pytest.mark.parametrize("bind_phase", ["Pending", "Running"])

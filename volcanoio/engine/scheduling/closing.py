@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from volcanoio.engine.scheduling.explanation import UNSETTLED, group_text
+from volcanoio.engine.scheduling.explanation import QUEUE_NOT_FOUND, UNSETTLED, Precision, Reason, group_text
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.podconditions import tell_pods
 from volcanoio.engine.scheduling.queuestatus import write_queues
@@ -23,23 +23,30 @@ from volcanoio.model import kinds
 from volcanoio.model.base import ObjectReference
 from volcanoio.model.scheduling import PodGroupCondition, PodGroupPhase, PodGroupStatus
 
+SLICE = 64
+"""How many jobs plugins close at a time."""
 UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
 REPEAT_SECONDS = 60.0
 """How often an unchanged Unschedulable event is repeated at most."""
 
 
 def close(session: CycleSession, period: float) -> Iterator[None]:
-    """Let plugins close, then write what changed, job by job; the session's leftovers are still in place."""
-    for closes in session.rules.closes:
-        closes(session)
+    """Let plugins close, then write what changed, a few jobs at a time; the session's leftovers are still in place."""
     ledger, revisit = session.state.ledger, session.state.revisit
-    touched = session.touched
-    for job in touched:
-        if _close_job(session, job, period):
-            revisit[job.key] = session.now + period
-        else:
-            revisit.pop(job.key, None)
-        yield
+    touched = list(session.touched)
+    for start in range(0, max(len(touched), 1), SLICE):
+        session.at_hand = touched[start : start + SLICE]
+        for closes in session.rules.closes:
+            closes(session)
+        for job in session.at_hand:
+            _look(session, job, period)
+            yield
+    session.at_hand = None
+    for key, job in sorted(ledger.orphans.items()):
+        if revisit.get(key, session.now) <= session.now:
+            _orphan(session, job)
+            _look(session, job, period)
+            yield
     if session.cut:
         for job in touched:
             ledger.dirty.pop(job.key, None)
@@ -48,29 +55,51 @@ def close(session: CycleSession, period: float) -> Iterator[None]:
     write_queues(session, period)
 
 
-def _close_job(session: CycleSession, job: JobInfo, period: float) -> bool:
-    """Write one job's status; whether it is to be looked at again though nothing should change."""
+def _orphan(session: CycleSession, job: JobInfo) -> None:
+    """A job whose queue does not exist waits, and says so."""
+    name = job.group.spec.queue or session.state.default_queue
+    text = f'queue "{name}" does not exist; create it, or name another in spec.queue'
+    job.attempts.explain(Reason(QUEUE_NOT_FOUND, text, Precision.NODES))
+    session.conditions[job.key] = {UNSCHEDULABLE: (QUEUE_NOT_FOUND, text)}
+
+
+def _look(session: CycleSession, job: JobInfo, period: float) -> None:
+    """Write what is to be said about one job, and note when it is to be looked at again though nothing changes."""
     conditions = session.conditions.get(job.key, {})
     short = UNSCHEDULABLE in conditions or (job.phase in UNSETTLED and not session.rules.job_ready(job))
-    if not short:
-        job.short_since = None
-    elif job.short_since is None:
-        job.short_since = session.now
+    job.short_since = _since(job.short_since, short, session.now)
+    job.waiting_since = _since(job.waiting_since, bool(job.waiting), session.now)
     lasting = job.short_since is not None and session.now - job.short_since >= period
-    ready = not short
-    changed = _write_status(session, job, conditions, lasting, period)
+    waited = job.waiting_since is not None and session.now - job.waiting_since >= period
+    before = job.status
+    postponed = not _write_status(session, job, conditions, lasting, period)
     if lasting:
         _tell_group(session, job, period)
-    elif ready and changed and job.phase not in UNSETTLED:
+    after = job.status
+    news = (after.phase, after.conditions) != (before.phase, before.conditions)
+    if not short and news and job.phase not in UNSETTLED:
         session.outbox.put(_record(job, "Normal", SCHEDULED, "pod group is ready"))
-    tell_pods(session, job, lasting=lasting or (ready and bool(job.waiting)), period=period)
-    return short or bool(job.waiting)
+    tell_pods(session, job, lasting=lasting or (waited and not short), period=period)
+    if short or job.waiting or postponed:
+        session.state.revisit[job.key] = session.now + period
+    else:
+        session.state.revisit.pop(job.key, None)
+
+
+def _since(known: float | None, holds: bool, now: float) -> float | None:
+    """Since when something holds without a break."""
+    if not holds:
+        return None
+    return now if known is None else known
 
 
 def _write_status(
     session: CycleSession, job: JobInfo, set_now: dict[str, tuple[str, str]], lasting: bool, period: float
 ) -> bool:
-    """Compare the status as it should be with the one written last, and write it when it differs."""
+    """Compare the status as it should be with the one written last, and write it when it differs.
+
+    Where only counts differ they are written once a period; False when they wait for that.
+    """
     old = job.status
     phase = _phase(job, unschedulable=UNSCHEDULABLE in set_now, lasting=lasting)
     counts = job.counts
@@ -83,8 +112,10 @@ def _write_status(
     )
     session.state.ledger.set_phase(job, phase)
     if new == old:
+        return True
+    if (new.phase, new.conditions) == (old.phase, old.conditions) and session.now < job.written_at + period:
         return False
-    job.in_flight = new
+    job.in_flight, job.written_at = new, session.now
     meta = job.group.metadata
     session.outbox.put(
         Patch(
@@ -100,8 +131,8 @@ def _write_status(
 
 def _phase(job: JobInfo, *, unschedulable: bool, lasting: bool) -> str:
     """The phase of a PodGroup (Volcano: jobStatus), except that a shortage must last to make it Unknown."""
-    if job.phase == PodGroupPhase.PENDING:
-        return PodGroupPhase.PENDING
+    if job.phase == PodGroupPhase.PENDING or not job.schedulable:
+        return job.phase
     counts = job.counts
     if counts[TaskStatus.RUNNING] and unschedulable and (lasting or job.phase != PodGroupPhase.INQUEUE):
         return PodGroupPhase.UNKNOWN if lasting else job.phase

@@ -18,7 +18,7 @@ __all__ = ["Budget", "Checkpoint", "CycleResult", "CycleStats", "Unlimited", "ru
 
 PLACEMENTS_BETWEEN = 256
 """After how many placements a cycle lets other work run."""
-STEPS_BETWEEN = 256
+STEPS_BETWEEN = 128
 """After how many steps of an action (jobs looked at) it does."""
 
 

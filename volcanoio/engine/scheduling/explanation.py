@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from volcanoio.engine.scheduling.jobs import JobInfo
     from volcanoio.engine.scheduling.tasks import TaskInfo
 
+QUEUE_NOT_FOUND = "QueueNotFound"
 SCHEDULABLE, UNSCHEDULABLE = "Schedulable", "Unschedulable"
 _TITLES = tuple(status.name.title() for status in TaskStatus)
 
@@ -124,6 +125,8 @@ def fit_error(job: JobInfo, *, ready: bool) -> str:
 
 def group_text(job: JobInfo, *, ready: bool) -> str:
     """The text of the PodGroup's Unschedulable event, and of pods that have no text of their own."""
+    if job.attempts.reason.code == QUEUE_NOT_FOUND:
+        return job.attempts.reason.text
     pending = job.counts[TaskStatus.PENDING]
     return f"{pending}/{len(job.members)} tasks in gang unschedulable: {fit_error(job, ready=ready)}"
 

@@ -62,6 +62,10 @@ class JobInfo:
         """The status written and not yet seen."""
         self.short_since: float | None = None
         """Since when it was found not ready at every look."""
+        self.waiting_since: float | None = None
+        """Since when it had pending tasks at every look."""
+        self.written_at = float("-inf")
+        """When its status was written last."""
         self.condition_at = float("-inf")
         self.event_at = float("-inf")
         self.event_text = ""
@@ -78,8 +82,8 @@ class JobInfo:
         self.known = False
         self.group = PodGroup()
         self.in_flight = None
-        self.short_since = None
-        self.condition_at = self.event_at = self.urgent_until = float("-inf")
+        self.short_since = self.waiting_since = None
+        self.written_at = self.condition_at = self.event_at = self.urgent_until = float("-inf")
         self.event_text = ""
         self.attempts = Attempts()
         self._describe()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from volcanoio.engine.scheduling.columns import LOADS, Columns, Load
+from volcanoio.engine.scheduling.explanation import QUEUE_NOT_FOUND, Attempts
 from volcanoio.engine.scheduling.jobs import JobInfo, add_amounts
 from volcanoio.engine.scheduling.queues import QueueInfo
 from volcanoio.engine.scheduling.shapes import Shapes
@@ -27,6 +28,8 @@ class Ledger:
         self.queues: dict[str, QueueInfo] = {}
         self.listed: dict[str, JobInfo] = {}
         """Jobs whose PodGroup and queue exist: those that are scheduled."""
+        self.orphans: dict[str, JobInfo] = {}
+        """Jobs whose PodGroup exists and whose queue does not."""
         self.known_queues: dict[str, QueueInfo] = {}
         self.backlog: dict[str, JobInfo] = {}
         """Jobs with pending tasks."""
@@ -177,7 +180,10 @@ class Ledger:
     def relist(self, job: JobInfo) -> None:
         """Follow whether the job's PodGroup and queue exist."""
         self._sorted.pop(job.phase, None)
+        self.orphans.pop(job.key, None)
         if job.schedulable:
+            if job.attempts.reason.code == QUEUE_NOT_FOUND:
+                job.attempts = Attempts()
             self.listed[job.key] = job
             self.phases.setdefault(job.phase, {})[job.key] = job
             self.dirty[job.key] = job
@@ -185,6 +191,8 @@ class Ledger:
             self.listed.pop(job.key, None)
             self.phases.get(job.phase, {}).pop(job.key, None)
             self.dirty.pop(job.key, None)
+            if job.known:
+                self.orphans[job.key] = job
         self._forget_if_empty(job)
 
     def set_phase(self, job: JobInfo, phase: str) -> None:

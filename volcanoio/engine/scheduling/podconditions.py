@@ -50,6 +50,7 @@ def _tell(session: CycleSession, task: TaskInfo, reason: str, message: str, peri
         )
     if known == (reason, message) or session.now < task.condition_at + period:
         return
+    session.state.pods.told[f"{task.namespace}/{task.name}"] = task
     task.condition, task.condition_at = (reason, message), session.now
     condition = {
         "type": "PodScheduled",

@@ -20,6 +20,8 @@ class PodFold:
         self._scheduler_names = scheduler_names
         self.evicting: set[str] = set()
         """Uids of pods whose eviction we asked for and whose object does not show it yet."""
+        self.told: dict[str, TaskInfo] = {}
+        """Tasks for which a condition was written, by `namespace/name`."""
 
     def observe(self, pod: Pod) -> bool:
         """A pod appeared or changed; whether that could alter a decision."""
@@ -44,6 +46,8 @@ class PodFold:
         task = self._ledger.tasks.get(pod.metadata.uid)
         if task is None:
             return False
+        if self.told.get(pod.metadata.key) is task:
+            del self.told[pod.metadata.key]
         self._ledger.remove(task)
         return True
 
@@ -58,10 +62,9 @@ class PodFold:
 
     def condition_failed(self, key: str) -> None:
         """A pod's condition could not be written: it is written again when it still applies."""
-        namespace, _, name = key.partition("/")
-        for task in self._ledger.tasks.values():
-            if task.name == name and task.namespace == namespace:
-                task.condition = None
+        task = self.told.get(key)
+        if task is not None:
+            task.condition = None
 
     def _appear(self, pod: Pod, ours: bool) -> bool:
         node = pod.spec.node_name

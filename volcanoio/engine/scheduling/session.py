@@ -76,6 +76,7 @@ class CycleSession:
         self.conditions: dict[str, dict[str, tuple[str, str]]] = {}
         self.refusals: dict[str, str] = {}
         self.homeless: list[JobInfo] = []
+        self.at_hand: list[JobInfo] | None = None
         self.cut = False
         self.tried: set[str] = set()
         self._budget = budget
@@ -111,7 +112,9 @@ class CycleSession:
 
     @property
     def touched(self) -> Collection[JobInfo]:
-        """As `views.SessionView`; sorted by key."""
+        """As `views.SessionView`; sorted by key, and while the session closes a few at a time."""
+        if self.at_hand is not None:
+            return self.at_hand
         listed, revisit = self.state.ledger.listed, self.state.revisit
         keys = {key for key in self.state.ledger.dirty if key in listed}
         keys.update(key for key, due in revisit.items() if due <= self.now and key in listed)

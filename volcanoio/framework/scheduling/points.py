@@ -41,7 +41,10 @@ class Closes(Protocol):
     """Sees each session close, after the last action."""
 
     def close(self, session: SessionView) -> None:
-        """Called in tier order; may set conditions."""
+        """Called in tier order, as often as it takes: each time `session.touched` holds the next few jobs.
+
+        May set conditions.
+        """
         ...
 
 
