@@ -61,6 +61,7 @@ def intent(
         ledger,
         targets=_targets(ledger, phase, move, action, cause),
         delayed=surviving(ledger.delayed, action, cause.task, cause.pod, cause.partition),
+        counted={} if move.version else ledger.counted,
         leaving=() if move.version else ledger.leaving,
         hold=None,
     )

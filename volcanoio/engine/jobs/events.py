@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from volcanoio.engine.jobs.counting import is_task_completed, is_task_failed, restarts
+from volcanoio.engine.jobs.counting import is_task_completed, is_task_failed, is_terminating, restarts
 from volcanoio.engine.jobs.ledger import Leaving, Ledger
 from volcanoio.engine.jobs.ownership import (
     belongs,
@@ -23,6 +23,7 @@ from volcanoio.engine.jobs.ownership import (
     version_of,
 )
 from volcanoio.engine.jobs.pods import pod_name
+from volcanoio.engine.jobs.ranges import compact, expand
 from volcanoio.engine.jobs.table import UPKEEP, Upkeep, phase_of
 from volcanoio.framework.lifecycle import LifecycleEvent
 from volcanoio.model.batch import Job, JobEvent, LifecyclePolicy, TaskSpec
@@ -162,6 +163,17 @@ def leaving(job: Job, pods: Iterable[Pod], deleting: frozenset[str]) -> tuple[Le
     )
 
 
+def counted(job: Job, pods: Iterable[Pod], deleting: frozenset[str]) -> dict[str, str]:
+    """The pods of the job's version that nobody is deleting, by task: those whose absence would be an eviction."""
+    tasks = tasks_by_name(job)
+    indexes: dict[str, list[int]] = {}
+    for pod in pods:
+        task, index = tasks.get(task_of(pod)), index_of(pod)
+        if task is not None and index is not None and not is_terminating(pod, deleting) and _counts(job, pod, task):
+            indexes.setdefault(task.name, []).append(index)
+    return {task: compact(found) for task, found in sorted(indexes.items())}
+
+
 def _evictions(job: Job, ledger: Ledger, pods: Sequence[Pod]) -> list[LifecycleEvent]:
     """Pods that went unseen: those noted as leaving, and as many more as the counts held."""
     if UPKEEP[phase_of(job.status.state.phase)] is not Upkeep.SYNC:
@@ -181,22 +193,23 @@ def _evictions(job: Job, ledger: Ledger, pods: Sequence[Pod]) -> list[LifecycleE
         for pod in ledger.leaving
         if pod.uid not in there and pod.version >= job.status.version
     ]
-    noted = {pod.uid for pod in ledger.leaving}
+    named = {(pod.task, pod.index) for pod in ledger.leaving}
     for task in job.spec.tasks:
-        stored = job.status.task_status_count.get(task.name)
-        expected = min(task.replicas, sum(stored.phase.values())) if stored is not None else 0
-        present = {
-            index_of(pod)
-            for pod in pods
-            if task_of(pod) == task.name
-            and pod.metadata.uid not in noted
-            and not is_surplus(pod, task)
-            and not _is_ours_to_go(job, pod)
-        }
-        named = {pod.index for pod in ledger.leaving if pod.task == task.name}
-        missing = [index for index in range(task.replicas) if index not in present and index not in named]
-        events += [_missing(job, task, index) for index in missing[: max(0, expected - len(present))]]
+        present = {index_of(pod) for pod in pods if task_of(pod) == task.name}
+        events += [
+            _missing(job, task, index)
+            for index in _expected(job, ledger, task, len(present))
+            if index not in present and (task.name, index) not in named and index < task.replicas
+        ]
     return events
+
+
+def _expected(job: Job, ledger: Ledger, task: TaskSpec, present: int) -> Sequence[int]:
+    """The indexes that the stored counts held. Counts alone, as Volcano left them, tell no more than how many."""
+    if ledger.counted is not None:
+        return expand(ledger.counted.get(task.name, ""))
+    stored = job.status.task_status_count.get(task.name)
+    return range(task.replicas) if stored is not None and present < sum(stored.phase.values()) else ()
 
 
 def _missing(job: Job, task: TaskSpec, index: int) -> LifecycleEvent:
@@ -211,12 +224,6 @@ def _missing(job: Job, task: TaskSpec, index: int) -> LifecycleEvent:
         index=index,
         partition=str(index // policy.partition_size) if policy is not None and policy.partition_size else "",
     )
-
-
-def _is_ours_to_go(job: Job, pod: Pod) -> bool:
-    """Whether the stored counts no longer hold the pod because we are deleting it."""
-    old = (version_of(pod) or 0) < job.status.version
-    return is_marked(pod) or (old and pod.metadata.deletion_timestamp is not None)
 
 
 def _asks(job: Job) -> bool:

@@ -15,6 +15,7 @@ from volcanoio.model import names
 from volcanoio.model.batch import JobAction, JobStatus
 
 TARGETS = "volcanoio.dev/restart-targets"
+COUNTED = "volcanoio.dev/counted-pods"
 LEAVING = "volcanoio.dev/leaving-pods"
 HOLD = "volcanoio.dev/hold"
 
@@ -61,12 +62,15 @@ class Hold(msgspec.Struct, frozen=True):
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     """Our entries of `status.controlledResources`.
 
-    `targets` None means that a Restarting job restarts whole; a tuple (possibly empty) names what goes.
+    `targets` None means that a Restarting job restarts whole; a tuple (possibly empty) names what goes. `counted` says
+    which pods, by task and index ranges, the stored counts hold: one that is missing later was evicted. It is None on a
+    job whose status Volcano wrote.
     """
 
     command: str = ""
     delayed: tuple[Delayed, ...] = ()
     targets: tuple[Target, ...] | None = None
+    counted: dict[str, str] | None = None
     leaving: tuple[Leaving, ...] = ()
     hold: Hold | None = None
 
@@ -74,6 +78,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
 _KEYS: tuple[tuple[str, str, Any], ...] = (
     (names.PENDING_ACTION, "delayed", tuple[Delayed, ...]),
     (TARGETS, "targets", tuple[Target, ...] | None),
+    (COUNTED, "counted", dict[str, str] | None),
     (LEAVING, "leaving", tuple[Leaving, ...]),
     (HOLD, "hold", Hold | None),
 )

@@ -15,7 +15,7 @@ from volcanoio.engine.jobs.actions import Cause, cause_of, intent
 from volcanoio.engine.jobs.answers import is_current
 from volcanoio.engine.jobs.counting import count
 from volcanoio.engine.jobs.draft import Draft
-from volcanoio.engine.jobs.events import leaving
+from volcanoio.engine.jobs.events import counted, leaving
 from volcanoio.engine.jobs.ledger import Hold, Ledger, read
 from volcanoio.engine.jobs.ownership import own_pods
 from volcanoio.engine.jobs.plugins import PluginFactory
@@ -226,11 +226,13 @@ def _ledger(scene: converge.Scene) -> Ledger:
     """The stored bookkeeping without what has become pointless, and with the pods that are being taken from us."""
     job = scene.job
     ledger = read(job.status)
-    syncing = UPKEEP[status.current_phase(job)] is Upkeep.SYNC
+    stopping = UPKEEP[status.current_phase(job)] is Upkeep.STOP
+    deleting = scene.state.deleting
     return msgspec.structs.replace(
         ledger,
         delayed=delayed.standing(ledger.delayed, job.status, scene.pods),
-        leaving=leaving(job, scene.pods, scene.state.deleting) if syncing else (),
+        counted=None if stopping else counted(job, scene.pods, deleting),
+        leaving=() if stopping else leaving(job, scene.pods, deleting),
     )
 
 
