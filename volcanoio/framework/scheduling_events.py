@@ -70,13 +70,15 @@ class CycleClosed(Event, frozen=True, kw_only=True):
     """A cycle ended. `where` names the action at whose gang boundary the budget cut it, "" when it ran to its end.
 
     `boundaries` is at which of its gang boundaries (counted from 1) that was, 0 when it was not cut: a replay cuts at
-    the same one. `fault` is what a plugin or action raised, which ended the cycle.
+    the same one. `fault` is what a plugin or action raised, which ended the cycle. `stopped` is at which checkpoint
+    (counted from 1) the cycle was given up because the process ends, 0 when it was not.
     """
 
     cycle: int
     where: str = ""
     boundaries: int = 0
     fault: str = ""
+    stopped: int = 0
 
 
 class ConfigurationChanged(Event, frozen=True, kw_only=True):

@@ -130,7 +130,6 @@ class Scheduler:
         self._report_due = 0.0
         self._cycle = 0
         self._folded = 0
-        self._deciding = False
         self._trigger = 0
         self._next: tuple[str, Profile] | None = None
         self._profile: Profile
@@ -145,11 +144,6 @@ class Scheduler:
     def folded(self) -> int:
         """The seq of the newest event that `state` holds."""
         return self._folded
-
-    @property
-    def deciding(self) -> bool:
-        """Whether a cycle is open, so that `state` is the cycle's."""
-        return self._deciding
 
     def configure(self, text: str) -> Configuration:
         """Use another configuration from the next cycle on.
@@ -223,15 +217,15 @@ class Scheduler:
         )
         opened = self._bus.publish([opening])[0]
         assert isinstance(opened, CycleOpened)
-        self._deciding = True
         self._pace.open(self._clock.monotonic())
         budget = TimeBudget(self._clock, self._budget)
         self._metrics.open()
-        fault, result = "", CycleResult(())
+        fault, result, points = "", CycleResult(()), 0
         cycle = run_cycle(self.state, self._profile, opened, budget=budget, period=self._pace.period)
         try:
             while True:
                 point = next(cycle)
+                points += 1
                 self._metrics.reached(point.action)
                 self._send(point.decisions, opened, dispatcher)
                 await checkpoint()
@@ -242,13 +236,16 @@ class Scheduler:
         except Exception as error:
             fault = f"{type(error).__name__}: {error}"
             _log.exception("cycle ended by a fault; the next opens after the schedule period", cycle=self._cycle)
+        except anyio.get_cancelled_exc_class():
+            given_up = CycleClosed(cause=opened.seq, cycle=self._cycle, boundaries=budget.cut_at, stopped=points)
+            self._bus.publish([given_up])
+            raise
         finally:
             cycle.close()
         closed = CycleClosed(
             cause=opened.seq, cycle=self._cycle, where=result.where, boundaries=budget.cut_at, fault=fault
         )
         self._bus.publish([closed])
-        self._deciding = False
         self._pace.close(self._clock.monotonic(), cut=bool(result.where), fault=bool(fault))
         self._metrics.close(result, fault)
         self._report()

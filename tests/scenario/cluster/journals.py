@@ -59,11 +59,10 @@ def _controllers(run: Run, live: ControllerManager, registry: Registry) -> str:
 
 
 def _scheduler(run: Run, live: SchedulerProcess, registry: Registry) -> str:
-    scheduler = live.scheduler
-    again = scheduler_again(run, registry, upto=scheduler.folded)
-    if again.difference is not None or scheduler.deciding:  # stopped within a cycle: what it was about to do is lost
-        return str(again.difference or "")
-    return _states(cluster_snapshot(scheduler.state), cluster_snapshot(again.state), run)
+    again = scheduler_again(run, registry, upto=live.scheduler.folded)
+    return str(again.difference or "") or _states(
+        cluster_snapshot(live.scheduler.state), cluster_snapshot(again.state), run
+    )
 
 
 def _states(live: Any, folded: Any, run: Run) -> str:

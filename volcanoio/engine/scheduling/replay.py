@@ -7,6 +7,7 @@ the decisions.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -130,11 +131,14 @@ def _run(state: ClusterState, profile: Profile, opening: CycleOpened, journal: _
     recorded = tuple(journal.decisions.get(opening.cycle, ()))
     result = ReplayedCycle(opening, closing, recorded)
     budget = CutAt(0 if closing is None else closing.boundaries)
+    points = itertools.count(1)
     decided: list[SchedulerEffect] = []
     cycle = run_cycle(state, profile, opening, budget=budget, period=opening.period)
     try:
         while True:
             decided.extend(next(cycle).decisions)
+            if closing is not None and next(points) == closing.stopped:
+                break
     except StopIteration as stop:
         decided.extend(stop.value.decisions)
     except Exception as error:  # what a plugin raised live, it raises here
