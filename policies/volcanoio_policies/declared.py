@@ -15,6 +15,9 @@ from volcanoio.model.batch import Job, JobAction, JobEvent, LifecyclePolicy
 
 _NEVER = frozenset({JobEvent.OUT_OF_SYNC, JobEvent.COMMAND_ISSUED, JobEvent.POD_RUNNING})
 """Events that no policy matches, not even `*`."""
+_RESTARTS = frozenset(
+    {JobAction.RESTART_JOB, JobAction.RESTART_TASK, JobAction.RESTART_POD, JobAction.RESTART_PARTITION}
+)
 
 
 class _NoArguments(msgspec.Struct):
@@ -24,8 +27,10 @@ class _NoArguments(msgspec.Struct):
 class Declared:
     """The first policy that matches decides: those of the event's task in order, then those of the job.
 
-    A policy matches by event, or by exit code. For PodPending, which every pod raises, it also needs a timeout. It
-    never suspends, so it is decided within the step that asked.
+    A policy matches by event, or by exit code. For PodPending, which every pod raises, it also needs a timeout. `*`
+    with a restart is about trouble and leaves TaskCompleted out (in Volcano such a job restarts because it succeeded,
+    until its retries are used up); a policy that names TaskCompleted has it. It never suspends, so it is decided
+    within the step that asked.
     """
 
     name = "declared"
@@ -54,6 +59,8 @@ def _policies(job: Job, task: str) -> Iterator[LifecyclePolicy]:
 
 def _matches(policy: LifecyclePolicy, event: LifecycleEvent) -> bool:
     named = {policy.event, *policy.events}
+    if event.name == JobEvent.TASK_COMPLETED and policy.action in _RESTARTS:
+        named.discard(JobEvent.ANY)
     if named & {event.name, JobEvent.ANY} and (event.name != JobEvent.POD_PENDING or policy.timeout):
         return True
     return policy.exit_code is not None and policy.exit_code == event.exit_code

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenario.cluster.harness import Cluster, cluster
+from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
 from volcanoio.model import kinds
 from volcanoio.model.batch import Job
 from volcanoio.model.core import Event, Pod
@@ -115,6 +115,15 @@ async def test_4_with_its_retries_used_up_the_job_ends_failed() -> None:
         await c.create(manifest)
         failed = await c.job("restart-any", "Failed")
         assert failed.status.retry_count == manifest["spec"]["maxRetry"]
+
+
+async def test_4_a_plain_job_whose_pod_fails_once_restarts_and_completes() -> None:
+    policies = [{"event": "*", "action": "RestartJob"}]
+    once = {"sim.volcanoio.dev/fail-attempts": "1"}
+    async with cluster() as c:
+        await c.create(job_manifest("plain", replicas=1, annotations=once, policies=policies))
+        done = await c.job("plain", "Completed")
+        assert (done.status.retry_count, done.status.succeeded) == (1, 1)
 
 
 async def _phases_until(c: Cluster, name: str, last: str, *files: str) -> list[str]:
