@@ -32,6 +32,7 @@ def fold(draft: Draft, resource: str, obj: ApiObject, *, gone: bool) -> None:
         case PodGroup():
             _fold_group(draft, obj, gone=gone)
         case Command():
+            draft.set(retry_at=0.0)
             _fold_into(draft, "commands", draft.state.commands, obj, obj, gone=gone)
         case _ if resource in _SUPPORTS:
             if gone:

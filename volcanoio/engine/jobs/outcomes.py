@@ -60,7 +60,8 @@ def failed(draft: Draft, event: EffectFailed, view: View) -> None:
     elif isinstance(effect, Patch) and effect.resource == kinds.JOB.resource:
         draft.set(annotations={**effect.patch["metadata"]["annotations"], **draft.state.annotations})
     if isinstance(effect, Patch) and effect.resource == kinds.JOB.resource and event.code == CONFLICT:
-        draft.set(stale=max(draft.state.stale, int(effect.resource_version or -1)))
+        refused = effect.resource_version
+        draft.set(stale=max(draft.state.stale, int(refused) if refused.isdigit() else -1))
     elif isinstance(effect, Create) and effect.resource in _MADE and event.code == CONFLICT:
         draft.set(made=draft.state.made | {key_of(effect)})
         _report(draft, effect, event)

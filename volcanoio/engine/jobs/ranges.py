@@ -21,6 +21,6 @@ def expand(text: str) -> list[int]:
     indexes: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if first.isdigit() and (last or first).isdigit():
+        if part.isascii() and first.isdigit() and (last or first).isdigit():
             indexes.extend(range(int(first), int(last or first) + 1))
     return indexes

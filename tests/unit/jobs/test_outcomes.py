@@ -1,0 +1,94 @@
+"""Refused and unknown writes: nothing is lost, nothing is done twice, and nobody hammers the server."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.jobs.driver import World, spec, task
+from volcanoio.framework.effects import Patch
+
+JOBS = "jobs.batch.volcano.sh"
+
+
+def test_a_conflicting_status_is_computed_again_from_the_newer_job_and_never_resent() -> None:
+    world = World()
+    world.submit(spec(task(replicas=1)))
+    while not world.outbox:
+        assert world.step()
+    world.change(JOBS, "default/job", {"metadata": {"labels": {"touched": "yes"}}})
+    world.settle()
+    versions = [
+        effect.resource_version for effect in world.writes if isinstance(effect, Patch) and effect.resource == JOBS
+    ]
+    assert len(versions) == len(set(versions))
+    assert world.job().status.pending == 1
+    assert not world.timers, "a conflict needs no back-off: the newer job is on its way"
+
+
+def test_waits_between_failures_grow() -> None:
+    world = World()
+    world.refusals["pods"] = (0, "")
+    world.submit(spec(task(replicas=1)))
+    world.settle()
+    waits = []
+    for _ in range(4):
+        (_, _, due) = world.timers["default/job/retry"]
+        waits.append(round(due - world.now, 3))
+        world.pass_time(due - world.now)
+    assert waits == [0.2, 0.4, 0.8, 1.6]
+
+
+def test_a_command_does_not_wait_for_a_back_off() -> None:
+    world = World()
+    world.refusals["pods"] = (403, "exceeded quota")
+    world.submit(spec(task(replicas=1)))
+    world.settle()
+    world.command("AbortJob")
+    world.settle()
+    assert world.job().status.state.phase == "Aborted"
+
+
+@pytest.mark.parametrize("resource", ["podgroups.scheduling.volcano.sh", "configmaps", "pods"])
+def test_after_a_refusal_everything_is_made_all_the_same(resource: str) -> None:
+    world = World()
+    world.refusals[resource] = (500, "try later")
+    world.submit(spec(task(replicas=2), plugins={"svc": []}))
+    world.settle()
+    world.refusals.clear()
+    world.pass_time(1)
+    assert len(world.pods()) == 2
+    assert world.names("configmaps") == ["job-svc"]
+    assert not world.collisions
+
+
+def test_a_deleted_job_is_forgotten_with_its_timers() -> None:
+    world = World()
+    world.submit(spec(task(replicas=1), policies=[{"event": "PodFailed", "action": "RestartJob", "timeout": "1m"}]))
+    world.settle()
+    world.phase("job-t-0", "Failed", 1)
+    world.settle()
+    assert world.timers
+    world.remove(JOBS, "default/job")
+    for resource in ("pods", "podgroups.scheduling.volcano.sh"):
+        for name in world.names(resource):
+            world.remove(resource, f"default/{name}")
+    world.settle()
+    assert not world.timers
+    assert world.host["job-controller"].keys == []
+
+
+def test_a_job_of_the_same_name_starts_anew_and_waits_for_the_old_pods_to_go() -> None:
+    world = World(graceful=True)
+    world.submit(spec(task(replicas=1)))
+    world.settle()
+    old = world.pods()["job-t-0"].metadata.uid
+    world.remove(JOBS, "default/job")
+    world.remove("pods", "default/job-t-0", graceful=True)
+    world.submit(spec(task(replicas=1)))
+    world.settle()
+    assert world.pods()["job-t-0"].metadata.uid == old
+    world.vanish()
+    world.settle()
+    assert world.pods()["job-t-0"].metadata.uid != old
+    assert not world.collisions
+    assert not world.asked
