@@ -15,6 +15,7 @@ from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Ob
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.framework.scheduling_events import BindRefused, EvictRefused, SchedulerEvent
 from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Node, Pod, PriorityClass
 from volcanoio.model.names import DEFAULT_QUEUE, SCHEDULER_NAME
 from volcanoio.model.scheduling import PodGroup, Queue
@@ -238,7 +239,20 @@ class ClusterState:
         if kind not in (kinds.POD_GROUP, kinds.QUEUE, kinds.POD):
             return False
         obj = msgspec.convert(event.object, kind.type)
+        if not self._knows(obj):
+            return False
         return self._observe(Observed(at=event.at, resource=kind.resource, change=Change.CHANGED, object=obj))
+
+    def _knows(self, obj: ApiObject) -> bool:
+        """Whether an object still exists as far as was seen: a late response must not bring it back."""
+        uid, key = obj.metadata.uid, obj.metadata.key
+        match obj:
+            case Pod():
+                return uid in self.ledger.tasks
+            case PodGroup():
+                return (job := self.ledger.jobs.get(key)) is not None and job.known and job.uid == uid
+            case _:
+                return (queue := self.ledger.known_queues.get(key)) is not None and queue.object.metadata.uid == uid
 
     def _not_written(self, event: EffectFailed) -> bool:
         """A status write failed: nothing is in flight any more, so that the next close writes it again."""

@@ -1,0 +1,44 @@
+"""Statements that evict: taken back or sent, and what the outcomes do."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.scenario.scheduling.harness import World, group, node, pods
+from volcanoio.engine.scheduling.cycle import Unlimited
+from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.engine.scheduling.statement import JobStatement
+from volcanoio.framework.scheduling_effects import Evict
+from volcanoio.framework.scheduling_events import CycleOpened, EvictRefused
+
+
+def running() -> tuple[World, CycleSession, JobStatement]:
+    world = World(node("n1", cpu="2"), group("pg", 1, phase="Inqueue"), *pods("p", 2, "pg", cpu="1")).run()
+    opening = CycleOpened(cycle=9, upto=0, seed=1, at=world.now)
+    session = CycleSession(world.state, world.profile, opening, Unlimited())
+    return world, session, session.statement(world.state.ledger.jobs["ns/pg"])
+
+
+def test_an_eviction_is_taken_back_whole() -> None:
+    world, _, statement = running()
+    before = world.state.ledger.columns.block.copy()
+    statement.evict(world.state.ledger.tasks["ns-p-0"], "preempt")
+    assert world.statuses("pg") == {"RUNNING": 1, "RELEASING": 1}
+    assert world.state.ledger.columns.future_idle("cpu").tolist() == [1000]
+    statement.discard()
+    assert world.statuses("pg") == {"RUNNING": 2}
+    assert np.array_equal(before, world.state.ledger.columns.block)
+
+
+def test_an_eviction_that_is_sent_holds_until_it_is_refused() -> None:
+    world, session, statement = running()
+    statement.evict(world.state.ledger.tasks["ns-p-0"], "preempt")
+    statement.commit()
+    (decision,) = session.outbox.take()
+    assert isinstance(decision, Evict)
+    assert (decision.name, decision.node, decision.reason) == ("p-0", "n1", "preempt")
+    world.set_pod("p-0", phase="Running")
+    assert world.statuses("pg") == {"RUNNING": 1, "RELEASING": 1}
+    refused = EvictRefused(group="ns/pg", uid="ns-p-0", namespace="ns", name="p-0", node="n1", code=403)
+    assert world.fold(refused)
+    assert world.statuses("pg") == {"RUNNING": 2}
