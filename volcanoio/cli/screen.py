@@ -45,10 +45,11 @@ class Screen(Protocol):
 
 
 def gang_bar(row: Row) -> str:
-    """`######.... 3/5`: pods placed of those that must run together."""
+    """`######.... 3/5`: pods placed of those that must run together; full for a gang that completed."""
     wanted = max(row.gang, 1)
-    filled = min(_BAR, row.placed * _BAR // wanted)
-    return f"{'#' * filled}{'.' * (_BAR - filled)} {min(row.placed, wanted)}/{row.gang}"
+    placed = wanted if row.finished and not row.failed_job else min(row.placed, wanted)
+    filled = placed * _BAR // wanted
+    return f"{'#' * filled}{'.' * (_BAR - filled)} {placed}/{row.gang}"
 
 
 class LiveScreen:
@@ -73,9 +74,10 @@ class LiveScreen:
 
     def show(self, rows: list[Row]) -> None:
         """Redraw."""
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for name in ("JOB", "PHASE", "GANG", "PEND", "RUN", "DONE", "FAIL", "QUEUE", "NOTE"):
-            table.add_column(name, no_wrap=True, overflow="ellipsis")
+        table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+        for name in ("JOB", "PHASE", "GANG", "PEND", "RUN", "DONE", "FAIL", "QUEUE"):
+            table.add_column(name, no_wrap=True)
+        table.add_column("NOTE", no_wrap=True, overflow="ellipsis", ratio=1)  # it alone gives way to a narrow terminal
         for row in rows:
             table.add_row(
                 row.name,
@@ -130,4 +132,4 @@ class PlainScreen:
 def _note(row: Row) -> str:
     if row.retries:
         return f"retry {row.retries}"
-    return row.note
+    return row.note.partition(":")[0]
