@@ -21,7 +21,7 @@ def check_versions(target: Target, current: Stored, meta: Manifest, *, required:
     if uid and uid != current.uid:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current.uid}"
         raise errors.conflict(resource, target.name, why)
-    if version in {None, "", "0"}:
+    if not version or version == "0":
         if required:
             rule = invalid("metadata.resourceVersion", 0, "must be specified for an update")
             raise errors.invalid(resource, target.name, [rule])
