@@ -1,0 +1,245 @@
+"""The journal of a scenario: it replays, one changed event shows, a crash does no harm, and it keeps no secret."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
+from tests.scenario.cluster.journals import texts
+from volcanoio.bus.replay import Difference, JournalError
+from volcanoio.bus.runs import read_runs
+from volcanoio.compose.replay import replay_controllers, replay_scheduler
+from volcanoio.framework import groups
+from volcanoio.framework.events import Observed
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+from volcanoio.runtime.loading import discover
+
+Line = dict[str, Any]
+REGISTRY = discover()
+REPLAYS: dict[str, Callable[[Path], Difference | None]] = {
+    "controllers": lambda directory: replay_controllers(directory, REGISTRY),
+    "scheduler": lambda directory: replay_scheduler(directory, REGISTRY),
+}
+_CONTROLLER_CONF = "policies:\n- name: declared\n"
+_KEY = "-----BEGIN RSA PRIVATE KEY-----\nhush-key\n-----END RSA PRIVATE KEY-----\n"
+_RESTART_ON_3 = [{"exitCode": 3, "action": "RestartJob"}]
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A restart by exit code, a gang that waits for room, secrets, and both processes started twice."""
+    directory = tmp_path_factory.mktemp("recorded")
+    conf = directory / "volcano-controller.conf"
+    conf.write_text(_CONTROLLER_CONF)
+    anyio.run(_record, directory / "journal", conf)
+    return directory / "journal"
+
+
+async def _record(directory: Path, conf: Path) -> None:
+    async with cluster(
+        nodes=2, node_resources="cpu=4,memory=8Gi,pods=110", journal=directory, controller_conf=conf
+    ) as c:
+        fails = {"sim.volcanoio.dev/fail-attempts": "1", "sim.volcanoio.dev/exit-code": "3"}
+        await c.create(job_manifest("fails", replicas=2, run="2s", annotations=fails, policies=_RESTART_ON_3))
+        await c.create(job_manifest("waits", replicas=8, run="2s"))
+        await c.job("fails", "Completed")
+        await c.job("waits", "Completed")
+        c.local.stop("scheduler")
+        c.local.stop("controllers")
+        await c.local.start_controllers()
+        await c.local.start_scheduler()
+        await _secretive(c)
+
+
+async def _secretive(c: Cluster) -> None:
+    """A job and a Secret with something to hide, everywhere we can think of."""
+    job = job_manifest(
+        "quiet", plugins={"env": [], "svc": [], "ssh": [f"--ssh-private-key={_KEY}", "--ssh-public-key=p"]}
+    )
+    job["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "hush-applied"}
+    container = job["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
+    container["env"] = [{"name": "TOKEN", "value": "hush-env"}]
+    container["envFrom"] = [{"secretRef": {"name": "hush-from"}}]
+    await c.create(job)
+    labels = {"volcano.sh/job-name": "quiet", "volcano.sh/job-namespace": "default"}
+    secret: Manifest = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "kept", "namespace": "default", "labels": labels},
+        "data": {"key": "aHVzaC1kYXRh"},
+        "stringData": {"other": "hush-string"},
+    }
+    await c.create(secret)
+    await c.job("quiet", "Completed")
+
+
+def test_both_processes_decide_again_what_they_decided(journal: Path) -> None:
+    for process, replayed in REPLAYS.items():
+        assert replayed(journal / process) is None
+        runs = read_runs(journal / process)
+        assert [run.opened.process for run in runs] == [process, process]
+        assert all(run.events[0].seq == 1 for run in runs)
+
+
+def test_it_holds_what_was_in_force(journal: Path) -> None:
+    for run in read_runs(journal / "controllers"):
+        assert run.configured["volcano-controller.conf"] == _CONTROLLER_CONF
+        assert run.plugins[groups.LIFECYCLE_POLICIES, "declared"].startswith("volcanoio ")
+        assert run.plugins[groups.JOB_PLUGINS, "ssh"].startswith("volcanoio ")
+    for run in read_runs(journal / "scheduler"):
+        assert "enqueue" in run.configured["volcano-scheduler.conf"]
+        assert run.plugins[groups.SCHEDULER_PLUGINS, "gang"].startswith("volcanoio ")
+        assert run.plugins[groups.ACTIONS, "allocate"].startswith("volcanoio ")
+
+
+def observed(line: Line, resource: str, name: str = "", change: str = "") -> bool:
+    """Whether a line is such an observation."""
+    event = line.get("event", {})
+    return (
+        event.get("type") == "Observed"
+        and event["resource"] == resource
+        and name in ("", event["object"]["$object"]["metadata"]["name"])
+        and change in ("", event["change"])
+    )
+
+
+def content(line: Line) -> Manifest:
+    """The object of an observation."""
+    found: Manifest = line["event"]["object"]["$object"]
+    return found
+
+
+def altered(journal: Path, into: Path, pick: Callable[[Line], bool], change: Callable[[Line], Line | None]) -> int:
+    """A copy in which the first line that is picked is changed, or dropped; gives the seq of its event."""
+    shutil.copytree(journal, into)
+    segment = into / "00000001.jsonl"
+    lines = [json.loads(line) for line in segment.read_bytes().splitlines()]
+    at = next(number for number, line in enumerate(lines) if pick(line))
+    seq: int = lines[at]["event"]["seq"]
+    replacement = change(lines[at])
+    lines[at : at + 1] = [] if replacement is None else [replacement]
+    segment.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return seq
+
+
+def smaller_node(line: Line) -> Line:
+    """The node offers one core."""
+    content(line)["status"]["allocatable"]["cpu"] = "1"
+    return line
+
+
+def greater_demand(line: Line) -> Line:
+    """The gang demands more than there is."""
+    content(line)["spec"]["minResources"]["cpu"] = "100"
+    return line
+
+
+def no_allocation(line: Line) -> Line:
+    """The configuration has no action that places pods."""
+    line["event"]["text"] = "actions: enqueue\ntiers: []\n"
+    return line
+
+
+def other_code(line: Line) -> Line:
+    """The container ended with another exit code."""
+    content(line)["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] = 4
+    return line
+
+
+def dropped(line: Line) -> None:
+    """It never happened."""
+
+
+CHANGES: dict[str, tuple[str, Callable[[Line], bool], Callable[[Line], Line | None]]] = {
+    "a node's allocatable": ("scheduler", lambda line: observed(line, "nodes"), smaller_node),
+    "a gang's demand": (
+        "scheduler",
+        lambda line: observed(line, kinds.POD_GROUP.resource) and content(line)["spec"]["minMember"] == 2,
+        greater_demand,
+    ),
+    "the configuration": (
+        "scheduler",
+        lambda line: line.get("event", {}).get("type") == "ConfigurationChanged",
+        no_allocation,
+    ),
+    "a pod not seen": ("scheduler", lambda line: observed(line, "pods", "waits-task-3"), dropped),
+    "a pod's exit code": (
+        "controllers",
+        lambda line: observed(line, "pods") and content(line).get("status", {}).get("phase") == "Failed",
+        other_code,
+    ),
+    "a pod's end not seen": (
+        "controllers",
+        lambda line: observed(line, "pods") and content(line).get("status", {}).get("phase") == "Failed",
+        dropped,
+    ),
+    "a job not seen": ("controllers", lambda line: observed(line, kinds.JOB.resource, "waits"), dropped),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_one_changed_event_changes_the_decisions(what: str, journal: Path, tmp_path: Path) -> None:
+    process, pick, change = CHANGES[what]
+    seq = altered(journal / process, tmp_path / process, pick, change)
+    difference = REPLAYS[process](tmp_path / process)
+    assert difference is not None
+    decided = difference.recorded or difference.replayed
+    assert decided is not None
+    assert decided.cause >= seq, "nothing differs before the change"
+    assert difference.chain or change is dropped
+
+
+def cut(journal: Path, into: Path, part: float) -> bytes:
+    """A copy whose last segment ends within a line, about so far into it; gives that line's beginning."""
+    shutil.copytree(journal, into)
+    segment = into / "00000002.jsonl"
+    whole = segment.read_bytes()
+    end = int(len(whole) * part)
+    while whole[end - 1 : end] == b"\n" or whole[end : end + 1] == b"\n":
+        end += 1
+    segment.write_bytes(whole[:end])
+    return whole[:end].rsplit(b"\n", 1)[-1]
+
+
+@pytest.mark.parametrize("process", REPLAYS)
+@pytest.mark.parametrize("part", [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95])
+def test_a_journal_cut_off_by_a_crash_replays_up_to_there(
+    process: str, part: float, journal: Path, tmp_path: Path
+) -> None:
+    rest = cut(journal / process, tmp_path / process, part)
+    assert rest, "the cut is within a line"
+    whole, short = (read_runs(directory / process)[1] for directory in (journal, tmp_path))
+    assert short.events == whole.events[: len(short.events)]
+    assert len(short.events) < len(whole.events)
+    assert REPLAYS[process](tmp_path / process) is None
+
+
+def test_a_line_broken_in_the_middle_is_named(journal: Path, tmp_path: Path) -> None:
+    shutil.copytree(journal / "scheduler", tmp_path / "scheduler")
+    segment = tmp_path / "scheduler" / "00000001.jsonl"
+    lines = segment.read_bytes().splitlines(keepends=True)
+    lines[9] = lines[9][:20] + b"\n"
+    segment.write_bytes(b"".join(lines))
+    with pytest.raises(JournalError, match=r"00000001\.jsonl, line 10: not a record"):
+        REPLAYS["scheduler"](tmp_path / "scheduler")
+
+
+def test_no_secret_and_no_environment_is_in_it(journal: Path) -> None:
+    written = texts(journal)
+    for secret in ("hush", "TOKEN", "aHVzaC1kYXRh", "VC_TASK_INDEX", "PRIVATE KEY", "last-applied"):
+        assert secret not in written, secret
+    seen = [
+        event.obj.metadata.name
+        for run in read_runs(journal / "controllers")
+        for event in run.events
+        if isinstance(event, Observed) and event.resource == kinds.SECRET.resource
+    ]
+    assert {"quiet-ssh", "kept"} <= set(seen), "that the Secrets exist is in it"
