@@ -145,7 +145,7 @@ def from_storage(job: Job, ledger: Ledger, pods: Sequence[Pod], groups: Iterable
 
 def leaving(job: Job, pods: Iterable[Pod], deleting: frozenset[str]) -> tuple[Leaving, ...]:
     """The pods of the job's version that somebody else is deleting."""
-    tasks = tasks_by_name(job)
+    tasks = tasks_by_name(job) if _asks(job) else {}
     return tuple(
         Leaving(
             task=task_of(pod),
@@ -159,17 +159,20 @@ def leaving(job: Job, pods: Iterable[Pod], deleting: frozenset[str]) -> tuple[Le
         if pod.metadata.deletion_timestamp is not None
         and pod.metadata.uid not in deleting
         and (task := tasks.get(task_of(pod))) is not None
-        and _counts(job, pod, task)
+        and _is_current(job, pod, task)
     )
 
 
 def counted(job: Job, pods: Iterable[Pod], deleting: frozenset[str]) -> dict[str, str]:
-    """The pods of the job's version that nobody is deleting, by task: those whose absence would be an eviction."""
-    tasks = tasks_by_name(job)
+    """The pods of the job's version that nobody is deleting, by task: those whose absence would be an eviction.
+
+    `pods`, here as for `leaving`, are the job's own.
+    """
+    tasks = tasks_by_name(job) if _asks(job) else {}
     indexes: dict[str, list[int]] = {}
     for pod in pods:
         task, index = tasks.get(task_of(pod)), index_of(pod)
-        if task is not None and index is not None and not is_terminating(pod, deleting) and _counts(job, pod, task):
+        if task is not None and index is not None and not is_terminating(pod, deleting) and _is_current(job, pod, task):
             indexes.setdefault(task.name, []).append(index)
     return {task: compact(found) for task, found in sorted(indexes.items())}
 
@@ -233,13 +236,12 @@ def _asks(job: Job) -> bool:
 
 def _counts(job: Job, pod: Pod, task: TaskSpec) -> bool:
     """The stale filter: a pod of this job and version that the spec wants and that we did not mark."""
-    return (
-        _asks(job)
-        and belongs(pod.metadata, job)
-        and (version_of(pod) or 0) >= job.status.version
-        and not is_marked(pod)
-        and not is_surplus(pod, task)
-    )
+    return _asks(job) and belongs(pod.metadata, job) and _is_current(job, pod, task)
+
+
+def _is_current(job: Job, pod: Pod, task: TaskSpec) -> bool:
+    """Whether one of the job's own pods is of its version, wanted by the spec and not marked by us."""
+    return (version_of(pod) or 0) >= job.status.version and not is_marked(pod) and not is_surplus(pod, task)
 
 
 def _may_time_out(job: Job, task: TaskSpec) -> bool:

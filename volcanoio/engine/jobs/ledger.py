@@ -98,6 +98,11 @@ def read(status: JobStatus) -> Ledger:
     return Ledger(**fields)
 
 
+def has_times(status: JobStatus) -> bool:
+    """Whether anything is stored that waits for a time."""
+    return names.PENDING_ACTION in status.controlled_resources or HOLD in status.controlled_resources
+
+
 def write(ledger: Ledger) -> dict[str, str]:
     """The entries as they are stored; what is empty is left out."""
     stored = {names.ACCEPTED_COMMAND: ledger.command} if ledger.command else {}

@@ -51,12 +51,16 @@ def plan(draft: Draft, view: View, factories: Mapping[str, PluginFactory]) -> No
     if state.annotations:
         _annotate(draft, job)
         return
-    scene = _scene(draft, job, view, factories)
-    if not _decided(draft, scene):
-        _keep_up(draft, scene)
+    stored = read(job.status)
+    scene = _scene(draft, job, view, stored, factories)
+    ledger = _ledger(scene, stored)
+    if not _decided(draft, scene, stored, ledger):
+        _keep_up(draft, scene, ledger)
 
 
-def _scene(draft: Draft, job: Job, view: View, factories: Mapping[str, PluginFactory]) -> converge.Scene:
+def _scene(
+    draft: Draft, job: Job, view: View, stored: Ledger, factories: Mapping[str, PluginFactory]
+) -> converge.Scene:
     wanted = work_out(job, draft.state.wanted, view.lookup, factories)
     draft.set(wanted=wanted)
     pods = own_pods(job, draft.state.pods)
@@ -65,17 +69,15 @@ def _scene(draft: Draft, job: Job, view: View, factories: Mapping[str, PluginFac
         state=draft.state,
         pods=pods,
         counts=count(job, pods, draft.state.deleting),
-        targets=read(job.status).targets,
+        targets=stored.targets,
         wanted=wanted,
         lookup=view.lookup,
         factories=factories,
     )
 
 
-def _decided(draft: Draft, scene: converge.Scene) -> bool:
+def _decided(draft: Draft, scene: converge.Scene, stored: Ledger, ledger: Ledger) -> bool:
     """Carry out what was decided: answers of policies, Commands, due delayed actions. True if there was any."""
-    stored = read(scene.job.status)
-    ledger = _ledger(scene)
     carried: tuple[Answer, ...] = ()
     for answer in draft.state.answers:
         carried = (*carried, answer)
@@ -177,9 +179,9 @@ def _due(draft: Draft, scene: converge.Scene, ledger: Ledger) -> bool:
     return False
 
 
-def _keep_up(draft: Draft, scene: converge.Scene) -> None:
+def _keep_up(draft: Draft, scene: converge.Scene, ledger: Ledger) -> None:
     """Writes that the phase asks for; when there are none, the status that follows from what is there."""
-    job, ledger = scene.job, _ledger(scene)
+    job = scene.job
     if ledger.hold is not None and draft.now < ledger.hold.until:
         draft.warn_once("Hold", ledger.hold.reason)
         _write(draft, scene, status.with_reason(_counted(scene, ledger), "Hold", ledger.hold.reason))
@@ -222,15 +224,14 @@ def _following(scene: converge.Scene, ledger: Ledger, phase: JobPhase, now: floa
     return status.enter(job, counted, after, now)
 
 
-def _ledger(scene: converge.Scene) -> Ledger:
+def _ledger(scene: converge.Scene, stored: Ledger) -> Ledger:
     """The stored bookkeeping without what has become pointless, and with the pods that are being taken from us."""
     job = scene.job
-    ledger = read(job.status)
     stopping = UPKEEP[status.current_phase(job)] is Upkeep.STOP
     deleting = scene.state.deleting
     return msgspec.structs.replace(
-        ledger,
-        delayed=delayed.standing(ledger.delayed, job.status, scene.pods),
+        stored,
+        delayed=delayed.standing(stored.delayed, job.status, scene.pods),
         counted=None if stopping else counted(job, scene.pods, deleting),
         leaving=() if stopping else leaving(job, scene.pods, deleting),
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from volcanoio.engine.jobs.answers import answered
 from volcanoio.engine.jobs.draft import Draft
 from volcanoio.engine.jobs.folding import fold, start
-from volcanoio.engine.jobs.ledger import read
+from volcanoio.engine.jobs.ledger import has_times, read
 from volcanoio.engine.jobs.outcomes import failed, succeeded
 from volcanoio.engine.jobs.planning import plan
 from volcanoio.engine.jobs.plugins import PluginFactory
@@ -71,8 +71,10 @@ def _due_times(state: JobState) -> dict[str, float]:
     """When to look again; delayed actions and holds count only once they are stored on the job."""
     if state.job is None:
         return {}
-    ledger = read(state.job.status)
     times = {RETRY: state.retry_at}
+    if not has_times(state.job.status):
+        return times
+    ledger = read(state.job.status)
     if ledger.delayed:
         times[DELAYED] = min(item.due for item in ledger.delayed)
     if ledger.hold is not None:

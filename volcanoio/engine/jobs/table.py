@@ -99,9 +99,12 @@ SETTLES_AS: dict[JobPhase, JobPhase] = {
 """What a stopping phase becomes when no pod is pending, running or terminating any more."""
 
 
+_PHASES: dict[str, JobPhase] = {"": JobPhase.PENDING, **{str(phase): phase for phase in JobPhase}}
+
+
 def phase_of(text: str) -> JobPhase:
     """The phase a status names; a new job's empty one is Pending."""
-    return JobPhase(text) if text else JobPhase.PENDING
+    return _PHASES[text]
 
 
 def move_for(phase: str, action: JobAction) -> Move | None:
