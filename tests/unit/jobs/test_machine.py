@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import hypothesis.strategies as st
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.unit.jobs.driver import World, spec, task
@@ -145,5 +145,7 @@ def outcome(world: World) -> tuple[object, ...]:
     )
 
 
-Lives.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+Lives.TestCase.settings = settings(
+    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 TestLives = Lives.TestCase
