@@ -177,11 +177,11 @@ def _conditions(
 def _tell_group(session: CycleSession, job: JobInfo, period: float) -> None:
     """Say on the PodGroup why it waits."""
     refusal = session.refusals.get(job.key, "")
-    if job.phase not in UNSETTLED or (not job.members and not refusal):
+    if job.phase not in UNSETTLED or (not job.members and not refusal) or session.now < job.event_at + period:
         return
     text = group_text(job, ready=session.rules.job_ready(job))
     told = f"{text}\n{refusal}"
-    if session.now < job.event_at + (period if told != job.event_text else max(period, REPEAT_SECONDS)):
+    if told == job.event_text and session.now < job.event_at + REPEAT_SECONDS:
         return
     job.event_at, job.event_text = session.now, told
     if refusal:

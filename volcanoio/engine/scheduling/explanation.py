@@ -6,7 +6,7 @@ Texts: `pkg/scheduler/api/unschedule_info.go` and `job_info.go` (FitError).
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -45,17 +45,20 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class FitErrors:
-    """Why a task found no node: how many nodes failed for which reason; a node counts under its first."""
+    """Why a task found no node: how many nodes failed for which reason; a node counts under its first.
+
+    `text` is such as `0/4 nodes are unavailable: 4 Insufficient cpu.`
+    """
 
     total: int
     counts: Mapping[str, int]
+    text: str = field(init=False)
 
-    @property
-    def text(self) -> str:
-        """`0/4 nodes are unavailable: 4 Insufficient cpu.`"""
-        if not self.counts:
-            return "all nodes are unavailable"
-        return f"0/{self.total} nodes are unavailable: {', '.join(histogram(self.counts))}."
+    def __post_init__(self) -> None:
+        text = "all nodes are unavailable"
+        if self.counts:
+            text = f"0/{self.total} nodes are unavailable: {', '.join(histogram(self.counts))}."
+        object.__setattr__(self, "text", text)
 
 
 class Attempts:
