@@ -32,8 +32,8 @@ NAMESPACE = "default"
 SUBMITTERS = 16
 """Requests a user has under way."""
 
-TOO_LARGE = "1000"
-"""Cores no node has."""
+NOWHERE = {"bench": "no-such-node"}
+"""A selector of nodes there are none of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +94,14 @@ class Seen:
             await self.changed.wait()
 
 
-def job_manifest(name: str, pods: int, *, run: str = "never", cpu: str = "1") -> Manifest:
-    """A gang of `pods` pods that run so long."""
-    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+def job_manifest(
+    name: str, pods: int, *, run: str = "never", cpu: str = "1", selector: dict[str, str] | None = None
+) -> Manifest:
+    """A gang of `pods` pods that run so long, on nodes of the selector."""
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}
     template = {
         "metadata": {"annotations": {names.RUN_DURATION: run}},
-        "spec": {"restartPolicy": "Never", "containers": [container]},
+        "spec": {"restartPolicy": "Never", "containers": [container], "nodeSelector": selector or {}},
     }
     return {
         "apiVersion": kinds.JOB.api_version,
@@ -181,10 +183,16 @@ async def latency(client: Client, load: Load) -> dict[str, Any]:
 
 
 async def backlog(client: Client, load: Load) -> dict[str, Any]:
-    """As latency, while jobs are pending that do not fit: each a pod larger than any node."""
+    """As latency, while jobs are pending that fit no node.
+
+    They ask for little, so that what they reserve once they are let in does not keep the measured job out.
+    """
     async with watching(client, kinds.POD) as seen:
-        pending = [job_manifest(f"too-large-{index}", 1, cpu=TOO_LARGE) for index in range(load.backlog)]
+        pending = [
+            job_manifest(f"fits-nowhere-{index}", 1, cpu="1m", selector=NOWHERE) for index in range(load.backlog)
+        ]
         await submit(client, pending)
+        await seen.until(lambda: len(seen.created) == load.backlog)
         figures = await _one_by_one(client, seen, load)
     return {"pending_jobs": load.backlog, **figures}
 
