@@ -48,7 +48,8 @@ async def _record(directory: Path, conf: Path) -> None:
         nodes=2, node_resources="cpu=4,memory=8Gi,pods=110", journal=directory, controller_conf=conf
     ) as c:
         fails = {"sim.volcanoio.dev/fail-attempts": "1", "sim.volcanoio.dev/exit-code": "3"}
-        await c.create(job_manifest("fails", replicas=2, run="2s", annotations=fails, policies=_RESTART_ON_3))
+        await c.create(job_manifest("fails", replicas=2, run="6s", annotations=fails, policies=_RESTART_ON_3))
+        await c.job("fails", "Running")
         await c.create(job_manifest("waits", replicas=8, run="2s"))
         await c.job("fails", "Completed")
         await c.job("waits", "Completed")
@@ -170,7 +171,7 @@ CHANGES: dict[str, tuple[str, Callable[[Line], bool], Callable[[Line], Line | No
         lambda line: line.get("event", {}).get("type") == "ConfigurationChanged",
         no_allocation,
     ),
-    "a pod not seen": ("scheduler", lambda line: observed(line, "pods", "waits-task-3"), dropped),
+    "a pod not seen": ("scheduler", lambda line: observed(line, "pods", "fails-task-0"), dropped),
     "a pod's exit code": (
         "controllers",
         lambda line: observed(line, "pods") and content(line).get("status", {}).get("phase") == "Failed",
