@@ -13,6 +13,7 @@ from volcanoio.framework.arguments import ArgumentError, convert
 from volcanoio.framework.scheduling.verdicts import Depends
 from volcanoio.framework.scheduling.views import NodeRow, Nodes, Shape
 from volcanoio.model.resources import CPU, MEMORY
+from volcanoio_plugins.scheduling.nodescores import positive
 
 MAX_SCORE = 100
 _RESOURCE_WEIGHT = "binpack.resources."
@@ -75,7 +76,7 @@ class Binpack:
                 continue
             capacity = nodes.allocatable(resource)
             final = nodes.used(resource) + request
-            if np.count_nonzero(capacity) == size:
+            if positive(capacity):
                 fits &= final <= capacity
                 total += final * weight / capacity
             else:

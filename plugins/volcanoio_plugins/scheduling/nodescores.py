@@ -47,7 +47,7 @@ def _mean(shape: Shape, nodes: Nodes, *, least: bool) -> Floats:
         else:
             np.minimum(part, capacity, out=part)
         part *= MAX
-        if np.count_nonzero(capacity) == size:
+        if positive(capacity):
             weights = weights + 1
             quotient = part / capacity
         else:
@@ -91,7 +91,7 @@ def balanced(shape: Shape, nodes: Nodes) -> Floats:
     for resource in _balanced_resources(shape):
         capacity = nodes.allocatable(resource)
         taken = nodes.used(resource) + shape.requests.get(resource, 0)
-        if np.count_nonzero(capacity) == size:
+        if positive(capacity):
             fraction = taken / capacity
             valid.append(None)
         else:
@@ -160,6 +160,11 @@ def balanced_on(shape: Shape, node: NodeRow) -> int:
         difference = fraction - mean
         squares += difference * difference
     return int((1 - sqrt(squares / len(fractions))) * MAX)
+
+
+def positive(amounts: NDArray[np.int64]) -> bool:
+    """Whether every node has some (the reduction itself: asked for a few rows after every gang)."""
+    return len(amounts) > 0 and bool(np.minimum.reduce(amounts) > 0)
 
 
 def normalised(counts: NDArray[np.int64], feasible: NDArray[np.bool_], *, reverse: bool) -> NDArray[np.int64]:
