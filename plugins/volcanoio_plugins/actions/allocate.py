@@ -30,26 +30,26 @@ class AllocateArguments(msgspec.Struct, frozen=True):
 class Worksheet:
     """What is left to place of a job: its runs, and how far they are used up."""
 
-    __slots__ = ("_at", "_run", "_runs")
+    __slots__ = ("_at", "_run", "runs")
 
     def __init__(self, runs: list[Run]) -> None:
-        self._runs = runs
+        self.runs = runs
         self._run = 0
         self._at = 0
 
     def __bool__(self) -> bool:
-        return self._run < len(self._runs)
+        return self._run < len(self.runs)
 
     @property
     def position(self) -> tuple[Run, int, int]:
         """The run at hand, the index of its next task, and how many it has left."""
-        run = self._runs[self._run]
+        run = self.runs[self._run]
         return run, self._at, len(run.tasks) - self._at
 
     def advance(self, count: int) -> None:
         """`count` tasks of the run at hand are dealt with."""
         self._at += count
-        if self._at >= len(self._runs[self._run].tasks):
+        if self._at >= len(self.runs[self._run].tasks):
             self._run += 1
             self._at = 0
 
@@ -69,7 +69,7 @@ class Allocate:
         jobs: dict[str, Heap[Job]] = {}
         enqueued_only = session.configured("enqueue")
         for job in session.pending():
-            if enqueued_only and job.phase == PodGroupPhase.PENDING:
+            if (enqueued_only and job.phase == PodGroupPhase.PENDING) or session.hopeless(job):
                 continue
             if job.queue not in jobs:
                 jobs[job.queue], members[job.queue] = Heap(session.job_key), []
@@ -115,18 +115,22 @@ class Allocate:
     def _turn(self, session: Session, job: Job, sheet: Worksheet) -> Generator[None, None, bool]:
         """One turn of a job; returns whether its statement was committed."""
         statement = session.statement(job)
-        yield from self._place(session, job, sheet, statement)
-        if session.job_ready(job):
+        number = yield from self._place(session, job, sheet, statement)
+        ready = session.job_ready(job)
+        if ready:
             statement.commit()
-            return True
-        if session.job_pipelined(job):
+        elif session.job_pipelined(job):
             statement.keep()
+            return False
         else:
             statement.discard()
-        return False
+        if not ready or not number:
+            session.give_up(job, sheet.runs)
+        return ready
 
-    def _place(self, session: Session, job: Job, sheet: Worksheet, statement: Statement) -> Iterator[None]:
-        """Place tasks until the job is ready or cannot become so."""
+    def _place(self, session: Session, job: Job, sheet: Worksheet, statement: Statement) -> Generator[None, None, int]:
+        """Place tasks until the job is ready or cannot become so; how many were placed."""
+        number = 0
         while sheet:
             run, start, left = sheet.position
             if session.role_failed(job, run.role):
@@ -137,13 +141,15 @@ class Allocate:
                 sheet.advance(left)
                 continue
             placed, ready = statement.place(run, start, allowed)
+            number += placed
             if ready:
                 sheet.advance(placed)
-                return
+                return number
             if placed < allowed:
                 sheet.advance(left)
                 if not session.need_continue(job):
-                    return
+                    return number
             else:
                 sheet.advance(placed)
             yield
+        return number

@@ -171,3 +171,24 @@ def test_the_budget_cuts_at_a_gang_boundary_and_the_next_cycle_goes_on() -> None
     world.echo()
     world.run()
     assert world.batches == [["a-0", "a-1"], ["b-0", "b-1"]]
+
+
+def test_a_gang_that_found_no_room_is_tried_as_soon_as_room_appears() -> None:
+    world = World(
+        node("n1", cpu="3"),
+        group("a", 3),
+        group("b", 3),
+        *pods("a", 3, "a", cpu="1"),
+        conf=ALLOCATE_ONLY,
+    ).run(2)
+    for manifest in pods("b", 3, "b", cpu="1"):
+        world.put(manifest)
+    world.run()
+    world.now -= 0.99
+    assert world.state.ledger.jobs["ns/b"].attempts.useless is not None
+    world.run()
+    world.now -= 0.99
+    for name in ("a-0", "a-1", "a-2"):
+        world.set_pod(name, phase="Succeeded")
+    world.run()
+    assert {"b-0", "b-1", "b-2"} <= set(world.binds)

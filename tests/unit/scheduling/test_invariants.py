@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -174,3 +175,18 @@ def test_discard_restores_every_column(nodes: list[int], counts: list[int]) -> N
     assert np.array_equal(block, state.ledger.columns.block)
     assert dirty == state.ledger.dirty
     check(state)
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps=STEPS, minimum=st.integers(1, 3))
+def test_attempts_that_are_left_out_would_have_placed_nothing(steps: list[tuple[str, int]], minimum: int) -> None:
+    worlds = [World(node("n0", cpu="2"), group("g0", minimum, phase="Inqueue"), period=1.0) for _ in range(2)]
+    with pytest.MonkeyPatch.context() as patch:
+        for world, patient in zip(worlds, (False, True), strict=True):
+            if patient:
+                patch.setattr(CycleSession, "hopeless", lambda *_: False)
+            for kind, number in [*steps, ("cycle", 0), ("cycle", 0)]:
+                _step(world, kind, number, minimum)
+                if kind == "cycle":
+                    world.now -= 0.9
+    assert worlds[0].requests == worlds[1].requests

@@ -24,7 +24,8 @@ class Answers:
 
     `value` is the summed score where a task fits idle room and passes every filter, NOWHERE elsewhere; `score` is the
     sum everywhere; `mask` is the filters' part. `exact` says that some filter or scorer depends on more than the row
-    itself: those parts are left out here and asked for every task. `revision` is the columns' clock up to which the
+    itself: those parts are left out here and asked for every task. `static_filters`: filters ask
+    about nothing but the node's own object. `revision` is the columns' clock up to which the
     rows are right.
     """
 
@@ -45,6 +46,7 @@ class Answers:
         "revision",
         "score",
         "shape",
+        "static_filters",
         "value",
     )
 
@@ -57,6 +59,7 @@ class Answers:
         self._static: NDArray[np.bool_] = np.zeros(self.capacity, np.bool_)
         self.revision = -1
         self.exact = False
+        self.static_filters = False
         self.live_filters: tuple[FilterPart, ...] = ()
         self.live_scorers: tuple[ScorerPart, ...] = ()
         self.fits: list[tuple[Ints, Ints, int]] = []
@@ -143,6 +146,7 @@ class Answers:
         self._plan = plan
         self.live_filters, self.live_scorers = tuple(live_filters), tuple(live_scorers)
         self.exact = bool(live_filters or live_scorers)
+        self.static_filters = not usage and not live_filters and not each_cycle
         ones = [part.one for part in scorers if part.one is not None]
         self._ones = None if usage or len(ones) != len(scorers) else ones
 
@@ -151,7 +155,7 @@ class Answers:
         size = len(columns)
         since, self.revision = self.revision, columns.clock
         changed = columns.changed[:size]
-        rows = np.flatnonzero(changed > since) if since >= 0 else None
+        rows = (changed > since).nonzero()[0] if since >= 0 else None
         if rows is None or 2 * len(rows) > size:
             self._answer_static(slice(0, size), columns, range(size))
             self._answer(slice(0, size), columns)

@@ -90,6 +90,8 @@ class Columns:
         """Counts changes; the revision of the newest."""
         self.spec_clock = 0
         """The revision of the newest change of a node's own object."""
+        self.freed = 0
+        """Counts the times when room may have appeared, what a session takes back not among them."""
         self.layout = 0
         """Changes whenever views of the arrays must be taken anew."""
         self.block: Ints = np.zeros((len(Quantity), 0, capacity), np.int64)
@@ -239,6 +241,7 @@ class Columns:
         self.hashes = np.pad(self.hashes, (0, extra))
 
     def _respecify(self, row: int) -> None:
+        self.freed += 1
         self.clock += 1
         self.spec_clock = self.clock
         self.changed[row] = self.respecified[row] = self.clock
@@ -266,13 +269,14 @@ class Columns:
 
 
 class Rows:
-    """Some rows of the columns as `views.Nodes`: arrays are gathered copies, in the order given."""
+    """Some rows of the columns as `views.Nodes`: arrays are copies, in the order given, gathered once each."""
 
-    __slots__ = ("_columns", "_rows")
+    __slots__ = ("_columns", "_gathered", "_rows")
 
     def __init__(self, columns: Columns, rows: NDArray[np.intp]) -> None:
         self._columns = columns
         self._rows = rows
+        self._gathered: dict[tuple[Quantity, str], Ints] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -291,23 +295,30 @@ class Rows:
 
     def allocatable(self, resource: str) -> Ints:
         """As `views.Nodes`."""
-        return self._columns.allocatable(resource)[self._rows]
+        return self._gather(Quantity.ALLOCATABLE, resource)
 
     def used(self, resource: str) -> Ints:
         """As `views.Nodes`."""
-        return self._columns.used(resource)[self._rows]
+        return self._gather(Quantity.USED, resource)
 
     def idle(self, resource: str) -> Ints:
         """As `views.Nodes`."""
-        return self._columns.idle(resource)[self._rows]
+        return self._gather(Quantity.IDLE, resource)
 
     def future_idle(self, resource: str) -> Ints:
         """As `views.Nodes`."""
-        return self._columns.future_idle(resource)[self._rows]
+        return self._gather(Quantity.FUTURE, resource)
 
     def nonzero_used(self, resource: str) -> Ints:
         """As `views.Nodes`."""
-        return self._columns.nonzero_used(resource)[self._rows]
+        return self._gather(Quantity.NONZERO_USED, resource)
+
+    def _gather(self, quantity: Quantity, resource: str) -> Ints:
+        key = (quantity, resource)
+        array = self._gathered.get(key)
+        if array is None:
+            array = self._gathered[key] = self._columns.view(quantity, resource)[self._rows]
+        return array
 
 
 class Row:

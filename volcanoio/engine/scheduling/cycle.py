@@ -56,7 +56,7 @@ def run_cycle(
     if not state.ready:
         msg = f"no cycle before these are listed: {', '.join(state.missing)}; fold their Synced events first"
         raise RuntimeError(msg)
-    session = CycleSession(state, profile, opening, budget or Unlimited())
+    session = CycleSession(state, profile, opening, budget or Unlimited(), period)
     where = ""
     try:
         for action in profile.actions:

@@ -64,7 +64,7 @@ class FitErrors:
 class Attempts:
     """What the last attempt to place a job came to."""
 
-    __slots__ = ("failed_roles", "fit_errors", "outcomes", "reason")
+    __slots__ = ("failed_roles", "fit_errors", "limited", "outcomes", "reason", "useless")
 
     def __init__(self) -> None:
         self.fit_errors: dict[str, FitErrors] = {}
@@ -73,6 +73,10 @@ class Attempts:
         self.outcomes: dict[str, tuple[TaskStatus, str]] = {}
         """Status and node that tasks had when the statement was discarded (Volcano: LastTransaction)."""
         self.reason = Reason()
+        self.limited = False
+        """Whether its queue's limits, rather than nodes, kept a task from being tried."""
+        self.useless: tuple[int, float] | None = None
+        """Another attempt is of no use while `Columns.freed` is this; and when (epoch seconds) that was found."""
 
     def explain(self, reason: Reason) -> None:
         """Keep a reason unless a more precise one is known."""

@@ -34,6 +34,7 @@ class Holds:
         held = self.by_job.pop(job, [])
         for hold in held:
             self._columns.apply(self._columns.rows[hold.node], hold.shape, Load.OCCUPIES, -1)
+            self._columns.freed += 1
         return held
 
     def refit(self, job: str, held: list[Hold], count: int) -> None:

@@ -71,9 +71,10 @@ class Ledger:
 
     def unseat(self, task: TaskInfo, status: TaskStatus, node: str) -> None:
         """Take a change of this session back: `move` that leaves no trace."""
-        key = task.job
+        key, freed = task.job, self.columns.freed
         clean = key not in self.dirty
         self.move(task, status, node)
+        self.columns.freed = freed
         if clean:
             self.dirty.pop(key, None)
 
@@ -220,6 +221,8 @@ class Ledger:
         row = self.columns.rows.get(node)
         if row is not None:
             self.columns.apply(row, task.shape, load, sign)
+        if sign < 0:
+            self.columns.freed += 1
         there = self.on_node.get(node)
         if sign > 0:
             if there is None:

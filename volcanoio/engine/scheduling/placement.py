@@ -91,6 +91,10 @@ class Placer:
         value = np.where(group, answers.score[:size], NOWHERE)
         return self._greedy(answers, value, TaskStatus.PIPELINED, tasks, placed, until, log)
 
+    def by_room_alone(self, shape: Shape) -> bool:
+        """Whether filters say the same about a node whatever is placed on it or elsewhere."""
+        return self._prepared(shape).static_filters
+
     def fit_errors(self, shape: Shape, *, idle_only: bool) -> FitErrors:
         """Why a task of a shape finds no node as the columns are now: each node counts under its first reason."""
         columns, key = self._columns, (shape.id, idle_only)

@@ -61,12 +61,15 @@ class CycleSession:
     of statements that stay until the close; `homeless` jobs with tasks that request nothing and found no node.
     """
 
-    def __init__(self, state: ClusterState, profile: Profile, opening: CycleOpened, budget: Budget) -> None:
+    def __init__(
+        self, state: ClusterState, profile: Profile, opening: CycleOpened, budget: Budget, period: float = 1.0
+    ) -> None:
         self.state = state
         self.profile = profile
         self.rules: Rules = state.rules_of(profile)
         self.cycle = opening.cycle
         self.now = opening.at
+        self.period = period
         self.timestamp = timestamp(opening.at)
         self.uid = blake2b(f"{opening.seed}/{opening.cycle}".encode(), digest_size=16).hexdigest()
         self.outbox = Outbox(opening.cycle)
@@ -209,6 +212,7 @@ class CycleSession:
         assert job.queue_info is not None
         allowed = self.rules.allocatable(job.queue_info, shape, count)
         if allowed < count:
+            job.attempts.limited = True
             text = f"queue {job.queue} has no room left for {count - allowed} of its tasks"
             job.attempts.explain(Reason("QueueQuota", text, Precision.QUOTA))
         return allowed
@@ -254,6 +258,28 @@ class CycleSession:
     def start(self, job: JobInfo) -> None:
         """As `session.Session`."""
         job.attempts = Attempts()
+
+    def give_up(self, job: JobInfo, runs: Sequence[Run]) -> None:
+        """As `session.Session`.
+
+        Alike tasks fill the room there is whatever their order, so what found no node finds none until room appears;
+        that needs filters that do not look at usage, and nothing reserved by others at the time.
+        """
+        attempts = job.attempts
+        if len(runs) != 1 or not attempts.fit_errors or attempts.limited or self.leftovers:
+            return
+        if self.state.placer.by_room_alone(runs[0].shape):
+            attempts.useless = (self.nodes.freed, self.now)
+
+    def hopeless(self, job: JobInfo) -> bool:
+        """As `session.Session`; at least once a period it is tried all the same."""
+        useless = job.attempts.useless
+        return (
+            useless is not None
+            and useless[0] == self.nodes.freed
+            and self.now < useless[1] + self.period
+            and job.key not in self.state.ledger.dirty
+        )
 
     def role_failed(self, job: JobInfo, role: str) -> bool:
         """As `session.Session`."""

@@ -105,6 +105,8 @@ def _job(job: JobInfo) -> dict[str, Any]:
         "urgent_until": job.urgent_until,
         "in_flight": msgspec.to_builtins(job.in_flight),
         "short_since": job.short_since,
+        "waiting_since": job.waiting_since,
+        "written_at": job.written_at,
         "condition_at": job.condition_at,
         "event_at": job.event_at,
         "event_text": job.event_text,
@@ -116,6 +118,8 @@ def _attempts(attempts: Attempts) -> dict[str, Any]:
         "reason": asdict(attempts.reason),
         "fit_errors": {uid: [errors.total, dict(errors.counts)] for uid, errors in attempts.fit_errors.items()},
         "failed_roles": sorted(attempts.failed_roles),
+        "limited": attempts.limited,
+        "useless": attempts.useless,
         "outcomes": {uid: [status.name, node] for uid, (status, node) in attempts.outcomes.items()},
     }
 

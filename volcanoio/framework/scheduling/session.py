@@ -129,6 +129,14 @@ class Session(SessionView, Protocol):
         """Forget what an earlier attempt at the job recorded about nodes."""
         ...
 
+    def give_up(self, job: Job, runs: Sequence[Run]) -> None:
+        """An attempt at all the job's runs placed nothing: if that cannot change before room appears, remember it."""
+        ...
+
+    def hopeless(self, job: Job) -> bool:
+        """Whether an attempt is known to be of no use: the last one failed, and no room has appeared since."""
+        ...
+
     def role_failed(self, job: Job, role: str) -> bool:
         """Whether a task of this role (not "") found no node since `start`."""
         ...
