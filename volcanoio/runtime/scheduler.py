@@ -6,6 +6,7 @@ a cycle is a generator, and at each of its checkpoints the loop turns once. What
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -20,15 +21,16 @@ from volcanoio.engine.scheduling.configuration import Configuration, default_tex
 from volcanoio.engine.scheduling.cycle import CycleResult, run_cycle
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.replay import OWN
-from volcanoio.framework.events import Event
+from volcanoio.framework.events import Change, Event, Observed
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.framework.scheduling.points import PluginFactory, Reports
 from volcanoio.framework.scheduling.session import ActionFactory
-from volcanoio.framework.scheduling_effects import SchedulerEffect
+from volcanoio.framework.scheduling_effects import BindBatch, SchedulerEffect
 from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleClosed, CycleOpened, Decided
 from volcanoio.kube.clock import Clock
 from volcanoio.model import kinds
 from volcanoio.model.kinds import Kind
+from volcanoio.model.scheduling import PodGroup
 from volcanoio.runtime.scheduler_metrics import CycleMetrics
 from volcanoio.runtime.scheduler_outlets import Dispatcher, Outlets
 from volcanoio.runtime.scheduler_pace import Pace
@@ -203,6 +205,8 @@ class Scheduler:
             self._folded = event.seq
             if isinstance(event, OWN):
                 continue
+            if isinstance(event, Observed) and event.change is Change.GONE and isinstance(event.object, PodGroup):
+                self._metrics.gone(event.object.metadata.key)
             folded: Any = event  # the bus carries this process's family only
             if self.state.fold(folded):
                 self._trigger = event.seq
@@ -211,6 +215,8 @@ class Scheduler:
     async def _run_cycle(self, dispatcher: Dispatcher) -> None:
         """One cycle, from its opening to its close; both are events."""
         self._reconfigure()
+        if not self._cycle:
+            gc.freeze()  # what was listed lives long: later collections need not look at it
         self._cycle += 1
         opening = CycleOpened(
             cause=self._trigger, cycle=self._cycle, upto=self._folded, seed=self._seed, period=self._pace.period
@@ -271,3 +277,6 @@ class Scheduler:
         if decisions:
             said = self._bus.publish([Decided(cause=opened.seq, cycle=opened.cycle, decisions=decisions)])[0]
             dispatcher.send(decisions, said.seq)
+            for effect in decisions:
+                if isinstance(effect, BindBatch) and (job := self.state.ledger.listed.get(effect.group)):
+                    self._metrics.bound(job)

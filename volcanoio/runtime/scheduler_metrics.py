@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from volcanoio.engine.scheduling.cycle import CycleResult
 from volcanoio.framework.probe import Probe
+from volcanoio.framework.scheduling.views import Job
 from volcanoio.kube.clock import Clock
 
 _MILLISECONDS = 1000
+_BY_JOB = tuple(f"volcano_e2e_job_scheduling_{what}" for what in ("duration", "start_time", "last_time"))
 
 
 class CycleMetrics:
@@ -18,6 +22,7 @@ class CycleMetrics:
         self._mark = 0.0
         self._total = 0.0
         self._actions: dict[str, float] = {}
+        self._jobs: dict[str, dict[str, str]] = {}
 
     def open(self) -> None:
         """A cycle opens."""
@@ -47,3 +52,26 @@ class CycleMetrics:
             probe.count("volcanoio_tasks_placed_total", stats.placed)
         if stats.gangs:
             probe.count("volcanoio_gangs_committed_total", stats.gangs)
+
+    def bound(self, job: Job) -> None:
+        """Tasks of a job were given nodes: how long after its PodGroup was made (stored in whole seconds)."""
+        try:
+            created = datetime.fromisoformat(job.created).timestamp() * _MILLISECONDS
+        except ValueError:
+            return
+        now = self._clock.now() * _MILLISECONDS
+        self._probe.observe("volcano_e2e_job_scheduling_latency_milliseconds", max(now - created, 0.0))
+        labels = self._labels(job)
+        for name, value in zip(_BY_JOB, (max(now - created, 0.0), created, now), strict=True):
+            self._probe.gauge(name, value, **labels)
+        self._jobs[job.key] = labels
+
+    def gone(self, key: str) -> None:
+        """A job is no more: its series go too."""
+        if labels := self._jobs.pop(key, None):
+            for name in _BY_JOB:
+                self._probe.forget(name, **labels)
+
+    @staticmethod
+    def _labels(job: Job) -> dict[str, str]:
+        return {"job_name": job.key.partition("/")[2], "queue": job.queue, "job_namespace": job.namespace}

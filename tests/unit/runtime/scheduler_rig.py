@@ -82,6 +82,10 @@ class Rig:
         """Objects appear or change."""
         self.bus.publish([self._observed(obj) for obj in objects])
 
+    def gone(self, kind: kinds.Kind, key: str) -> Observed:
+        """The event that says an object is gone."""
+        return Observed(resource=kind.resource, change=Change.GONE, object=self.objects.pop(f"{kind.resource}/{key}"))
+
     def sync(self, resources: Iterable[str] = NEEDED) -> None:
         """All of these are listed."""
         self.bus.publish([Synced(resource=resource) for resource in resources])

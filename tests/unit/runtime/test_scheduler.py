@@ -197,6 +197,46 @@ async def test_it_makes_the_two_queues_that_must_exist() -> None:
     ]
 
 
+class Series:
+    """A probe that keeps the series there are."""
+
+    def __init__(self) -> None:
+        self.series: set[tuple[str, str]] = set()
+
+    def _add(self, name: str, labels: Mapping[str, str]) -> None:
+        self.series.add((name, ",".join(labels.values())))
+
+    def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
+        self._add(name, labels)
+
+    def gauge(self, name: str, value: float, **labels: str) -> None:
+        self._add(name, labels)
+
+    def observe(self, name: str, value: float, **labels: str) -> None:
+        self._add(name, labels)
+
+    def forget(self, name: str, **labels: str) -> None:
+        self.series.discard((name, ",".join(labels.values())))
+
+
+async def test_figures_bear_volcanos_names_and_a_jobs_go_with_it() -> None:
+    probe = Series()
+    rig = Rig(probe=probe)
+    async with rig.running(*CLUSTER, *gang("a", 2)):
+        await rig.clock.advance(1.5)
+        assert {
+            ("volcano_e2e_scheduling_latency_milliseconds", ""),
+            ("volcano_action_scheduling_latency_milliseconds", "allocate"),
+            ("volcano_e2e_job_scheduling_latency_milliseconds", ""),
+            ("volcano_e2e_job_scheduling_duration", "a,default,ns"),
+            ("volcano_queue_allocated_milli_cpu", "default"),
+            ("volcano_unschedule_job_count", ""),
+        } <= probe.series
+        rig.bus.publish([rig.gone(kinds.POD_GROUP, "ns/a")])
+        await settle()
+        assert not [name for name, labels in probe.series if labels.startswith("a,")]
+
+
 def replayed(events: list[Event]) -> list[ReplayedCycle]:
     """A replay of the events as a journal gives them back."""
     codec = Codec()
