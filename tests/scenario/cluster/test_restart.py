@@ -12,12 +12,15 @@ from pathlib import Path
 import anyio
 
 from tests.scenario.cluster.harness import job_manifest
+from volcanoio.bus.runs import read_runs
+from volcanoio.compose.replay import replay_controllers, replay_scheduler
 from volcanoio.kube import config
 from volcanoio.kube.client import Client
 from volcanoio.kube.http import HttpTransport
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
+from volcanoio.runtime.loading import discover
 
 
 class Server:
@@ -72,7 +75,8 @@ async def _submit(client: Client, manifest: Manifest) -> None:
 
 
 async def test_after_kill_minus_nine_everything_goes_on(tmp_path: Path) -> None:
-    async with up(tmp_path) as server, server.client() as client:
+    journal = tmp_path / "journal"
+    async with up(tmp_path, "--journal", str(journal)) as server, server.client() as client:
         await _submit(client, job_manifest("quick", replicas=2, run="100ms"))
         await _finished(client, "quick")
         await _submit(client, job_manifest("long", replicas=3, run="10s"))
@@ -80,10 +84,13 @@ async def test_after_kill_minus_nine_everything_goes_on(tmp_path: Path) -> None:
         before = {job.metadata.uid for job in await client.list(kinds.JOB)}
         server.kill()
         await server.process.wait()
-    async with up(tmp_path) as server, server.client() as client:
+    async with up(tmp_path, "--journal", str(journal)) as server, server.client() as client:
         assert {job.metadata.uid for job in await client.list(kinds.JOB)} == before
         done = await _finished(client, "long")
         assert (done.status.succeeded, done.status.retry_count, done.status.version) == (3, 0, 0)
+    for process, replayed in (("controllers", replay_controllers), ("scheduler", replay_scheduler)):
+        assert len(read_runs(journal / process)) == 2
+        assert replayed(journal / process, discover()) is None
 
 
 async def test_sigterm_stops_it_cleanly_and_a_second_one_is_refused(tmp_path: Path) -> None:
