@@ -16,6 +16,7 @@ from volcanoio.bus.records import Told
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.configuration import ConfigurationError
 from volcanoio.engine.scheduling.replay import ReplayedCycle, replay
+from volcanoio.framework.arguments import ArgumentError
 from volcanoio.framework.events import Event, Observed
 from volcanoio.framework.scheduling.views import SessionView
 from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleOpened, Decided
@@ -174,6 +175,10 @@ async def test_a_configuration_takes_effect_between_cycles_and_a_bad_one_changes
     async with rig.running(*CLUSTER):
         with pytest.raises(ConfigurationError, match="did you mean"):
             rig.scheduler.configure("actions: alocate")
+        with pytest.raises(ArgumentError, match=r'line 2: binpack: .* did you mean "binpack.weight"'):
+            rig.scheduler.configure(
+                "actions: allocate\ntiers: [{plugins: [{name: binpack, arguments: {binpack.wight: 1}}]}]"
+            )
         await rig.clock.advance(1.0)
         assert len(rig.configurations) == 1
         rig.scheduler.configure("actions: enqueue\ntiers: []")

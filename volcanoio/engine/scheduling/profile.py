@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from volcanoio.engine.scheduling.configuration import Configuration
+from volcanoio.engine.scheduling.configuration import Configuration, PluginOption
+from volcanoio.framework.arguments import ArgumentError
 from volcanoio.framework.scheduling.points import Plugin, PluginFactory
 from volcanoio.framework.scheduling.session import Action, ActionFactory
 
@@ -34,12 +35,12 @@ class Profile:
     ) -> Profile:
         """Construct every plugin and action the configuration names.
 
-        Raises ArgumentError for arguments that do not fit, KeyError for a name that is not registered (the parser of
-        configurations refuses those before).
+        Raises ArgumentError for arguments that do not fit, naming the plugin's line; KeyError for a name that is not
+        registered (the parser of configurations refuses those before).
         """
         return cls(
             tiers=tuple(
-                tuple(Enabled(plugins[option.name](option.arguments), option.switches) for option in tier.plugins)
+                tuple(Enabled(_construct(plugins, option), option.switches) for option in tier.plugins)
                 for tier in configuration.tiers
             ),
             actions=tuple(actions[name](configuration.configurations.get(name, {})) for name in configuration.actions),
@@ -49,3 +50,13 @@ class Profile:
     def of(cls, tiers: Sequence[Sequence[Plugin]], actions: Sequence[Action]) -> Profile:
         """A profile of plugins and actions at hand, every switch at its default."""
         return cls(tuple(tuple(Enabled(plugin, {}) for plugin in tier) for tier in tiers), tuple(actions))
+
+
+def _construct(plugins: Mapping[str, PluginFactory], option: PluginOption) -> Plugin:
+    try:
+        return plugins[option.name](option.arguments)
+    except ArgumentError as error:
+        if not option.line:
+            raise
+        msg = f"line {option.line}: {error}"
+        raise ArgumentError(msg) from None
