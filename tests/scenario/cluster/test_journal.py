@@ -16,6 +16,7 @@ from tests.scenario.cluster.journals import texts
 from volcanoio.bus.replay import Difference, JournalError
 from volcanoio.bus.runs import read_runs
 from volcanoio.compose.replay import replay_controllers, replay_scheduler
+from volcanoio.engine.scheduling.columns import Quantity
 from volcanoio.framework import groups
 from volcanoio.framework.events import Observed
 from volcanoio.model import kinds
@@ -244,3 +245,18 @@ def test_no_secret_and_no_environment_is_in_it(journal: Path) -> None:
         if isinstance(event, Observed) and event.resource == kinds.SECRET.resource
     ]
     assert {"quiet-ssh", "kept"} <= set(seen), "that the Secrets exist is in it"
+
+
+async def _miscounted() -> None:
+    """A scenario in which one core is counted that no event speaks of."""
+    async with cluster() as c:
+        await c.create(job_manifest("job"))
+        await c.job("job", "Completed")
+        columns = c.local.scheduler.scheduler.state.ledger.columns
+        columns.block[Quantity.USED, columns.resources["cpu"], 0] += 1000
+
+
+async def test_what_is_no_fold_of_events_is_found() -> None:
+    """The check that stands behind every scenario."""
+    with pytest.raises(AssertionError, match=r"differs from the live one at nodes\[0\]\.used\.cpu: .*caused by"):
+        await _miscounted()

@@ -141,6 +141,14 @@ def test_no_secret_reaches_the_disk(value: Any) -> None:
     codec.decode(line)
 
 
+def test_a_private_key_is_left_out_wherever_it_stands() -> None:
+    pem = "-----BEGIN RSA PRIVATE KEY-----\nhush\n-----END RSA PRIVATE KEY-----"
+    plugins = {"ssh": ["--ssh-private-key=hush", "-ssh-port=22"], "other": ["--key", pem]}
+    assert redacted({"spec": {"plugins": plugins}}) == {
+        "spec": {"plugins": {"ssh": ["--ssh-private-key=redacted", "-ssh-port=22"], "other": ["--key", "redacted"]}}
+    }
+
+
 def test_the_job_plugin_env_stays_and_so_does_what_is_no_secret() -> None:
     job = secretive()[0]
     assert b'"plugins":{"env":["--kept"]}' in Codec().encode(Told(event=job))
