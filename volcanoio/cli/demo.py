@@ -13,7 +13,7 @@ import anyio
 from volcanoio.cli.board import Board, Row
 from volcanoio.cli.errors import CommandError, ExitCode
 from volcanoio.cli.screen import LiveScreen, PlainScreen, Screen
-from volcanoio.cli.up import options_from
+from volcanoio.cli.up import options_from, started
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
 from volcanoio.framework.events import Event, Observed
@@ -50,7 +50,7 @@ async def _demo(options: LocalOptions, manifests: list[Manifest], timeout: float
     began = time.monotonic()
     with screen:
         screen.say(f"starting {options.nodes} simulated nodes")
-        async with LocalCluster(options) as cluster:
+        async with started(options) as cluster:
             screen.say(f"ready in {time.monotonic() - began:.1f} s; submitting {len(manifests)} objects")
             async with cluster.observing((kinds.JOB, kinds.POD_GROUP, kinds.POD), _folder(board)):
                 await _submit(cluster, manifests)

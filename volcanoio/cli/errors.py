@@ -22,3 +22,10 @@ class CommandError(Exception):
     def __init__(self, message: str, code: int = ExitCode.JOB_FAILED) -> None:
         super().__init__(message)
         self.code = code
+
+
+def command_error(error: BaseException) -> CommandError | None:
+    """The CommandError that this is, or that task groups wrapped; None for anything else."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error if isinstance(error, CommandError) else None

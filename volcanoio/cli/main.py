@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from volcanoio import __version__
-from volcanoio.cli.errors import CommandError, ExitCode
+from volcanoio.cli.errors import CommandError, ExitCode, command_error
 
 
 class _Root(click.Group):
@@ -28,9 +28,12 @@ class _Root(click.Group):
         except (click.Abort, KeyboardInterrupt):
             print("stopped", file=sys.stderr)
             sys.exit(130)
-        except CommandError as error:
-            print(f"volcanoio: {error}", file=sys.stderr)
-            sys.exit(error.code)
+        except (CommandError, BaseExceptionGroup) as error:
+            told = command_error(error)
+            if told is None:
+                raise
+            print(f"volcanoio: {told}", file=sys.stderr)
+            sys.exit(told.code)
         sys.exit(code if isinstance(code, int) else ExitCode.OK)
 
 
@@ -53,12 +56,18 @@ _CLUSTER_OPTIONS = (
         show_default=True,
         help="What each node offers, as NAME=QUANTITY[,NAME=QUANTITY…].",
     ),
-    click.option("--speed", type=click.FloatRange(min=0.01), default=1.0, help="Seconds simulated per second."),
+    click.option(
+        "--speed", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Seconds simulated per second."
+    ),
     click.option(
         "--kubelet-lag", type=click.FloatRange(min=0), default=0.0, help="Seconds by which nodes see changes late."
     ),
     click.option("--scheduler-conf", type=click.Path(path_type=Path), help="Volcano's scheduler configuration."),
     click.option("--controller-conf", type=click.Path(path_type=Path), help="Controller configuration (policies)."),
+    click.option(
+        "--plugins-dir", type=click.Path(path_type=Path), multiple=True, help="Directory of scheduler and job plugins."
+    ),
+    click.option("--policies-dir", type=click.Path(path_type=Path), multiple=True, help="Directory of policies."),
     click.option("--strict-admission", is_flag=True, help="Refuse what Volcano's newest admission refuses."),
     click.option("--journal", type=click.Path(path_type=Path), help="Record events and decisions in this directory."),
     click.option("-v", "--verbose", count=True, help="Log more; twice for debugging."),
@@ -73,7 +82,9 @@ def _cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @volcanoio.command()
 @_cluster_options
-@click.option("--data", type=click.Path(path_type=Path), default=Path(".volcanoio"), help="Data directory.")
+@click.option(
+    "--data", type=click.Path(path_type=Path), default=Path(".volcanoio"), show_default=True, help="Data directory."
+)
 @click.option("--memory", is_flag=True, help="Keep objects in memory only; --data then holds the kubeconfig alone.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; 0 takes a free one.")
 def up(data: Path, memory: bool, port: int, verbose: int, **options: Any) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,19 @@ def options_from(data: Path | None, memory: bool, port: int, verbose: int, given
         raise CommandError(str(error), ExitCode.USAGE) from None
 
 
+@asynccontextmanager
+async def started(options: LocalOptions) -> AsyncIterator[LocalCluster]:
+    """A running cluster; raises CommandError for options that cannot be used."""
+    cluster = LocalCluster(options)
+    try:
+        await cluster.__aenter__()
+    except OptionError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from None
+    async with AsyncExitStack() as stack:
+        stack.push_async_exit(cluster)
+        yield cluster
+
+
 def run_up(*, data: Path, memory: bool, port: int, verbose: int, **given: Any) -> int:
     """Start the cluster, print the ready line, and wait for SIGINT or SIGTERM."""
     options = options_from(data, memory, port, verbose, given)
@@ -35,15 +50,12 @@ def run_up(*, data: Path, memory: bool, port: int, verbose: int, **given: Any) -
 
 async def _up(options: LocalOptions) -> int:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        try:
-            async with LocalCluster(options) as cluster:
-                print(f"ready server={cluster.server} kubeconfig={cluster.kubeconfig}", flush=True)
-                _hint(cluster.kubeconfig)
-                async for _ in signals:
-                    print("stopping", file=sys.stderr)
-                    break
-        except OptionError as error:
-            raise CommandError(str(error), ExitCode.USAGE) from None
+        async with started(options) as cluster:
+            print(f"ready server={cluster.server} kubeconfig={cluster.kubeconfig}", flush=True)
+            _hint(cluster.kubeconfig)
+            async for _ in signals:
+                print("stopping", file=sys.stderr)
+                break
     return ExitCode.OK
 
 

@@ -46,7 +46,7 @@ def _cluster_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 def _run(path: str, kubeconfig: Path | None, master: str, body: Callable[..., Awaitable[None]], *args: Any) -> None:
     from volcanoio.cli.connection import connected
-    from volcanoio.cli.errors import CommandError
+    from volcanoio.cli.errors import CommandError, command_error
 
     async def call() -> None:
         async with connected(kubeconfig, master) as client:
@@ -54,8 +54,11 @@ def _run(path: str, kubeconfig: Path | None, master: str, body: Callable[..., Aw
 
     try:
         anyio.run(call)
-    except CommandError as error:
-        print(f"Failed to {path}: {error}")
+    except (CommandError, BaseExceptionGroup) as error:
+        told = command_error(error)
+        if told is None:
+            raise
+        print(f"Failed to {path}: {told}")
         sys.exit(FAILURE)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -46,15 +46,15 @@ from volcanoio.runtime.admission import InProcessAdmission
 from volcanoio.runtime.controller_conf import ConfigurationError
 from volcanoio.runtime.loading import PluginError, Registry, discover
 from volcanoio.runtime.metrics import PrometheusProbe
+from volcanoio.runtime.mounted import MountError
 
 _UNUSABLE = (
     DataDirectoryError,
     PortBusy,
     NodeResourcesError,
-    SchedulerConfigurationError,
-    ConfigurationError,
-    ArgumentError,
     PluginError,
+    MountError,
+    OptionError,
 )
 """What is wrong with what was asked for, as each room says it."""
 
@@ -86,12 +86,15 @@ class LocalCluster:
 
     async def __aenter__(self) -> Self:
         """Start everything; ready when every component has listed what it needs."""
-        async with AsyncExitStack() as stack:
-            try:
+        try:
+            async with AsyncExitStack() as stack:
                 await self._start(stack)
-            except _UNUSABLE as error:
-                raise OptionError(str(error)) from None
-            self._stack = stack.pop_all()
+                self._stack = stack.pop_all()
+        except BaseException as error:
+            problem = _sole(error)
+            if isinstance(problem, _UNUSABLE):
+                raise OptionError(_told(problem)) from None
+            raise
         return self
 
     async def __aexit__(
@@ -101,13 +104,13 @@ class LocalCluster:
         try:
             await self._stack.__aexit__(kind, error, trace)
         except BaseExceptionGroup as group:
-            if list(_leaves(group)) != [error]:
+            if _sole(group) is not error:
                 raise
 
     async def _start(self, stack: AsyncExitStack) -> None:
         options = self.options
         shapes = uniform_fleet(options.nodes, parse_node_resources(options.node_resources))
-        registry = discover()
+        registry = discover(plugins_dirs=options.plugins_dir, policies_dirs=options.policies_dir)
         directory = options.data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="volcanoio-")))
         api = ApiServer.open(None if options.memory else directory, faults=self._faults)
         await stack.enter_async_context(api.running())
@@ -154,17 +157,19 @@ class LocalCluster:
 
     async def start_controllers(self) -> None:
         """Start the controllers' process; returns when it has listed what it needs."""
-        self.controllers = ControllerManager(
-            self.transport, clock=self.clock, probe=self.probe, settings=self._controller_settings
-        )
+        with _naming(self.options.controller_conf):
+            self.controllers = ControllerManager(
+                self.transport, clock=self.clock, probe=self.probe, settings=self._controller_settings
+            )
         self._scopes["controllers"] = await self._tasks.start(_cancellable, self.controllers.run)
         await self.controllers.synced()
 
     async def start_scheduler(self) -> None:
         """Start the scheduler's process; returns when it has listed what it needs."""
-        self.scheduler = SchedulerProcess(
-            self.transport, clock=self.clock, probe=self.probe, settings=self._scheduler_settings
-        )
+        with _naming(self.options.scheduler_conf):
+            self.scheduler = SchedulerProcess(
+                self.transport, clock=self.clock, probe=self.probe, settings=self._scheduler_settings
+            )
         self._scopes["scheduler"] = await self._tasks.start(_cancellable, self.scheduler.run)
         await self.scheduler.synced()
 
@@ -207,12 +212,26 @@ async def _cancellable(
         await run()
 
 
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
+def _sole(error: BaseException) -> BaseException:
+    """The one error inside groups of one; the group itself when there are more."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def _told(problem: BaseException) -> str:
+    """Its text, without the number of an operating system's error."""
+    return (isinstance(problem, OSError) and problem.strerror) or str(problem)
+
+
+@contextmanager
+def _naming(path: Path | None) -> Iterator[None]:
+    """Errors of a configuration say which file it is."""
+    try:
+        yield
+    except (SchedulerConfigurationError, ConfigurationError, ArgumentError) as error:
+        lines = str(error).splitlines()
+        raise OptionError("\n".join(f"{path}: {line}" for line in lines) if path else str(error)) from None
 
 
 def _text(path: Path | None) -> str | None:

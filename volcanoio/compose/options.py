@@ -33,6 +33,8 @@ class LocalOptions:
     kubelet_lag: float = 0.0
     scheduler_conf: Path | None = None
     controller_conf: Path | None = None
+    plugins_dir: tuple[Path, ...] = ()
+    policies_dir: tuple[Path, ...] = ()
     strict_admission: bool = False
     journal: Path | None = None
     debounce: float = 0.005
