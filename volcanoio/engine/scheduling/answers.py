@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.adapters import SHARED, FilterPart, ScorerPart
-from volcanoio.engine.scheduling.columns import Columns, Ints, Quantity, Row, Rows
+from volcanoio.engine.scheduling.columns import Columns, Row, Rows
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.framework.scheduling.verdicts import Depends
 from volcanoio.framework.scheduling.views import Nodes, Shape
@@ -32,14 +32,12 @@ class Answers:
     __slots__ = (
         "_columns",
         "_cycle",
-        "_layout",
         "_ones",
         "_plan",
         "_row",
         "_static",
         "capacity",
         "exact",
-        "fits",
         "live_filters",
         "live_scorers",
         "mask",
@@ -62,10 +60,8 @@ class Answers:
         self.static_filters = False
         self.live_filters: tuple[FilterPart, ...] = ()
         self.live_scorers: tuple[ScorerPart, ...] = ()
-        self.fits: list[tuple[Ints, Ints, int]] = []
         self._columns = columns
         self._row = Row(columns)
-        self._layout = -1
         self._cycle = -1
         self._ones: list[Callable[[Shape, Row], float]] | None = None
         """The scalar scorers, where they are all there is to ask when a row's usage changes."""
@@ -77,12 +73,6 @@ class Answers:
         if self._cycle != cycle:
             self._cycle = cycle
             self._replan(rules)
-        if self._layout != columns.layout:
-            self._layout = columns.layout
-            self.fits = [
-                (columns.view(Quantity.IDLE, name), columns.view(Quantity.FUTURE, name), amount)
-                for name, amount in self.shape.requests.items()
-            ]
         if self.revision != columns.clock:
             self._refresh()
 
@@ -111,14 +101,13 @@ class Answers:
         self._row.point(row)
         return self._row.fits(self.shape.requests, idle=idle)
 
-    def fit_mask(self, rows: NDArray[np.intp] | slice, *, idle: bool) -> NDArray[np.bool_]:
-        """`fits_row` of many rows."""
-        size = len(self._columns)
-        ok = np.ones(size if isinstance(rows, slice) else len(rows), np.bool_)
-        for idle_view, future_view, amount in self.fits:
-            ok &= future_view[rows] >= amount
+    def fit_mask(self, nodes: Nodes, *, idle: bool) -> NDArray[np.bool_]:
+        """`fits_row` of many nodes."""
+        ok = np.ones(len(nodes), np.bool_)
+        for name, amount in self.shape.requests.items():
+            ok &= nodes.future_idle(name) >= amount
             if idle:
-                ok &= idle_view[rows] >= amount
+                ok &= nodes.idle(name) >= amount
         return ok
 
     def _replan(self, rules: Rules) -> None:
@@ -160,7 +149,7 @@ class Answers:
             self._answer_static(slice(0, size), columns, range(size))
             self._answer(slice(0, size), columns)
             self.value[:size] = np.where(
-                self.mask[:size] & self.fit_mask(slice(0, size), idle=True), self.score[:size], NOWHERE
+                self.mask[:size] & self.fit_mask(columns, idle=True), self.score[:size], NOWHERE
             )
             return
         if not len(rows):
@@ -174,8 +163,9 @@ class Answers:
                 self.mask[row] = self._static[row]
                 self.value[row] = self.rescore(row, idle=True)
             return
-        self._answer(rows, Rows(columns, rows))
-        self.value[rows] = np.where(self.mask[rows] & self.fit_mask(rows, idle=True), self.score[rows], NOWHERE)
+        nodes = Rows(columns, rows)
+        self._answer(rows, nodes)
+        self.value[rows] = np.where(self.mask[rows] & self.fit_mask(nodes, idle=True), self.score[rows], NOWHERE)
 
     def _answer_static(self, rows: NDArray[np.intp] | slice, nodes: Nodes, numbers: Sequence[int]) -> None:
         """Ask the filters that depend on the node's own object at most."""

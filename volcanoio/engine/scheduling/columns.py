@@ -92,8 +92,6 @@ class Columns:
         """The revision of the newest change of a node's own object."""
         self.freed = 0
         """Counts the times when room may have appeared, what a session takes back not among them."""
-        self.layout = 0
-        """Changes whenever views of the arrays must be taken anew."""
         self.block: Ints = np.zeros((len(Quantity), 0, capacity), np.int64)
         self.changed: Ints = np.zeros(capacity, np.int64)
         self.respecified: Ints = np.zeros(capacity, np.int64)
@@ -132,7 +130,7 @@ class Columns:
             grown[:, :index] = self.block
             self.block = grown
             self._deltas.clear()
-            self._relayout()
+            self._views.clear()
         return index
 
     def put(self, node: Node) -> int:
@@ -169,7 +167,7 @@ class Columns:
         self._objects.pop()
         self.clock += 1
         self.spec_clock = self.clock
-        self._relayout()
+        self._views.clear()
 
     def apply(self, row: int, shape: Shape, load: Load, sign: int) -> None:
         """Count a task of that shape in (sign 1) or out (-1)."""
@@ -230,7 +228,7 @@ class Columns:
         self._names.append(name)
         self._objects.append(node)
         self.hashes[row] = name_hash(name)
-        self._relayout()
+        self._views.clear()
         return row
 
     def _grow(self, capacity: int) -> None:
@@ -245,10 +243,6 @@ class Columns:
         self.clock += 1
         self.spec_clock = self.clock
         self.changed[row] = self.respecified[row] = self.clock
-
-    def _relayout(self) -> None:
-        self.layout += 1
-        self._views.clear()
 
     def _delta(self, shape: Shape) -> tuple[Ints, ...]:
         """What a task of the shape adds to a row, by load. pipelined tasks count for scorers (k8s node info)."""
@@ -269,14 +263,14 @@ class Columns:
 
 
 class Rows:
-    """Some rows of the columns as `views.Nodes`: arrays are copies, in the order given, gathered once each."""
+    """Some rows of the columns as `views.Nodes`: all their amounts are gathered at once, in the order given."""
 
-    __slots__ = ("_columns", "_gathered", "_rows")
+    __slots__ = ("_block", "_columns", "_rows")
 
     def __init__(self, columns: Columns, rows: NDArray[np.intp]) -> None:
         self._columns = columns
         self._rows = rows
-        self._gathered: dict[tuple[Quantity, str], Ints] = {}
+        self._block: Ints = columns.block[_READ].take(rows, axis=2)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -293,32 +287,29 @@ class Rows:
         objects = self._columns.objects
         return [objects[row] for row in self._rows.tolist()]
 
+    def _amounts(self, quantity: int, resource: str) -> Ints:
+        at = self._columns.resources.get(resource)
+        return np.zeros(len(self._rows), np.int64) if at is None else self._block[quantity, at]
+
     def allocatable(self, resource: str) -> Ints:
         """As `views.Nodes`."""
-        return self._gather(Quantity.ALLOCATABLE, resource)
+        return self._amounts(_ALLOCATABLE, resource)
 
     def used(self, resource: str) -> Ints:
         """As `views.Nodes`."""
-        return self._gather(Quantity.USED, resource)
+        return self._amounts(_USED, resource)
 
     def idle(self, resource: str) -> Ints:
         """As `views.Nodes`."""
-        return self._gather(Quantity.IDLE, resource)
+        return self._amounts(_IDLE, resource)
 
     def future_idle(self, resource: str) -> Ints:
         """As `views.Nodes`."""
-        return self._gather(Quantity.FUTURE, resource)
+        return self._amounts(_FUTURE, resource)
 
     def nonzero_used(self, resource: str) -> Ints:
         """As `views.Nodes`."""
-        return self._gather(Quantity.NONZERO_USED, resource)
-
-    def _gather(self, quantity: Quantity, resource: str) -> Ints:
-        key = (quantity, resource)
-        array = self._gathered.get(key)
-        if array is None:
-            array = self._gathered[key] = self._columns.view(quantity, resource)[self._rows]
-        return array
+        return self._amounts(_NONZERO, resource)
 
 
 class Row:

@@ -85,7 +85,7 @@ class Placer:
         placed, done = self._greedy(answers, answers.value[:size], TaskStatus.ALLOCATED, tasks, 0, until, log)
         if done or idle_only or placed == len(tasks):
             return placed, done
-        group = answers.mask[:size] & answers.fit_mask(slice(0, size), idle=False)
+        group = answers.mask[:size] & answers.fit_mask(self._columns, idle=False)
         if not group.any():
             return placed, False
         value = np.where(group, answers.score[:size], NOWHERE)
@@ -213,9 +213,9 @@ class Placer:
             mask = answers.mask[every].copy()
             for part in answers.live_filters:
                 mask &= part.feasible(answers.shape, columns, columns, range(size)).ok
-            status, group = TaskStatus.ALLOCATED, mask & answers.fit_mask(every, idle=True)
+            status, group = TaskStatus.ALLOCATED, mask & answers.fit_mask(columns, idle=True)
             if not group.any():
-                status, group = TaskStatus.PIPELINED, mask & answers.fit_mask(every, idle=False)
+                status, group = TaskStatus.PIPELINED, mask & answers.fit_mask(columns, idle=False)
                 if idle_only or not group.any():
                     return index, False
             value = answers.score[every].copy()
