@@ -45,7 +45,12 @@ class Nodeorder:
         self._index = NodeIndex()
         self._nodes: Nodes | None = None
         self._soft: dict[int, bool] = {}
-        self._by_usage = bool(self._weights.least or self._weights.most or self._weights.balanced)
+        weighted = (
+            (self._weights.least, nodescores.least_allocated),
+            (self._weights.most, nodescores.most_allocated),
+            (self._weights.balanced, nodescores.balanced),
+        )
+        self._usage = tuple((weight, scorer) for weight, scorer in weighted if weight)
         self._untainted = float(nodescores.MAX * self._weights.taints)
 
     def open(self, session: SessionView) -> None:
@@ -56,7 +61,7 @@ class Nodeorder:
 
     def score_depends(self, shape: Shape) -> Depends:
         """The node's own amounts, and the feasible set if the shape has preferences among these nodes."""
-        depends = Depends.NODE_SPEC | (Depends.NODE_USAGE if self._by_usage else Depends.NOTHING)
+        depends = Depends.NODE_SPEC | (Depends.NODE_USAGE if self._usage else Depends.NOTHING)
         if self._preferred(shape) or (self._nodes is not None and self._minds_taints(shape, self._nodes)):
             depends |= Depends.FEASIBLE_SET
         return depends
@@ -65,12 +70,11 @@ class Nodeorder:
         """The score of all nodes."""
         weights = self._weights
         total = np.zeros(len(nodes))
-        if weights.least:
-            total += nodescores.least_allocated(shape, nodes) * weights.least
-        if weights.most:
-            total += nodescores.most_allocated(shape, nodes) * weights.most
-        if weights.balanced:
-            total += nodescores.balanced(shape, nodes) * weights.balanced
+        for weight, scorer in self._usage:
+            scores = scorer(shape, nodes)
+            if weight != 1:
+                scores *= weight
+            total += scores
         if preferred := self._preferred(shape):
             total += self._affinity(preferred, nodes, feasible) * weights.affinity
         if self._minds_taints(shape, self._nodes or nodes):
