@@ -6,6 +6,7 @@ for `state.sent`, item by item.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from volcanoio.model import kinds
 FIRST_RETRY, LONGEST_RETRY = 0.2, 60.0
 """Seconds; each consecutive round of failures doubles the wait."""
 CONFLICT = 409
+_WRITES = (Create, Patch, Delete)
 _MADE = frozenset({kinds.PVC.resource, kinds.CONFIG_MAP.resource, kinds.SERVICE.resource,
                    kinds.NETWORK_POLICY.resource, kinds.SECRET.resource})  # fmt: skip
 _TEXTS: dict[tuple[type, str], tuple[str, str]] = {
@@ -79,8 +81,12 @@ def _is_job_status(effect: WriteEffect) -> bool:
 def _settle(draft: Draft, view: View, effect_id: int, lost: tuple[int, ...]) -> WriteEffect | None:
     """Take an effect, and those lost with it, out of what was sent; None for one that is not of this round."""
     sent = draft.state.sent
-    flying = {number for number, effect in view.in_flight.items() if isinstance(effect, Create | Patch | Delete)}
-    numbers = sorted({*flying, effect_id, *lost})
+    numbers = [number for number, effect in view.in_flight.items() if isinstance(effect, _WRITES)]
+    if not lost and len(numbers) + 1 == len(sent):  # what happens once a pod: ids are in flight in ascending order
+        position = bisect_left(numbers, effect_id)
+        draft.set(sent=(*sent[:position], *sent[position + 1 :]))
+        return sent[position]
+    numbers = sorted({*numbers, effect_id, *lost})
     if len(numbers) != len(sent):
         draft.set(sent=())
         return None

@@ -11,6 +11,7 @@ from volcanoio.engine.jobs.ledger import has_times, read
 from volcanoio.engine.jobs.outcomes import failed, succeeded
 from volcanoio.engine.jobs.planning import plan
 from volcanoio.engine.jobs.plugins import PluginFactory
+from volcanoio.engine.jobs.relevance import may_alter_plan
 from volcanoio.engine.jobs.state import JobState
 from volcanoio.framework.controller import Step, View
 from volcanoio.framework.effects import StartTimer, StopTimer
@@ -23,7 +24,9 @@ from volcanoio.framework.events import (
     Observed,
     TimerFired,
 )
+from volcanoio.model import kinds
 
+POD = kinds.POD.resource
 RETRY, DELAYED, HELD = "retry", "delayed", "held"
 """Timers: the end of a back-off, the first delayed action, the end of a policy's hold."""
 
@@ -36,6 +39,8 @@ def reduce_job(
     match event:
         case Observed():
             fold(draft, event.resource, event.obj, gone=event.change is Change.GONE)
+            if event.resource == POD and view.synced and not may_alter_plan(state, draft.state, event.obj.metadata.uid):
+                return Step(draft.state, ())
         case EffectSucceeded():
             succeeded(draft, event, view)
         case EffectFailed():

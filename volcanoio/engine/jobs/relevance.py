@@ -1,0 +1,38 @@
+"""Whether a change can alter a plan. Most changes of pods cannot: they were bound, or got an address or a condition.
+
+A plan looks at every pod of its job, so planning at each of these changes would cost the square of the job's size.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from volcanoio.engine.jobs.state import JobState
+from volcanoio.model.core import Pod
+
+_BESIDE_PODS = tuple(field.name for field in msgspec.structs.fields(JobState) if field.name != "pods")
+
+
+def may_alter_plan(before: JobState, after: JobState, uid: str) -> bool:
+    """Whether a plan made of `after` may differ from one of `before`, given that at most the pod of that uid changed.
+
+    Time alone alters plans, too: for that there are timers.
+    """
+    if not after.started or any(getattr(before, name) is not getattr(after, name) for name in _BESIDE_PODS):
+        return True
+    old, new = before.pods.get(uid), after.pods.get(uid)
+    return old is not new and (old is None or new is None or _seen_by_plan(old) != _seen_by_plan(new))
+
+
+def _seen_by_plan(pod: Pod) -> tuple[object, ...]:
+    """All that planning, policies' questions aside, reads of a pod that exists."""
+    meta, status = pod.metadata, pod.status
+    return (
+        meta.deletion_timestamp,
+        meta.labels,
+        meta.annotations,
+        meta.owner_references,
+        status.phase,
+        status.container_statuses,
+        status.init_container_statuses,
+    )
