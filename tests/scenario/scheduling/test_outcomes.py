@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods
+from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.framework.events import EffectFailed, Relisting, Synced
+from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.framework.scheduling_events import BindRefused, BindUnknown
 from volcanoio.model import kinds
@@ -189,3 +192,30 @@ def test_counts_alone_are_written_once_a_period() -> None:
     assert sent == 1
     world.run(2)
     assert (world.group("pg").status.running, world.group("pg").status.succeeded) == (1, 3)
+
+
+def test_a_cycle_that_fails_leaves_nothing_behind() -> None:
+    class Failing:
+        name = "failing"
+
+        def run(self, session: Session) -> Iterator[None]:
+            for job in session.pending():
+                statement = session.statement(job)
+                statement.place(session.runs(job, best_effort=False)[0], 0, 3)
+                statement.commit()
+                yield
+                session.statement(job).place(session.runs(job, best_effort=False)[0], 0, 1)
+            msg = "broken"
+            raise ValueError(msg)
+
+    world = World(node("n1", cpu="4"), group("pg", 3, phase="Inqueue"), *pods("p", 4, "pg", cpu="1"))
+    whole = world.profile
+    world.profile = Profile(whole.tiers, (Failing(),))
+    with pytest.raises(ValueError, match="broken"):
+        world.cycle()
+    assert world.binds == {}
+    assert world.statuses("pg") == {"PENDING": 4}
+    assert world.state.ledger.columns.used("cpu").tolist() == [0]
+    world.profile = whole
+    world.run()
+    assert len(world.binds) == 4

@@ -10,6 +10,7 @@ from volcanoio.engine.scheduling.closing import close
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.session import Budget, CycleSession, CycleStats, Unlimited
+from volcanoio.engine.scheduling.takeback import take_back
 from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling_effects import SchedulerEffect
 from volcanoio.framework.scheduling_events import CycleOpened
@@ -51,7 +52,8 @@ def run_cycle(
     """Run one cycle on the state's columns; the caller folds no event before it has ended.
 
     Requires `state.ready`. `period` (seconds) is the schedule period: what Volcano does once per session is done at
-    most once per period and object. Closing the generator early undoes what was not committed.
+    most once per period and object. When the generator is closed early, or a plugin raises, what was not handed out in
+    a Checkpoint is undone.
     """
     if not state.ready:
         msg = f"no cycle before these are listed: {', '.join(state.missing)}; fold their Synced events first"
@@ -65,6 +67,9 @@ def run_cycle(
                 where = action.name
                 break
         yield from _checkpoints(session, "", close(session, period))
+    except BaseException:
+        take_back(session)
+        raise
     finally:
         session.undo()
     return CycleResult(session.outbox.take(), where, session.stats)

@@ -58,7 +58,9 @@ class CycleSession:
     """Implements `views.SessionView` and `session.Session`.
 
     `conditions` are what plugins set, by job key and type; `refusals` why jobs were not enqueued; `leftovers` the logs
-    of statements that stay until the close; `homeless` jobs with tasks that request nothing and found no node.
+    of statements that stay until the close, `unended` of those neither committed, discarded nor kept; `homeless` jobs
+    with tasks that request nothing and found no node; `at_hand` the jobs that plugins close just now; `tried` the keys
+    of jobs it came to; `cut` whether the budget ended it.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class CycleSession:
         self.stats = CycleStats()
         self.tables = Tables()
         self.leftovers: list[UndoLog] = []
+        self.unended: list[UndoLog] = []
         self.conditions: dict[str, dict[str, tuple[str, str]]] = {}
         self.refusals: dict[str, str] = {}
         self.homeless: list[JobInfo] = []
@@ -306,9 +309,10 @@ class CycleSession:
 
     def undo(self) -> None:
         """Take back what was not committed: Allocated and Pipelined never leave the session."""
-        for log in reversed(self.leftovers):
+        for log in reversed([*self.leftovers, *self.unended]):
             log.rollback(self.state.ledger, self.state.holds)
         self.leftovers.clear()
+        self.unended.clear()
         for job in self.homeless:
             job.homeless = 0
         self.homeless.clear()

@@ -24,6 +24,7 @@ class JobStatement:
         self._session = session
         self._job = job
         self._log = UndoLog()
+        session.unended.append(self._log)
         if job.key in session.state.holds.by_job:
             self._log.lifted.append((job.key, session.state.holds.lift(job.key)))
 
@@ -95,6 +96,7 @@ class JobStatement:
         for key, lifted in log.lifted:
             session.state.holds.refit(key, lifted, len(job.waiting))
         log.clear()
+        self._session.unended.remove(log)
         if pipelined:
             log.seated.extend(pipelined)
             session.leftovers.append(log)
@@ -105,7 +107,12 @@ class JobStatement:
         for task in self._log.seated:
             outcomes[task.uid] = (task.status, task.node)
         self._log.rollback(self._session.state.ledger, self._session.state.holds)
+        self._session.unended.remove(self._log)
 
     def keep(self) -> None:
-        """As `session.Statement`."""
+        """As `session.Statement`; room held for the job is held on, where the statement has not used it."""
+        for key, lifted in self._log.lifted:
+            self._session.state.holds.refit(key, lifted, len(self._job.waiting))
+        self._log.lifted.clear()
+        self._session.unended.remove(self._log)
         self._session.leftovers.append(self._log)
