@@ -62,9 +62,7 @@ def read_runs(directory: Path, codec: Codec | None = None) -> list[Run]:
                 deciding = True
                 run.decided.append(record)
             case Snapshot(before=before) if run.events and before != run.events[-1].seq + 1:
-                msg = (
-                    f"{directory}: events {run.events[-1].seq + 1} to {before - 1} are missing; restore the segment"
-                )
+                msg = f"{directory}: events {run.events[-1].seq + 1} to {before - 1} are missing; restore the segment"
                 raise JournalError(msg)
             case Configured(name=name, text=text):
                 run.configured[name] = text

@@ -123,12 +123,13 @@ async def cluster(
     faults: Faults | None = None,
     policies: tuple[LifecyclePolicy, ...] | None = None,
     data: Path | None = None,
+    budget: float | None = None,
     **options: Any,
 ) -> AsyncIterator[Cluster]:
     """A ready cluster; nodes live 20 times as fast unless told otherwise. Its journal is checked in the end."""
     with tempfile.TemporaryDirectory(prefix="journal-") as journal:
         given = {"speed": 20.0, "data": data, "memory": data is None, "journal": Path(journal), **options}
-        local = JournalledCluster(LocalOptions.parse(**given), faults=faults, policies=policies)
+        local = JournalledCluster(LocalOptions.parse(**given), faults=faults, policies=policies, budget=budget)
         async with local:
             transport = HttpTransport(await config.from_file(local.kubeconfig))
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,14 @@ from volcanoio.runtime.loading import Registry, discover
 
 
 class JournalledCluster(LocalCluster):
-    """A local cluster that remembers every process it started, so that each can be held against its run."""
+    """A local cluster that remembers every process it started, so that each can be held against its run.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    `budget` is a cycle's, in seconds; None takes the scheduler's own.
+    """
+
+    def __init__(self, *args: Any, budget: float | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._budget = budget
         self.managers: list[ControllerManager] = []
         self.schedulers: list[SchedulerProcess] = []
 
@@ -35,6 +40,8 @@ class JournalledCluster(LocalCluster):
 
     async def start_scheduler(self) -> None:
         """As it is, remembering."""
+        if self._budget is not None:
+            self._scheduler_settings = replace(self._scheduler_settings, budget=self._budget)
         await super().start_scheduler()
         self.schedulers.append(self.scheduler)
 

@@ -43,6 +43,27 @@ async def test_with_the_declared_policy_off_nothing_restarts(tmp_path: Path) -> 
         assert jobs["job"].status.retry_count == 0
 
 
+class _ReadsNodes:
+    """Restarts a job whose pod failed, if it sees the four nodes of the cluster: what it reads is listed before."""
+
+    name = "reads-nodes"
+    indexes = (kinds.NODE.resource, kinds.CONFIG_MAP.resource)
+
+    async def decide(self, context: PolicyContext) -> Decision:
+        """Restart on a failed pod."""
+        if context.event.name == JobEvent.POD_FAILED and len(context.indexes[kinds.NODE.resource]) == 4:
+            return Act(action=JobAction.RESTART_JOB)
+        return Abstain()
+
+
+async def test_a_policy_reads_the_indexes_it_declares() -> None:
+    async with cluster(policies=(_ReadsNodes(),)) as c:
+        fails = {"sim.volcanoio.dev/fail-attempts": "1"}
+        await c.create(job_manifest("job", annotations=fails))
+        done = await c.job("job", "Completed")
+        assert done.status.version == 1
+
+
 class _Slow:
     """Answers like the declared policy would for PodEvicted, after a while."""
 
