@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+_shown = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
 
 class FieldError(NamedTuple):
     """One broken rule. `field` is a path such as `spec.containers[0].name`; `str()` gives `path: rule`."""
@@ -20,7 +22,7 @@ class FieldError(NamedTuple):
 
 def shown(value: Any) -> str:
     """A value as Kubernetes prints it in messages: strings quoted, the rest as JSON."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return _shown(value)
 
 
 def required(field: str, hint: str = "") -> FieldError:

@@ -21,6 +21,9 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "integer or string": lambda value: isinstance(value, str) or (rules.is_number(value) and float(value).is_integer()),
 }
 
+_INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
+"""What structural schemas have to say beside `x-kubernetes-int-or-string`."""
+
 
 def type_name(value: Any) -> str:
     """The JSON type of a value, as messages name it."""
@@ -34,11 +37,13 @@ def type_name(value: Any) -> str:
 
 def compile_validate(schema: dict[str, Any]) -> Validate | None:
     """The validator of a schema; None where everything is valid."""
+    int_or_string = bool(schema.get("x-kubernetes-int-or-string"))
+    if int_or_string and schema.get("anyOf") == _INT_OR_STRING:
+        schema = {key: value for key, value in schema.items() if key != "anyOf"}  # the type says as much
     checks = [*rules.compile_rules(schema), *_junctors(schema)]
     if (children := _children(schema)) is not None:
         checks.append(children)
     kind = schema.get("type")
-    int_or_string = bool(schema.get("x-kubernetes-int-or-string"))
     wanted = "integer or string" if int_or_string else kind
     is_type = _TYPES.get(str(wanted))
     nullable = bool(schema.get("nullable"))
