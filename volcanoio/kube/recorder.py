@@ -1,4 +1,4 @@
-"""`EventRecorder`: Kubernetes Events, best effort. It never blocks, retries or fails its caller.
+"""`EventRecorder`: Kubernetes Events, best effort. It never blocks, retries or fails its caller, and gives way to it.
 
 Equal Events about one object are one with a count. The rate of an object is bounded as in client-go's
 `tools/record/events_cache.go`: a burst of 25, then one in five minutes.
@@ -30,6 +30,8 @@ _REMEMBERED = 4096
 _WAITING = 10_000
 _LONGEST_NAME = 253
 _TIMEOUT = 5.0
+_IDLE_TURN, _OTHERS_SHARE, _LONGEST_WAIT = 0.001, 10.0, 0.25
+"""Seconds a turn of an idle loop may take; how many times as long others then have; and the limit to that."""
 
 Subject: TypeAlias = tuple[str, str, str, str]
 EventKey: TypeAlias = tuple[Subject, str, str, str]
@@ -116,8 +118,17 @@ class EventRecorder:
                 key = self._waiting.popleft()
                 if series := self._series.get(key):
                     await self._write(key, series)
+                    await self._give_way()
             self._wake.clear()
             await self._wake.wait()
+
+    async def _give_way(self) -> None:
+        """Events come last: where a turn of the loop takes long others have work, and most of the time is theirs."""
+        began = self._clock.monotonic()
+        await asyncio.sleep(0)
+        busy = self._clock.monotonic() - began
+        if busy > _IDLE_TURN:
+            await self._clock.sleep(min(busy * _OTHERS_SHARE, _LONGEST_WAIT))
 
     async def _write(self, key: EventKey, series: _Series) -> None:
         _, type_, reason, message = key

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterator
 
 from volcanoio.localcluster.apiserver.objects import Event, EventType, Stored, View
 from volcanoio.localcluster.apiserver.selection import EVERYTHING, Selection
+from volcanoio.model.base import Manifest
 
 WINDOW = 10_000
 """Events kept per resource: how far back a watch may start."""
@@ -71,6 +72,8 @@ class Collection:
     def __init__(self, floor: int, window: int = WINDOW) -> None:
         self.objects: dict[tuple[str, str], Stored] = {}
         self.floor = floor
+        self.reads_fields: Callable[[Manifest], dict[str, str]] | None = None
+        """Reads the fields that watchers select by, once there was such a watcher: then each object needs them."""
         self._ring: deque[Event] = deque()
         self._window = window
         self._keys: list[tuple[str, str]] = []
@@ -129,6 +132,7 @@ class Collection:
                 if event.revision > since:
                     watcher.offer(event)
         self._watchers[watcher] = None
+        self.reads_fields = watcher.selection.reads_fields or self.reads_fields
 
     @property
     def watchers(self) -> int:

@@ -30,6 +30,11 @@ class Selection:
         self.all = not (namespace or name or labels or fields)
         """Whether every object is selected."""
 
+    @property
+    def reads_fields(self) -> Callable[[Manifest], dict[str, str]] | None:
+        """What reads the fields it selects by; None when it selects by none."""
+        return self._read if self._fields else None
+
     def selects(self, stored: Stored) -> bool:
         """Whether the object is part of it."""
         if self.all:

@@ -58,6 +58,8 @@ class Store:
         self.revision += 1
         obj["metadata"]["resourceVersion"] = str(self.revision)
         new = Stored(ref.namespace, ref.name, self.revision, obj)
+        if collection.reads_fields is not None:  # read here, it need not be decoded for it
+            new.fields = collection.reads_fields(obj)
         self._index(ref, old, new)
         self._publish(ref, collection, Event("ADDED" if old is None else "MODIFIED", new, old))
         return new

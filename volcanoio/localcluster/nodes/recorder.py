@@ -17,6 +17,8 @@ from volcanoio.model.kinds import EVENT
 
 _BACKLOG = 5_000
 _REMEMBER = 20_000
+_IDLE_TURN, _OTHERS_SHARE, _LONGEST_WAIT = 0.001, 10.0, 0.25
+"""Seconds a turn of an idle loop may take; how many times as long others then have; and the limit to that."""
 
 
 class _Key(NamedTuple):
@@ -66,6 +68,15 @@ class Recorder:
                     await self._write(key, pending)
                 except TransportError:
                     self.dropped += 1
+                await self._give_way()
+
+    async def _give_way(self) -> None:
+        """Let pods go first: where a turn of the loop takes long, they have work."""
+        began = self._clock.now()
+        await asyncio.sleep(0)
+        busy = self._clock.now() - began
+        if busy > _IDLE_TURN:
+            await self._clock.sleep_until(self._clock.now() + min(busy * _OTHERS_SHARE, _LONGEST_WAIT))
 
     async def _write(self, key: _Key, pending: _Pending) -> None:
         meta = pending.pod.metadata
