@@ -134,7 +134,7 @@ async def cluster(
             transport = HttpTransport(await config.from_file(local.kubeconfig))
             try:
                 yield Cluster(local, Client(transport))
-                assert local.fleet.overcommitted == []
+                assert local.fleet.overcommitted == [], local.fleet.overcommitted
             finally:
                 await transport.aclose()
         verify(local)

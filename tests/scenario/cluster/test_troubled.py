@@ -19,7 +19,6 @@ from volcanoio.model.batch import Job
 
 _JOBS = 24
 _POLICIES: tuple[list[Manifest], ...] = (
-    [],
     [{"event": "*", "action": "RestartJob"}],
     [{"event": "PodFailed", "action": "RestartTask"}],
     [{"event": "PodFailed", "action": "RestartJob", "timeout": "2s"}],
@@ -38,6 +37,7 @@ def _faults() -> Faults:
 
 
 def _job(number: int, rng: random.Random) -> Manifest:
+    """A job that restarts what fails: without a policy, a gang that lost members may never be whole again."""
     replicas = rng.randint(1, 10)
     return job_manifest(
         f"job{number}",
