@@ -16,6 +16,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from volcanoio.bus.bus import EventBus
+from volcanoio.compose.collector import collect_rarely
 from volcanoio.compose.controllers import ControllerManager, ControllerSettings
 from volcanoio.compose.crds import install_crds
 from volcanoio.compose.options import LocalOptions, OptionError
@@ -108,6 +109,7 @@ class LocalCluster:
                 raise
 
     async def _start(self, stack: AsyncExitStack) -> None:
+        collect_rarely()
         options = self.options
         shapes = uniform_fleet(options.nodes, parse_node_resources(options.node_resources))
         registry = discover(plugins_dirs=options.plugins_dir, policies_dirs=options.policies_dir)
