@@ -137,6 +137,20 @@ def test_running_becomes_unknown_only_when_the_shortage_lasts_a_period() -> None
     assert world.group("pg").status.conditions[-1].type == "Scheduled"
 
 
+@pytest.mark.parametrize("lost", [1, 3], ids=["part", "all"])
+def test_a_gang_whose_lost_pods_have_successors_need_not_queue_again(lost: int) -> None:
+    """A full cluster would refuse it, and the controller makes no pod while its PodGroup is Pending."""
+    world = World(node("n1", cpu="3"), group("pg", 3, minResources={"cpu": "3"}), *pods("p", 3, "pg", cpu="1")).run(2)
+    for index in range(lost):
+        world.remove(kinds.POD, f"ns/p-{index}")
+        world.put(pod(f"again-{index}", "pg", cpu="1"))
+    phases = []
+    for _ in range(4):
+        world.run(phase="Pending")
+        phases.append(world.group("pg").status.phase)
+    assert phases == ["Running"] * 4
+
+
 def test_a_status_in_flight_is_not_sent_again_unless_it_failed() -> None:
     world = World(group("pg", 1), *pods("p", 1, "pg", cpu="1"))
     world.cycle()

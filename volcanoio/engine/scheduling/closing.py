@@ -130,7 +130,11 @@ def _write_status(
 
 
 def _phase(job: JobInfo, *, unschedulable: bool, lasting: bool) -> str:
-    """The phase of a PodGroup (Volcano: jobStatus), except that a shortage must last to make it Unknown."""
+    """The phase of a PodGroup (Volcano: jobStatus), except that a shortage must last to make it Unknown.
+
+    And one that holds nodes does not fall back to Pending: it would have to be enqueued once more, which its own use
+    of a full cluster would refuse, and the controller makes no pod meanwhile.
+    """
     if job.phase == PodGroupPhase.PENDING or not job.schedulable:
         return job.phase
     counts = job.counts
@@ -142,7 +146,8 @@ def _phase(job: JobInfo, *, unschedulable: bool, lasting: bool) -> str:
         scheduled += sum(1 for task in job.members.values() if task.status is TaskStatus.RELEASING and task.node)
     if scheduled >= job.min_available:
         return PodGroupPhase.COMPLETED if scheduled == completed else PodGroupPhase.RUNNING
-    return PodGroupPhase.INQUEUE if job.phase == PodGroupPhase.INQUEUE else PodGroupPhase.PENDING
+    holds = counts[TaskStatus.RUNNING] or counts[TaskStatus.BOUND] or counts[TaskStatus.BINDING]
+    return job.phase if holds or job.phase == PodGroupPhase.INQUEUE else PodGroupPhase.PENDING
 
 
 def _conditions(
