@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bench import engine, local
+from bench import engine, local, startup
 from bench.statistics import percentile
 from bench.writes import resource_of
 
@@ -29,6 +29,11 @@ def test_local_refuses_what_does_not_fit(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit):
         local.main(["--nodes", "1", "--jobs", "2", "--pods-per-job", "9"])
     assert "--nodes must be at least 2" in capsys.readouterr().err
+
+
+def test_startup_prints_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    assert startup.main(["--runs", "1", "--nodes", "1"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["seconds"]) == {"interpreter", "imports", "up", "up_again"}
 
 
 def test_engine_prints_figures(capsys: pytest.CaptureFixture[str]) -> None:
