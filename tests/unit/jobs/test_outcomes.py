@@ -48,6 +48,18 @@ def test_a_command_does_not_wait_for_a_back_off() -> None:
     assert world.job().status.state.phase == "Aborted"
 
 
+def test_a_decided_action_does_not_wait_for_a_back_off() -> None:
+    world = World()
+    world.submit(spec(task(replicas=1), minAvailable=1, policies=[{"event": "PodFailed", "action": "AbortJob"}]))
+    world.settle()
+    world.refusals["pods"] = (403, "exceeded quota")
+    world.change(JOBS, "default/job", {"spec": {"tasks": [task(replicas=2)]}})
+    world.settle()
+    world.phase("job-t-0", "Failed", 1)
+    world.settle()
+    assert world.job().status.state.phase == "Aborted"
+
+
 @pytest.mark.parametrize("resource", ["podgroups.scheduling.volcano.sh", "configmaps", "pods"])
 def test_after_a_refusal_everything_is_made_all_the_same(resource: str) -> None:
     world = World()

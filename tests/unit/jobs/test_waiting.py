@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.unit.jobs.driver import World, spec, task
 from volcanoio.model import kinds
 
+JOBS = kinds.JOB.resource
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
@@ -90,6 +91,25 @@ def test_a_refused_pod_is_reported_and_tried_again_later() -> None:
     world.refusals.clear()
     world.pass_time(1.0)
     assert list(world.pods()) == ["job-t-0"]
+
+
+def test_a_refused_pod_is_why_the_job_waits_and_what_runs_is_counted_meanwhile() -> None:
+    world = World()
+    world.submit(spec(task(replicas=1), minAvailable=1))
+    world.settle()
+    world.refusals["pods"] = (403, "exceeded quota: pods=1")
+    world.change(JOBS, "default/job", {"spec": spec(task(replicas=3), minAvailable=1)})
+    world.settle()
+    world.phase("job-t-0", "Running")
+    for _ in range(3):
+        world.pass_time(1.0)
+    status = world.job().status
+    assert (status.state.phase, status.state.reason, status.running) == ("Running", "FailedCreate", 1)
+    assert "exceeded quota: pods=1 (pods/job-t-1)" in status.state.message
+    world.refusals.clear()
+    world.pass_time(60.0)
+    assert world.job().status.state.reason == ""
+    assert len(world.pods()) == 3
 
 
 def test_a_foreign_pod_in_the_way_is_outlasted() -> None:

@@ -49,7 +49,7 @@ def _follow(draft: Draft, event: LifecycleEvent, decision: Decision, policy: str
             draft.report("Normal", "ExecuteAction", f"Execute action {decision.action} after {after:g}s")
             draft.set(answers=(*state.answers, due))
         case Act() | Hold():
-            draft.set(answers=(*state.answers, Answer(event, decision)))
+            draft.set(answers=(*state.answers, Answer(event, decision)), retry_at=0.0)
         case Annotate(annotations=annotations):
             draft.set(annotations={**state.annotations, **annotations})
         case Alert(reason=reason, message=message):

@@ -14,6 +14,7 @@ import msgspec
 from volcanoio.engine.jobs.draft import Draft, key_of
 from volcanoio.engine.jobs.folding import fold
 from volcanoio.engine.jobs.state import WriteEffect
+from volcanoio.engine.jobs.wanted import Problem
 from volcanoio.framework.controller import View
 from volcanoio.framework.effects import Create, Delete, Patch
 from volcanoio.framework.events import EffectFailed, EffectSucceeded
@@ -70,7 +71,10 @@ def failed(draft: Draft, event: EffectFailed, view: View) -> None:
     else:
         draft.set(troubled=True)
         if event.code != CONFLICT or draft.state.failures > 1:
-            _report(draft, effect, event)
+            problem = _report(draft, effect, event)
+            if isinstance(effect, Create):
+                known = draft.state.refusal or problem
+                draft.set(refusal=min(known, problem, key=lambda each: each.message))
     _end_round(draft)
 
 
@@ -106,16 +110,18 @@ def _end_round(draft: Draft) -> None:
     if state.sent:
         return
     if not state.troubled:
-        draft.set(failures=0, gone=frozenset())
+        draft.set(failures=state.failures if state.refusal else 0, gone=frozenset())
         return
     wait = min(LONGEST_RETRY, FIRST_RETRY * 2.0**state.failures)
     draft.set(failures=state.failures + 1, retry_at=draft.now + wait, troubled=False, gone=frozenset())
 
 
-def _report(draft: Draft, effect: WriteEffect, event: EffectFailed) -> None:
+def _report(draft: Draft, effect: WriteEffect, event: EffectFailed) -> Problem:
     reason, text = _TEXTS.get((type(effect), effect.resource), ("PluginError", "Execute plugin failed, err: "))
     message = event.message or event.reason or "the outcome is unknown"
-    draft.report("Warning", reason, f"{text}{message} ({key_of(effect)})")
+    problem = Problem(reason, f"{text}{message} ({key_of(effect)})")
+    draft.report("Warning", problem.reason, problem.message)
+    return problem
 
 
 def _fold_response(draft: Draft, manifest: dict[str, Any]) -> None:

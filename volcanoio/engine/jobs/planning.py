@@ -190,6 +190,8 @@ def _keep_up(draft: Draft, scene: converge.Scene, ledger: Ledger) -> None:
         ledger = msgspec.structs.replace(ledger, hold=None)
     phase = status.current_phase(job)
     upkeep = _KEEP_UP[UPKEEP[phase]](scene)
+    if draft.state.refusal is not None and _tell_refusal(draft, scene, ledger, upkeep, draft.state.refusal):
+        return
     said = upkeep.problem or upkeep.notice or Problem("", "")
     draft.warn_once(said.reason, said.message)
     if not job.status.state.phase:
@@ -206,6 +208,23 @@ def _keep_up(draft: Draft, scene: converge.Scene, ledger: Ledger) -> None:
         else:
             following = status.with_reason(following, "", "")
         _write(draft, scene, following)
+
+
+def _tell_refusal(
+    draft: Draft, scene: converge.Scene, ledger: Ledger, upkeep: converge.Upkeeping, refusal: Problem
+) -> bool:
+    """Before what was refused is tried again: write why the job waits, and what became of the rest meanwhile.
+
+    False when that is written, or nothing is tried again.
+    """
+    phase = status.current_phase(scene.job)
+    due = [effect for stage in upkeep.stages for effect in stage]
+    if UPKEEP[phase] is Upkeep.SYNC and due and not any(isinstance(effect, Delete) for effect in due):
+        following = _following(scene, ledger, phase, draft.now)
+        _write(draft, scene, status.with_reason(following, refusal.reason, refusal.message))
+    if not draft.writes:
+        draft.set(refusal=None)
+    return bool(draft.writes)
 
 
 def _following(scene: converge.Scene, ledger: Ledger, phase: JobPhase, now: float) -> JobStatus:

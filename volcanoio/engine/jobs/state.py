@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from volcanoio.engine.jobs.wanted import Wanted
+from volcanoio.engine.jobs.wanted import Problem, Wanted
 from volcanoio.framework.decisions import Act, Hold
 from volcanoio.framework.effects import Create, Delete, Patch
 from volcanoio.framework.lifecycle import LifecycleEvent
@@ -50,7 +50,8 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     late response does not bring them back. `made` are objects (`resource/name`) that exist though we cannot see them
     yet, or never will. `stale` is the job's revision that a conflict proved old. `failures` counts rounds in a row,
     `retry_at` ends the back-off (epoch seconds). `timers` run until the given time. `told` is what was last reported
-    about waiting. `wanted` saves working out again what did not change.
+    about waiting. `refusal` is why an object could not be made, until that is tried again. `wanted` saves working out
+    again what did not change.
     """
 
     job: Job | None = None
@@ -75,6 +76,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     retry_at: float = 0.0
     timers: dict[str, float] = {}
     told: str = ""
+    refusal: Problem | None = None
     wanted: Wanted | None = None
 
     @property
