@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from volcanoio.framework.probe import Probe
-from volcanoio.framework.scheduling.views import QueueView, Table
+from volcanoio.framework.scheduling.sessionview import Table
+from volcanoio.framework.scheduling.views import QueueView
 from volcanoio.model.resources import CPU, MEMORY, Amounts
 from volcanoio_plugins.scheduling.quantities import TOLERANCE, share
 

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from volcanoio.framework.arguments import convert
-from volcanoio.framework.scheduling.views import Amounts, Job, SessionView, Task, TaskStatus
+from volcanoio.framework.scheduling.sessionview import SessionView
+from volcanoio.framework.scheduling.views import Amounts, Job, Task, TaskStatus
 from volcanoio.model.resources import add
 
 SHARE_TOLERANCE = 1e-6

@@ -10,8 +10,9 @@ import msgspec
 
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.probe import Probe
+from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
-from volcanoio.framework.scheduling.views import Job, SessionView, Task, TaskStatus
+from volcanoio.framework.scheduling.views import Job, Task, TaskStatus
 
 NOT_ENOUGH_TASKS = "NotEnoughTasks"
 NOT_ENOUGH_PODS_OF_TASK = "NotEnoughPodsOfTask"
@@ -58,6 +59,10 @@ class Gang:
     def job_ready(self, job: Job) -> bool:
         """Whether the minimum is placed, of each role and in all."""
         return job.is_ready() and job.roles_ready()
+
+    def job_lacks(self, job: Job) -> int:
+        """How many members the minimum lacks."""
+        return job.min_available - job.ready_count - job.pending_best_effort
 
     def job_pipelined(self, job: Job) -> Verdict:
         """Whether the minimum is placed or waits for what is being released."""

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends
-from volcanoio.framework.scheduling.views import NodeRow, Nodes, SessionView, Shape
+from volcanoio.framework.scheduling.views import NodeRow, Nodes, Shape
 from volcanoio.model.core import PreferredSchedulingTerm
 from volcanoio_plugins.scheduling import nodescores
 from volcanoio_plugins.scheduling.nodeindex import Mask, NodeIndex

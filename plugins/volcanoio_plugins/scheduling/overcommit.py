@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
-from volcanoio.framework.scheduling.views import Amounts, Job, SessionView, Table
+from volcanoio.framework.scheduling.views import Amounts, Job
 from volcanoio.model.scheduling import PodGroupPhase
 from volcanoio_plugins.scheduling.demand import outstanding, runs_whole
 from volcanoio_plugins.scheduling.quantities import exceeding, shortage

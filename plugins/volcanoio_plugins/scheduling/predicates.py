@@ -14,8 +14,9 @@ import msgspec
 import numpy as np
 
 from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
-from volcanoio.framework.scheduling.views import Nodes, SessionView, Shape
+from volcanoio.framework.scheduling.views import Nodes, Shape
 from volcanoio_plugins.scheduling.nodeindex import Mask, NodeIndex
 from volcanoio_plugins.scheduling.nodematch import UNSCHEDULABLE_TAINT, first_untolerated, tolerated
 

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from volcanoio.framework.arguments import convert
-from volcanoio.framework.scheduling.views import Job, SessionView, Task, TaskStatus
+from volcanoio.framework.scheduling.sessionview import SessionView
+from volcanoio.framework.scheduling.views import Job, Task, TaskStatus
 
 
 class PriorityArguments(msgspec.Struct, frozen=True):

@@ -13,8 +13,9 @@ import msgspec
 
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.probe import Probe
+from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
-from volcanoio.framework.scheduling.views import Job, QueueView, SessionView, Shape, Task
+from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
 from volcanoio.model.resources import PODS, Amounts, add
 from volcanoio.model.scheduling import PodGroupPhase
 from volcanoio_plugins.scheduling.accounts import Account, QueueGauges

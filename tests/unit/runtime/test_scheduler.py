@@ -18,7 +18,7 @@ from volcanoio.engine.scheduling.configuration import ConfigurationError
 from volcanoio.engine.scheduling.replay import ReplayedCycle, replay
 from volcanoio.framework.arguments import ArgumentError
 from volcanoio.framework.events import Event, Observed
-from volcanoio.framework.scheduling.views import SessionView
+from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleOpened, Decided
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.scenario.scheduling.harness import decoded, node, pod
-from volcanoio.engine.scheduling.columns import Row, name_hash
+from volcanoio.engine.scheduling.columns import name_hash
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.ledger import Ledger
 from volcanoio.engine.scheduling.placement import Placer, _mix
 from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.rows import Row
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.framework.scheduling.points import Plugin
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
@@ -204,7 +205,7 @@ def test_equals_the_naive_greedy(
     placer.open(Rules(Profile.of([plugins], [])), CYCLE, SEED)
     for turn, (gang, same) in enumerate(zip(gangs(fast_tasks), gangs(slow_tasks), strict=True)):
         log: list[TaskInfo] = []
-        placer.place(gang, until=None, idle_only=False, nominated="", log=log)
+        placer.place(gang, lacking=None, idle_only=False, nominated="", log=log)
         expected = naive(slow, plugins, same)
         assert [(task.node, task.status) for task in log] == expected
         if turn % 4 < taken_back:
@@ -220,13 +221,13 @@ def test_a_changed_node_is_asked_again() -> None:
     rules = Rules(Profile.of([[Zones()]], []))
     placer.open(rules, 1, SEED)
     log: list[TaskInfo] = []
-    assert placer.place([task], until=None, idle_only=False, nominated="", log=log) == (0, False)
+    assert placer.place([task], lacking=None, idle_only=False, nominated="", log=log) == (0, False)
     assert placer.fit_errors(task.shape, idle_only=False).text == "0/2 nodes are unavailable: 2 another zone."
     struct = decoded(node("n1", cpu="4", memory="4", labels={"zone": "a"}))
     assert isinstance(struct, Node)
     ledger.put_node(struct)
     placer.open(rules, 2, SEED)
-    assert placer.place([task], until=None, idle_only=False, nominated="", log=log) == (1, False)
+    assert placer.place([task], lacking=None, idle_only=False, nominated="", log=log) == (1, False)
     assert task.node == "n1"
 
 
@@ -236,6 +237,6 @@ def test_ties_are_spread_and_depend_on_the_seed() -> None:
         ledger, (task, *_) = build([(4, 4, "a")] * 8, [(1, 1, "")])
         placer = Placer(ledger)
         placer.open(Rules(Profile.of([], [])), CYCLE, seed)
-        placer.place([task], until=None, idle_only=False, nominated="", log=[])
+        placer.place([task], lacking=None, idle_only=False, nominated="", log=[])
         chosen.add(task.node)
     assert len(chosen) > 3

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.scheduling.columns import Columns, Row
+from volcanoio.engine.scheduling.columns import Columns
+from volcanoio.engine.scheduling.rows import Row
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Nodes, Shape
 

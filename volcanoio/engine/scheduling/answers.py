@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.adapters import SHARED, FilterPart, ScorerPart
-from volcanoio.engine.scheduling.columns import Columns, Row, Rows
+from volcanoio.engine.scheduling.columns import Amounts, Columns
 from volcanoio.engine.scheduling.combine import Rules
+from volcanoio.engine.scheduling.rows import Row, Rows
 from volcanoio.framework.scheduling.verdicts import Depends
 from volcanoio.framework.scheduling.views import Nodes, Shape
 
@@ -36,6 +37,7 @@ class Answers:
         "_plan",
         "_row",
         "_static",
+        "_wants",
         "capacity",
         "exact",
         "live_filters",
@@ -62,6 +64,7 @@ class Answers:
         self.live_scorers: tuple[ScorerPart, ...] = ()
         self._columns = columns
         self._row = Row(columns)
+        self._wants = tuple((columns.resource(name), amount) for name, amount in shape.requests.items())
         self._cycle = -1
         self._ones: list[Callable[[Shape, Row], float]] | None = None
         """The scalar scorers, where they are all there is to ask when a row's usage changes."""
@@ -76,30 +79,39 @@ class Answers:
         if self.revision != columns.clock:
             self._refresh()
 
-    def rescore(self, row: int, *, idle: bool) -> float:
+    @property
+    def by_row(self) -> bool:
+        """Whether a change of usage asks scalar scorers alone, so that amounts need not be in the columns."""
+        return self._ones is not None
+
+    def rescore(self, row: int, values: Amounts | None = None, *, idle: bool) -> float:
         """Ask again about one row whose usage changed; its score, NOWHERE where a task does not pass or fit.
 
-        `idle` as in `Row.fits`.
+        `idle` as in `Row.fits`. `values` are its amounts where (`by_row`) the columns do not have them yet; the caller
+        then sets `revision` once they do.
         """
-        columns = self._columns
-        self.revision = columns.clock
         at = self._row
-        at.point(row)
+        if values is None:
+            self.revision = self._columns.clock
+            at.point(row)
+        else:
+            at.become(row, values)
         if self._ones is None:
             rows = np.array([row], np.intp)
-            self._answer(rows, Rows(columns, rows))
+            self._answer(rows, Rows(self._columns, rows))
             total = self.score.item(row)
         else:
             total = 0.0
+            shape = self.shape
             for one in self._ones:
-                total += one(self.shape, at)
+                total += one(shape, at)
             self.score[row] = total
-        return total if self.mask.item(row) and at.fits(self.shape.requests, idle=idle) else NOWHERE
+        return total if at.fits(self._wants, idle=idle) and self.mask.item(row) else NOWHERE
 
     def fits_row(self, row: int, *, idle: bool) -> bool:
         """Whether a task fits one row; `idle` as in `Row.fits`."""
         self._row.point(row)
-        return self._row.fits(self.shape.requests, idle=idle)
+        return self._row.fits(self._wants, idle=idle)
 
     def fit_mask(self, nodes: Nodes, *, idle: bool) -> NDArray[np.bool_]:
         """`fits_row` of many nodes."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from hashlib import blake2b
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,16 @@ from volcanoio.model.core import Node
 from volcanoio.model.resources import CPU, MEMORY, PODS, amounts
 
 Ints = NDArray[np.int64]
+Amounts: TypeAlias = list[list[int]]
+"""What scorers read of one row: by quantity and resource."""
+Steps: TypeAlias = tuple[tuple[int, int, int], ...]
+"""Changes of `Amounts`: quantity, resource, amount."""
 
 
 class Quantity(IntEnum):
     """What is counted per resource. IDLE = ALLOCATABLE - USED; FUTURE = IDLE + RELEASING - PIPELINED.
 
-    In the order of `_READ` and `_OCCUPIED`: a placement touches as few cache lines as it can.
+    In the order of `READ` and `_OCCUPIED`: a placement touches as few cache lines as it can.
     """
 
     ALLOCATABLE = 0
@@ -36,7 +41,7 @@ class Quantity(IntEnum):
 
 
 _ALLOCATABLE, _USED, _IDLE, _FUTURE, _NONZERO, *_REST = range(len(Quantity))
-_READ = slice(_ALLOCATABLE, _NONZERO + 1)
+READ = slice(_ALLOCATABLE, _NONZERO + 1)
 """What scorers read of a row."""
 _OCCUPIED = slice(_USED, _NONZERO + 1)
 """What a task that occupies its node changes."""
@@ -67,6 +72,8 @@ LOADS: tuple[Load, ...] = tuple(
 """The load of a task by its status; Pending, Succeeded and Failed ones do not weigh on a node."""
 
 _ALL = slice(None)
+_STAGGER = 8
+"""Rows by which the capacity is off a power of two: at one, all of a row's amounts would share a few cache lines."""
 _LOAD_SIGNS: Mapping[Load, Mapping[Quantity, int]] = {
     Load.NONE: {},
     Load.OCCUPIES: {Quantity.USED: 1, Quantity.IDLE: -1, Quantity.FUTURE: -1},
@@ -100,6 +107,7 @@ class Columns:
         self._objects: list[Node] = []
         self._views: dict[tuple[int, str], Ints] = {}
         self._deltas: dict[int, tuple[Ints, ...]] = {}
+        self._steps: dict[tuple[int, Load], Steps] = {}
         for resource in (CPU, MEMORY, PODS):
             self.resource(resource)
 
@@ -130,6 +138,7 @@ class Columns:
             grown[:, :index] = self.block
             self.block = grown
             self._deltas.clear()
+            self._steps.clear()
             self._views.clear()
         return index
 
@@ -182,6 +191,35 @@ class Columns:
         self.clock += 1
         self.changed[row] = self.clock
 
+    def apply_all(self, counts: Mapping[int, int], shape: Shape, load: Load) -> None:
+        """`apply` of tasks of one shape at once: how many are counted in, by row."""
+        if len(counts) == 1:
+            for row, count in counts.items():
+                for _ in range(count):
+                    self.apply(row, shape, load, 1)
+            return
+        deltas = self._deltas.get(shape.id) or self._delta(shape)
+        rows = np.fromiter(counts, np.intp, len(counts))
+        times = np.fromiter(counts.values(), np.int64, len(counts))
+        block = self.block[_OCCUPIED] if load is Load.OCCUPIES else self.block
+        block[:, :, rows] += deltas[load][:, :, None] * times
+        self.clock += 1
+        self.changed[rows] = self.clock
+
+    def steps(self, shape: Shape, load: Load) -> Steps:
+        """What one task of the shape adds to the amounts of `Row`."""
+        known = self._steps.get((shape.id, load))
+        if known is None:
+            delta = (self._deltas.get(shape.id) or self._delta(shape))[load]
+            first = _OCCUPIED.start if load is Load.OCCUPIES else 0
+            known = self._steps[shape.id, load] = tuple(
+                (quantity + first, at, amount)
+                for quantity, amounts_of in enumerate(delta.tolist())
+                for at, amount in enumerate(amounts_of)
+                if amount and quantity + first < READ.stop
+            )
+        return known
+
     def view(self, quantity: Quantity, resource: str) -> Ints:
         """One column over all rows, read-only."""
         key = (quantity, resource)
@@ -222,7 +260,7 @@ class Columns:
     def _append(self, node: Node) -> int:
         row = len(self._names)
         if row == self.capacity:
-            self._grow(2 * row)
+            self._grow(2 * row + _STAGGER)
         name = node.metadata.name
         self.rows[name] = row
         self._names.append(name)
@@ -260,116 +298,3 @@ class Columns:
             vectors.append(vector[_OCCUPIED] if load is Load.OCCUPIES else vector)
         self._deltas[shape.id] = tuple(vectors)
         return self._deltas[shape.id]
-
-
-class Rows:
-    """Some rows of the columns as `views.Nodes`: all their amounts are gathered at once, in the order given."""
-
-    __slots__ = ("_block", "_columns", "_rows")
-
-    def __init__(self, columns: Columns, rows: NDArray[np.intp]) -> None:
-        self._columns = columns
-        self._rows = rows
-        self._block: Ints = columns.block[_READ].take(rows, axis=2)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @property
-    def names(self) -> Sequence[str]:
-        """Node names."""
-        names = self._columns.names
-        return [names[row] for row in self._rows.tolist()]
-
-    @property
-    def objects(self) -> Sequence[Node]:
-        """Node objects."""
-        objects = self._columns.objects
-        return [objects[row] for row in self._rows.tolist()]
-
-    def _amounts(self, quantity: int, resource: str) -> Ints:
-        at = self._columns.resources.get(resource)
-        return np.zeros(len(self._rows), np.int64) if at is None else self._block[quantity, at]
-
-    def allocatable(self, resource: str) -> Ints:
-        """As `views.Nodes`."""
-        return self._amounts(_ALLOCATABLE, resource)
-
-    def used(self, resource: str) -> Ints:
-        """As `views.Nodes`."""
-        return self._amounts(_USED, resource)
-
-    def idle(self, resource: str) -> Ints:
-        """As `views.Nodes`."""
-        return self._amounts(_IDLE, resource)
-
-    def future_idle(self, resource: str) -> Ints:
-        """As `views.Nodes`."""
-        return self._amounts(_FUTURE, resource)
-
-    def nonzero_used(self, resource: str) -> Ints:
-        """As `views.Nodes`."""
-        return self._amounts(_NONZERO, resource)
-
-
-class Row:
-    """One row as `views.NodeRow`; its amounts are read when it is pointed at a row."""
-
-    __slots__ = ("_columns", "_index", "_values", "row")
-
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
-        self._index = columns.resources
-        self._values: list[list[int]] = []
-        self.row = -1
-
-    def point(self, row: int) -> None:
-        """Be that row, as it is now."""
-        self.row = row
-        self._values = self._columns.block[_READ, :, row].tolist()
-
-    @property
-    def name(self) -> str:
-        """The node's name."""
-        return self._columns.names[self.row]
-
-    @property
-    def object(self) -> Node:
-        """The Node."""
-        return self._columns.objects[self.row]
-
-    def fits(self, requests: Mapping[str, int], *, idle: bool) -> bool:
-        """Whether the amounts fit the future idle room, and with `idle` the idle room too."""
-        index, values = self._index, self._values
-        future = values[_FUTURE]
-        room = values[_IDLE] if idle else future
-        for name, amount in requests.items():
-            at = index[name]
-            if future[at] < amount or room[at] < amount:
-                return False
-        return True
-
-    def allocatable(self, resource: str) -> int:
-        """As `views.NodeRow`."""
-        at = self._index.get(resource)
-        return 0 if at is None else self._values[_ALLOCATABLE][at]
-
-    def used(self, resource: str) -> int:
-        """As `views.NodeRow`."""
-        at = self._index.get(resource)
-        return 0 if at is None else self._values[_USED][at]
-
-    def idle(self, resource: str) -> int:
-        """As `views.NodeRow`."""
-        at = self._index.get(resource)
-        return 0 if at is None else self._values[_IDLE][at]
-
-    def future_idle(self, resource: str) -> int:
-        """As `views.NodeRow`."""
-        at = self._index.get(resource)
-        return 0 if at is None else self._values[_FUTURE][at]
-
-    def nonzero_used(self, resource: str) -> int:
-        """As `views.NodeRow`."""
-        at = self._index.get(resource)
-        return 0 if at is None else self._values[_NONZERO][at]

@@ -36,6 +36,7 @@ class Rules:
         self._allocatable = self._flat(points.Allocatable, "fits")
         self._valid = self._flat(points.JobValid, "job_valid")
         self._ready = self._flat(points.JobReady, "job_ready")
+        self._lacks = self._flat(points.JobReady, "job_lacks")
         self._enqueued = self._flat(points.JobEnqueued, "job_enqueued")
         self._pipelined = self._tiers(points.JobPipelined, "job_pipelined")
         self._enqueueable = self._tiers(points.JobEnqueueable, "job_enqueueable")
@@ -83,6 +84,15 @@ class Rules:
             if not ask(job):
                 return False
         return True
+
+    def job_lacks(self, job: Job) -> int:
+        """How many more tasks must be placed at least to make the job ready: 0 when it is."""
+        if self.job_ready(job):
+            return 0
+        lacks = 1
+        for ask in self._lacks:
+            lacks = max(lacks, ask(job))
+        return lacks
 
     def job_pipelined(self, job: Job) -> bool:
         """Votes by tier; nothing said means yes."""

@@ -19,10 +19,10 @@ _READY = tuple(held or status is TaskStatus.SUCCEEDED for held, status in zip(_H
 _QUOTA_PREFIXES = ("requests.", "limits.", "count/")
 
 
-def add_amounts(into: dict[str, int], other: Mapping[str, int], sign: int) -> None:
-    """Add `other` (sign 1) or take it away (-1); names that reach zero are dropped."""
+def add_amounts(into: dict[str, int], other: Mapping[str, int], times: int) -> None:
+    """Add `other` so many times (1; -1 takes it away); names that reach zero are dropped."""
     for name, amount in other.items():
-        value = into.get(name, 0) + sign * amount
+        value = into.get(name, 0) + times * amount
         if value:
             into[name] = value
         else:
@@ -159,27 +159,29 @@ class JobInfo:
         if wanted is not wants:
             self.recount_wanted(task, 1 if wants else -1)
 
-    def seated(self, task: TaskInfo, after: TaskStatus) -> None:
-        """`recount` of a Pending task that was Allocated or Pipelined: for the hot loop."""
-        counts, role = self.counts, self.by_role[task.role]
-        counts[_PENDING] -= 1
-        role[_PENDING] -= 1
-        counts[after] += 1
-        role[after] += 1
-        del self.waiting[task.uid]
-        if task.shape.best_effort:
-            self.best_effort -= 1
-            role[-1] -= 1
+    def seated(self, tasks: Sequence[TaskInfo], after: TaskStatus) -> None:
+        """`recount` of alike Pending tasks (one role, one shape) that were Allocated or Pipelined."""
+        number, first = len(tasks), tasks[0]
+        counts, role, waiting = self.counts, self.by_role[first.role], self.waiting
+        counts[_PENDING] -= number
+        role[_PENDING] -= number
+        counts[after] += number
+        role[after] += number
+        for task in tasks:
+            del waiting[task.uid]
+        if first.shape.best_effort:
+            self.best_effort -= number
+            role[-1] -= number
         if after is not TaskStatus.ALLOCATED:
-            self.recount_wanted(task, -1)
+            self.recount_wanted(first, -number)
             return
-        self.ready_count += 1
+        self.ready_count += number
         held = self.held
         assert self.queue_info is not None
         queue_held = self.queue_info.held
-        for name, amount in task.shape.requests.items():
-            held[name] = held.get(name, 0) + amount
-            queue_held[name] = queue_held.get(name, 0) + amount
+        for name, amount in first.shape.requests.items():
+            held[name] = held.get(name, 0) + number * amount
+            queue_held[name] = queue_held.get(name, 0) + number * amount
 
     def bound(self, tasks: Sequence[TaskInfo]) -> None:
         """`recount` of Allocated tasks that become Binding: nothing changes but the counts."""
@@ -190,11 +192,11 @@ class JobInfo:
             role[_ALLOCATED] -= 1
             role[_BINDING] += 1
 
-    def recount_wanted(self, task: TaskInfo, sign: int) -> None:
-        """Follow what the job and its queue want."""
-        add_amounts(self.wanted, task.shape.requests, sign)
+    def recount_wanted(self, task: TaskInfo, number: int) -> None:
+        """Follow what the job and its queue want: `number` more tasks like this one."""
+        add_amounts(self.wanted, task.shape.requests, number)
         if self.queue_info is not None:
-            add_amounts(self.queue_info.wanted, task.shape.requests, sign)
+            add_amounts(self.queue_info.wanted, task.shape.requests, number)
 
     @property
     def allocated(self) -> Amounts:

@@ -57,17 +57,23 @@ class Ledger:
                 self._backlog(job)
 
     def seat(self, task: TaskInfo, status: TaskStatus, row: int) -> None:
-        """Put a Pending task on a row as Allocated or Pipelined: `move` for the hot loop."""
-        columns = self.columns
-        node = columns.names[row]
-        columns.apply(row, task.shape, LOADS[status], 1)
-        there = self.on_node.get(node)
-        if there is None:
-            there = self.on_node[node] = {}
-        there[task.uid] = task
-        task.status, task.node = status, node
-        if task.owner is not None:
-            task.owner.seated(task, status)
+        """Put a Pending task on a row as Allocated or Pipelined."""
+        self.columns.apply(row, task.shape, LOADS[status], 1)
+        self.seated([task], status, [row])
+
+    def seated(self, tasks: Sequence[TaskInfo], status: TaskStatus, rows: Sequence[int]) -> None:
+        """Follow alike tasks of one job that were put on rows; the columns count them already."""
+        names, on_node = self.columns.names, self.on_node
+        for task, row in zip(tasks, rows, strict=True):
+            node = names[row]
+            there = on_node.get(node)
+            if there is None:
+                there = on_node[node] = {}
+            there[task.uid] = task
+            task.status, task.node = status, node
+        job = tasks[0].owner
+        if job is not None:
+            job.seated(tasks, status)
 
     def unseat(self, task: TaskInfo, status: TaskStatus, node: str) -> None:
         """Take a change of this session back: `move` that leaves no trace."""

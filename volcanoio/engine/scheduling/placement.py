@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.answers import NOWHERE, Answers
+from volcanoio.engine.scheduling.columns import LOADS
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.explanation import FitErrors
 from volcanoio.engine.scheduling.ledger import Ledger
+from volcanoio.engine.scheduling.rows import Draft
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.model.resources import CPU, MEMORY
@@ -62,14 +64,15 @@ class Placer:
         self,
         tasks: Sequence[TaskInfo],
         *,
-        until: Callable[[], bool] | None,
+        lacking: Callable[[], int] | None,
         idle_only: bool,
         nominated: str,
         log: list[TaskInfo],
     ) -> tuple[int, bool]:
-        """Place tasks of one shape in order, until none is left, no node is left, or `until` holds after a task.
+        """Place alike tasks of a job in order, until none is left, no node is left, or enough of the job is placed.
 
-        Returns how many were placed and whether `until` held. Placed tasks are appended to `log`.
+        `lacking` says how many more there must be at least, 0 when it is enough; it is asked when so many were placed.
+        Returns how many were placed and whether that was enough. Placed tasks are appended to `log`.
         """
         answers = self._prepared(tasks[0].shape)
         if not len(self._columns):
@@ -78,18 +81,18 @@ class Placer:
             status = TaskStatus.ALLOCATED if answers.fits_row(row, idle=True) else TaskStatus.PIPELINED
             self._ledger.seat(tasks[0], status, row)
             log.append(tasks[0])
-            return 1, until is not None and until()
+            return 1, lacking is not None and not lacking()
         if answers.exact:
-            return self._exact(answers, tasks, until, idle_only, log)
+            return self._exact(answers, tasks, lacking, idle_only, log)
         size = len(self._columns)
-        placed, done = self._greedy(answers, answers.value[:size], TaskStatus.ALLOCATED, tasks, 0, until, log)
+        placed, done = self._greedy(answers, answers.value[:size], TaskStatus.ALLOCATED, tasks, 0, lacking, log)
         if done or idle_only or placed == len(tasks):
             return placed, done
         group = answers.mask[:size] & answers.fit_mask(self._columns, idle=False)
         if not group.any():
             return placed, False
         value = np.where(group, answers.score[:size], NOWHERE)
-        return self._greedy(answers, value, TaskStatus.PIPELINED, tasks, placed, until, log)
+        return self._greedy(answers, value, TaskStatus.PIPELINED, tasks, placed, lacking, log)
 
     def by_room_alone(self, shape: Shape) -> bool:
         """Whether filters say the same about a node whatever is placed on it or elsewhere."""
@@ -155,26 +158,33 @@ class Placer:
         status: TaskStatus,
         tasks: Sequence[TaskInfo],
         start: int,
-        until: Callable[[], bool] | None,
+        lacking: Callable[[], int] | None,
         log: list[TaskInfo],
     ) -> tuple[int, bool]:
-        """Place tasks from `start` on where `value` is best; returns the index after the last and whether `until` held.
+        """Place tasks from `start` on where `value` is best.
 
-        `rows` are those that share the best value, `left` how many of them were not taken since.
+        Returns the index after the last and whether that is enough. `rows` are those that share the best value, `left`
+        how many of them were not taken since. What is placed is written when `lacking` is to be asked, and at the end;
+        before, only `draft` knows of it.
         """
-        seat, rescore = self._ledger.seat, answers.rescore
+        columns, rescore = self._columns, answers.rescore
         idle = status is TaskStatus.ALLOCATED
         equal = self._equal[: len(value)]
         left, top = 0, NOWHERE
         rows: NDArray[np.intp] = np.zeros(0, np.intp)
         keys: NDArray[np.uint64] | None = None
-        for index in range(start, len(tasks)):
+        draft = Draft(columns, answers.shape, LOADS[status])
+        taken: list[int] = []
+        end = len(tasks)
+        ask = end if lacking is None else start + max(lacking(), 1)
+        for index in range(start, end):
             at = 0
             if not left:
                 row = int(value.argmax())
                 top = value.item(row)
                 if top == NOWHERE:
-                    return index, False
+                    end = index
+                    break
                 np.equal(value, top, out=equal)
                 rows = equal.nonzero()[0]
                 left = len(rows)
@@ -182,9 +192,8 @@ class Placer:
             if keys is not None:
                 at = int(keys.argmin())
             row = rows.item(at)
-            seat(tasks[index], status, row)
-            log.append(tasks[index])
-            score = rescore(row, idle=idle)
+            taken.append(row)
+            score = rescore(row, draft.add(row), idle=idle) if answers.by_row else self._ask(answers, draft, row, idle)
             value[row] = score
             if score > top:
                 rows, keys, left, top = rows[at : at + 1], None, 1, score
@@ -192,15 +201,43 @@ class Placer:
                 left -= 1
                 if keys is not None:
                     keys[at] = _TAKEN
-            if until is not None and until():
-                return index + 1, True
-        return len(tasks), False
+            if index + 1 == ask and lacking is not None:
+                self._write(answers, draft, tasks[ask - len(taken) : ask], status, taken, log)
+                taken.clear()
+                more = lacking()
+                if not more:
+                    return ask, True
+                ask += more
+        if taken:
+            self._write(answers, draft, tasks[end - len(taken) : end], status, taken, log)
+        return end, False
+
+    def _ask(self, answers: Answers, draft: Draft, row: int, idle: bool) -> float:
+        """Rescore where plugins read the columns."""
+        draft.add(row)
+        draft.write()
+        return answers.rescore(row, idle=idle)
+
+    def _write(
+        self,
+        answers: Answers,
+        draft: Draft,
+        tasks: Sequence[TaskInfo],
+        status: TaskStatus,
+        rows: Sequence[int],
+        log: list[TaskInfo],
+    ) -> None:
+        """Let everyone know of tasks placed on rows; the answers do already."""
+        draft.write()
+        answers.revision = self._columns.clock
+        self._ledger.seated(tasks, status, rows)
+        log.extend(tasks)
 
     def _exact(
         self,
         answers: Answers,
         tasks: Sequence[TaskInfo],
-        until: Callable[[], bool] | None,
+        lacking: Callable[[], int] | None,
         idle_only: bool,
         log: list[TaskInfo],
     ) -> tuple[int, bool]:
@@ -226,7 +263,7 @@ class Placer:
             row = rows.item(int(self._tie_keys(answers.shape, rows).argmin()) if len(rows) > 1 else 0)
             self._ledger.seat(task, status, row)
             log.append(task)
-            if until is not None and until():
+            if lacking is not None and not lacking():
                 return index + 1, True
         return len(tasks), False
 

@@ -55,7 +55,7 @@ class CycleStats:
 
 
 class CycleSession:
-    """Implements `views.SessionView` and `session.Session`.
+    """Implements `sessionview.SessionView` and `session.Session`.
 
     `conditions` are what plugins set, by job key and type; `refusals` why jobs were not enqueued; `leftovers` the logs
     of statements that stay until the close, `unended` of those neither committed, discarded nor kept; `homeless` jobs
@@ -98,27 +98,27 @@ class CycleSession:
 
     @property
     def nodes(self) -> Columns:
-        """As `views.SessionView`."""
+        """As `sessionview.SessionView`."""
         return self.state.ledger.columns
 
     @property
     def used(self) -> Amounts:
-        """As `views.SessionView`."""
+        """As `sessionview.SessionView`."""
         return self.nodes.totals(Quantity.USED)
 
     @property
     def jobs(self) -> Mapping[str, JobInfo]:
-        """As `views.SessionView`."""
+        """As `sessionview.SessionView`."""
         return self.state.ledger.listed
 
     @property
     def queues(self) -> Mapping[str, QueueInfo]:
-        """As `views.SessionView`."""
+        """As `sessionview.SessionView`."""
         return self.state.ledger.known_queues
 
     @property
     def touched(self) -> Collection[JobInfo]:
-        """As `views.SessionView`; sorted by key, and while the session closes a few at a time."""
+        """As `sessionview.SessionView`; sorted by key, and while the session closes a few at a time."""
         if self.at_hand is not None:
             return self.at_hand
         listed, revisit = self.state.ledger.listed, self.state.revisit
@@ -131,19 +131,19 @@ class CycleSession:
         return sorted(jobs, key=lambda job: job.key)
 
     def jobs_in(self, phase: str) -> Iterable[JobInfo]:
-        """As `views.SessionView`."""
+        """As `sessionview.SessionView`."""
         return self.state.ledger.in_phase(phase)
 
     def table(self, owner: str, name: str) -> PluginTable:
-        """As `views.SessionView`."""
+        """As `sessionview.SessionView`."""
         return self.tables.get(owner, name)
 
     def set_condition(self, job: str, condition: str, reason: str, message: str) -> None:
-        """As `views.SessionView`."""
+        """As `sessionview.SessionView`."""
         self.conditions.setdefault(job, {})[condition] = (reason, message)
 
     def fit_error(self, job: str) -> str:
-        """As `views.SessionView`."""
+        """As `sessionview.SessionView`."""
         info = self.state.ledger.listed[job]
         return fit_error(info, ready=self.rules.job_ready(info))
 

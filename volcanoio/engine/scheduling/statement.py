@@ -35,7 +35,7 @@ class JobStatement:
         session.tables.log = self._log
         placed, ready = session.state.placer.place(
             tasks,
-            until=(lambda: session.rules.job_ready(job)) if until_ready else None,
+            lacking=(lambda: session.rules.job_lacks(job)) if until_ready else None,
             idle_only=idle_only,
             nominated=run.nominated,
             log=self._log.seated,

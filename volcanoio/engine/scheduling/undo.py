@@ -66,7 +66,7 @@ class Tables:
 
 
 class PluginTable:
-    """A keyed table of integers. Implements `views.Table`."""
+    """A keyed table of integers. Implements `sessionview.Table`."""
 
     __slots__ = ("_tables", "_values")
 
@@ -75,16 +75,16 @@ class PluginTable:
         self._values: dict[str, int] = {}
 
     def get(self, key: str) -> int:
-        """As `views.Table`."""
+        """As `sessionview.Table`."""
         return self._values.get(key, 0)
 
     def set(self, key: str, value: int) -> None:
-        """As `views.Table`."""
+        """As `sessionview.Table`."""
         log = self._tables.log
         if log is not None:
             log.tables.append((self._values, key, self._values.get(key)))
         self._values[key] = value
 
     def add(self, key: str, amount: int) -> None:
-        """As `views.Table`."""
+        """As `sessionview.Table`."""
         self.set(key, self.get(key) + amount)

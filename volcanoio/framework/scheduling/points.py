@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.framework.probe import Probe
+from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility, Verdict
-from volcanoio.framework.scheduling.views import Job, NodeRow, Nodes, QueueView, SessionView, Shape, Task
+from volcanoio.framework.scheduling.views import Job, NodeRow, Nodes, QueueView, Shape, Task
 
 SortKey: TypeAlias = Any
 """A key that sorts; smaller comes first."""
@@ -157,7 +158,11 @@ class JobValid(Protocol):
 
 @runtime_checkable
 class JobReady(Protocol):
-    """Says whether a job's statement may be committed; all must agree."""
+    """Says whether a job's statement may be committed; all must agree.
+
+    It is asked after every task that is placed, unless the plugin also has `job_lacks(job) -> int`: how many more tasks
+    must be placed at least before `job_ready` can be true. Then it is asked when so many were.
+    """
 
     def job_ready(self, job: Job) -> bool:
         """Whether enough of it is placed."""

@@ -1,4 +1,4 @@
-"""What an action may do in a session. Plugins see the read-only part, `views.SessionView`.
+"""What an action may do in a session. Plugins see the read-only part, `sessionview.SessionView`.
 
 An action is `name`, a constructor with its arguments and `run(session)`, a generator that yields where other work may
 run; it is registered under the entry point group `volcanoio.actions`.
@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from volcanoio.framework.scheduling.points import SortKey
+from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Verdict
-from volcanoio.framework.scheduling.views import Job, QueueView, SessionView, Shape, Task
+from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
 
 
 class Run(NamedTuple):

@@ -1,0 +1,160 @@
+"""Some rows of the columns, one of them, and rows as they become while tasks are placed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanoio.engine.scheduling.columns import READ, Amounts, Columns, Ints, Load, Quantity
+from volcanoio.framework.scheduling.views import Shape
+from volcanoio.model.core import Node
+
+_ALLOCATABLE, _USED, _IDLE, _FUTURE, _NONZERO, *_REST = range(len(Quantity))
+
+
+class Rows:
+    """Some rows of the columns as `views.Nodes`: all their amounts are gathered at once, in the order given."""
+
+    __slots__ = ("_block", "_columns", "_rows")
+
+    def __init__(self, columns: Columns, rows: NDArray[np.intp]) -> None:
+        self._columns = columns
+        self._rows = rows
+        self._block: Ints = columns.block[READ].take(rows, axis=2)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Node names."""
+        names = self._columns.names
+        return [names[row] for row in self._rows.tolist()]
+
+    @property
+    def objects(self) -> Sequence[Node]:
+        """Node objects."""
+        objects = self._columns.objects
+        return [objects[row] for row in self._rows.tolist()]
+
+    def _amounts(self, quantity: int, resource: str) -> Ints:
+        at = self._columns.resources.get(resource)
+        return np.zeros(len(self._rows), np.int64) if at is None else self._block[quantity, at]
+
+    def allocatable(self, resource: str) -> Ints:
+        """As `views.Nodes`."""
+        return self._amounts(_ALLOCATABLE, resource)
+
+    def used(self, resource: str) -> Ints:
+        """As `views.Nodes`."""
+        return self._amounts(_USED, resource)
+
+    def idle(self, resource: str) -> Ints:
+        """As `views.Nodes`."""
+        return self._amounts(_IDLE, resource)
+
+    def future_idle(self, resource: str) -> Ints:
+        """As `views.Nodes`."""
+        return self._amounts(_FUTURE, resource)
+
+    def nonzero_used(self, resource: str) -> Ints:
+        """As `views.Nodes`."""
+        return self._amounts(_NONZERO, resource)
+
+
+class Draft:
+    """Rows as they become while tasks of one shape are placed; `write` puts all of it into the columns at once."""
+
+    __slots__ = ("_amounts", "_columns", "_load", "_shape", "_steps", "counts")
+
+    def __init__(self, columns: Columns, shape: Shape, load: Load) -> None:
+        self._columns = columns
+        self._shape = shape
+        self._load = load
+        self._steps = columns.steps(shape, load)
+        self._amounts: dict[int, Amounts] = {}
+        self.counts: dict[int, int] = {}
+        """Tasks by row that are not written yet."""
+
+    def add(self, row: int) -> Amounts:
+        """One more task on a row; the row's amounts from then on."""
+        values = self._amounts.get(row)
+        if values is None:
+            values = self._amounts[row] = self._columns.block[READ, :, row].tolist()
+        for quantity, at, amount in self._steps:
+            values[quantity][at] += amount
+        self.counts[row] = self.counts.get(row, 0) + 1
+        return values
+
+    def write(self) -> None:
+        """Count what was added in the columns."""
+        self._columns.apply_all(self.counts, self._shape, self._load)
+        self.counts.clear()
+
+
+class Row:
+    """One row as `views.NodeRow`; its amounts are read when it is pointed at a row."""
+
+    __slots__ = ("_columns", "_index", "_values", "row")
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._index = columns.resources
+        self._values: Amounts = []
+        self.row = -1
+
+    def point(self, row: int) -> None:
+        """Be that row, as it is now."""
+        self.row = row
+        self._values = self._columns.block[READ, :, row].tolist()
+
+    def become(self, row: int, values: Amounts) -> None:
+        """Be that row with other amounts."""
+        self.row = row
+        self._values = values
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self._columns.names[self.row]
+
+    @property
+    def object(self) -> Node:
+        """The Node."""
+        return self._columns.objects[self.row]
+
+    def fits(self, wants: Sequence[tuple[int, int]], *, idle: bool) -> bool:
+        """Whether amounts (by the resource's index) fit the future idle room, and with `idle` the idle room too."""
+        future = self._values[_FUTURE]
+        room = self._values[_IDLE] if idle else future
+        for at, amount in wants:  # noqa: SIM110 - asked after every placement: a generator would cost as much again
+            if future[at] < amount or room[at] < amount:
+                return False
+        return True
+
+    def allocatable(self, resource: str) -> int:
+        """As `views.NodeRow`."""
+        at = self._index.get(resource)
+        return 0 if at is None else self._values[_ALLOCATABLE][at]
+
+    def used(self, resource: str) -> int:
+        """As `views.NodeRow`."""
+        at = self._index.get(resource)
+        return 0 if at is None else self._values[_USED][at]
+
+    def idle(self, resource: str) -> int:
+        """As `views.NodeRow`."""
+        at = self._index.get(resource)
+        return 0 if at is None else self._values[_IDLE][at]
+
+    def future_idle(self, resource: str) -> int:
+        """As `views.NodeRow`."""
+        at = self._index.get(resource)
+        return 0 if at is None else self._values[_FUTURE][at]
+
+    def nonzero_used(self, resource: str) -> int:
+        """As `views.NodeRow`."""
+        at = self._index.get(resource)
+        return 0 if at is None else self._values[_NONZERO][at]

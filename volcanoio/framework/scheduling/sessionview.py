@@ -1,0 +1,84 @@
+"""The session as plugins see it, and the tables in which they keep what a discard is to undo."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol
+
+from volcanoio.framework.scheduling.views import Amounts, Job, Nodes, QueueView
+
+
+class SessionView(Protocol):
+    """What a plugin sees of the session it is opened in."""
+
+    @property
+    def cycle(self) -> int:
+        """The number of this cycle."""
+        ...
+
+    @property
+    def now(self) -> float:
+        """The time of this cycle (epoch seconds)."""
+        ...
+
+    @property
+    def nodes(self) -> Nodes:
+        """The nodes."""
+        ...
+
+    @property
+    def total(self) -> Amounts:
+        """The sum of allocatable over the nodes."""
+        ...
+
+    @property
+    def used(self) -> Amounts:
+        """The sum of used over the nodes."""
+        ...
+
+    @property
+    def jobs(self) -> Mapping[str, Job]:
+        """Jobs by key."""
+        ...
+
+    @property
+    def queues(self) -> Mapping[str, QueueView]:
+        """Queues by name, also those without jobs."""
+        ...
+
+    @property
+    def touched(self) -> Collection[Job]:
+        """Jobs that changed since the last cycle or are due for another look: what a plugin looks at in `close`."""
+        ...
+
+    def jobs_in(self, phase: str) -> Iterable[Job]:
+        """Jobs of one PodGroup phase, kept incrementally; sorted by key."""
+        ...
+
+    def table(self, owner: str, name: str) -> Table:
+        """Mutable state of a plugin, emptied at open and covered by the session's undo log."""
+        ...
+
+    def set_condition(self, job: str, condition: str, reason: str, message: str) -> None:
+        """Put a condition of that type, status True, on the job's PodGroup when the session closes."""
+        ...
+
+    def fit_error(self, job: str) -> str:
+        """Volcano's FitError text of a job: counts by status, minAvailable and why its tasks found no node."""
+        ...
+
+
+class Table(Protocol):
+    """A keyed table of integers; writes are undone when a statement is discarded."""
+
+    def get(self, key: str) -> int:
+        """The value, 0 when never set."""
+        ...
+
+    def set(self, key: str, value: int) -> None:
+        """Set a value."""
+        ...
+
+    def add(self, key: str, amount: int) -> None:
+        """Add to a value."""
+        ...
