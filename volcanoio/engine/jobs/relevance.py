@@ -5,12 +5,14 @@ A plan looks at every pod of its job, so planning at each of these changes would
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import msgspec
 
 from volcanoio.engine.jobs.state import JobState
 from volcanoio.model.core import Pod
 
-_BESIDE_PODS = tuple(field.name for field in msgspec.structs.fields(JobState) if field.name != "pods")
+_beside_pods = attrgetter(*(field.name for field in msgspec.structs.fields(JobState) if field.name != "pods"))
 
 
 def may_alter_plan(before: JobState, after: JobState, uid: str) -> bool:
@@ -18,7 +20,7 @@ def may_alter_plan(before: JobState, after: JobState, uid: str) -> bool:
 
     Time alone alters plans, too: for that there are timers.
     """
-    if not after.started or any(getattr(before, name) is not getattr(after, name) for name in _BESIDE_PODS):
+    if not after.started or (before is not after and _beside_pods(before) != _beside_pods(after)):
         return True
     old, new = before.pods.get(uid), after.pods.get(uid)
     return old is not new and (old is None or new is None or _seen_by_plan(old) != _seen_by_plan(new))

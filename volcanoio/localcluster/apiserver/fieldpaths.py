@@ -48,16 +48,17 @@ def text(value: Any) -> str:
 
 
 def reader(paths: tuple[str, ...]) -> Callable[[Manifest], dict[str, str]]:
-    """Reads the values of dotted paths out of an object; absent ones are empty."""
-    split = [(path, path.split("."), _DEFAULTS.get(path, "")) for path in paths]
+    """Reads the values of paths of one or two fields out of an object; absent ones are empty."""
+    split = [(path, *path.rpartition(".")[::2], _DEFAULTS.get(path, "")) for path in paths]
 
     def read(obj: Manifest) -> dict[str, str]:
         found = {}
-        for path, keys, default in split:
-            value: Any = obj
-            for key in keys:
-                value = value.get(key) if isinstance(value, dict) else None
-            found[path] = text(value) or default
+        parent, fields = "", obj
+        for path, section, key, default in split:
+            if section != parent:
+                parent, fields = section, obj.get(section) or {} if section else obj
+            value = fields.get(key) if isinstance(fields, dict) else None
+            found[path] = value or default if isinstance(value, str) else text(value) or default
         return found
 
     return read

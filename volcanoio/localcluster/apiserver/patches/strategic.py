@@ -85,6 +85,9 @@ def _merge(target: dict[str, Any], patch: dict[str, Any], parent: str) -> dict[s
 
 
 def _merge_field(target: dict[str, Any], key: str, value: Any, parent: str) -> None:
+    if isinstance(value, str):  # most fields
+        target[key] = value
+        return
     known = target.get(key)
     if value is None:
         target.pop(key, None)
