@@ -67,9 +67,11 @@ class Allocate:
         sheets: dict[str, Worksheet] = {}
         members: dict[str, list[Job]] = {}
         jobs: dict[str, Heap[Job]] = {}
-        enqueued_only = session.configured("enqueue")
+        if not session.configured("enqueue"):
+            for job in session.waiting():  # a job that has no pods yet gets them only then
+                session.promote(job)
         for job in session.pending():
-            if (enqueued_only and job.phase == PodGroupPhase.PENDING) or session.hopeless(job):
+            if job.phase == PodGroupPhase.PENDING or session.hopeless(job):
                 continue
             if job.queue not in jobs:
                 jobs[job.queue], members[job.queue] = Heap(session.job_key), []
@@ -105,8 +107,6 @@ class Allocate:
         """The job's tasks to place; empty when there is none, or the job is not valid."""
         if not session.job_valid(job):
             return Worksheet([])
-        if job.phase == PodGroupPhase.PENDING:
-            session.promote(job)
         runs = session.runs(job, best_effort=False)
         if runs:
             session.start(job)

@@ -151,6 +151,13 @@ def test_a_gang_whose_lost_pods_have_successors_need_not_queue_again(lost: int) 
     assert phases == ["Running"] * 4
 
 
+def test_a_group_made_for_a_gang_that_runs_is_running_and_need_not_queue() -> None:
+    """As when somebody deleted the PodGroup of a running job: its own use of a full cluster would refuse it."""
+    runs = [pod(f"p-{index}", "pg", cpu="1", on="n1", phase="Running") for index in range(3)]
+    world = World(node("n1", cpu="3"), *runs, group("pg", 3, minResources={"cpu": "3"})).run(2)
+    assert world.group("pg").status.phase == "Running"
+
+
 def test_a_status_in_flight_is_not_sent_again_unless_it_failed() -> None:
     world = World(group("pg", 1), *pods("p", 1, "pg", cpu="1"))
     world.cycle()

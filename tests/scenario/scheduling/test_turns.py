@@ -102,6 +102,12 @@ def test_a_big_job_that_is_refused_does_not_block_a_small_one() -> None:
     assert "insufficient cpu" in reason.text
 
 
+def test_without_the_enqueue_action_a_group_is_let_in_before_it_has_pods() -> None:
+    """The job controller makes pods only once the PodGroup has left Pending."""
+    world = World(node("n1"), group("pg", 2), conf=ALLOCATE_ONLY).run()
+    assert world.group("pg").status.phase == "Inqueue"
+
+
 def test_without_the_enqueue_action_a_pending_group_is_placed_at_once() -> None:
     world = World(node("n1"), group("pg", 1), *pods("p", 1, "pg", cpu="1"), conf=ALLOCATE_ONLY)
     world.run(2)

@@ -132,21 +132,22 @@ def _write_status(
 def _phase(job: JobInfo, *, unschedulable: bool, lasting: bool) -> str:
     """The phase of a PodGroup (Volcano: jobStatus), except that a shortage must last to make it Unknown.
 
-    And one that holds nodes does not fall back to Pending: it would have to be enqueued once more, which its own use
-    of a full cluster would refuse, and the controller makes no pod meanwhile.
+    And one that holds nodes does not fall back to Pending, and is not left there when its gang runs: it would have to
+    be enqueued once more, which its own use of a full cluster would refuse, and the controller makes no pod meanwhile.
     """
-    if job.phase == PodGroupPhase.PENDING or not job.schedulable:
-        return job.phase
     counts = job.counts
+    placed = counts[TaskStatus.RUNNING] + counts[TaskStatus.BOUND]
+    if not job.schedulable or (job.phase == PodGroupPhase.PENDING and not placed >= job.min_available > 0):
+        return job.phase
     if counts[TaskStatus.RUNNING] and unschedulable and (lasting or job.phase != PodGroupPhase.INQUEUE):
         return PodGroupPhase.UNKNOWN if lasting else job.phase
     completed = counts[TaskStatus.SUCCEEDED] + counts[TaskStatus.FAILED]
-    scheduled = completed + counts[TaskStatus.RUNNING] + counts[TaskStatus.BOUND]
+    scheduled = completed + placed
     if counts[TaskStatus.RELEASING]:
         scheduled += sum(1 for task in job.members.values() if task.status is TaskStatus.RELEASING and task.node)
     if scheduled >= job.min_available:
         return PodGroupPhase.COMPLETED if scheduled == completed else PodGroupPhase.RUNNING
-    holds = counts[TaskStatus.RUNNING] or counts[TaskStatus.BOUND] or counts[TaskStatus.BINDING]
+    holds = placed or counts[TaskStatus.BINDING]
     return job.phase if holds or job.phase == PodGroupPhase.INQUEUE else PodGroupPhase.PENDING
 
 
