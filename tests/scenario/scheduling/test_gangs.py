@@ -124,6 +124,8 @@ def test_pods_that_request_nothing_are_a_gang_too() -> None:
     world = World(node("n1", pods="2"), group("pg", 3), *pods("p", 3, "pg"))
     world.run(3)
     assert world.binds == {}
+    text = "0/1 nodes are unavailable: 1 node(s) pod number exceeded."
+    assert ("p-2", "FailedScheduling", text) in world.told
     world.put(node("n2", pods="1"))
     world.run(1)
     assert len(world.binds) == 3

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from volcanoio.engine.scheduling.answers import NOWHERE, Answers
 from volcanoio.engine.scheduling.columns import LOADS
 from volcanoio.engine.scheduling.combine import Rules
+from volcanoio.engine.scheduling.drafts import Draft, draft
 from volcanoio.engine.scheduling.explanation import FitErrors
 from volcanoio.engine.scheduling.ledger import Ledger
-from volcanoio.engine.scheduling.rows import Draft
+from volcanoio.engine.scheduling.states import States
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
-from volcanoio.model.resources import CPU, MEMORY
+from volcanoio.model.resources import CPU, MEMORY, PODS
 
 KEPT_SHAPES = 512
 """For how many shapes answers are kept (80 kB each at 10,000 nodes)."""
@@ -43,6 +44,7 @@ class Placer:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._columns = ledger.columns
+        self._states = States(ledger.columns)
         self._rules: Rules | None = None
         self._answers: dict[int, Answers] = {}
         self._errors: dict[tuple[int, bool], tuple[int, FitErrors]] = {}
@@ -91,7 +93,7 @@ class Placer:
         group = answers.mask[:size] & answers.fit_mask(self._columns, idle=False)
         if not group.any():
             return placed, False
-        value = np.where(group, answers.score[:size], NOWHERE)
+        value = np.where(group, answers.scores()[:size], NOWHERE)
         return self._greedy(answers, value, TaskStatus.PIPELINED, tasks, placed, lacking, log)
 
     def by_room_alone(self, shape: Shape) -> bool:
@@ -118,7 +120,7 @@ class Placer:
 
         names = sorted(shape.requests, key=lambda name: (_FIRST.index(name) if name in _FIRST else 2, name))
         for name in names:
-            count(f"Insufficient {name}", columns.future_idle(name) < shape.requests[name])
+            count(_lacking(shape, name), columns.future_idle(name) < shape.requests[name])
         for part in self._rules.filters:
             feasibility = part.feasible(shape, columns, columns, range(size))
             for text, failing in feasibility.reasons:
@@ -126,7 +128,7 @@ class Placer:
             count("node(s) were rejected by a plugin", ~feasibility.ok)
         if idle_only:
             for name in names:
-                count(f"Insufficient {name}", columns.idle(name) < shape.requests[name])
+                count(_lacking(shape, name), columns.idle(name) < shape.requests[name])
         errors = FitErrors(size, counts)
         self._errors[key] = (columns.clock, errors)
         return errors
@@ -136,7 +138,7 @@ class Placer:
         if answers is None or answers.capacity != self._columns.capacity:
             if len(self._answers) >= KEPT_SHAPES:
                 del self._answers[next(iter(self._answers))]
-            answers = Answers(shape, self._columns)
+            answers = Answers(shape, self._columns, self._states)
         self._answers[shape.id] = answers
         assert self._rules is not None
         answers.prepare(self._rules, self._cycle)
@@ -165,15 +167,14 @@ class Placer:
 
         Returns the index after the last and whether that is enough. `rows` are those that share the best value, `left`
         how many of them were not taken since. What is placed is written when `lacking` is to be asked, and at the end;
-        before, only `draft` knows of it.
+        before, only `rows_to_be` know of it.
         """
-        columns, rescore = self._columns, answers.rescore
-        idle = status is TaskStatus.ALLOCATED
         equal = self._equal[: len(value)]
         left, top = 0, NOWHERE
         rows: NDArray[np.intp] = np.zeros(0, np.intp)
         keys: NDArray[np.uint64] | None = None
-        draft = Draft(columns, answers.shape, LOADS[status])
+        rows_to_be = draft(self._columns, self._states, answers, LOADS[status])
+        add = rows_to_be.add
         taken: list[int] = []
         end = len(tasks)
         ask = end if lacking is None else start + max(lacking(), 1)
@@ -193,7 +194,7 @@ class Placer:
                 at = int(keys.argmin())
             row = rows.item(at)
             taken.append(row)
-            score = rescore(row, draft.add(row), idle=idle) if answers.by_row else self._ask(answers, draft, row, idle)
+            score = add(row)
             value[row] = score
             if score > top:
                 rows, keys, left, top = rows[at : at + 1], None, 1, score
@@ -202,33 +203,27 @@ class Placer:
                 if keys is not None:
                     keys[at] = _TAKEN
             if index + 1 == ask and lacking is not None:
-                self._write(answers, draft, tasks[ask - len(taken) : ask], status, taken, log)
+                self._write(answers, rows_to_be, tasks[ask - len(taken) : ask], status, taken, log)
                 taken.clear()
                 more = lacking()
                 if not more:
                     return ask, True
                 ask += more
         if taken:
-            self._write(answers, draft, tasks[end - len(taken) : end], status, taken, log)
+            self._write(answers, rows_to_be, tasks[end - len(taken) : end], status, taken, log)
         return end, False
-
-    def _ask(self, answers: Answers, draft: Draft, row: int, idle: bool) -> float:
-        """Rescore where plugins read the columns."""
-        draft.add(row)
-        draft.write()
-        return answers.rescore(row, idle=idle)
 
     def _write(
         self,
         answers: Answers,
-        draft: Draft,
+        rows_to_be: Draft,
         tasks: Sequence[TaskInfo],
         status: TaskStatus,
         rows: Sequence[int],
         log: list[TaskInfo],
     ) -> None:
         """Let everyone know of tasks placed on rows; the answers do already."""
-        draft.write()
+        rows_to_be.write()
         answers.revision = self._columns.clock
         self._ledger.seated(tasks, status, rows)
         log.extend(tasks)
@@ -280,3 +275,8 @@ class Placer:
                 if not part.feasible(answers.shape, self._columns, self._columns, range(size)).ok[row]:
                     return None
         return row
+
+
+def _lacking(shape: Shape, name: str) -> str:
+    """What a node lacks. Of a pod that requests nothing only the predicates plugin counts, as in Volcano's backfill."""
+    return "node(s) pod number exceeded" if shape.best_effort and name == PODS else f"Insufficient {name}"
