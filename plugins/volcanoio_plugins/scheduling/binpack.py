@@ -60,7 +60,7 @@ class Binpack:
 
     def score_depends(self, shape: Shape) -> Depends:
         """The node's own amounts, if the shape asks for anything that has a weight."""
-        return Depends.NODE_SPEC | Depends.NODE_USAGE if self._factor and self._terms(shape) else Depends.NOTHING
+        return Depends.NODE_AMOUNTS | Depends.NODE_USAGE if self._factor and self._terms(shape) else Depends.NOTHING
 
     def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> NDArray[np.float64]:  # noqa: ARG002 - not relative to other nodes
         """The score of all nodes."""

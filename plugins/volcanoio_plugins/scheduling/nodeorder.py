@@ -62,9 +62,9 @@ class Nodeorder:
 
     def score_depends(self, shape: Shape) -> Depends:
         """The node's own amounts, and the feasible set if the shape has preferences among these nodes."""
-        depends = Depends.NODE_SPEC | (Depends.NODE_USAGE if self._usage else Depends.NOTHING)
+        depends = Depends.NODE_AMOUNTS | (Depends.NODE_USAGE if self._usage else Depends.NOTHING)
         if self._preferred(shape) or (self._nodes is not None and self._minds_taints(shape, self._nodes)):
-            depends |= Depends.FEASIBLE_SET
+            depends |= Depends.NODE_SPEC | Depends.FEASIBLE_SET
         return depends
 
     def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.scenario.scheduling.harness import decoded, node, pod
+from volcanoio.engine.scheduling import answers, states
 from volcanoio.engine.scheduling.columns import name_hash
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.ledger import Ledger
@@ -28,18 +30,33 @@ USAGE = Depends.NODE_SPEC | Depends.NODE_USAGE
 
 
 class Emptier:
-    """More idle cpu is better; vector and scalar form."""
+    """More idle cpu is better; vector and scalar form, from amounts alone: kept by state."""
 
     name = "emptier"
 
     def score_depends(self, shape: Shape) -> Depends:
-        return USAGE
+        return Depends.NODE_AMOUNTS | Depends.NODE_USAGE
 
     def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> NDArray[np.float64]:
         return (nodes.idle("cpu") // 1000).astype(np.float64)
 
     def score_on(self, shape: Shape, node: NodeRow) -> float:
         return float(node.idle("cpu") // 1000)
+
+
+class Later:
+    """The name's last digit counts, and what is idle; vector and scalar form."""
+
+    name = "later"
+
+    def score_depends(self, shape: Shape) -> Depends:
+        return USAGE
+
+    def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return np.array([int(name[-1]) for name in nodes.names]) % 3 + (nodes.idle("cpu") % 2).astype(np.float64)
+
+    def score_on(self, shape: Shape, node: NodeRow) -> float:
+        return float(int(node.name[-1]) % 3 + node.idle("cpu") % 2)
 
 
 class Fuller:
@@ -102,7 +119,9 @@ class Undeclared:
         return "" if node.used("memory") % 3 != 2 else "odd"
 
 
-PLUGINS: dict[str, type] = {plugin.name: plugin for plugin in (Emptier, Fuller, Relative, Zones, Crowd, Undeclared)}
+PLUGINS: dict[str, type] = {
+    plugin.name: plugin for plugin in (Emptier, Later, Fuller, Relative, Zones, Crowd, Undeclared)
+}
 
 
 def naive(ledger: Ledger, plugins: Sequence[Any], tasks: Sequence[TaskInfo]) -> list[tuple[str, TaskStatus]]:
@@ -192,8 +211,15 @@ CHOICE = st.lists(st.sampled_from(sorted(PLUGINS)), unique=True, max_size=4)
 
 
 @settings(max_examples=300, deadline=None)
-@given(nodes=NODES, tasks=TASKS, chosen=CHOICE, taken_back=st.integers(0, 3))
+@given(nodes=NODES, tasks=TASKS, chosen=CHOICE, taken_back=st.integers(0, 3), room=st.sampled_from([2, 100]))
 def test_equals_the_naive_greedy(
+    nodes: list[tuple[int, int, str]], tasks: list[tuple[int, int, str]], chosen: list[str], taken_back: int, room: int
+) -> None:
+    with patch.object(states, "MOST", room), patch.object(states, "WINDOW", room), patch.object(answers, "FEW", room):
+        _same_as_naive(nodes, tasks, chosen, taken_back)
+
+
+def _same_as_naive(
     nodes: list[tuple[int, int, str]], tasks: list[tuple[int, int, str]], chosen: list[str], taken_back: int
 ) -> None:
     plugins: list[Plugin] = [PLUGINS[name]() for name in sorted(chosen)]

@@ -8,15 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.adapters import SHARED, FilterPart, ScorerPart
-from volcanoio.engine.scheduling.columns import Amounts, Columns
+from volcanoio.engine.scheduling.columns import Columns
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.rows import Row, Rows
+from volcanoio.engine.scheduling.states import States
 from volcanoio.framework.scheduling.verdicts import Depends
 from volcanoio.framework.scheduling.views import Nodes, Shape
 
 NOWHERE = float("-inf")
-_FEW = 12
+FEW = 12
 """Up to how many rows asking one by one is quicker than asking in one call."""
+INTERNED = 512
+"""How many rows are looked up one by one in one go."""
+_AMOUNTS = Depends.NODE_AMOUNTS | Depends.NODE_USAGE
 _EACH_CYCLE = Depends.SOURCE | Depends.NOW
 
 
@@ -36,8 +40,13 @@ class Answers:
         "_ones",
         "_plan",
         "_row",
+        "_scored",
+        "_states",
         "_static",
+        "_table",
+        "_version",
         "_wants",
+        "by_state",
         "capacity",
         "exact",
         "live_filters",
@@ -50,7 +59,7 @@ class Answers:
         "value",
     )
 
-    def __init__(self, shape: Shape, columns: Columns) -> None:
+    def __init__(self, shape: Shape, columns: Columns, states: States) -> None:
         self.shape = shape
         self.capacity = columns.capacity
         self.value: NDArray[np.float64] = np.full(self.capacity, NOWHERE)
@@ -63,6 +72,13 @@ class Answers:
         self.live_filters: tuple[FilterPart, ...] = ()
         self.live_scorers: tuple[ScorerPart, ...] = ()
         self._columns = columns
+        self._states = states
+        self._table: NDArray[np.float64] = np.zeros(0)
+        """What `value` is by state, where filters pass; not a number where it was not asked yet."""
+        self._version = -1
+        self._scored = -1
+        """The columns' clock up to which `score` is right, where it is not kept along with `value`."""
+        self.by_state = False
         self._row = Row(columns)
         self._wants = tuple((columns.resource(name), amount) for name, amount in shape.requests.items())
         self._cycle = -1
@@ -76,6 +92,10 @@ class Answers:
         if self._cycle != cycle:
             self._cycle = cycle
             self._replan(rules)
+        if self.by_state:
+            self._states.settle()
+            if not self._states.useful:
+                self.by_state, self.revision = False, -1
         if self.revision != columns.clock:
             self._refresh()
 
@@ -84,18 +104,36 @@ class Answers:
         """Whether a change of usage asks scalar scorers alone, so that amounts need not be in the columns."""
         return self._ones is not None
 
-    def rescore(self, row: int, values: Amounts | None = None, *, idle: bool) -> float:
+    def of_state(self, state: int, row: int) -> float:
+        """The value of a row that passes the filters, when it is in that state; `row` is one of those."""
+        if state >= len(self._table):
+            self._extend()
+        value = self._table.item(state)
+        if value != value:
+            self._row.become(row, self._states.amounts[state])
+            total = 0.0
+            for one in self._ones or ():
+                total += one(self.shape, self._row)
+            value = self._table[state] = total if self._row.fits(self._wants, idle=True) else NOWHERE
+        return value
+
+    def scores(self) -> NDArray[np.float64]:
+        """`score` as of now."""
+        if self.by_state:
+            columns, size = self._columns, len(self._columns)
+            since, self._scored = self._scored, columns.clock
+            rows = (columns.changed[:size] > since).nonzero()[0] if since >= 0 else np.arange(size)
+            if len(rows):
+                self._answer(rows, Rows(columns, rows))
+        return self.score
+
+    def rescore(self, row: int, values: Sequence[int], *, idle: bool) -> float:
         """Ask again about one row whose usage changed; its score, NOWHERE where a task does not pass or fit.
 
-        `idle` as in `Row.fits`. `values` are its amounts where (`by_row`) the columns do not have them yet; the caller
-        then sets `revision` once they do.
+        `values` are its amounts, `idle` as in `Row.fits`. The caller sets `revision` once the columns have the amounts.
         """
         at = self._row
-        if values is None:
-            self.revision = self._columns.clock
-            at.point(row)
-        else:
-            at.become(row, values)
+        at.become(row, values)
         if self._ones is None:
             rows = np.array([row], np.intp)
             self._answer(rows, Rows(self._columns, rows))
@@ -143,41 +181,82 @@ class Answers:
             (live_scorers if depends & SHARED else scorers).append(scorer)
         plan = (static, usage, scorers)
         if plan != self._plan or each_cycle:
-            self.revision = -1
+            self.revision = self._scored = self._version = -1
         self._plan = plan
         self.live_filters, self.live_scorers = tuple(live_filters), tuple(live_scorers)
         self.exact = bool(live_filters or live_scorers)
         self.static_filters = not usage and not live_filters and not each_cycle
         ones = [part.one for part in scorers if part.one is not None]
         self._ones = None if usage or len(ones) != len(scorers) else ones
+        by_state = self._ones is not None and not self.exact and self._states.useful
+        by_state = by_state and not any(part.depends(self.shape) & ~_AMOUNTS for part in scorers)
+        if by_state != self.by_state:
+            self.by_state, self.revision = by_state, -1
 
     def _refresh(self) -> None:
         columns = self._columns
         size = len(columns)
         since, self.revision = self.revision, columns.clock
-        changed = columns.changed[:size]
-        rows = (changed > since).nonzero()[0] if since >= 0 else None
+        rows = (columns.changed[:size] > since).nonzero()[0] if since >= 0 else None
+        if rows is not None and not len(rows):
+            return
         if rows is None or 2 * len(rows) > size:
             self._answer_static(slice(0, size), columns, range(size))
-            self._answer(slice(0, size), columns)
-            self.value[:size] = np.where(
-                self.mask[:size] & self.fit_mask(columns, idle=True), self.score[:size], NOWHERE
-            )
-            return
-        if not len(rows):
+            if not (self.by_state and self._look_up(np.arange(size))):
+                self._answer(slice(0, size), columns)
+                fits = self.mask[:size] & self.fit_mask(columns, idle=True)
+                self.value[:size] = np.where(fits, self.score[:size], NOWHERE)
             return
         if columns.spec_clock > since:
             respecified = np.flatnonzero(columns.respecified[:size] > since)
             if len(respecified):
                 self._answer_static(respecified, Rows(columns, respecified), respecified.tolist())
-        if self._ones is not None and len(rows) <= _FEW:
+        if self.by_state and self._look_up(rows):
+            return
+        if self._ones is not None and len(rows) <= FEW:
             for row in rows.tolist():
                 self.mask[row] = self._static[row]
-                self.value[row] = self.rescore(row, idle=True)
+                self.value[row] = self.rescore(row, columns.amounts(row), idle=True)
             return
         nodes = Rows(columns, rows)
         self._answer(rows, nodes)
         self.value[rows] = np.where(self.mask[rows] & self.fit_mask(nodes, idle=True), self.score[rows], NOWHERE)
+
+    def _look_up(self, rows: NDArray[np.intp]) -> bool:
+        """Take the values of rows from the table; False when too many rows have states not looked up yet."""
+        columns, states = self._columns, self._states
+        if self._version != states.version:
+            self._version = states.version
+            self._table = np.full(max(2 * len(states.amounts), 64), np.nan)
+        at = columns.state[rows]
+        unknown = (at < 0).nonzero()[0]
+        if len(unknown):
+            for position in unknown[:INTERNED].tolist():
+                at[position] = states.of(rows.item(position))
+            if len(unknown) > INTERNED:
+                return False
+        if len(states.amounts) > len(self._table):
+            self._extend()
+        value = self._table[at]
+        missing = np.isnan(value).nonzero()[0]
+        states.count(len(rows), len(missing))
+        if len(missing):
+            nodes = Rows(columns, rows[missing])
+            total = np.zeros(len(missing), np.float64)
+            ok = np.ones(len(missing), np.bool_)
+            numbers = rows[missing].tolist()
+            for scorer in self._plan[2]:
+                total += scorer.score(self.shape, nodes, ok, columns, numbers)
+            self._table[at[missing]] = value[missing] = np.where(self.fit_mask(nodes, idle=True), total, NOWHERE)
+        passes = self._static[rows]
+        self.mask[rows] = passes
+        self.value[rows] = np.where(passes, value, NOWHERE)
+        return True
+
+    def _extend(self) -> None:
+        """Make room in the table for all states."""
+        extra = 2 * len(self._states.amounts) - len(self._table)
+        self._table = np.concatenate([self._table, np.full(extra, np.nan)])
 
     def _answer_static(self, rows: NDArray[np.intp] | slice, nodes: Nodes, numbers: Sequence[int]) -> None:
         """Ask the filters that depend on the node's own object at most."""

@@ -19,10 +19,12 @@ from volcanoio.model.core import Node
 from volcanoio.model.resources import CPU, MEMORY, PODS, amounts
 
 Ints = NDArray[np.int64]
-Amounts: TypeAlias = list[list[int]]
-"""What scorers read of one row: by quantity and resource."""
-Steps: TypeAlias = tuple[tuple[int, int, int], ...]
-"""Changes of `Amounts`: quantity, resource, amount."""
+Amounts: TypeAlias = tuple[int, ...]
+"""What scorers read of one row: the amounts of all resources, quantity after quantity."""
+Steps: TypeAlias = tuple[tuple[int, int], ...]
+"""Changes of `Amounts`: index and amount."""
+UNKNOWN = -1
+"""The state of a row that was not looked up since it changed."""
 
 
 class Quantity(IntEnum):
@@ -42,7 +44,7 @@ class Quantity(IntEnum):
 
 _ALLOCATABLE, _USED, _IDLE, _FUTURE, _NONZERO, *_REST = range(len(Quantity))
 READ = slice(_ALLOCATABLE, _NONZERO + 1)
-"""What scorers read of a row."""
+"""What scorers read of a row: the first quantities."""
 _OCCUPIED = slice(_USED, _NONZERO + 1)
 """What a task that occupies its node changes."""
 
@@ -99,7 +101,12 @@ class Columns:
         """The revision of the newest change of a node's own object."""
         self.freed = 0
         """Counts the times when room may have appeared, what a session takes back not among them."""
+        self.layout = 0
+        """Counts the times when `Amounts` got another layout."""
         self.block: Ints = np.zeros((len(Quantity), 0, capacity), np.int64)
+        self._flat: Ints = self.block.reshape(-1, capacity)
+        self.state: Ints = np.full(capacity, UNKNOWN, np.int64)
+        """By row the id of what it amounts to, see `states`."""
         self.changed: Ints = np.zeros(capacity, np.int64)
         self.respecified: Ints = np.zeros(capacity, np.int64)
         self.hashes: NDArray[np.uint64] = np.zeros(capacity, np.uint64)
@@ -137,6 +144,8 @@ class Columns:
             grown = np.zeros((len(Quantity), index + 1, self.capacity), np.int64)
             grown[:, :index] = self.block
             self.block = grown
+            self._flat = grown.reshape(-1, self.capacity)
+            self.layout += 1
             self._deltas.clear()
             self._steps.clear()
             self._views.clear()
@@ -172,6 +181,7 @@ class Columns:
             self.hashes[row] = self.hashes[last]
             self._respecify(row)
         self.block[:, :, last] = 0
+        self.state[last] = UNKNOWN
         self._names.pop()
         self._objects.pop()
         self.clock += 1
@@ -188,6 +198,7 @@ class Columns:
             column += deltas[load]
         else:
             column -= deltas[load]
+        self.state[row] = UNKNOWN
         self.clock += 1
         self.changed[row] = self.clock
 
@@ -203,17 +214,22 @@ class Columns:
         times = np.fromiter(counts.values(), np.int64, len(counts))
         block = self.block[_OCCUPIED] if load is Load.OCCUPIES else self.block
         block[:, :, rows] += deltas[load][:, :, None] * times
+        self.state[rows] = UNKNOWN
         self.clock += 1
         self.changed[rows] = self.clock
 
+    def amounts(self, row: int) -> Amounts:
+        """What scorers read of a row, as it is now."""
+        return tuple(self._flat[: READ.stop * len(self.resources), row].tolist())
+
     def steps(self, shape: Shape, load: Load) -> Steps:
-        """What one task of the shape adds to the amounts of `Row`."""
+        """What one task of the shape adds to the amounts of a row."""
         known = self._steps.get((shape.id, load))
         if known is None:
             delta = (self._deltas.get(shape.id) or self._delta(shape))[load]
             first = _OCCUPIED.start if load is Load.OCCUPIES else 0
             known = self._steps[shape.id, load] = tuple(
-                (quantity + first, at, amount)
+                ((quantity + first) * len(self.resources) + at, amount)
                 for quantity, amounts_of in enumerate(delta.tolist())
                 for at, amount in enumerate(amounts_of)
                 if amount and quantity + first < READ.stop
@@ -272,6 +288,8 @@ class Columns:
     def _grow(self, capacity: int) -> None:
         extra = capacity - self.capacity
         self.block = np.pad(self.block, ((0, 0), (0, 0), (0, extra)))
+        self._flat = self.block.reshape(-1, capacity)
+        self.state = np.pad(self.state, (0, extra), constant_values=UNKNOWN)
         self.changed = np.pad(self.changed, (0, extra))
         self.respecified = np.pad(self.respecified, (0, extra))
         self.hashes = np.pad(self.hashes, (0, extra))
@@ -281,6 +299,7 @@ class Columns:
         self.clock += 1
         self.spec_clock = self.clock
         self.changed[row] = self.respecified[row] = self.clock
+        self.state[row] = UNKNOWN
 
     def _delta(self, shape: Shape) -> tuple[Ints, ...]:
         """What a task of the shape adds to a row, by load. pipelined tasks count for scorers (k8s node info)."""

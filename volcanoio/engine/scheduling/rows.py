@@ -1,4 +1,4 @@
-"""Some rows of the columns, one of them, and rows as they become while tasks are placed."""
+"""Some rows of the columns, and one of them, as plugins see them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.scheduling.columns import READ, Amounts, Columns, Ints, Load, Quantity
-from volcanoio.framework.scheduling.views import Shape
+from volcanoio.engine.scheduling.columns import READ, Columns, Ints, Quantity
 from volcanoio.model.core import Node
 
 _ALLOCATABLE, _USED, _IDLE, _FUTURE, _NONZERO, *_REST = range(len(Quantity))
@@ -64,56 +63,27 @@ class Rows:
         return self._amounts(_NONZERO, resource)
 
 
-class Draft:
-    """Rows as they become while tasks of one shape are placed; `write` puts all of it into the columns at once."""
-
-    __slots__ = ("_amounts", "_columns", "_load", "_shape", "_steps", "counts")
-
-    def __init__(self, columns: Columns, shape: Shape, load: Load) -> None:
-        self._columns = columns
-        self._shape = shape
-        self._load = load
-        self._steps = columns.steps(shape, load)
-        self._amounts: dict[int, Amounts] = {}
-        self.counts: dict[int, int] = {}
-        """Tasks by row that are not written yet."""
-
-    def add(self, row: int) -> Amounts:
-        """One more task on a row; the row's amounts from then on."""
-        values = self._amounts.get(row)
-        if values is None:
-            values = self._amounts[row] = self._columns.block[READ, :, row].tolist()
-        for quantity, at, amount in self._steps:
-            values[quantity][at] += amount
-        self.counts[row] = self.counts.get(row, 0) + 1
-        return values
-
-    def write(self) -> None:
-        """Count what was added in the columns."""
-        self._columns.apply_all(self.counts, self._shape, self._load)
-        self.counts.clear()
-
-
 class Row:
     """One row as `views.NodeRow`; its amounts are read when it is pointed at a row."""
 
-    __slots__ = ("_columns", "_index", "_values", "row")
+    __slots__ = ("_columns", "_index", "_values", "_width", "row")
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
         self._index = columns.resources
-        self._values: Amounts = []
+        self._values: Sequence[int] = ()
+        self._width = 0
         self.row = -1
 
     def point(self, row: int) -> None:
         """Be that row, as it is now."""
-        self.row = row
-        self._values = self._columns.block[READ, :, row].tolist()
+        self.become(row, self._columns.amounts(row))
 
-    def become(self, row: int, values: Amounts) -> None:
-        """Be that row with other amounts."""
+    def become(self, row: int, values: Sequence[int]) -> None:
+        """Be that row with these amounts (`columns.Amounts`)."""
         self.row = row
         self._values = values
+        self._width = len(self._index)
 
     @property
     def name(self) -> str:
@@ -127,34 +97,34 @@ class Row:
 
     def fits(self, wants: Sequence[tuple[int, int]], *, idle: bool) -> bool:
         """Whether amounts (by the resource's index) fit the future idle room, and with `idle` the idle room too."""
-        future = self._values[_FUTURE]
-        room = self._values[_IDLE] if idle else future
+        values, future = self._values, _FUTURE * self._width
+        room = _IDLE * self._width if idle else future
         for at, amount in wants:  # noqa: SIM110 - asked after every placement: a generator would cost as much again
-            if future[at] < amount or room[at] < amount:
+            if values[future + at] < amount or values[room + at] < amount:
                 return False
         return True
 
     def allocatable(self, resource: str) -> int:
         """As `views.NodeRow`."""
         at = self._index.get(resource)
-        return 0 if at is None else self._values[_ALLOCATABLE][at]
+        return 0 if at is None else self._values[at]
 
     def used(self, resource: str) -> int:
         """As `views.NodeRow`."""
         at = self._index.get(resource)
-        return 0 if at is None else self._values[_USED][at]
+        return 0 if at is None else self._values[self._width + at]
 
     def idle(self, resource: str) -> int:
         """As `views.NodeRow`."""
         at = self._index.get(resource)
-        return 0 if at is None else self._values[_IDLE][at]
+        return 0 if at is None else self._values[_IDLE * self._width + at]
 
     def future_idle(self, resource: str) -> int:
         """As `views.NodeRow`."""
         at = self._index.get(resource)
-        return 0 if at is None else self._values[_FUTURE][at]
+        return 0 if at is None else self._values[_FUTURE * self._width + at]
 
     def nonzero_used(self, resource: str) -> int:
         """As `views.NodeRow`."""
         at = self._index.get(resource)
-        return 0 if at is None else self._values[_NONZERO][at]
+        return 0 if at is None else self._values[_NONZERO * self._width + at]

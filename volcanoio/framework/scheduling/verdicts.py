@@ -51,7 +51,10 @@ class Depends(Flag):
     """Facts of the plugin's own source."""
     NOW = auto()
     """The time."""
-    EVERYTHING = NODE_SPEC | NODE_USAGE | FEASIBLE_SET | PODS | SOURCE | NOW
+    NODE_AMOUNTS = auto()
+    """Of the row's own node what it offers, nothing else of its object: with at most NODE_USAGE beside it, the answer
+    may be taken from another node of the same amounts."""
+    EVERYTHING = NODE_SPEC | NODE_USAGE | FEASIBLE_SET | PODS | SOURCE | NOW | NODE_AMOUNTS
 
 
 @dataclass(frozen=True, slots=True)
