@@ -241,17 +241,28 @@ class Answers:
         missing = np.isnan(value).nonzero()[0]
         states.count(len(rows), len(missing))
         if len(missing):
-            nodes = Rows(columns, rows[missing])
-            total = np.zeros(len(missing), np.float64)
-            ok = np.ones(len(missing), np.bool_)
-            numbers = rows[missing].tolist()
-            for scorer in self._plan[2]:
-                total += scorer.score(self.shape, nodes, ok, columns, numbers)
-            self._table[at[missing]] = value[missing] = np.where(self.fit_mask(nodes, idle=True), total, NOWHERE)
+            value[missing] = self._learn(at[missing], rows[missing])
         passes = self._static[rows]
         self.mask[rows] = passes
         self.value[rows] = np.where(passes, value, NOWHERE)
         return True
+
+    def _learn(self, at: NDArray[np.int64], rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Work out the values of states that rows are in, and keep them."""
+        examples = dict(zip(at.tolist(), rows.tolist(), strict=True))
+        if len(examples) <= FEW:
+            for state, row in examples.items():
+                self.of_state(state, row)
+            return self._table[at]
+        nodes = Rows(self._columns, np.fromiter(examples.values(), np.intp, len(examples)))
+        numbers = list(examples.values())
+        total = np.zeros(len(examples), np.float64)
+        everywhere = np.ones(len(examples), np.bool_)
+        for scorer in self._plan[2]:
+            total += scorer.score(self.shape, nodes, everywhere, self._columns, numbers)
+        known = np.fromiter(examples, np.intp, len(examples))
+        self._table[known] = np.where(self.fit_mask(nodes, idle=True), total, NOWHERE)
+        return self._table[at]
 
     def _extend(self) -> None:
         """Make room in the table for all states."""
