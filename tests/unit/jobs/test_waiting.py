@@ -112,6 +112,18 @@ def test_a_refused_pod_is_why_the_job_waits_and_what_runs_is_counted_meanwhile()
     assert len(world.pods()) == 3
 
 
+def test_a_priority_class_that_comes_ends_the_wait_at_once() -> None:
+    world = World()
+    world.refusals["pods"] = (403, "no PriorityClass with name urgent was found")
+    world.submit(spec(priorityClassName="urgent"))
+    world.settle()
+    assert not world.pods()
+    world.refusals.clear()
+    world.put(kinds.PRIORITY_CLASS, "", {"metadata": {"name": "urgent"}, "value": 1000})
+    world.settle()
+    assert len(world.pods()) == 2
+
+
 def test_a_foreign_pod_in_the_way_is_outlasted() -> None:
     world = World()
     world.put(kinds.POD, "default", {"metadata": {"name": "job-t-0"}, "spec": {}})

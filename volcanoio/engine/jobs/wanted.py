@@ -36,9 +36,12 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def priorities_of(job: Job, lookup: Lookup) -> dict[str, int]:
-    """Values of the priority classes that the job's tasks name; an unknown one counts as 0."""
+    """Values of the priority classes that the job and its tasks name; an unknown one counts as 0.
+
+    Asking for one also means to go on as soon as it comes: until then the job's pods are refused.
+    """
     found: dict[str, int] = {}
-    for name in {priority_class_of(task) for task in job.spec.tasks} - {""}:
+    for name in {job.spec.priority_class_name, *(priority_class_of(task) for task in job.spec.tasks)} - {""}:
         priority = lookup.get(kinds.PRIORITY_CLASS, name)
         found[name] = priority.value if isinstance(priority, PriorityClass) else 0
     return dict(sorted(found.items()))
