@@ -151,6 +151,19 @@ def test_a_gang_whose_lost_pods_have_successors_need_not_queue_again(lost: int) 
     assert phases == ["Running"] * 4
 
 
+def test_the_last_pod_of_a_gang_that_is_otherwise_done_needs_room_for_itself_alone() -> None:
+    world = World(node("n1", cpu="3"), group("pg", 3, minResources={"cpu": "3"}), *pods("p", 3, "pg", cpu="1")).run(2)
+    for name in ("p-0", "p-1"):
+        world.set_pod(name, phase="Succeeded")
+    world.remove(kinds.POD, "ns/p-2")
+    world.put(pod("other", cpu="2", on="n1", phase="Running"))
+    world.run(2)
+    world.put(pod("again", "pg", cpu="1"))
+    world.run(2)
+    assert world.binds["again"] == "n1"
+    assert world.group("pg").status.phase == "Running"
+
+
 def test_a_group_made_for_a_gang_that_runs_is_running_and_need_not_queue() -> None:
     """As when somebody deleted the PodGroup of a running job: its own use of a full cluster would refuse it."""
     runs = [pod(f"p-{index}", "pg", cpu="1", on="n1", phase="Running") for index in range(3)]

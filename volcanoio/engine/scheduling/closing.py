@@ -26,6 +26,8 @@ from volcanoio.model.scheduling import PodGroupCondition, PodGroupPhase, PodGrou
 SLICE = 64
 """How many jobs plugins close at a time."""
 UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
+_SHORT: dict[str, str] = {PodGroupPhase.INQUEUE: PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN: PodGroupPhase.UNKNOWN}
+"""What a gang that has got somewhere and is short of pods is: as before, or Running."""
 REPEAT_SECONDS = 60.0
 """How often an unchanged Unschedulable event is repeated at most."""
 
@@ -132,8 +134,9 @@ def _write_status(
 def _phase(job: JobInfo, *, unschedulable: bool, lasting: bool) -> str:
     """The phase of a PodGroup (Volcano: jobStatus), except that a shortage must last to make it Unknown.
 
-    And one that holds nodes does not fall back to Pending, and is not left there when its gang runs: it would have to
-    be enqueued once more, which its own use of a full cluster would refuse, and the controller makes no pod meanwhile.
+    And one that has got somewhere does not fall back to Pending, and is not left there when its gang runs: it would
+    have to be enqueued once more, for all its minResources. Its own use of a full cluster would refuse that, and the
+    controller makes no pod meanwhile.
     """
     counts = job.counts
     placed = counts[TaskStatus.RUNNING] + counts[TaskStatus.BOUND]
@@ -147,8 +150,8 @@ def _phase(job: JobInfo, *, unschedulable: bool, lasting: bool) -> str:
         scheduled += sum(1 for task in job.members.values() if task.status is TaskStatus.RELEASING and task.node)
     if scheduled >= job.min_available:
         return PodGroupPhase.COMPLETED if scheduled == completed else PodGroupPhase.RUNNING
-    holds = placed or counts[TaskStatus.BINDING]
-    return job.phase if holds or job.phase == PodGroupPhase.INQUEUE else PodGroupPhase.PENDING
+    got_on = job.phase == PodGroupPhase.INQUEUE or placed or counts[TaskStatus.BINDING] or counts[TaskStatus.SUCCEEDED]
+    return _SHORT.get(job.phase, PodGroupPhase.RUNNING) if got_on else PodGroupPhase.PENDING
 
 
 def _conditions(
