@@ -133,6 +133,8 @@ _STATUS = msgspec.json.Decoder(Status)
 
 def status_of(body: bytes) -> Status | None:
     """The Status in a body, None if it is something else."""
+    if b'"Status"' not in body:  # most answers are objects: those are not read for it
+        return None
     try:
         status = _STATUS.decode(body)
     except (msgspec.DecodeError, msgspec.ValidationError):

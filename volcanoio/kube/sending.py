@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from volcanoio.kube.backoff import Backoff
 from volcanoio.kube.clock import Clock
@@ -20,8 +22,7 @@ FENCED = "NotLeader"
 GIVEN_UP = "OutcomeUnknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What became of a write: a 2xx `response`, or an `error`.
 
     The error's code is 0 when no answer came (GIVEN_UP) or nothing was sent (FENCED). `unsure` says that an attempt
@@ -72,7 +73,7 @@ class Sender:
                 outcome = await self._attempt(request)
             error = outcome.error
             if error is None or not _may_pass(error):
-                return replace(outcome, unsure=unsure)
+                return replace(outcome, unsure=True) if unsure else outcome
             unsure = unsure or error.code != 429
             wait = backoff.next(error.retry_after)
             if self._clock.monotonic() + wait > deadline:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
+
+import msgspec
 
 
 class ContentType(StrEnum):
@@ -23,13 +24,12 @@ class ContentType(StrEnum):
     APPLY_PATCH = "application/apply-patch+yaml"
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """A whole answer. `status` is the HTTP code; `body` is JSON (an object, a list or a Status)."""
 
     status: int
     body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
 
     @property
     def ok(self) -> bool:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRequest:
+class ApiRequest(msgspec.Struct, frozen=True):
     """One request. Header names are lower case; `query` holds all values of each parameter."""
 
     method: str
     path: str
-    query: Mapping[str, list[str]] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, list[str]] = {}
+    headers: Mapping[str, str] = {}
     body: bytes = b""
 
     def first(self, name: str) -> str | None:
@@ -27,19 +27,17 @@ class ApiRequest:
         return value is not None and value != "0" and value.lower() != "false"
 
 
-@dataclass(frozen=True, slots=True)
-class ApiResponse:
+class ApiResponse(msgspec.Struct, frozen=True):
     """A whole answer."""
 
     status: int
     body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     content_type: str = "application/json"
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ApiStream:
+class ApiStream(msgspec.Struct, frozen=True):
     """A streamed answer (a watch, or followed logs): batches of whole lines, each without its newline.
 
     Closing the iterator (`aclose`) ends the subscription.
