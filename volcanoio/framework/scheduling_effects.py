@@ -9,7 +9,7 @@ import msgspec
 from volcanoio.framework.effects import Create, EffectBase, Patch, Record
 
 
-class BindRequest(msgspec.Struct, frozen=True, kw_only=True):
+class BindRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One pod to one node, with annotations sent along (device plugins)."""
 
     uid: str

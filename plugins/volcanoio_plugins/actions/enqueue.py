@@ -39,6 +39,8 @@ class Enqueue:
             yield
         queues = Heap(session.queue_key, [session.queues[name] for name in jobs])
         while queues:
+            if session.exhausted():
+                return
             queue = queues.pop()
             if not jobs[queue.name]:
                 continue

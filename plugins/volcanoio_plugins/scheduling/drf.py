@@ -24,6 +24,7 @@ class Drf:
     """A job's dominant share is the largest part it holds of any resource of the cluster."""
 
     name = "drf"
+    keeps_job_keys = True
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         convert(arguments, DrfArguments, self.name)

@@ -30,6 +30,7 @@ class Gang:
     """Commits a job when enough of it is placed, keeps running gangs whole, and says how a job stands."""
 
     name = "gang"
+    keeps_job_keys = True
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         convert(arguments, GangArguments, self.name)

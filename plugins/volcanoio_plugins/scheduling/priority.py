@@ -20,6 +20,7 @@ class Priority:
     """Orders by priority and lets the higher take from the lower."""
 
     name = "priority"
+    keeps_job_keys = True
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         convert(arguments, PriorityArguments, self.name)

@@ -146,6 +146,8 @@ class Proportion:
             if (account := self._accounts.get(name)) is None:
                 continue
             for job in account.queue.jobs:
+                if job.phase == PodGroupPhase.PENDING and not job.allocated:
+                    continue  # the backlog itself: nothing held, nothing admitted
                 add(account.elastic, elastic(job))
                 admitted = job.phase == PodGroupPhase.INQUEUE or runs_whole(job)
                 if admitted and job.min_resources is not None:

@@ -161,6 +161,7 @@ def test_discard_restores_every_column(nodes: list[int], counts: list[int]) -> N
         world.set_pod("old-0", deleting=True)
     state = world.state
     session = CycleSession(state, world.profile, CycleOpened(cycle=9, upto=0, seed=1, at=world.now), Unlimited())
+    list(session.open())
     block, dirty = state.ledger.columns.block.copy(), dict(state.ledger.dirty)
     table = session.table("test", "t")
     for job in list(session.pending()):

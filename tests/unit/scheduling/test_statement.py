@@ -16,6 +16,7 @@ def running() -> tuple[World, CycleSession, JobStatement]:
     world = World(node("n1", cpu="2"), group("pg", 1, phase="Inqueue"), *pods("p", 2, "pg", cpu="1")).run()
     opening = CycleOpened(cycle=9, upto=0, seed=1, at=world.now)
     session = CycleSession(world.state, world.profile, opening, Unlimited())
+    list(session.open())
     return world, session, session.statement(world.state.ledger.jobs["ns/pg"])
 
 

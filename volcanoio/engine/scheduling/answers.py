@@ -86,8 +86,8 @@ class Answers:
         """The scalar scorers, where they are all there is to ask when a row's usage changes."""
         self._plan: tuple[list[FilterPart], list[FilterPart], list[ScorerPart]] = ([], [], [])
 
-    def prepare(self, rules: Rules, cycle: int) -> None:
-        """Make the answers right for the columns as they are."""
+    def prepare(self, rules: Rules, cycle: int) -> bool:
+        """Make the answers right for the columns as they are; whether all nodes had to be asked about."""
         columns = self._columns
         if self._cycle != cycle:
             self._cycle = cycle
@@ -96,8 +96,7 @@ class Answers:
             self._states.settle()
             if not self._states.useful:
                 self.by_state, self.revision = False, -1
-        if self.revision != columns.clock:
-            self._refresh()
+        return self.revision != columns.clock and self._refresh()
 
     @property
     def by_row(self) -> bool:
@@ -193,34 +192,36 @@ class Answers:
         if by_state != self.by_state:
             self.by_state, self.revision = by_state, -1
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> bool:
+        """Ask again about what changed; whether that was all."""
         columns = self._columns
         size = len(columns)
         since, self.revision = self.revision, columns.clock
         rows = (columns.changed[:size] > since).nonzero()[0] if since >= 0 else None
         if rows is not None and not len(rows):
-            return
+            return False
         if rows is None or 2 * len(rows) > size:
             self._answer_static(slice(0, size), columns, range(size))
             if not (self.by_state and self._look_up(np.arange(size))):
                 self._answer(slice(0, size), columns)
                 fits = self.mask[:size] & self.fit_mask(columns, idle=True)
                 self.value[:size] = np.where(fits, self.score[:size], NOWHERE)
-            return
+            return True
         if columns.spec_clock > since:
             respecified = np.flatnonzero(columns.respecified[:size] > since)
             if len(respecified):
                 self._answer_static(respecified, Rows(columns, respecified), respecified.tolist())
         if self.by_state and self._look_up(rows):
-            return
+            return False
         if self._ones is not None and len(rows) <= FEW:
             for row in rows.tolist():
                 self.mask[row] = self._static[row]
                 self.value[row] = self.rescore(row, columns.amounts(row), idle=True)
-            return
+            return False
         nodes = Rows(columns, rows)
         self._answer(rows, nodes)
         self.value[rows] = np.where(self.mask[rows] & self.fit_mask(nodes, idle=True), self.score[rows], NOWHERE)
+        return False
 
     def _look_up(self, rows: NDArray[np.intp]) -> bool:
         """Take the values of rows from the table; False when too many rows have states not looked up yet."""

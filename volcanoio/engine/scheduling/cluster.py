@@ -12,7 +12,7 @@ from volcanoio.engine.scheduling.placement import Placer
 from volcanoio.engine.scheduling.pods import PodFold
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Observed, Relisting, Synced
-from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.framework.scheduling.views import Amounts, TaskStatus
 from volcanoio.framework.scheduling_events import BindRefused, EvictRefused, SchedulerEvent
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
@@ -37,7 +37,7 @@ class ClusterState:
 
     `ledger` holds nodes, tasks, jobs and queues; `placer` answers per shape that live across cycles; `holds` room kept
     after refusals for the `urgent` jobs; `revisit` when jobs that were not ready are to be looked at again though
-    nothing changed.
+    nothing changed; `turn` the index of the action the next cycle begins with.
     """
 
     def __init__(
@@ -54,12 +54,15 @@ class ClusterState:
         self.placer = Placer(self.ledger)
         self.holds = Holds(self.ledger.columns)
         self.revisit: dict[str, float] = {}
+        self.turn = 0
         self.urgent: dict[str, JobInfo] = {}
         self.pods = PodFold(self.ledger, scheduler_names)
         self._needed = frozenset(needed)
         self._synced: set[str] = set()
         self._classes: dict[str, PriorityClass] = {}
         self._rules: Rules | None = None
+        self._ruled: tuple[Rules, Amounts] | None = None
+        self._rulings = 0
 
     @property
     def ready(self) -> bool:
@@ -165,6 +168,13 @@ class ClusterState:
             self._rules = Rules(profile)
         return self._rules
 
+    def rulings(self, rules: Rules, total: Amounts) -> int:
+        """Counts how often rules or the cluster's total were other ones; keys of jobs hold while both are the same."""
+        if self._ruled is None or self._ruled[0] is not rules or self._ruled[1] != total:
+            self._ruled = rules, total
+            self._rulings += 1
+        return self._rulings
+
     def calm(self, now: float) -> None:
         """End the urgency, and the holds, of jobs whose time is over or that miss nothing any more."""
         for key, job in list(self.urgent.items()):
@@ -205,7 +215,7 @@ class ClusterState:
         for job in self.ledger.jobs.values():
             priority = self._priority(job.group.spec.priority_class_name) if job.known else 0
             changed |= priority != job.priority
-            job.priority = priority
+            job.priority, job.standing = priority, None
         return changed
 
     def _priority(self, class_name: str) -> int:

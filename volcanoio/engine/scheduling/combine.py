@@ -31,6 +31,7 @@ class Rules:
         self.has_overused = bool(self._flat(points.Overused, "overused"))
         self._queue_keys = self._flat(points.QueueOrder, "queue_key")
         self._job_keys = self._flat(points.JobOrder, "job_key")
+        self.keeps_job_keys = len(self._job_keys) == len(self._flat(points.JobOrder, "job_key", points.KEPT_KEYS))
         self._task_keys = self._flat(points.TaskOrder, "task_key")
         self._overused = self._flat(points.Overused, "overused")
         self._allocatable = self._flat(points.Allocatable, "fits")
@@ -120,20 +121,25 @@ class Rules:
         """The victims a job of another queue may take."""
         return _victims(self._reclaimable, reclaimer, candidates)
 
-    def _tiers(self, point: type, method: str) -> _Tiers:
-        """The plugins' methods of one extension point by tier, where the point is switched on."""
+    def _tiers(self, point: type, method: str, marked: str = "") -> _Tiers:
+        """The plugins' methods of one extension point by tier, where the point is switched on.
+
+        With `marked`, those of plugins for which that attribute is true.
+        """
         switch = _SWITCH_OF.get(point, "")
         return tuple(
             tuple(
                 getattr(enabled.plugin, method)
                 for enabled in tier
-                if callable(getattr(enabled.plugin, method, None)) and enabled.switches.get(switch, True)
+                if callable(getattr(enabled.plugin, method, None))
+                and enabled.switches.get(switch, True)
+                and (not marked or getattr(enabled.plugin, marked, False))
             )
             for tier in self.profile.tiers
         )
 
-    def _flat(self, point: type, method: str) -> tuple[Callable[..., Any], ...]:
-        return tuple(ask for tier in self._tiers(point, method) for ask in tier)
+    def _flat(self, point: type, method: str, marked: str = "") -> tuple[Callable[..., Any], ...]:
+        return tuple(ask for tier in self._tiers(point, method, marked) for ask in tier)
 
     def _parts(self, point: type, vector: str, scalar: str, make: Callable[[object], Part]) -> tuple[Part, ...]:
         switch = _SWITCH_OF[point]

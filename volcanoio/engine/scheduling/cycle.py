@@ -17,8 +17,8 @@ from volcanoio.framework.scheduling_events import CycleOpened
 
 __all__ = ["Budget", "Checkpoint", "CycleResult", "CycleStats", "Unlimited", "run_cycle"]
 
-PLACEMENTS_BETWEEN = 256
-"""After how many placements a cycle lets other work run."""
+EFFORT_BETWEEN = 256
+"""After how much effort (`CycleSession.effort`) a cycle lets other work run."""
 STEPS_BETWEEN = 128
 """After how many steps of an action (jobs looked at) it does."""
 
@@ -27,7 +27,7 @@ STEPS_BETWEEN = 128
 class Checkpoint:
     """A place where other work may run. `decisions` were committed since the last one: send them at once.
 
-    `action` is "" while the session closes.
+    `action` is "" while the session opens and closes.
     """
 
     action: str
@@ -52,8 +52,9 @@ def run_cycle(
     """Run one cycle on the state's columns; the caller folds no event before it has ended.
 
     Requires `state.ready`. `period` (seconds) is the schedule period: what Volcano does once per session is done at
-    most once per period and object. When the generator is closed early, or a plugin raises, what was not handed out in
-    a Checkpoint is undone.
+    most once per period and object. Actions run in the profile's order, except after a cycle that was cut before it
+    placed anything: then the one after the action that was cut is first, and the others follow in a circle. When the
+    generator is closed early, or a plugin raises, what was not handed out in a Checkpoint is undone.
     """
     if not state.ready:
         msg = f"no cycle before these are listed: {', '.join(state.missing)}; fold their Synced events first"
@@ -61,10 +62,20 @@ def run_cycle(
     session = CycleSession(state, profile, opening, budget or Unlimited(), period)
     where = ""
     try:
-        for action in profile.actions:
+        for _ in session.open():
+            yield Checkpoint("", ())
+        count = len(profile.actions)
+        first = state.turn % count if count else 0
+        state.turn = 0
+        for at in range(first, first + count):
+            action = profile.actions[at % count]
             yield from _checkpoints(session, action.name, action.run(cast("Session", session)))  # of its own jobs
             if session.cut:
                 where = action.name
+                if not session.stats.placed:
+                    state.turn = (
+                        at + 1
+                    )  # or one action's work, if it fills the budget, would keep the others from theirs
                 break
         yield from _checkpoints(session, "", close(session, period))
     except BaseException:
@@ -77,10 +88,10 @@ def run_cycle(
 
 def _checkpoints(session: CycleSession, action: str, steps: Iterator[None]) -> Iterator[Checkpoint]:
     """Run one part of the cycle, with a checkpoint every so often and at its end."""
-    taken = placed = 0
+    taken, spent = 0, session.effort
     for _ in steps:
         taken += 1
-        if session.stats.placed - placed >= PLACEMENTS_BETWEEN or taken >= STEPS_BETWEEN:
-            taken, placed = 0, session.stats.placed
+        if session.effort - spent >= EFFORT_BETWEEN or taken >= STEPS_BETWEEN:
+            taken, spent = 0, session.effort
             yield Checkpoint(action, session.outbox.take())
     yield Checkpoint(action, session.outbox.take())

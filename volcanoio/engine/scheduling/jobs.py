@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from volcanoio.engine.scheduling.explanation import Attempts
 from volcanoio.engine.scheduling.queues import QueueInfo
 from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Amounts, TaskStatus
 from volcanoio.model.resources import amounts
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, PodGroupStatus
@@ -55,6 +56,8 @@ class JobInfo:
         """Those of them that found no node in this session: no reason to count them as good as placed."""
         self.held: dict[str, int] = {}
         self.wanted: dict[str, int] = {}
+        self.standing: tuple[int, SortKey] | None = None
+        """Its key among jobs as last asked for and under which rules, where that still holds."""
         self.attempts = Attempts()
         self.urgent_until = float("-inf")
         """Until then it goes before all other work: a bind of its gang was refused (epoch seconds)."""
@@ -89,6 +92,7 @@ class JobInfo:
         self._describe()
 
     def _describe(self) -> None:
+        self.standing = None
         meta, spec = self.group.metadata, self.group.spec
         self.uid = meta.uid
         self.created = meta.creation_timestamp or ""
@@ -124,6 +128,7 @@ class JobInfo:
 
     def recount(self, task: TaskInfo, before: TaskStatus | None, after: TaskStatus | None) -> None:
         """Follow one task from one status to another; None stands for not being a member."""
+        self.standing = None
         role = self.by_role.get(task.role)
         if role is None:
             role = self.by_role[task.role] = [0] * (_STATUSES + 1)
@@ -161,6 +166,7 @@ class JobInfo:
 
     def seated(self, tasks: Sequence[TaskInfo], after: TaskStatus) -> None:
         """`recount` of alike Pending tasks (one role, one shape) that were Allocated or Pipelined."""
+        self.standing = None
         number, first = len(tasks), tasks[0]
         counts, role, waiting = self.counts, self.by_role[first.role], self.waiting
         counts[_PENDING] -= number
@@ -185,6 +191,7 @@ class JobInfo:
 
     def bound(self, tasks: Sequence[TaskInfo]) -> None:
         """`recount` of Allocated tasks that become Binding: nothing changes but the counts."""
+        self.standing = None
         self.counts[_ALLOCATED] -= len(tasks)
         self.counts[_BINDING] += len(tasks)
         for task in tasks:

@@ -181,7 +181,7 @@ class Ledger:
                 add_amounts(queue.held, job.held, 1)
                 add_amounts(queue.wanted, job.wanted, 1)
                 queue.members[job.key] = job
-            job.queue_info = queue
+            job.queue_info, job.standing = queue, None
         self.relist(job)
 
     def relist(self, job: JobInfo) -> None:
@@ -209,7 +209,7 @@ class Ledger:
             self.phases.get(job.phase, {}).pop(job.key, None)
             self._sorted.pop(job.phase, None)
             self._sorted.pop(phase, None)
-            job.phase = phase
+            job.phase, job.standing = phase, None
             if job.key in self.listed:
                 self.phases.setdefault(phase, {})[job.key] = job
                 self.dirty[job.key] = job

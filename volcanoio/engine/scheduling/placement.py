@@ -48,6 +48,8 @@ class Placer:
         self._rules: Rules | None = None
         self._answers: dict[int, Answers] = {}
         self._errors: dict[tuple[int, bool], tuple[int, FitErrors]] = {}
+        self.overall = 0
+        """Counts how often all nodes were asked about."""
         self._cycle = 0
         self._seed = 0
         self._equal: NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -141,7 +143,7 @@ class Placer:
             answers = Answers(shape, self._columns, self._states)
         self._answers[shape.id] = answers
         assert self._rules is not None
-        answers.prepare(self._rules, self._cycle)
+        self.overall += answers.prepare(self._rules, self._cycle)
         return answers
 
     def _tie_keys(self, shape: Shape, rows: NDArray[np.intp]) -> NDArray[np.uint64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Protocol
@@ -25,6 +25,9 @@ from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, Vote
 from volcanoio.framework.scheduling.views import Amounts, Shape, TaskStatus
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.scheduling import PodGroupPhase
+
+OVERALL = 32
+"""How many placements take about as long as asking plugins about 10,000 nodes for one shape."""
 
 
 class Budget(Protocol):
@@ -90,9 +93,19 @@ class CycleSession:
         state.calm(self.now)
         state.placer.open(self.rules, opening.cycle, opening.seed)
         self.total: Amounts = self.nodes.totals(Quantity.ALLOCATABLE)
+        self._rulings = state.rulings(self.rules, self.total)
         self._urgent_queues = {job.queue for job in state.urgent.values()}
+
+    def open(self) -> Iterator[None]:
+        """Let plugins open, one at a time."""
         for opens in self.rules.opens:
             opens(self)
+            yield
+
+    @property
+    def effort(self) -> int:
+        """What was done so far: a placement counts 1, asking about all nodes as much as takes the time of that."""
+        return self.stats.placed + OVERALL * self.state.placer.overall
 
     # What plugins see.
 
@@ -122,13 +135,18 @@ class CycleSession:
         if self.at_hand is not None:
             return self.at_hand
         listed, revisit = self.state.ledger.listed, self.state.revisit
-        keys = {key for key in self.state.ledger.dirty if key in listed}
-        keys.update(key for key, due in revisit.items() if due <= self.now and key in listed)
-        jobs = [listed[key] for key in keys]
+        keys = set(self.state.ledger.dirty)
+        keys.update(key for key, due in revisit.items() if due <= self.now)
         if self.cut:  # of waiting jobs that it neither came to nor moved it knows nothing new
-            tried = self.tried
-            jobs = [job for job in jobs if not job.waiting or job.key in tried or job.phase != job.status.phase]
-        return sorted(jobs, key=lambda job: job.key)
+            keys = {key for key in keys if key in self.tried or self._moved(key)}
+        return [listed[key] for key in sorted(keys & listed.keys())]
+
+    def _moved(self, key: str) -> bool:
+        """Whether there is something to write about a job that was not tried."""
+        job = self.state.ledger.listed.get(key)
+        if job is None:
+            return False
+        return not job.waiting or job.phase != (job.in_flight or job.group.status).phase
 
     def jobs_in(self, phase: str) -> Iterable[JobInfo]:
         """As `sessionview.SessionView`."""
@@ -204,7 +222,12 @@ class CycleSession:
 
     def job_key(self, job: JobInfo) -> SortKey:
         """As `session.Session`; a gang whose bind was refused goes first."""
-        return job.key not in self.state.urgent, self.rules.job_key(job)
+        known = job.standing
+        if known is None or known[0] != self._rulings:
+            known = self._rulings, self.rules.job_key(job)
+            if self.rules.keeps_job_keys:
+                job.standing = known
+        return job.key not in self.state.urgent, known[1]
 
     def overused(self, queue: QueueInfo) -> bool:
         """As `session.Session`."""
@@ -314,5 +337,5 @@ class CycleSession:
         self.leftovers.clear()
         self.unended.clear()
         for job in self.homeless:
-            job.homeless = 0
+            job.homeless, job.standing = 0, None
         self.homeless.clear()

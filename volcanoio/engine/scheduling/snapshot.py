@@ -35,6 +35,7 @@ def snapshot(state: ClusterState) -> dict[str, Any]:
         "holds": {job: [[hold.node, hold.shape.id] for hold in held] for job, held in state.holds.by_job.items()},
         "revisit": dict(state.revisit),
         "urgent": list(state.urgent),
+        "turn": state.turn,
         **_membership(ledger),
     }
 

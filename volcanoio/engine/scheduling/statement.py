@@ -50,6 +50,7 @@ class JobStatement:
             job.attempts.no_node(run.tasks[start + placed :], errors)  # type: ignore[arg-type]  # as above
             if idle_only:
                 job.homeless += len(run.tasks) - start - placed
+                job.standing = None
                 session.homeless.append(job)
         return Placed(placed, ready)
 

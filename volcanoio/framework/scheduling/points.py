@@ -22,6 +22,10 @@ SortKey: TypeAlias = Any
 """A key that sorts; smaller comes first."""
 
 
+KEPT_KEYS = "keeps_job_keys"
+"""The attribute of `JobOrder`."""
+
+
 class Plugin(Protocol):
     """Every plugin: a name and a constructor with arguments."""
 
@@ -69,7 +73,12 @@ class QueueOrder(Protocol):
 
 @runtime_checkable
 class JobOrder(Protocol):
-    """Orders jobs within a queue. Fallback: creation time, then uid."""
+    """Orders jobs within a queue. Fallback: creation time, then uid.
+
+    A plugin whose keys follow from the job itself (its PodGroup, queue, priority, phase, tasks with their counts and
+    amounts) and the session's `total` may say so with the attribute `keeps_job_keys = True`. Its keys are then kept
+    across cycles until one of these changes, where all plugins that order jobs say so.
+    """
 
     def job_key(self, job: Job) -> SortKey:
         """Smaller first."""

@@ -64,7 +64,7 @@ class Session(SessionView, Protocol):
         ...
 
     def exhausted(self) -> bool:
-        """Whether the cycle's budget is used up. Asked between gangs; after True the action returns."""
+        """Whether the cycle's budget is used up. Asked between jobs; after True the action returns."""
         ...
 
     def waiting(self) -> Sequence[Job]:
