@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from volcanoio.framework.events import Change, Observed
 from volcanoio.model import names
 from volcanoio.model.batch import FINISHED_PHASES, Job, JobPhase
-from volcanoio.model.core import Pod
+from volcanoio.model.core import Event, Pod
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase
 
 _ENDED = ("Succeeded", "Failed")
@@ -43,12 +43,13 @@ class Row:
 
 
 class Board:
-    """Folds observations of Jobs, PodGroups and Pods."""
+    """Folds observations of Jobs, PodGroups, Pods, and of the events that say why a PodGroup waits."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._groups: dict[str, PodGroup] = {}
         self._pods: dict[str, Pod] = {}
+        self._reasons: dict[str, str] = {}
 
     def fold(self, event: Observed) -> None:
         """Take one observation in."""
@@ -60,6 +61,10 @@ class Board:
             store = self._groups
         elif isinstance(obj, Pod):
             store = self._pods
+        elif isinstance(obj, Event):
+            if obj.involved_object.kind == "PodGroup" and obj.reason == "Unschedulable":
+                self._reasons[obj.involved_object.uid] = obj.message
+            return
         else:
             return
         if event.change is Change.GONE:
@@ -102,7 +107,7 @@ class Board:
             succeeded=status.succeeded,
             failed=status.failed,
             retries=status.retry_count,
-            note=_waiting(group) if status.state.phase in ("", JobPhase.PENDING) else "",
+            note=self._waiting(group) if status.state.phase in ("", JobPhase.PENDING) else "",
         )
 
     def _group_row(self, group: PodGroup, pods: list[Pod]) -> Row:
@@ -119,17 +124,16 @@ class Board:
             succeeded=counts["Succeeded"],
             failed=counts["Failed"],
             retries=0,
-            note=_waiting(group),
+            note=self._waiting(group),
         )
+
+    def _waiting(self, group: PodGroup | None) -> str:
+        """Why a gang is not placed: its condition, or before it is let in, what the event says."""
+        if group is None or group.status.phase not in ("", PodGroupPhase.PENDING, PodGroupPhase.INQUEUE):
+            return ""
+        told = (each.message for each in reversed(group.status.conditions) if each.type == "Unschedulable")
+        return next(told, "") or self._reasons.get(group.metadata.uid, "")
 
 
 def _placed(pods: list[Pod]) -> int:
     return sum(1 for pod in pods if pod.spec.node_name and pod.status.phase != "Failed")
-
-
-def _waiting(group: PodGroup | None) -> str:
-    if group is None:
-        return ""
-    if group.status.phase not in ("", PodGroupPhase.PENDING, PodGroupPhase.INQUEUE):
-        return ""
-    return next((each.message for each in reversed(group.status.conditions) if each.type == "Unschedulable"), "")

@@ -25,16 +25,23 @@ def find_kubeconfig(given: Path | None) -> Path:
     if from_environment := os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]:
         return Path(from_environment)
     own = Path.home() / ".kube" / "config"
-    if own.exists() or not LOCAL.exists():
+    if _exists(own) or not _exists(LOCAL):
         return own
     return LOCAL
+
+
+def _exists(path: Path) -> bool:
+    return os.path.exists(path)  # noqa: PTH110 - False where Path.exists raises: in a directory closed to us
 
 
 @asynccontextmanager
 async def connected(kubeconfig: Path | None, master: str = "") -> AsyncIterator[Client]:
     """A client of the cluster; raises CommandError when there is no configuration."""
+    if master and not master.startswith(("http://", "https://")):
+        msg = f'--master: "{master}" is no http(s) URL; write for instance https://127.0.0.1:6443'
+        raise CommandError(msg)
     path = find_kubeconfig(kubeconfig)
-    if not path.exists():
+    if not _exists(path):
         msg = (
             f"no kubeconfig at {path}; start a local cluster with `volcanoio up`, "
             "then set KUBECONFIG=.volcanoio/kubeconfig or pass --kubeconfig"

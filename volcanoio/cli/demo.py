@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from collections.abc import Callable
@@ -12,8 +13,9 @@ import anyio
 
 from volcanoio.cli.board import Board, Row
 from volcanoio.cli.errors import CommandError, ExitCode
+from volcanoio.cli.hints import typed
 from volcanoio.cli.screen import LiveScreen, PlainScreen, Screen
-from volcanoio.cli.up import options_from, started
+from volcanoio.cli.up import ending_signals, options_from, started
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
 from volcanoio.framework.events import Event, Observed
@@ -30,8 +32,11 @@ def run_demo(*, examples: Path | None, timeout: float, verbose: int, **given: An
     """Run the demo; 0 when every job completed, 1 when one did not, 4 when time ran out."""
     options = options_from(None, True, 0, verbose, given)
     manifests = _read(examples or config_path("examples"))
-    screen: Screen = LiveScreen() if sys.stdout.isatty() else PlainScreen()
-    return anyio.run(_demo, options, manifests, timeout, screen)
+    screen: Screen = LiveScreen() if sys.stdout is not None and sys.stdout.isatty() else PlainScreen()
+    try:
+        return anyio.run(_demo, options, manifests, timeout, screen)
+    except asyncio.CancelledError:  # a signal ended it, as Ctrl-C does
+        raise KeyboardInterrupt from None
 
 
 def _read(directory: Path) -> list[Manifest]:
@@ -46,13 +51,14 @@ def _read(directory: Path) -> list[Manifest]:
 
 
 async def _demo(options: LocalOptions, manifests: list[Manifest], timeout: float, screen: Screen) -> int:  # noqa: ASYNC109 - the user's
+    _end_on_signals()
     board = Board()
     began = time.monotonic()
     with screen:
         screen.say(f"starting {options.nodes} simulated nodes")
         async with started(options) as cluster:
             screen.say(f"ready in {time.monotonic() - began:.1f} s; submitting {len(manifests)} objects")
-            async with cluster.observing((kinds.JOB, kinds.POD_GROUP, kinds.POD), _folder(board)):
+            async with cluster.observing((kinds.JOB, kinds.POD_GROUP, kinds.POD, kinds.EVENT), _folder(board)):
                 await _submit(cluster, manifests)
                 expected = sum(1 for each in manifests if each["kind"] in ("Job", "PodGroup"))
                 with anyio.move_on_after(timeout):
@@ -60,6 +66,14 @@ async def _demo(options: LocalOptions, manifests: list[Manifest], timeout: float
             rows = board.rows()
             screen.show(rows)
     return _summary(rows, time.monotonic() - began)
+
+
+def _end_on_signals() -> None:
+    """SIGTERM and a closed terminal end the demo as Ctrl-C does: nothing is left behind."""
+    task = asyncio.current_task()
+    assert task is not None
+    for each in ending_signals():
+        asyncio.get_running_loop().add_signal_handler(each, task.cancel)
 
 
 def _folder(board: Board) -> Callable[[tuple[Event, ...]], None]:
@@ -101,5 +115,5 @@ def _summary(rows: list[Row], seconds: float) -> int:
     for row in waiting:
         print(f"  {row.name} is still {row.phase}{': ' + row.note if row.note else ''}")
     if not failed and not waiting:
-        print("Next: `volcanoio up`, then `vcctl job run -N hello -r 3 -m 3` in another terminal.")
+        print(f"Next: `{typed('volcanoio')} up` starts a cluster of your own.")
     return ExitCode.TIMEOUT if waiting else ExitCode.JOB_FAILED if failed else ExitCode.OK

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,9 @@ import click
 
 from volcanoio import __version__
 from volcanoio.cli.errors import CommandError, ExitCode, command_error
+
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""What writing to stdout fails with when its disk is full or its terminal gone."""
 
 
 class _Root(click.Group):
@@ -34,6 +39,12 @@ class _Root(click.Group):
                 raise
             print(f"volcanoio: {told}", file=sys.stderr)
             sys.exit(told.code)
+        except OSError as error:
+            if error.errno not in _UNWRITABLE:
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered cannot be written either
+            print(f"volcanoio: cannot write the output: {error.strerror}; send it elsewhere", file=sys.stderr)
+            sys.exit(ExitCode.JOB_FAILED)
         sys.exit(code if isinstance(code, int) else ExitCode.OK)
 
 
@@ -48,6 +59,8 @@ def version() -> None:
     print(f"volcanoio {__version__}")
 
 
+_PATH = click.Path(path_type=Path, readable=False)
+"""A path that the command itself tries to use: it says better than click what is wrong with it."""
 _CLUSTER_OPTIONS = (
     click.option("--nodes", type=click.IntRange(min=1), default=4, show_default=True, help="Simulated nodes."),
     click.option(
@@ -60,16 +73,18 @@ _CLUSTER_OPTIONS = (
         "--speed", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Seconds simulated per second."
     ),
     click.option(
-        "--kubelet-lag", type=click.FloatRange(min=0), default=0.0, help="Seconds by which nodes see changes late."
+        "--kubelet-lag",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        show_default=True,
+        help="Seconds by which nodes see changes late.",
     ),
-    click.option("--scheduler-conf", type=click.Path(path_type=Path), help="Volcano's scheduler configuration."),
-    click.option("--controller-conf", type=click.Path(path_type=Path), help="Controller configuration (policies)."),
-    click.option(
-        "--plugins-dir", type=click.Path(path_type=Path), multiple=True, help="Directory of scheduler and job plugins."
-    ),
-    click.option("--policies-dir", type=click.Path(path_type=Path), multiple=True, help="Directory of policies."),
+    click.option("--scheduler-conf", type=_PATH, help="Volcano's scheduler configuration."),
+    click.option("--controller-conf", type=_PATH, help="Controller configuration (policies)."),
+    click.option("--plugins-dir", type=_PATH, multiple=True, help="Directory of scheduler and job plugins."),
+    click.option("--policies-dir", type=_PATH, multiple=True, help="Directory of policies."),
     click.option("--strict-admission", is_flag=True, help="Refuse what Volcano's newest admission refuses."),
-    click.option("--journal", type=click.Path(path_type=Path), help="Record events and decisions in this directory."),
+    click.option("--journal", type=_PATH, help="Record events and decisions in this directory."),
     click.option("-v", "--verbose", count=True, help="Log more; twice for debugging."),
 )
 
@@ -82,11 +97,11 @@ def _cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @volcanoio.command()
 @_cluster_options
-@click.option(
-    "--data", type=click.Path(path_type=Path), default=Path(".volcanoio"), show_default=True, help="Data directory."
-)
+@click.option("--data", type=_PATH, default=Path(".volcanoio"), show_default=True, help="Data directory.")
 @click.option("--memory", is_flag=True, help="Keep objects in memory only; --data then holds the kubeconfig alone.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; 0 takes a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="Port on 127.0.0.1; 0 takes a free one."
+)
 def up(data: Path, memory: bool, port: int, verbose: int, **options: Any) -> int:
     """Run a whole cluster in this process until Ctrl-C: API server, nodes, controllers, scheduler, admission."""
     from volcanoio.cli.up import run_up
@@ -96,8 +111,10 @@ def up(data: Path, memory: bool, port: int, verbose: int, **options: Any) -> int
 
 @volcanoio.command()
 @_cluster_options
-@click.option("--examples", type=click.Path(path_type=Path), help="A directory of manifests instead of ours.")
-@click.option("--timeout", type=click.FloatRange(min=1), default=120.0, help="Give up after this many seconds.")
+@click.option("--examples", type=_PATH, help="A directory of manifests instead of ours.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Give up after this many seconds."
+)
 def demo(examples: Path | None, timeout: float, verbose: int, **options: Any) -> int:
     """Run the example jobs on an embedded cluster and show them live."""
     from volcanoio.cli.demo import run_demo

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
 
 from volcanoio.cli.errors import CommandError, ExitCode
+from volcanoio.cli.hints import typed
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions, OptionError
 from volcanoio.runtime import logs
@@ -42,27 +44,35 @@ async def started(options: LocalOptions) -> AsyncIterator[LocalCluster]:
         yield cluster
 
 
+def ending_signals() -> tuple[signal.Signals, ...]:
+    """Signals besides Ctrl-C that end a command: SIGTERM, and SIGHUP unless it is ignored as under nohup."""
+    closed = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    return (signal.SIGTERM, signal.SIGHUP) if closed else (signal.SIGTERM,)
+
+
 def run_up(*, data: Path, memory: bool, port: int, verbose: int, **given: Any) -> int:
-    """Start the cluster, print the ready line, and wait for SIGINT or SIGTERM."""
+    """Start the cluster, print the ready line, and wait for SIGINT, SIGTERM or SIGHUP."""
     options = options_from(data, memory, port, verbose, given)
     return anyio.run(_up, options)
 
 
 async def _up(options: LocalOptions) -> int:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with anyio.open_signal_receiver(signal.SIGINT, *ending_signals()) as signals:
         async with started(options) as cluster:
             print(f"ready server={cluster.server} kubeconfig={cluster.kubeconfig}", flush=True)
             _hint(cluster.kubeconfig)
             async for _ in signals:
-                print("stopping", file=sys.stderr)
+                with suppress(OSError):  # the terminal may be gone
+                    print("stopping", file=sys.stderr)
                 break
     return ExitCode.OK
 
 
 def _hint(kubeconfig: Path) -> None:
     if sys.stderr.isatty():
+        vcctl = typed("vcctl")
         print(
-            f"\nIn another terminal:\n  export KUBECONFIG={kubeconfig}\n"
-            "  vcctl job run -N hello -r 3 -m 3\n  vcctl job list\nCtrl-C stops.",
+            f"\nIn another terminal:\n  export KUBECONFIG={shlex.quote(str(kubeconfig.absolute()))}\n"
+            f"  {vcctl} job run -N hello -r 3 -m 3\n  {vcctl} job list\nCtrl-C stops.",
             file=sys.stderr,
         )

@@ -19,8 +19,30 @@ from volcanoio import __version__
 FAILURE = 255
 
 
+def _log_flags() -> list[click.Parameter]:
+    """Volcano's logging flags: scripts pass them everywhere, and there is no log here that they could change."""
+    return [
+        click.Option(names, expose_value=False, hidden=True)
+        for names in (["--v", "-v"], ["--vmodule"], ["--log-flush-frequency"])
+    ]
+
+
+class _Command(click.Command):
+    """A command that takes Volcano's logging flags."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += _log_flags()
+
+
 class _Group(click.Group):
-    """A group whose commands take Volcano's global flags and fail as Volcano's do."""
+    """A group that takes Volcano's logging flags, and whose commands fail as Volcano's do."""
+
+    command_class = _Command
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += _log_flags()
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         kwargs["standalone_mode"] = False
@@ -28,8 +50,13 @@ class _Group(click.Group):
             return super().main(*args, **kwargs)
         except click.exceptions.Exit as stop:
             sys.exit(stop.exit_code)
+        except click.exceptions.NoArgsIsHelpError as error:
+            print(error.format_message())
+            sys.exit(0)
         except click.ClickException as error:
             print(f"Error: {error.format_message()}")
+            if isinstance(error, click.UsageError) and error.ctx is not None:
+                print(f"Run '{error.ctx.command_path} --help' for usage.")
             sys.exit(FAILURE)
         except click.Abort:
             sys.exit(130)
@@ -37,7 +64,9 @@ class _Group(click.Group):
 
 def _cluster_flags(command: Callable[..., None]) -> Callable[..., None]:
     for flag in (
-        click.option("--kubeconfig", "-k", type=click.Path(path_type=Path), help="Path of the kubeconfig."),
+        click.option(
+            "--kubeconfig", "-k", type=click.Path(path_type=Path, readable=False), help="Path of the kubeconfig."
+        ),
         click.option("--master", "-s", default="", help="Address of the API server, overriding the kubeconfig."),
     ):
         command = flag(command)
@@ -92,7 +121,7 @@ def queue() -> None:
 @click.option("--requests", "-R", default="cpu=1000m,memory=100Mi", show_default=True, help="Requests of a pod.")
 @click.option("--limits", "-L", default="cpu=1000m,memory=100Mi", show_default=True, help="Limits of a pod.")
 @click.option("--scheduler", "-S", default="volcano", show_default=True, help="Scheduler of the job.")
-@click.option("--filename", "-f", type=click.Path(path_type=Path), help="YAML file of the job.")
+@click.option("--filename", "-f", type=click.Path(path_type=Path, readable=False), help="YAML file of the job.")
 @_cluster_flags
 def job_run(
     name: str,

@@ -30,7 +30,7 @@ from volcanoio.kube.clock import WallClock
 from volcanoio.kube.errors import BadRequest
 from volcanoio.kube.informers import InformerSet
 from volcanoio.localcluster.apiserver import kubeconfig, routes
-from volcanoio.localcluster.apiserver.datadir import DataDirectoryError
+from volcanoio.localcluster.apiserver.datadir import DataDirectoryError, DirectoryLock
 from volcanoio.localcluster.apiserver.faults import Faults
 from volcanoio.localcluster.apiserver.http import PortBusy, serve
 from volcanoio.localcluster.apiserver.identity import load_or_create
@@ -95,6 +95,9 @@ class LocalCluster:
             problem = _sole(error)
             if isinstance(problem, _UNUSABLE):
                 raise OptionError(_told(problem)) from None
+            if isinstance(problem, OSError) and problem.filename:  # a directory or file that an option named
+                msg = f"{problem.filename}: {problem.strerror}; choose another path, or change what it allows"
+                raise OptionError(msg) from None
             raise
         return self
 
@@ -114,6 +117,8 @@ class LocalCluster:
         shapes = uniform_fleet(options.nodes, parse_node_resources(options.node_resources))
         registry = discover(plugins_dirs=options.plugins_dir, policies_dirs=options.policies_dir)
         directory = options.data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="volcanoio-")))
+        if options.memory and options.data:
+            stack.enter_context(DirectoryLock(directory))  # it holds a kubeconfig, and may hold only one
         api = ApiServer.open(None if options.memory else directory, faults=self._faults)
         await stack.enter_async_context(api.running())
         simulated = RealClock(options.speed)
@@ -238,4 +243,8 @@ def _naming(path: Path | None) -> Iterator[None]:
 
 def _text(path: Path | None) -> str | None:
     """A configuration file's text; None when none was given."""
-    return None if path is None else path.read_text(encoding="utf-8")
+    try:
+        return None if path is None else path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        msg = f"{path}: not UTF-8 text; give a YAML file"
+        raise OptionError(msg) from None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from volcanoio.model import resources
-from volcanoio.model.quantity import QuantityError
+from volcanoio.localcluster.nodes.shapes import NodeResourcesError, parse_node_resources
 
 DEFAULT_RESOURCES = "cpu=8,memory=32Gi,pods=110"
 
@@ -45,21 +46,19 @@ class LocalOptions:
     def parse(cls, **given: Any) -> Self:
         """Options from a command line; raises OptionError."""
         options = cls(**given)
-        for part in options.node_resources.split(","):
-            name, separator, amount = part.partition("=")
-            try:
-                if not separator or not name.strip():
-                    msg = "no NAME=QUANTITY"
-                    raise QuantityError(msg)
-                resources.amount_of(name.strip(), amount)
-            except QuantityError:
-                msg = f'--node-resources: "{part}" is not NAME=QUANTITY; write for instance {DEFAULT_RESOURCES}'
-                raise OptionError(msg) from None
+        try:
+            parse_node_resources(options.node_resources)
+        except NodeResourcesError as error:
+            raise OptionError(str(error)) from None
+        for flag, number in (("--speed", options.speed), ("--kubelet-lag", options.kubelet_lag)):
+            if not math.isfinite(number):
+                msg = f"{flag}: {number} is no finite number; give a number such as 10"
+                raise OptionError(msg)
         for flag, path in (
             ("--scheduler-conf", options.scheduler_conf),
             ("--controller-conf", options.controller_conf),
         ):
-            if path is not None and not path.is_file():
+            if path is not None and not os.path.isfile(path):  # noqa: PTH113 - False where is_file raises
                 msg = f"{flag}: there is no file {path}; give the path of a YAML file"
                 raise OptionError(msg)
         return options

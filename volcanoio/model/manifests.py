@@ -78,6 +78,9 @@ def load_manifests(text: str, source: str = "input") -> list[Manifest]:
         if not isinstance(document, dict) or not document.get("kind") or not document.get("apiVersion"):
             msg = f"{source}, document {number}: an object needs apiVersion and kind; write both at its top"
             raise ManifestError(msg)
+        if not isinstance(document.get("metadata", {}), dict):
+            msg = f"{source}, document {number}: metadata must be a mapping; write for instance metadata: {{name: x}}"
+            raise ManifestError(msg)
         if document["kind"] == "List" and document["apiVersion"] == "v1":
             manifests.extend(document.get("items") or [])
         else:

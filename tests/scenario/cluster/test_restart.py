@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import pytest
 
 from tests.scenario.cluster.harness import job_manifest
 from volcanoio.bus.runs import read_runs
@@ -93,13 +94,19 @@ async def test_after_kill_minus_nine_everything_goes_on(tmp_path: Path) -> None:
         assert replayed(journal / process, discover()) is None
 
 
-async def test_sigterm_stops_it_cleanly_and_a_second_one_is_refused(tmp_path: Path) -> None:
-    async with up(tmp_path) as server:
+@pytest.mark.parametrize(
+    ("options", "ending"),
+    [((), signal.SIGTERM), ((), signal.SIGINT), (("--memory",), signal.SIGHUP)],
+)
+async def test_signals_stop_it_cleanly_and_a_second_one_is_refused(
+    tmp_path: Path, options: tuple[str, ...], ending: signal.Signals
+) -> None:
+    async with up(tmp_path, *options) as server:
         second = await anyio.run_process(
-            [sys.executable, "-m", "volcanoio", "up", "--data", str(tmp_path)], check=False
+            [sys.executable, "-m", "volcanoio", "up", "--data", str(tmp_path), *options], check=False
         )
-        assert second.returncode != 0
-        assert str(tmp_path).encode() in second.stderr
-        server.process.terminate()
+        assert second.returncode == 2
+        assert f"{tmp_path} is in use by process {server.process.pid}" in second.stderr.decode()
+        server.process.send_signal(ending)
         with anyio.fail_after(10):
             assert await server.process.wait() == 0

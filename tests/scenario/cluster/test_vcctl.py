@@ -108,5 +108,21 @@ async def test_failures_name_what_to_do_on_stdout_with_exit_code_255(tmp_path: P
             (("queue", "operate", "-n", "default", "-a", "shut"), "none of open, close, update"),
             (("queue", "delete", "-n", "root"), "Failed to delete queue"),
             (("job", "list", "--kubeconfig", str(tmp_path / "nope")), "volcanoio up"),
+            (("job", "list", "--master", "nonsense"), '--master: "nonsense" is no http(s) URL'),
+            (("job", "list", "--master", "https://127.0.0.1:1"), "cannot reach the API server"),
+            (("job", "list", "--nope"), "--help' for usage."),
+            (("job", "lst"), "Did you mean 'list'?"),
         ):
             assert said in await _vcctl(c, *words, fails=True)
+
+
+async def test_logging_flags_are_taken_everywhere_and_groups_alone_show_their_help() -> None:
+    async with cluster(nodes=1) as c:
+        for words in (
+            ("--v=3", "job", "list"),
+            ("job", "-v", "3", "list", "--vmodule=informer=4"),
+            ("job", "list", "--log-flush-frequency", "5s"),
+        ):
+            assert await _vcctl(c, *words) == "No resources found\n"
+        for words in ((), ("job",), ("queue",)):
+            assert (await _vcctl(c, *words)).startswith("Usage: ")
