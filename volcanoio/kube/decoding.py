@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from volcanoio.kube.transport import SharedLine
 from volcanoio.model.base import ApiObject
 from volcanoio.model.kinds import Kind
 
@@ -94,6 +95,17 @@ class ObjectDecoder:
 
     def line(self, data: bytes) -> WatchLine[ApiObject] | WatchLine[msgspec.Raw]:
         """A watch line: decoded for ADDED, MODIFIED and DELETED, raw for others; raises UndecodableError."""
+        if not isinstance(data, SharedLine):
+            return self._line_alone(data)
+        known = data.decoded.get(self._kind.type)
+        if isinstance(known, ApiObject):
+            return WatchLine(data.event, known)
+        line = self._line_alone(data)
+        if isinstance(line.object, ApiObject):
+            data.decoded[self._kind.type] = line.object
+        return line
+
+    def _line_alone(self, data: bytes) -> WatchLine[ApiObject] | WatchLine[msgspec.Raw]:
         try:
             line = self._line.decode(data)
             if line.type in OBJECT_TYPES:

@@ -37,6 +37,17 @@ class Response(msgspec.Struct, frozen=True):
         return 200 <= self.status < 300
 
 
+class SharedLine(bytes):
+    """A watch line that several readers in this process get: what one has decoded, the next need not.
+
+    `event` is its type, `decoded` its object by the type it was decoded into; all lines about one version of an object
+    share it. An in-process transport gives these; to who does not care they are bytes.
+    """
+
+    event: str
+    decoded: dict[type[object], object]
+
+
 class TransportError(Exception):
     """The answer is unknown: no connection, a reset, or a time-out. A write may or may not have happened."""
 

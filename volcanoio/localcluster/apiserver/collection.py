@@ -119,6 +119,7 @@ class Collection:
             self.floor = ring.popleft().revision
         for watcher in self._watchers:
             watcher.offer(event)
+        event.sent()
 
     def load(self, stored: Stored) -> None:
         """Take over an object without an event: from the disk, or rewritten by a newer definition."""

@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 import structlog
 
+from volcanoio.kube.decoding import ObjectDecoder, UndecodableError, WithMeta
 from volcanoio.kube.transport import StreamRefused, Transport, TransportError
 from volcanoio.localcluster.clock import Clock
 from volcanoio.model.base import Model
@@ -46,19 +47,7 @@ class _PodList(Model):
     items: tuple[Pod, ...] = ()
 
 
-class _WatchEvent(Model):
-    type: str = ""
-    object: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-class _Revision(Model):
-    metadata: _ListMeta = _ListMeta()
-
-
 _LIST = msgspec.json.Decoder(_PodList)
-_EVENT = msgspec.json.Decoder(_WatchEvent)
-_POD = msgspec.json.Decoder(Pod)
-_REVISION = msgspec.json.Decoder(_Revision)
 
 
 class _Expired(Exception):  # noqa: N818 - named for what happened
@@ -72,6 +61,7 @@ class PodFeed:
         self._transport = transport
         self._clock = clock
         self._sink = sink
+        self._decoder = ObjectDecoder(POD)
         self._revision = ""
 
     async def run(self) -> None:
@@ -133,17 +123,20 @@ class PodFeed:
             raise
         return lively
 
-    def _handle(self, line: bytes) -> str:
-        event = _EVENT.decode(line)
-        match event.type:
-            case "ADDED" | "MODIFIED":
-                pod = _POD.decode(event.object)
-                self._sink.seen(pod)
-                return pod.metadata.resource_version
-            case "DELETED":
-                pod = _POD.decode(event.object)
+    def _handle(self, data: bytes) -> str:
+        """Tell the sink of one line; the revision to go on from."""
+        try:
+            line = self._decoder.line(data)
+        except UndecodableError as error:
+            _log.error("a pod is skipped because it cannot be read", error=str(error))
+            return self._revision
+        pod = line.object
+        if isinstance(pod, Pod):
+            if line.type == "DELETED":
                 self._sink.gone(pod.metadata.uid)
-                return pod.metadata.resource_version
-            case "BOOKMARK":
-                return _REVISION.decode(event.object).metadata.resource_version
+            else:
+                self._sink.seen(pod)
+            return pod.metadata.resource_version
+        if line.type == "BOOKMARK" and isinstance(pod, msgspec.Raw):
+            return msgspec.json.decode(pod, type=WithMeta).metadata.resource_version
         raise _Expired
