@@ -209,11 +209,15 @@ class Columns:
                 for _ in range(count):
                     self.apply(row, shape, load, 1)
             return
-        deltas = self._deltas.get(shape.id) or self._delta(shape)
+        delta = (self._deltas.get(shape.id) or self._delta(shape))[load]
         rows = np.fromiter(counts, np.intp, len(counts))
         times = np.fromiter(counts.values(), np.int64, len(counts))
-        block = self.block[_OCCUPIED] if load is Load.OCCUPIES else self.block
-        block[:, :, rows] += deltas[load][:, :, None] * times
+        flat = self._flat
+        if load is Load.OCCUPIES:
+            flat = flat[_OCCUPIED.start * len(self.resources) : _OCCUPIED.stop * len(self.resources)]
+        amounts_there = flat.take(rows, axis=1)
+        amounts_there += delta.reshape(-1, 1) * times
+        flat[:, rows] = amounts_there
         self.state[rows] = UNKNOWN
         self.clock += 1
         self.changed[rows] = self.clock

@@ -118,10 +118,12 @@ def fit_error(job: JobInfo, *, ready: bool) -> str:
     counts["minAvailable"] = job.min_available
     text = f"pod group is {'ready' if ready else 'not ready'}, {', '.join(histogram(counts))}"
     if job.waiting:
-        reasons: dict[str, int] = {}
-        for task in job.waiting.values():
-            reason, _ = task_outcome(job, task)
-            reasons[reason] = reasons.get(reason, 0) + 1
+        reasons = {UNSCHEDULABLE: len(job.waiting)}
+        if job.attempts.outcomes:
+            reasons = {}
+            for task in job.waiting.values():
+                reason, _ = task_outcome(job, task)
+                reasons[reason] = reasons.get(reason, 0) + 1
         text += f"; Pending: {', '.join(histogram(reasons))}"
     for uid, errors in job.attempts.fit_errors.items():
         member = job.members.get(uid)

@@ -50,6 +50,7 @@ class Placer:
         self._errors: dict[tuple[int, bool], tuple[int, FitErrors]] = {}
         self.overall = 0
         """Counts how often all nodes were asked about."""
+        self._salts: dict[int, np.uint64] = {}
         self._cycle = 0
         self._seed = 0
         self._equal: NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -60,6 +61,7 @@ class Placer:
             self._rules = rules
             self._answers.clear()
         self._errors.clear()
+        self._salts.clear()
         self._cycle, self._seed = cycle, seed
         if len(self._equal) != self._columns.capacity:
             self._equal = np.zeros(self._columns.capacity, np.bool_)
@@ -151,7 +153,9 @@ class Placer:
 
         The nodes' part is hashed once for all; what differs by cycle and shape is mixed in by exclusive or.
         """
-        salt = np.uint64(_mix(_mix(_mix(self._seed & _MASK) ^ self._cycle) ^ shape.id))
+        salt = self._salts.get(shape.id)
+        if salt is None:
+            salt = self._salts[shape.id] = np.uint64(_mix(_mix(_mix(self._seed & _MASK) ^ self._cycle) ^ shape.id))
         hashes, size = self._columns.hashes, len(self._columns)
         return (hashes[:size] if len(rows) == size else hashes[rows]) ^ salt
 
