@@ -86,8 +86,8 @@ conf: 3
         'line 4, column 11: plugin "gnag" is unknown; did you mean "gang"?',
         'line 5, column 5: key "enabledJobOrder" is unknown in a plugin; did you mean "enableJobOrder"?',
         (
-            'line 6, column 11: plugin "sla" of Volcano is not available yet; available are: binpack, conformance, drf, '
-            "gang, nodeorder, overcommit, predicates, priority, proportion; remove it"
+            'line 6, column 11: plugin "sla" of Volcano is not available yet; available are: binpack, conformance, '
+            "drf, gang, nodeorder, overcommit, predicates, priority, proportion; remove it"
         ),
         "line 7, column 21: enableJobOrder must be true or false, without quotes",
         'line 8, column 3: key "plugin" is unknown in a tier; did you mean "plugins"?',
