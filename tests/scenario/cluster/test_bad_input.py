@@ -40,6 +40,8 @@ _CASES: dict[str, tuple[Manifest, tuple[str, ...]]] = {
     "unknown event": (_policy(event="PodExploded", action="RestartJob"), ("event", "PodExploded")),
     "unknown action": (_policy(event="PodFailed", action="RestartJobs"), ("action", "RestartJobs", "RestartJob")),
     "unknown plugin": (_job(plugins={"svk": []}), ("plugin", "svk", "svc")),
+    "unknown plugin flag": (_job(plugins={"ssh": ["--prot=22"]}), ("spec.plugins.ssh", "--prot", "ssh-port")),
+    "bad plugin argument": (_job(plugins={"ssh": ["--ssh-port=high"]}), ("spec.plugins.ssh", "whole number", "high")),
     "unknown queue": (_job(queue="nowhere"), ("queue", "nowhere")),
     "no tasks": (_job(tasks=[]), ("tasks",)),
     "no container": (_with_pod({"containers": []}), ("containers",)),

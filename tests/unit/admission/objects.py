@@ -8,6 +8,7 @@ from typing import Any
 
 from volcanoio.engine.admission.request import AdmissionSettings, Operation, Review, ReviewRequest
 from volcanoio.engine.admission.review import review
+from volcanoio.framework.arguments import flags
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest, ObjectMeta
 from volcanoio.model.core import Namespace
@@ -15,7 +16,10 @@ from volcanoio.model.kinds import Kind
 from volcanoio.model.scheduling import Guarantee, Queue, QueueSpec, QueueStatus
 
 TEMPLATE: Manifest = {"spec": {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"}}
-SETTINGS = AdmissionSettings(job_plugins=frozenset({"env", "ssh", "svc", "mpi", "tensorflow"}))
+SETTINGS = AdmissionSettings(
+    job_plugins=frozenset({"env", "ssh", "svc", "mpi", "tensorflow"}),
+    job_plugin_checks={"svc": lambda arguments: flags(arguments, {"publish-not-ready-addresses": False}, "svc")},
+)
 
 
 def task(name: str = "main", replicas: int = 1, **more: Any) -> Manifest:

@@ -159,6 +159,10 @@ RULES: dict[str, tuple[Manifest, str]] = {
         job(plugins={"snv": []}),
         'spec.plugins.snv: unable to find job plugin: snv; did you mean "svc"?',
     ),
+    "bad plugin argument": (
+        job(plugins={"svc": ["--publish"]}),
+        'spec.plugins.svc: svc: unknown flag "--publish"; known are: publish-not-ready-addresses; mend the argument',
+    ),
     "mpi without its master": (
         job(plugins={"mpi": []}),
         "spec.plugins.mpi: the specified mpi master task was not found: master; ",

@@ -8,6 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 import msgspec
+from volcanoio_plugins.job.env import EnvPlugin
 
 from volcanoio.compose.crds import install_crds
 from volcanoio.framework import groups
@@ -59,7 +60,7 @@ class Cluster:
 
 @asynccontextmanager
 async def cluster(*, strict: bool = False) -> AsyncIterator[Cluster]:
-    registry = Registry([Candidate(groups.JOB_PLUGINS, "env", "test 1", lambda: object)])
+    registry = Registry([Candidate(groups.JOB_PLUGINS, "env", "test 1", lambda: EnvPlugin)])
     async with ApiServer.open(None).running() as api:
         transport = InProcessTransport(api)
         await install_crds(transport)

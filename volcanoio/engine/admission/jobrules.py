@@ -73,6 +73,11 @@ def _check_plugins(job: Job, settings: AdmissionSettings, findings: Findings) ->
             findings.refuse(
                 f"spec.plugins.{plugin}", f"unable to find job plugin: {plugin}{suggestion(plugin, sorted(known))}"
             )
+        elif (check := settings.job_plugin_checks.get(plugin)) is not None:
+            try:
+                check(plugins[plugin] or ())
+            except Exception as error:  # anybody's plugin, and what it raises is the answer
+                findings.refuse(f"spec.plugins.{plugin}", str(error), "mend the argument")
     if "mpi" in plugins:
         _check_mpi(job, plugins["mpi"] or (), findings)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -56,11 +56,14 @@ class AdmissionLookup(Protocol):
 class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What can be configured (Volcano: cmd/webhook-manager/app/options).
 
-    `job_plugins` are the names a Job may use; None accepts any. `strict` refuses what is else accepted with a warning.
+    `job_plugins` are the names a Job may use; None accepts any. `job_plugin_checks` are what a plugin's arguments are
+    tried on, by its name: it raises what is wrong with them, for good, as no update may change them. `strict` refuses
+    what is else accepted with a warning.
     """
 
     scheduler_name: str = names.SCHEDULER_NAME
     job_plugins: frozenset[str] | None = None
+    job_plugin_checks: dict[str, Callable[[Sequence[str]], object]] = {}
     max_queue_depth: int = 5
     root_queue_protection: bool = True
     queue_allocated_pods_check: bool = False
