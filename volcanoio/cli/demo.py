@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ import anyio
 from volcanoio.cli.board import Board, Row
 from volcanoio.cli.errors import CommandError, ExitCode
 from volcanoio.cli.hints import typed
-from volcanoio.cli.screen import LiveScreen, PlainScreen, Screen
+from volcanoio.cli.screen import Screen, screen_for_stdout
 from volcanoio.cli.up import ending_signals, options_from, started
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
@@ -32,7 +31,7 @@ def run_demo(*, examples: Path | None, timeout: float, verbose: int, **given: An
     """Run the demo; 0 when every job completed, 1 when one did not, 4 when time ran out."""
     options = options_from(None, True, 0, verbose, given)
     manifests = _read(examples or config_path("examples"))
-    screen: Screen = LiveScreen() if sys.stdout is not None and sys.stdout.isatty() else PlainScreen()
+    screen = screen_for_stdout()
     try:
         return anyio.run(_demo, options, manifests, timeout, screen)
     except asyncio.CancelledError:  # a signal ended it, as Ctrl-C does

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from enum import IntEnum
 
 
@@ -29,3 +31,10 @@ def command_error(error: BaseException) -> CommandError | None:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error if isinstance(error, CommandError) else None
+
+
+def speak_any_encoding() -> None:
+    """Characters that a terminal's encoding lacks become question marks instead of an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")

@@ -74,7 +74,7 @@ def _description(job: Job, events: Sequence[Event]) -> Iterator[str]:
         on = (
             f"exit code {policy.exit_code}" if policy.exit_code is not None else policy.event or ",".join(policy.events)
         )
-        yield _line(1, "Policy", f"{on} → {policy.action}")
+        yield _line(1, "Policy", f"{on} -> {policy.action}")
     yield "  Tasks:"
     for task in spec.tasks:
         yield from _task(task)

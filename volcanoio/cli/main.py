@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from volcanoio import __version__
-from volcanoio.cli.errors import CommandError, ExitCode, command_error
+from volcanoio.cli.errors import CommandError, ExitCode, command_error, speak_any_encoding
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """What writing to stdout fails with when its disk is full or its terminal gone."""
@@ -67,7 +67,7 @@ _CLUSTER_OPTIONS = (
         "--node-resources",
         default="cpu=8,memory=32Gi,pods=110",
         show_default=True,
-        help="What each node offers, as NAME=QUANTITY[,NAME=QUANTITY…].",
+        help="What each node offers, as NAME=QUANTITY[,NAME=QUANTITY...].",
     ),
     click.option(
         "--speed", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Seconds simulated per second."
@@ -124,4 +124,5 @@ def demo(examples: Path | None, timeout: float, verbose: int, **options: Any) ->
 
 def main() -> None:
     """Entry point."""
+    speak_any_encoding()
     volcanoio()

@@ -144,6 +144,13 @@ class PlainScreen:
         return f"{time.monotonic() - self._began:6.2f}s"
 
 
+def screen_for_stdout() -> Screen:
+    """A live table where stdout is a terminal that can redraw, else lines."""
+    console = Console()
+    live = sys.stdout is not None and sys.stdout.isatty() and not console.is_dumb_terminal
+    return LiveScreen() if live else PlainScreen()
+
+
 def note(row: Row) -> str:
     """What is to be said beside the counts: why a gang waits, and how often a job was restarted."""
     said = [f"waits: {row.note.partition(':')[0]}"] if row.note else []

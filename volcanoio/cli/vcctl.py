@@ -243,4 +243,7 @@ def queue_delete(name: str, kubeconfig: Path | None, master: str) -> None:
 
 def main() -> None:
     """Entry point."""
+    from volcanoio.cli.errors import speak_any_encoding
+
+    speak_any_encoding()
     vcctl()

@@ -116,6 +116,9 @@ class LocalCluster:
         options = self.options
         shapes = uniform_fleet(options.nodes, parse_node_resources(options.node_resources))
         registry = discover(plugins_dirs=options.plugins_dir, policies_dirs=options.policies_dir)
+        if options.journal:
+            for process in ("controllers", "scheduler"):  # what cannot be made is told now
+                (options.journal / process).mkdir(parents=True, exist_ok=True)
         directory = options.data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="volcanoio-")))
         if options.memory and options.data:
             stack.enter_context(DirectoryLock(directory))  # it holds a kubeconfig, and may hold only one
