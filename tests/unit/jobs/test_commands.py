@@ -60,6 +60,8 @@ def test_commands_act_in_the_order_they_were_issued() -> None:
         ("Explode", "job", "", "unknown action"),
         ("AbortJob", "job", "uid-of-another", "older job"),
         ("AbortJob", "nobody", "", "does not exist"),
+        ("ResumeJob", "job", "", "changes nothing while the job is Running"),
+        ("RestartTask", "job", "", "names no task"),
     ],
 )
 def test_a_command_that_cannot_be_carried_out_is_deleted_and_reported(

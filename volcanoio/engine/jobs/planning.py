@@ -20,7 +20,7 @@ from volcanoio.engine.jobs.ledger import Hold, Ledger, read
 from volcanoio.engine.jobs.ownership import own_pods
 from volcanoio.engine.jobs.plugins import PluginFactory
 from volcanoio.engine.jobs.state import Answer, WriteEffect
-from volcanoio.engine.jobs.table import UPKEEP, USER_ACTIONS, Upkeep
+from volcanoio.engine.jobs.table import TARGETED, UPKEEP, USER_ACTIONS, Upkeep, move_for
 from volcanoio.engine.jobs.wanted import Problem, work_out
 from volcanoio.framework import decisions
 from volcanoio.framework.controller import View
@@ -143,9 +143,7 @@ def _command(draft: Draft, scene: converge.Scene, ledger: Ledger) -> bool:
         draft.report("Normal", "CommandIssued", text)
         cause = Cause(event=JobEvent.COMMAND_ISSUED, version=job.status.version)
         accepted = msgspec.structs.replace(ledger, command=uid)
-        if not _carry_out(draft, scene, accepted, action, cause, removal):
-            draft.stage([removal])
-        return True
+        return _carry_out(draft, scene, accepted, action, cause, removal)
     return False
 
 
@@ -156,6 +154,11 @@ def _unfit(command: Command, job: Job) -> str:
         return f'command {command.metadata.name} has the unknown action "{command.action}"; known are: {known}'
     if command.target.uid and command.target.uid != job.metadata.uid:
         return f"command {command.metadata.name} was meant for an older job of this name (uid {command.target.uid})"
+    if command.action in TARGETED:
+        return f"command {command.action} names no task, as a Command cannot; delete the pods that are to be restarted"
+    phase = status.current_phase(job)
+    if move_for(phase, JobAction(command.action)) is None:
+        return f"command {command.action} changes nothing while the job is {phase}"
     return ""
 
 
