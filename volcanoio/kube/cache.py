@@ -57,14 +57,15 @@ class ObjectCache:
             if not revision or known.metadata.revision <= revision:
                 events.append(self._bury(key, known, known.metadata.revision))
         for obj in listed.values():
-            events += self._present(obj)
+            events += self._present(obj, obj.metadata.revision)
         self._floor = max(self._floor, revision)
         return events
 
     def appeared_or_changed(self, obj: ApiObject) -> list[Observed]:
         """Fold an ADDED or MODIFIED of the watch."""
-        self._floor = max(self._floor, obj.metadata.revision)
-        return self._present(obj)
+        revision = obj.metadata.revision
+        self._floor = max(self._floor, revision)
+        return self._present(obj, revision)
 
     def deleted(self, obj: ApiObject) -> list[Observed]:
         """Fold a DELETED of the watch; with selectors it may only have left the selection."""
@@ -81,13 +82,14 @@ class ObjectCache:
 
     def own(self, obj: ApiObject) -> list[Observed]:
         """Fold the object in a response to our own write."""
-        if obj.metadata.revision <= self._floor:
+        revision = obj.metadata.revision
+        if revision <= self._floor:
             return []
         if self._selective:
             known = self._objects.get(obj.metadata.key)
             if known is None or known.metadata.uid != obj.metadata.uid:
                 return []
-        return self._present(obj)
+        return self._present(obj, revision)
 
     def own_deleted(self, key: str, uid: str) -> list[Observed]:
         """Fold the answer that our own delete removed that uid for good."""
@@ -97,23 +99,24 @@ class ObjectCache:
             return []
         return [self._bury(key, known, math.inf)]
 
-    def _present(self, obj: ApiObject) -> list[Observed]:
+    def _present(self, obj: ApiObject, revision: int) -> list[Observed]:
         meta = obj.metadata
-        if meta.revision <= self._tombstones.get(meta.uid, -1):
+        if meta.uid in self._tombstones and revision <= self._tombstones[meta.uid]:
             return []
-        known = self._objects.get(meta.key)
+        key = meta.key
+        known = self._objects.get(key)
         if known is None:
-            return [self._put(obj, Change.APPEARED)]
+            return [self._put(key, obj, Change.APPEARED)]
+        before = known.metadata.revision
         if known.metadata.uid == meta.uid:
-            newer = meta.revision > known.metadata.revision
-            return [self._put(obj, Change.CHANGED, known)] if newer else []
-        if meta.revision < known.metadata.revision:  # an object of an earlier life of that name
+            return [self._put(key, obj, Change.CHANGED, known)] if revision > before else []
+        if revision < before:  # an object of an earlier life of that name
             self._entomb(meta.uid, math.inf)
             return []
-        return [self._bury(meta.key, known, math.inf), self._put(obj, Change.APPEARED)]
+        return [self._bury(key, known, math.inf), self._put(key, obj, Change.APPEARED)]
 
-    def _put(self, obj: ApiObject, change: Change, previous: ApiObject | None = None) -> Observed:
-        self._objects[obj.metadata.key] = obj
+    def _put(self, key: str, obj: ApiObject, change: Change, previous: ApiObject | None = None) -> Observed:
+        self._objects[key] = obj
         return Observed(resource=self._resource, change=change, object=obj, previous=previous)
 
     def _bury(self, key: str, last: ApiObject, revision: float) -> Observed:

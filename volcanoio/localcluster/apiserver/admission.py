@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
+
+import msgspec
 
 from volcanoio.localcluster.apiserver.errors import ApiError
 from volcanoio.localcluster.apiserver.resources import Resource
@@ -22,8 +23,7 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionRequest:
+class AdmissionRequest(msgspec.Struct, frozen=True):
     """One write. `object` is None for DELETE, `old` for CREATE; neither may be changed in place."""
 
     operation: Operation
@@ -37,8 +37,7 @@ class AdmissionRequest:
     user: str = "volcanoio"
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionReply:
+class AdmissionReply(msgspec.Struct, frozen=True):
     """What a reviewer says. `object` replaces the one under review; code and message are for refusals."""
 
     allowed: bool = True
@@ -104,15 +103,5 @@ async def review_all(
             raise ApiError(reply.code, _REASONS.get(reply.code, "Forbidden"), reply.message, details)
         if reply.object is not None:
             changed = reply.object
-            request = AdmissionRequest(
-                operation=request.operation,
-                group=request.group,
-                plural=request.plural,
-                namespace=request.namespace,
-                name=request.name,
-                object=changed,
-                old=request.old,
-                dry_run=request.dry_run,
-                user=request.user,
-            )
+            request = msgspec.structs.replace(request, object=changed)
     return changed, warnings

@@ -16,6 +16,8 @@ class Resource:
     """One served resource. `subresources` names those that are served, such as status, scale, binding, log.
 
     `custom` is set for custom resources and holds the compiled schema, printer columns and subresource paths.
+    `api_version` is `group/version`, or the version alone for the core group; `name` is `plural.group`, as in error
+    messages.
     """
 
     group: str
@@ -29,16 +31,13 @@ class Resource:
     subresources: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
     custom: CustomResource | None = field(default=None, compare=False)
+    api_version: str = field(init=False)
+    name: str = field(init=False)
 
-    @property
-    def api_version(self) -> str:
-        """`group/version`, or the version alone for the core group."""
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def name(self) -> str:
-        """`plural.group` as in error messages."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+    def __post_init__(self) -> None:
+        group = self.group
+        object.__setattr__(self, "api_version", f"{group}/{self.version}" if group else self.version)
+        object.__setattr__(self, "name", f"{self.plural}.{group}" if group else self.plural)
 
     @property
     def list_kind(self) -> str:

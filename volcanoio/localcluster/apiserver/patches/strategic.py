@@ -55,29 +55,33 @@ def apply(target: dict[str, Any], patch: Any) -> dict[str, Any]:
 
 
 def _merge(target: dict[str, Any], patch: dict[str, Any], parent: str) -> dict[str, Any]:
-    match patch.get("$patch"):
-        case "replace":
-            return {key: _plain(value) for key, value in patch.items() if key != "$patch"}
-        case "delete":
-            return {}
-        case None | "merge":
-            pass
-        case other:
-            msg = f"unknown $patch directive {other!r}; use replace, delete or merge"
-            raise PatchError(msg)
+    if "$patch" in patch:
+        match patch["$patch"]:
+            case "replace":
+                return {key: _plain(value) for key, value in patch.items() if key != "$patch"}
+            case "delete":
+                return {}
+            case None | "merge":
+                pass
+            case other:
+                msg = f"unknown $patch directive {other!r}; use replace, delete or merge"
+                raise PatchError(msg)
     if "$retainKeys" in patch:
         retained = set(_list(patch["$retainKeys"], "$retainKeys"))
         target = {key: value for key, value in target.items() if key in retained}
     orders: dict[str, list[Any]] = {}
     for key, value in patch.items():
-        if key.startswith(_ORDER):
+        if key[:1] != "$":
+            if isinstance(value, str):  # most fields
+                target[key] = value
+            else:
+                _merge_field(target, key, value, parent)
+        elif key.startswith(_ORDER):
             orders[key.removeprefix(_ORDER)] = _list(value, key)
         elif key.startswith(_DELETE):
             field, gone = key.removeprefix(_DELETE), _list(value, key)
             if isinstance(target.get(field), list):
                 target[field] = [one for one in target[field] if one not in gone]
-        elif not key.startswith("$"):
-            _merge_field(target, key, value, parent)
     for field, order in orders.items():
         if isinstance(target.get(field), list):
             target[field] = _ordered(target[field], order, MERGE_KEYS.get(parent, {}).get(field))
@@ -85,9 +89,6 @@ def _merge(target: dict[str, Any], patch: dict[str, Any], parent: str) -> dict[s
 
 
 def _merge_field(target: dict[str, Any], key: str, value: Any, parent: str) -> None:
-    if isinstance(value, str):  # most fields
-        target[key] = value
-        return
     known = target.get(key)
     if value is None:
         target.pop(key, None)
@@ -108,14 +109,14 @@ def _merge_field(target: dict[str, Any], key: str, value: Any, parent: str) -> N
 
 def _merge_list(before: list[Any], patch: list[Any], field: str, merge_key: str) -> list[Any]:
     """Merge by key; items are appended when new, removed with `$patch: delete`."""
-    if any(isinstance(one, dict) and one.get("$patch") == "replace" and merge_key not in one for one in patch):
-        return [_plain(one) for one in patch if one.get("$patch") != "replace"]
     merged = list(before)
     for one in patch:
         if not isinstance(one, dict) or merge_key not in one:
+            if any(isinstance(one, dict) and one.get("$patch") == "replace" and merge_key not in one for one in patch):
+                return [_plain(one) for one in patch if one.get("$patch") != "replace"]
             msg = f"an item of {field} does not contain the merge key {merge_key}"
             raise PatchError(msg)
-        position = next((at for at, known in enumerate(merged) if known.get(merge_key) == one[merge_key]), None)
+        position = _position(merged, merge_key, one[merge_key])
         if one.get("$patch") == "delete":
             if position is not None:
                 del merged[position]
@@ -124,6 +125,13 @@ def _merge_list(before: list[Any], patch: list[Any], field: str, merge_key: str)
         else:
             merged[position] = _merge(merged[position], one, field)
     return merged
+
+
+def _position(items: list[Any], merge_key: str, value: Any) -> int | None:
+    for at, one in enumerate(items):
+        if one.get(merge_key) == value:
+            return at
+    return None
 
 
 def _ordered(items: list[Any], order: list[Any], merge_key: str | None) -> list[Any]:
@@ -147,7 +155,11 @@ def _ordered(items: list[Any], order: list[Any], merge_key: str | None) -> list[
 def _plain(value: Any) -> Any:
     """A value without directives and nulls."""
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items() if not key.startswith("$") and one is not None}
+        return {
+            key: _plain(one) if isinstance(one, dict | list) else one
+            for key, one in value.items()
+            if one is not None and key[:1] != "$"
+        }
     return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
