@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from volcanoio.cli.errors import CommandError, ExitCode
 from volcanoio.kube import config
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import ApiError, Forbidden, Invalid
 from volcanoio.kube.http import HttpTransport
-from volcanoio.kube.transport import TransportError
+from volcanoio.kube.transport import Response, TransportError
 
 LOCAL = Path(".volcanoio") / "kubeconfig"
 
@@ -34,6 +37,28 @@ def _exists(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110 - False where Path.exists raises: in a directory closed to us
 
 
+_WARNING = re.compile(r'^299 \S+ "((?:[^"\\]|\\.)*)"')
+"""A Warning header as API servers send it (RFC 7234, section 5.5)."""
+
+
+def warning_text(header: str) -> str:
+    """What a Warning header says; "" when it is none of an API server's."""
+    found = _WARNING.match(header)
+    return re.sub(r"\\(.)", r"\1", found[1]) if found else ""
+
+
+class _TellingTransport(HttpTransport):
+    """Prints the warnings that come with an answer to stderr, as kubectl does."""
+
+    async def request(self, method: str, path: str, **options: Any) -> Response:
+        """As HttpTransport."""
+        response = await super().request(method, path, **options)
+        for name, value in response.headers.items():  # a header that came twice is there twice
+            if name.lower() == "warning" and (text := warning_text(value)):
+                print(f"Warning: {text}", file=sys.stderr)
+        return response
+
+
 @asynccontextmanager
 async def connected(kubeconfig: Path | None, master: str = "") -> AsyncIterator[Client]:
     """A client of the cluster; raises CommandError when there is no configuration."""
@@ -51,7 +76,7 @@ async def connected(kubeconfig: Path | None, master: str = "") -> AsyncIterator[
         connection = await config.from_file(path)
     except config.ConfigError as error:
         raise CommandError(str(error), ExitCode.UNREACHABLE) from None
-    transport = HttpTransport(replace(connection, server=master) if master else connection)
+    transport = _TellingTransport(replace(connection, server=master) if master else connection)
     try:
         yield Client(transport)
     finally:

@@ -120,7 +120,8 @@ class PlainScreen:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
 
     def say(self, text: str) -> None:
         """A line."""

@@ -73,6 +73,23 @@ async def test_a_job_is_run_from_a_file_with_what_it_needs() -> None:
         await c.job("mindspore-cpu", "Completed")
 
 
+async def test_warnings_of_the_server_are_told_on_stderr(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: j}\nspec:\n  tasks:\n"
+        "  - {replicas: 1, template: {spec: {priorityClass: high, containers: [{name: c, image: i}]}}}\n"
+    )
+    async with cluster(nodes=1) as c:
+        command = [sys.executable, "-c", "from volcanoio.cli.vcctl import main; main()"]
+        done = await anyio.run_process(
+            [*command, "job", "run", "-f", str(file), "-k", str(c.local.kubeconfig)], check=False
+        )
+    assert done.stdout.decode() == "run job j successfully\n"
+    assert done.stderr.decode().splitlines() == [
+        'Warning: unknown field "spec.tasks[0].template.spec.priorityClass"; did you mean "priorityClassName"?'
+    ]
+
+
 async def test_a_queue_is_created_listed_closed_opened_updated_and_deleted() -> None:
     async with cluster(nodes=1) as c:
         await _vcctl(c, "queue", "create", "-n", "ml", "-w", "3")
@@ -124,5 +141,5 @@ async def test_logging_flags_are_taken_everywhere_and_groups_alone_show_their_he
             ("job", "list", "--log-flush-frequency", "5s"),
         ):
             assert await _vcctl(c, *words) == "No resources found\n"
-        for words in ((), ("job",), ("queue",)):
-            assert (await _vcctl(c, *words)).startswith("Usage: ")
+        for groups in ([], ["job"], ["queue"]):
+            assert (await _vcctl(c, *groups)).startswith("Usage: ")
