@@ -18,7 +18,8 @@ from typing import Any
 
 from bench.checker import Report, check
 from bench.machine import machine, peak_memory
-from bench.workload import Workload
+from bench.workload import SHAPES, Workload
+from volcanoio.compose.collector import collect_rarely
 from volcanoio.engine.scheduling.cluster import NEEDED, ClusterState
 from volcanoio.engine.scheduling.configuration import default_configuration
 from volcanoio.engine.scheduling.cycle import CycleResult, run_cycle
@@ -149,11 +150,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--pods", type=int, default=100_000)
     parser.add_argument("--gang", type=int, default=8, help="pods in a gang")
+    parser.add_argument("--shapes", type=int, default=len(SHAPES), help="different pods")
     parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of a cycle")
     given = parser.parse_args(arguments)
-    workload = Workload(given.nodes, given.pods, given.gang)
+    workload = Workload(given.nodes, given.pods, given.gang, given.shapes)
     state, profile = ClusterState(), default_profile()
     events, load_seconds = load(state, workload)
+    collect_rarely()
     gc.collect()
     gc.freeze()
     run = schedule(state, profile, budget=given.budget, pods=workload.pods)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.checker import GroupFacts, NodeFacts, PodFacts
 from volcanoio.model import names
@@ -55,11 +55,12 @@ SHAPES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """How big everything is."""
+    """How big everything is, and how many shapes of pods there are."""
 
     nodes: int
     pods: int
     gang: int
+    shapes: int = len(SHAPES)
 
     @property
     def gangs(self) -> int:
@@ -71,8 +72,9 @@ class Workload:
         return min(self.gang, self.pods - gang * self.gang)
 
     def shape(self, gang: int) -> PodShape:
-        """What the pods of a gang ask for."""
-        return SHAPES[gang % len(SHAPES)]
+        """What the pods of a gang ask for: beyond the first twenty shapes, a few milli-cores more."""
+        more, index = divmod(gang % self.shapes, len(SHAPES))
+        return replace(SHAPES[index], cpu=SHAPES[index].cpu + more)
 
     def node_objects(self) -> Iterator[Node]:
         """The nodes."""

@@ -73,10 +73,11 @@ class Allocate:
         for job in session.pending():
             if job.phase == PodGroupPhase.PENDING or session.hopeless(job):
                 continue
-            if job.queue not in jobs:
-                jobs[job.queue], members[job.queue] = Heap(session.job_key), []
-            jobs[job.queue].push(job)
-            members[job.queue].append(job)
+            queue_name = job.queue
+            if queue_name not in jobs:
+                jobs[queue_name], members[queue_name] = Heap(session.job_key), []
+            jobs[queue_name].push(job)
+            members[queue_name].append(job)
             yield
         queues: Heap[QueueView] = Heap(session.queue_key, [session.queues[name] for name in jobs])
         while queues:

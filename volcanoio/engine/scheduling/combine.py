@@ -50,7 +50,7 @@ class Rules:
         created = queue.object.metadata.creation_timestamp or ""
         return (*[key(queue) for key in self._queue_keys], created, queue.object.metadata.uid, queue.name)
 
-    def job_key(self, job: Job) -> SortKey:
+    def job_key(self, job: Job) -> tuple[SortKey, ...]:
         """First difference in tier and plugin order; then creation time, uid and key."""
         return (*[key(job) for key in self._job_keys], job.created, job.uid, job.key)
 

@@ -56,7 +56,7 @@ class JobInfo:
         """Those of them that found no node in this session: no reason to count them as good as placed."""
         self.held: dict[str, int] = {}
         self.wanted: dict[str, int] = {}
-        self.standing: tuple[int, SortKey] | None = None
+        self.standing: tuple[int, tuple[SortKey, ...]] | None = None
         """Its key among jobs as last asked for and under which rules, where that still holds."""
         self.attempts = Attempts()
         self.urgent_until = float("-inf")

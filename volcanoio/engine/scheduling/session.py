@@ -138,15 +138,8 @@ class CycleSession:
         keys = set(self.state.ledger.dirty)
         keys.update(key for key, due in revisit.items() if due <= self.now)
         if self.cut:  # of waiting jobs that it neither came to nor moved it knows nothing new
-            keys = {key for key in keys if key in self.tried or self._moved(key)}
+            keys = (keys & self.tried) | (keys - self.state.ledger.backlog.keys())
         return [listed[key] for key in sorted(keys & listed.keys())]
-
-    def _moved(self, key: str) -> bool:
-        """Whether there is something to write about a job that was not tried."""
-        job = self.state.ledger.listed.get(key)
-        if job is None:
-            return False
-        return not job.waiting or job.phase != (job.in_flight or job.group.status).phase
 
     def jobs_in(self, phase: str) -> Iterable[JobInfo]:
         """As `sessionview.SessionView`."""
@@ -224,10 +217,10 @@ class CycleSession:
         """As `session.Session`; a gang whose bind was refused goes first."""
         known = job.standing
         if known is None or known[0] != self._rulings:
-            known = self._rulings, self.rules.job_key(job)
+            known = self._rulings, (True, *self.rules.job_key(job))
             if self.rules.keeps_job_keys:
                 job.standing = known
-        return job.key not in self.state.urgent, known[1]
+        return (False, *known[1][1:]) if job.key in self.state.urgent else known[1]
 
     def overused(self, queue: QueueInfo) -> bool:
         """As `session.Session`."""
@@ -272,6 +265,7 @@ class CycleSession:
 
     def promote(self, job: JobInfo) -> None:
         """As `session.Session`."""
+        self.tried.add(job.key)
         self.state.ledger.set_phase(job, PodGroupPhase.INQUEUE)
 
     def refuse(self, job: JobInfo, verdict: Verdict) -> None:
