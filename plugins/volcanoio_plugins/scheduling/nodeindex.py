@@ -29,20 +29,25 @@ class Column(Generic[Value]):
         self._code_of: dict[Value, int] = {}
         self.values: list[Value] = []
         self.codes: NDArray[np.intp] = np.zeros(0, np.intp)
+        self._present: list[Value] | None = None
 
     def load(self, objects: Sequence[Node]) -> None:
         """Read all rows."""
+        self._present = None
         self.codes = np.fromiter(map(self._code, objects), np.intp, len(objects))
 
     def refresh(self, rows: Sequence[int], objects: Sequence[Node]) -> None:
         """Read some rows again."""
+        self._present = None
         for row in rows:
             self.codes[row] = self._code(objects[row])
 
     def present(self) -> list[Value]:
         """The distinct values that nodes have now."""
-        counts = np.bincount(self.codes, minlength=len(self.values))
-        return [value for value, count in zip(self.values, counts.tolist(), strict=True) if count]
+        if self._present is None:
+            counts = np.bincount(self.codes, minlength=len(self.values)).tolist()
+            self._present = [value for value, count in zip(self.values, counts, strict=True) if count]
+        return self._present
 
     def code(self, value: Value) -> int:
         """The code of a value, -1 when no node ever had it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,17 @@ INTERNED = 512
 """How many rows are looked up one by one in one go."""
 _AMOUNTS = Depends.NODE_AMOUNTS | Depends.NODE_USAGE
 _EACH_CYCLE = Depends.SOURCE | Depends.NOW
+
+
+class Learned(NamedTuple):
+    """What is worth keeping of answers that are dropped: values by state, of which plan and which version of states."""
+
+    plan: tuple[list[FilterPart], list[FilterPart], list[ScorerPart]]
+    version: int
+    table: NDArray[np.float64]
+
+
+NOTHING = Learned(([], [], []), -1, np.zeros(0))
 
 
 class Answers:
@@ -59,7 +71,7 @@ class Answers:
         "value",
     )
 
-    def __init__(self, shape: Shape, columns: Columns, states: States) -> None:
+    def __init__(self, shape: Shape, columns: Columns, states: States, learned: Learned = NOTHING) -> None:
         self.shape = shape
         self.capacity = columns.capacity
         self.value: NDArray[np.float64] = np.full(self.capacity, NOWHERE)
@@ -73,9 +85,9 @@ class Answers:
         self.live_scorers: tuple[ScorerPart, ...] = ()
         self._columns = columns
         self._states = states
-        self._table: NDArray[np.float64] = np.zeros(0)
+        self._table = learned.table
         """What `value` is by state, where filters pass; not a number where it was not asked yet."""
-        self._version = -1
+        self._version = learned.version
         self._scored = -1
         """The columns' clock up to which `score` is right, where it is not kept along with `value`."""
         self.by_state = False
@@ -84,7 +96,12 @@ class Answers:
         self._cycle = -1
         self._ones: list[Callable[[Shape, Row], float]] | None = None
         """The scalar scorers, where they are all there is to ask when a row's usage changes."""
-        self._plan: tuple[list[FilterPart], list[FilterPart], list[ScorerPart]] = ([], [], [])
+        self._plan = learned.plan
+
+    @property
+    def learned(self) -> Learned:
+        """What another `Answers` for the shape may begin with."""
+        return Learned(self._plan, self._version, self._table)
 
     def prepare(self, rules: Rules, cycle: int) -> bool:
         """Make the answers right for the columns as they are; whether all nodes had to be asked about."""
@@ -201,7 +218,8 @@ class Answers:
         if rows is not None and not len(rows):
             return False
         if rows is None or 2 * len(rows) > size:
-            self._answer_static(slice(0, size), columns, range(size))
+            if columns.spec_clock > since:
+                self._answer_static(slice(0, size), columns, range(size))
             if not (self.by_state and self._look_up(np.arange(size))):
                 self._answer(slice(0, size), columns)
                 fits = self.mask[:size] & self.fit_mask(columns, idle=True)
@@ -240,30 +258,37 @@ class Answers:
             self._extend()
         value = self._table[at]
         missing = np.isnan(value).nonzero()[0]
-        states.count(len(rows), len(missing))
-        if len(missing):
-            value[missing] = self._learn(at[missing], rows[missing])
+        learned = self._learn(at[missing], rows[missing]) if len(missing) else 0
+        states.count(len(rows), learned)
+        if learned:
+            value[missing] = self._table[at[missing]]
         passes = self._static[rows]
         self.mask[rows] = passes
         self.value[rows] = np.where(passes, value, NOWHERE)
         return True
 
-    def _learn(self, at: NDArray[np.int64], rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Work out the values of states that rows are in, and keep them."""
-        examples = dict(zip(at.tolist(), rows.tolist(), strict=True))
-        if len(examples) <= FEW:
-            for state, row in examples.items():
+    def _learn(self, at: NDArray[np.int64], rows: NDArray[np.intp]) -> int:
+        """Work out and keep the values of states that rows are in; how many states there are."""
+        if len(at) <= FEW:
+            for state, row in zip(at.tolist(), rows.tolist(), strict=True):
                 self.of_state(state, row)
-            return self._table[at]
-        nodes = Rows(self._columns, np.fromiter(examples.values(), np.intp, len(examples)))
-        numbers = list(examples.values())
-        total = np.zeros(len(examples), np.float64)
-        everywhere = np.ones(len(examples), np.bool_)
+            return len(at)
+        example = np.full(len(self._table), -1, np.intp)
+        example[at] = rows
+        known = (example >= 0).nonzero()[0]
+        rows = example[known]
+        if len(known) <= FEW:
+            for state, row in zip(known.tolist(), rows.tolist(), strict=True):
+                self.of_state(state, row)
+            return len(known)
+        nodes = Rows(self._columns, rows)
+        total = np.zeros(len(rows), np.float64)
+        everywhere = np.ones(len(rows), np.bool_)
+        numbers = rows.tolist()
         for scorer in self._plan[2]:
             total += scorer.score(self.shape, nodes, everywhere, self._columns, numbers)
-        known = np.fromiter(examples, np.intp, len(examples))
         self._table[known] = np.where(self.fit_mask(nodes, idle=True), total, NOWHERE)
-        return self._table[at]
+        return len(known)
 
     def _extend(self) -> None:
         """Make room in the table for all states."""

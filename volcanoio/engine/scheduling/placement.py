@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.scheduling.answers import NOWHERE, Answers
+from volcanoio.engine.scheduling.answers import NOTHING, NOWHERE, Answers, Learned
 from volcanoio.engine.scheduling.columns import LOADS
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.drafts import Draft, draft
@@ -25,6 +25,8 @@ from volcanoio.model.resources import CPU, MEMORY, PODS
 
 KEPT_SHAPES = 512
 """For how many shapes answers are kept (80 kB each at 10,000 nodes)."""
+KEPT_TABLES = 2048
+"""For how many shapes more what was learned by state is kept."""
 _MASK = (1 << 64) - 1
 _TAKEN = np.uint64(_MASK)
 _FIRST = (CPU, MEMORY)
@@ -47,6 +49,7 @@ class Placer:
         self._states = States(ledger.columns)
         self._rules: Rules | None = None
         self._answers: dict[int, Answers] = {}
+        self._learned: dict[int, Learned] = {}
         self._errors: dict[tuple[int, bool], tuple[int, FitErrors]] = {}
         self.overall = 0
         """Counts how often all nodes were asked about."""
@@ -60,6 +63,7 @@ class Placer:
         if self._rules is not rules:
             self._rules = rules
             self._answers.clear()
+            self._learned.clear()
         self._errors.clear()
         self._salts.clear()
         self._cycle, self._seed = cycle, seed
@@ -141,8 +145,11 @@ class Placer:
         answers = self._answers.pop(shape.id, None)
         if answers is None or answers.capacity != self._columns.capacity:
             if len(self._answers) >= KEPT_SHAPES:
-                del self._answers[next(iter(self._answers))]
-            answers = Answers(shape, self._columns, self._states)
+                old = next(iter(self._answers))
+                self._learned[old] = self._answers.pop(old).learned
+                if len(self._learned) > KEPT_TABLES:
+                    del self._learned[next(iter(self._learned))]
+            answers = Answers(shape, self._columns, self._states, self._learned.pop(shape.id, NOTHING))
         self._answers[shape.id] = answers
         assert self._rules is not None
         self.overall += answers.prepare(self._rules, self._cycle)
