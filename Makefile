@@ -12,7 +12,7 @@ help:  ## Show what there is
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "volcanoio needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
 	@echo "making $(VENV)"
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "$(VENV) was not made: see above; then run make again"; exit 1; }
 
 $(VENV)/.runtime: pyproject.toml | $(BIN)/python
 	@echo "installing volcanoio into $(VENV) (once; half a minute or so)"
