@@ -155,6 +155,23 @@ async def test_stored_objects_get_defaults_that_are_added_later() -> None:
         assert read["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
 
 
+async def test_rules_that_are_added_later_judge_what_changes() -> None:
+    async with running() as api:
+        await defined(api)
+        await api.made(WIDGETS, widget())
+        schema = deepcopy(WIDGET_SCHEMA)
+        schema["properties"]["spec"]["properties"]["size"]["maximum"] = 2
+        definition = await api.got(f"{DEFINITIONS}/widgets.example.com")
+        definition["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
+        assert (await api("PUT", f"{DEFINITIONS}/widgets.example.com", definition)).code == 200
+        assert (await api("PATCH", f"{WIDGETS}/w/status", {"status": {"phase": "A"}}, kind=MERGE)).code == 200
+        assert (await api("PATCH", f"{WIDGETS}/w", {"metadata": {"labels": {"a": "b"}}}, kind=MERGE)).code == 200
+        wrong = await api("PATCH", f"{WIDGETS}/w/status", {"status": {"phase": 1}}, kind=MERGE)
+        assert (wrong.code, [one["field"] for one in wrong.body["details"]["causes"]]) == (422, ["status.phase"])
+        assert (await api("PATCH", f"{WIDGETS}/w", {"spec": {"size": 4}}, kind=MERGE)).code == 422
+        assert (await api("PATCH", f"{WIDGETS}/w", {"spec": {"size": 2}}, kind=MERGE)).code == 200
+
+
 async def test_a_definition_takes_its_objects_along() -> None:
     async with running() as api:
         await defined(api)

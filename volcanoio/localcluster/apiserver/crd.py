@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from volcanoio.localcluster.apiserver.fields import FieldError
+from volcanoio.localcluster.apiserver.objects import encode
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.localcluster.apiserver.schema.defaults import Default, compile_default
 from volcanoio.localcluster.apiserver.schema.prune import Prune, compile_prune
@@ -125,8 +126,11 @@ class _Compiled:
         return compile_default(self._schema)
 
     @cached_property
-    def _validate(self) -> Validate | None:
-        return compile_validate(self._schema)
+    def _validate(self) -> tuple[Validate | None, dict[str, Validate]]:
+        """The rules of the object as such, and those of each of its fields."""
+        fields: Manifest = self._schema.get("properties") or {}
+        each = {name: check for name, one in fields.items() if (check := compile_validate(one)) is not None}
+        return compile_validate({**self._schema, "properties": {name: {} for name in fields}}), each
 
     def prune(self, obj: Manifest) -> list[str]:
         """Remove unspecified fields; returns their paths."""
@@ -141,9 +145,18 @@ class _Compiled:
             self._default(obj)
 
     def validate(self, obj: Manifest, old: Manifest | None) -> list[FieldError]:
-        """The broken rules; rules about changes against `old` (CEL) are not evaluated."""
-        del old
+        """The broken rules; rules about changes against `old` (CEL) are not evaluated.
+
+        What an update does not change is not judged again (CRD docs, "Validation ratcheting"): here whole fields of the
+        object, such as the spec under an update of the status.
+        """
         errors: list[FieldError] = []
-        if self._validate is not None:
-            self._validate(obj, "", errors)
+        whole, fields = self._validate
+        if whole is not None:
+            whole(obj, "", errors)
+        for name, value in obj.items():
+            check = fields.get(name)
+            # compared as JSON, since Python takes true for 1
+            if check is not None and (old is None or name not in old or encode(value) != encode(old[name])):
+                check(value, name, errors)
         return errors
