@@ -163,6 +163,19 @@ async def test_a_bad_annotation_is_shown_where_people_look() -> None:
         assert "Failed" in api.told("p")
 
 
+async def test_a_bad_annotation_keeps_a_pod_waiting_over_a_restart() -> None:
+    async with cluster() as api:
+        for _ in range(2):
+            async with api.nodes():
+                if api.pod("p") is None:
+                    await api.submit("p", annotations={names.RUN_DURATION: "soon"})
+                await api.clock.advance(60)
+        pod = api.pod("p")
+        assert pod is not None
+        assert pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CreateContainerConfigError"
+        assert api.phase("p") == "Pending"
+
+
 async def test_nodes_see_late_and_count_long_when_they_lag() -> None:
     async with cluster() as api, api.nodes(kubelet_lag=5.0) as fleet:
         await api.submit("a", **BOTH_CPUS)

@@ -192,7 +192,7 @@ class NodeFleet:
             run = resume.resume(pod, behaviour, now, pace=self._pace, host_ip=node.address, earlier_starts=earlier)
             self._addresses.keep(run.pod_ip)
             self._attempts.note(run)
-            return _Entry(pod, node, run)
+            return _Entry(pod, node, lifecycle.misconfigured(run, problem) if problem else run)
         rejection = node.ledger.admit(uid, requests)
         if rejection is not None:
             return self._refuse(pod, node, rejection)
