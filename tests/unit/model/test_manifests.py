@@ -51,3 +51,9 @@ def test_what_is_no_object_is_refused(text: str) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match=r"cannot read .*missing\.yaml: No such file"):
         read_manifests(tmp_path / "missing.yaml")
+
+
+@pytest.mark.parametrize("text", ["metadata: [x]", "metadata:", "metadata: x"])
+def test_metadata_that_is_no_mapping_is_named(text: str) -> None:
+    with pytest.raises(ManifestError, match="document 1: metadata must be a mapping"):
+        load_manifests(f"apiVersion: v1\nkind: Pod\n{text}\n")
