@@ -31,6 +31,8 @@ class Account:
         self._names = sorted({*self._base, *deserved, *queue.requested})
         self._added: Table = table(f"allocated/{queue.name}")
         self.inqueue: Table = table(f"inqueue/{queue.name}")
+        self._share = 0.0
+        self._shared_at = -1
 
     def allocated(self) -> Amounts:
         """What its jobs hold now, reservations included."""
@@ -47,10 +49,12 @@ class Account:
 
     def share(self) -> float:
         """The largest part of what it deserves that it holds of any resource."""
-        largest = 0.0
-        for name, amount in self.deserved.items():
-            largest = max(largest, share(self.held(name), amount))
-        return largest
+        if self._shared_at != self._added.version:
+            largest = 0.0
+            for name, amount in self.deserved.items():
+                largest = max(largest, share(self.held(name), amount))
+            self._share, self._shared_at = largest, self._added.version
+        return self._share
 
     def overused(self) -> bool:
         """Whether it holds all it deserves."""

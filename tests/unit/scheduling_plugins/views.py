@@ -253,15 +253,17 @@ class TableData:
 
     def __init__(self) -> None:
         self.values: dict[str, int] = {}
+        self.version = 0
 
     def get(self, key: str) -> int:
         return self.values.get(key, 0)
 
     def set(self, key: str, value: int) -> None:
         self.values[key] = value
+        self.version += 1
 
     def add(self, key: str, amount: int) -> None:
-        self.values[key] = self.get(key) + amount
+        self.set(key, self.get(key) + amount)
 
 
 @dataclass

@@ -56,7 +56,8 @@ class Rules:
 
     def task_key(self, task: Task) -> SortKey:
         """First difference in tier and plugin order; the caller adds the fallback."""
-        return tuple([key(task) for key in self._task_keys])
+        keys = self._task_keys
+        return keys[0](task) if len(keys) == 1 else tuple([key(task) for key in keys])
 
     @property
     def orders_tasks(self) -> bool:

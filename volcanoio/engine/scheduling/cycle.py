@@ -17,8 +17,10 @@ from volcanoio.framework.scheduling_events import CycleOpened
 
 __all__ = ["Budget", "Checkpoint", "CycleResult", "CycleStats", "Unlimited", "run_cycle"]
 
+OVERALL = 64
+"""How many placements take about as long as asking plugins about 10,000 nodes for the first time."""
 EFFORT_BETWEEN = 256
-"""After how much effort (`CycleSession.effort`) a cycle lets other work run."""
+"""After how many placements, or what takes as long, a cycle lets other work run."""
 STEPS_BETWEEN = 128
 """After how many steps of an action (jobs looked at) it does."""
 
@@ -72,10 +74,8 @@ def run_cycle(
             yield from _checkpoints(session, action.name, action.run(cast("Session", session)))  # of its own jobs
             if session.cut:
                 where = action.name
-                if not session.stats.placed:
-                    state.turn = (
-                        at + 1
-                    )  # or one action's work, if it fills the budget, would keep the others from theirs
+                if not session.stats.placed:  # work that fills the budget must not keep other actions from theirs
+                    state.turn = at + 1
                 break
         yield from _checkpoints(session, "", close(session, period))
     except BaseException:
@@ -88,10 +88,11 @@ def run_cycle(
 
 def _checkpoints(session: CycleSession, action: str, steps: Iterator[None]) -> Iterator[Checkpoint]:
     """Run one part of the cycle, with a checkpoint every so often and at its end."""
-    taken, spent = 0, session.effort
+    taken, stats, placer = 0, session.stats, session.state.placer
+    enough = stats.placed + OVERALL * placer.overall + EFFORT_BETWEEN
     for _ in steps:
         taken += 1
-        if session.effort - spent >= EFFORT_BETWEEN or taken >= STEPS_BETWEEN:
-            taken, spent = 0, session.effort
+        if taken >= STEPS_BETWEEN or stats.placed + OVERALL * placer.overall >= enough:
+            taken, enough = 0, stats.placed + OVERALL * placer.overall + EFFORT_BETWEEN
             yield Checkpoint(action, session.outbox.take())
     yield Checkpoint(action, session.outbox.take())

@@ -26,9 +26,6 @@ from volcanoio.framework.scheduling.views import Amounts, Shape, TaskStatus
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.scheduling import PodGroupPhase
 
-OVERALL = 32
-"""How many placements take about as long as asking plugins about 10,000 nodes for one shape."""
-
 
 class Budget(Protocol):
     """Decides when a cycle has taken long enough; the runtime reads a clock, a replay counts gangs."""
@@ -101,11 +98,6 @@ class CycleSession:
         for opens in self.rules.opens:
             opens(self)
             yield
-
-    @property
-    def effort(self) -> int:
-        """What was done so far: a placement counts 1, asking about all nodes as much as takes the time of that."""
-        return self.stats.placed + OVERALL * self.state.placer.overall
 
     # What plugins see.
 

@@ -21,7 +21,7 @@ class UndoLog:
         """Tasks that were Pending."""
         self.evicted: list[tuple[TaskInfo, TaskStatus, str]] = []
         """Tasks made Releasing, with their status before and the reason."""
-        self.tables: list[tuple[dict[str, int], str, int | None]] = []
+        self.tables: list[tuple[PluginTable, str, int | None]] = []
         """Values of plugin tables before they were set; None when there was none."""
         self.lifted: list[tuple[str, list[Hold]]] = []
         """Holds freed for the job."""
@@ -35,11 +35,8 @@ class UndoLog:
         for job, lifted in reversed(self.lifted):
             for hold in lifted:
                 holds.add(job, hold)
-        for values, key, old in reversed(self.tables):
-            if old is None:
-                values.pop(key, None)
-            else:
-                values[key] = old
+        for table, key, old in reversed(self.tables):
+            table.restore(key, old)
         self.clear()
 
     def clear(self) -> None:
@@ -68,11 +65,13 @@ class Tables:
 class PluginTable:
     """A keyed table of integers. Implements `sessionview.Table`."""
 
-    __slots__ = ("_tables", "_values")
+    __slots__ = ("_tables", "_values", "version")
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._values: dict[str, int] = {}
+        self.version = 0
+        """As `sessionview.Table`."""
 
     def get(self, key: str) -> int:
         """As `sessionview.Table`."""
@@ -82,8 +81,17 @@ class PluginTable:
         """As `sessionview.Table`."""
         log = self._tables.log
         if log is not None:
-            log.tables.append((self._values, key, self._values.get(key)))
+            log.tables.append((self, key, self._values.get(key)))
         self._values[key] = value
+        self.version += 1
+
+    def restore(self, key: str, old: int | None) -> None:
+        """Undo a write: put the value back that was there, None where there was none."""
+        if old is None:
+            self._values.pop(key, None)
+        else:
+            self._values[key] = old
+        self.version += 1
 
     def add(self, key: str, amount: int) -> None:
         """As `sessionview.Table`."""

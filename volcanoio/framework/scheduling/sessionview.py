@@ -71,6 +71,11 @@ class SessionView(Protocol):
 class Table(Protocol):
     """A keyed table of integers; writes are undone when a statement is discarded."""
 
+    @property
+    def version(self) -> int:
+        """Another number after every write and undoing: what follows from the values holds while it is the same."""
+        ...
+
     def get(self, key: str) -> int:
         """The value, 0 when never set."""
         ...
