@@ -26,6 +26,10 @@ class Findings:
         """Accepted with a warning, refused when strict."""
         (self.messages if self._strict else self.warnings).append(_line(field, rule, advice))
 
+    def mention(self, field: str, rule: str, advice: str) -> None:
+        """Accepted with a warning, also when strict."""
+        self.warnings.append(_line(field, rule, advice))
+
 
 def _line(field: str, rule: str, advice: str) -> str:
     return f"{field}: {rule}; {advice}" if advice else f"{field}: {rule}"

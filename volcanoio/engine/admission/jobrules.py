@@ -8,6 +8,7 @@ from volcanoio.engine.admission.findings import Findings
 from volcanoio.engine.admission.jobpolicies import check_policies
 from volcanoio.engine.admission.jobtasks import check_tasks, check_topology
 from volcanoio.engine.admission.jobvolumes import check_volumes
+from volcanoio.engine.admission.notyet import mention_job
 from volcanoio.engine.admission.queueuse import check_job_queue
 from volcanoio.engine.admission.request import AdmissionLookup, AdmissionSettings
 from volcanoio.framework.arguments import ArgumentError, flags, suggestion
@@ -32,6 +33,7 @@ def check_job(job: Job, lookup: AdmissionLookup, settings: AdmissionSettings, fi
     check_volumes(spec.volumes, findings)
     check_job_queue(spec.queue, lookup, findings)
     check_dependencies(spec.tasks, findings)
+    mention_job(job, findings)
 
 
 def check_numbers(job: Job, findings: Findings) -> None:

@@ -15,6 +15,7 @@ from volcanoio.engine.admission.findings import Findings
 from volcanoio.engine.admission.jobdefaults import default_job
 from volcanoio.engine.admission.jobrules import check_job
 from volcanoio.engine.admission.jobupdate import check_update
+from volcanoio.engine.admission.notyet import mention_pod_group
 from volcanoio.engine.admission.podgroups import check_pod_group, default_pod_group
 from volcanoio.engine.admission.queuerules import check_queue, default_queue
 from volcanoio.engine.admission.queuetree import Tree, check_branch, check_deletion, check_place, check_root
@@ -99,6 +100,7 @@ def _create_pod_group(request: ReviewRequest, lookup: AdmissionLookup, _: Admiss
     group = typed(request.object, PodGroup, found)
     if group is not None:
         check_pod_group(group, lookup, found)
+        mention_pod_group(group, found)
 
 
 def _write_queue(request: ReviewRequest, lookup: AdmissionLookup, settings: AdmissionSettings, found: Findings) -> None:

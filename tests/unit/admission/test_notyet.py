@@ -1,0 +1,44 @@
+"""Fields without effect yet are told, and nothing else is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.admission.objects import create, job, task
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+
+_CONTAINER = {"name": "main", "image": "busybox"}
+
+
+def _pod(**spec: Any) -> Manifest:
+    return {"spec": {"restartPolicy": "Never", "containers": [_CONTAINER], **spec}}
+
+
+_TERM = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "kubernetes.io/hostname"}
+_ANTI = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_TERM]}}
+
+
+@pytest.mark.parametrize(
+    ("template", "spec", "field"),
+    [
+        (_pod(affinity=_ANTI), {}, "spec.tasks[0].template.spec.affinity.podAntiAffinity"),
+        (
+            _pod(containers=[{**_CONTAINER, "ports": [{"containerPort": 80, "hostPort": 80}]}]),
+            {},
+            "spec.tasks[0].template.spec.containers[0].ports[].hostPort",
+        ),
+        (_pod(), {"ttlSecondsAfterFinished": 10}, "spec.ttlSecondsAfterFinished"),
+        (_pod(), {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}, "spec.networkTopology"),
+    ],
+)
+def test_a_field_without_effect_is_told(template: Manifest, spec: dict[str, Any], field: str) -> None:
+    review = create(kinds.JOB, job(task(template=template), **spec))
+    assert review.allowed
+    assert [warning for warning in review.warnings if warning.startswith(f"{field}: accepted, but not considered yet")]
+
+
+def test_a_job_without_such_fields_is_not_warned_of() -> None:
+    assert create(kinds.JOB, job(task(template=_pod(nodeSelector={"a": "b"})))).warnings == ()
