@@ -33,7 +33,8 @@ def check_job(job: Job, lookup: AdmissionLookup, settings: AdmissionSettings, fi
     check_volumes(spec.volumes, findings)
     check_job_queue(spec.queue, lookup, findings)
     check_dependencies(spec.tasks, findings)
-    mention_job(job, findings)
+    if not findings.messages:  # what is refused need not be warned of, and may have any shape
+        mention_job(job, findings)
 
 
 def check_numbers(job: Job, findings: Findings) -> None:
