@@ -179,6 +179,45 @@ def test_the_budget_cuts_at_a_gang_boundary_and_the_next_cycle_goes_on() -> None
     assert world.batches == [["a-0", "a-1"], ["b-0", "b-1"]]
 
 
+class After:
+    """A budget that ends after so many jobs."""
+
+    def __init__(self, jobs: int) -> None:
+        self.left = jobs
+
+    def exhausted(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+def test_groups_that_wait_to_be_let_in_cannot_use_up_every_cycle() -> None:
+    """After a cycle that was cut in enqueue, allocate comes first."""
+    world = World(
+        node("n1", cpu="4"),
+        group("in", 1, phase="Inqueue"),
+        *pods("in", 1, "in", cpu="1"),
+        *(group(f"big-{at}", 1, minResources={"cpu": "40"}) for at in range(5)),
+    )
+    assert world.cycle(budget=After(3)).where == "enqueue"
+    assert not world.batches
+    world.cycle(budget=After(3))
+    assert world.batches == [["in-0"]]
+
+
+def test_every_waiting_group_is_asked_though_no_cycle_asks_all() -> None:
+    """Enqueue goes on after a cut where it was, past those who were refused."""
+    world = World(
+        node("n1", cpu="4"),
+        *(group(f"big-{at}", 1, minResources={"cpu": "40"}) for at in range(9)),
+        group("small", 1, minResources={"cpu": "1"}),
+        *pods("small", 1, "small", cpu="1"),
+    )
+    for _ in range(12):
+        world.cycle(budget=After(3))
+        world.echo()
+    assert set(world.binds) == {"small-0"}
+
+
 def test_a_gang_that_found_no_room_is_tried_as_soon_as_room_appears() -> None:
     world = World(
         node("n1", cpu="3"),

@@ -37,7 +37,8 @@ class ClusterState:
 
     `ledger` holds nodes, tasks, jobs and queues; `placer` answers per shape that live across cycles; `holds` room kept
     after refusals for the `urgent` jobs; `revisit` when jobs that were not ready are to be looked at again though
-    nothing changed; `turn` the index of the action the next cycle begins with.
+    nothing changed; `turn` the index of the action the next cycle begins with; `refused` waiting jobs that were not let
+    in since all were last asked: after a cut the others come first.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class ClusterState:
         self.holds = Holds(self.ledger.columns)
         self.revisit: dict[str, float] = {}
         self.turn = 0
+        self.refused: set[str] = set()
         self.urgent: dict[str, JobInfo] = {}
         self.pods = PodFold(self.ledger, scheduler_names)
         self._needed = frozenset(needed)

@@ -72,6 +72,9 @@ def run_cycle(
         for at in range(first, first + count):
             action = profile.actions[at % count]
             yield from _checkpoints(session, action.name, action.run(cast("Session", session)))  # of its own jobs
+            if session.asks_waiting and not session.cut:
+                session.asks_waiting = False
+                state.refused.clear()
             if session.cut:
                 where = action.name
                 if not session.stats.placed:  # work that fills the budget must not keep other actions from theirs

@@ -60,7 +60,8 @@ class CycleSession:
     `conditions` are what plugins set, by job key and type; `refusals` why jobs were not enqueued; `leftovers` the logs
     of statements that stay until the close, `unended` of those neither committed, discarded nor kept; `homeless` jobs
     with tasks that request nothing and found no node; `at_hand` the jobs that plugins close just now; `tried` the keys
-    of jobs it came to; `cut` whether the budget ended it.
+    of jobs it came to; `asks_waiting` whether the action at work goes through the waiting jobs; `cut` whether the
+    budget ended it.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class CycleSession:
         self.homeless: list[JobInfo] = []
         self.at_hand: list[JobInfo] | None = None
         self.cut = False
+        self.asks_waiting = False
         self.tried: set[str] = set()
         self._budget = budget
         self._actions = frozenset(action.name for action in profile.actions)
@@ -163,8 +165,10 @@ class CycleSession:
         return self.cut
 
     def waiting(self) -> Sequence[JobInfo]:
-        """As `session.Session`."""
-        return self.state.ledger.in_phase(PodGroupPhase.PENDING)
+        """As `session.Session`; where a cycle was cut meanwhile, without those that it refused."""
+        self.asks_waiting = True
+        jobs, refused = self.state.ledger.in_phase(PodGroupPhase.PENDING), self.state.refused
+        return [job for job in jobs if job.key not in refused] if refused else jobs
 
     def pending(self) -> Sequence[JobInfo]:
         """As `session.Session`."""
@@ -263,6 +267,7 @@ class CycleSession:
     def refuse(self, job: JobInfo, verdict: Verdict) -> None:
         """As `session.Session`."""
         self.tried.add(job.key)
+        self.state.refused.add(job.key)
         job.attempts.explain(Reason(verdict.code, verdict.message, Precision.QUOTA))
         if verdict.message:
             self.refusals[job.key] = verdict.message

@@ -68,7 +68,7 @@ class Session(SessionView, Protocol):
         ...
 
     def waiting(self) -> Sequence[Job]:
-        """Jobs of phase Pending whose queue exists."""
+        """Jobs of phase Pending whose queue exists; where a cycle was cut meanwhile, without those that it refused."""
         ...
 
     def pending(self) -> Sequence[Job]:
