@@ -130,7 +130,7 @@ async def from_file(path: Path, *, context: str = "") -> Connection:
     file = _read(path)
     context = context or file.current_context
     if not context:
-        msg = f"{path}: current-context is not set; name one with --context"
+        msg = f"{path}: current-context is not set; set it to the name of one of the contexts in the file"
         raise ConfigError(msg)
     chosen = _pick(path, "contexts", {item.name: item.context for item in file.contexts}, context)
     cluster = _pick(path, "clusters", {item.name: item.cluster for item in file.clusters}, chosen.cluster)
