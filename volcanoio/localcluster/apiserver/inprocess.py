@@ -98,9 +98,9 @@ async def _once(lines: list[bytes]) -> AsyncIterator[list[bytes]]:
 
 
 def _response(answer: ApiResponse) -> Response:
-    headers = dict(answer.headers)
+    headers = answer.headers
     if answer.warnings:
-        headers["Warning"] = ", ".join(map(_warning, answer.warnings))
+        headers = {**headers, "Warning": ", ".join(map(_warning, answer.warnings))}
     return Response(answer.status, answer.body, headers)
 
 

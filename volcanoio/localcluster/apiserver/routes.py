@@ -18,7 +18,8 @@ def install(server: ApiServer, *, logs: LogSource | None = None, clock: Clock | 
     """Add discovery, OpenAPI, version, health, reviews and tables to `server`, and pod logs when they have a source."""
     clock = clock or WallClock()
     registry = server.registry
-    server.routes += [Discovery(registry), OpenApi(registry), OpenApiV2(registry), version, health, reviews, unserved]
+    server.pages += [Discovery(registry), OpenApi(registry), OpenApiV2(registry), version, health]
+    server.routes += [reviews, unserved]
     if logs is not None:
-        server.routes.append(PodLogs(server.handle, logs, clock))
+        server.pages.append(PodLogs(server.handle, logs, clock))
     server.table = Tables(clock)

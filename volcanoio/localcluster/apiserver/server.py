@@ -38,14 +38,15 @@ Route: TypeAlias = Callable[[ApiRequest], Awaitable[ApiResponse | ApiStream | No
 class ApiServer:
     """Kubernetes' API semantics over a store.
 
-    `routes` are tried first, in order. `table` prints answers to requests that accept `as=Table`. Make one with `open`,
-    and answer requests within `running`.
+    `routes` are tried first, in order, and for GET `pages` before them. `table` prints answers to requests that accept
+    `as=Table`. Make one with `open`, and answer requests within `running`.
     """
 
     def __init__(
         self, store: Store, journal: Journal | None, clock: Clock, admission: Sequence[Admission], faults: Faults | None
     ) -> None:
         self.core = Core(store, clock, journal, admission)
+        self.pages: list[Route] = []
         self.routes: list[Route] = []
         self.faults = faults
         self._journal = journal
@@ -134,10 +135,11 @@ class ApiServer:
     async def _handle(self, request: ApiRequest) -> ApiResponse | ApiStream:
         try:
             bodies.check_size(request)
-            for route in self.routes:
-                answer = await route(request)
-                if answer is not None:
-                    return answer
+            for routes in (self.pages, self.routes) if request.method == "GET" else (self.routes,):
+                for route in routes:
+                    answer = await route(request)
+                    if answer is not None:
+                        return answer
             return await self._dispatcher.dispatch(request)
         except ApiError as error:
             return error.response()

@@ -114,9 +114,11 @@ class PodRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """When something changes by itself, None when never."""
         if self.finished:
             return None
-        moments = [c.due for c in self.containers if c.due is not None]
-        moments.extend(moment for moment in (self.stop_at, self.deadline) if moment is not None)
-        return min(moments, default=None)
+        first = self.deadline
+        for moment in (self.stop_at, *[c.due for c in self.containers]):
+            if moment is not None and (first is None or moment < first):
+                first = moment
+        return first
 
     @property
     def deadline(self) -> float | None:
