@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Protocol
 
 import msgspec
@@ -11,7 +10,6 @@ import structlog
 from volcanoio.kube.decoding import ObjectDecoder, UndecodableError, WithMeta
 from volcanoio.kube.transport import StreamRefused, Transport, TransportError
 from volcanoio.localcluster.clock import Clock
-from volcanoio.model.base import Model
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import POD
 
@@ -35,19 +33,6 @@ class PodSink(Protocol):
     def listed(self, uids: frozenset[str]) -> None:
         """A list is complete: pods not in it are gone."""
         ...
-
-
-class _ListMeta(Model):
-    resource_version: str = ""
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class _PodList(Model):
-    metadata: _ListMeta = _ListMeta()
-    items: tuple[Pod, ...] = ()
-
-
-_LIST = msgspec.json.Decoder(_PodList)
 
 
 class _Expired(Exception):  # noqa: N818 - named for what happened
@@ -90,17 +75,17 @@ class PodFeed:
             response = await self._transport.request("GET", POD.path(), query=query)
             if not response.ok:
                 raise StreamRefused(response)
-            page = _LIST.decode(response.body)
-            self._tell(page.items)
-            uids.update(pod.metadata.uid for pod in page.items)
-            if not page.metadata.continue_:
+            meta, pods, faults = self._decoder.page(response.body)
+            for pod in pods:
+                if isinstance(pod, Pod):
+                    self._sink.seen(pod)
+                    uids.add(pod.metadata.uid)
+            for fault in faults:
+                _skip(fault)
+            if not meta.continue_:
                 self._sink.listed(frozenset(uids))
-                return page.metadata.resource_version
-            query = {**query, "continue": page.metadata.continue_}
-
-    def _tell(self, pods: Iterable[Pod]) -> None:
-        for pod in pods:
-            self._sink.seen(pod)
+                return meta.resource_version
+            query = {**query, "continue": meta.continue_}
 
     async def _watch(self) -> bool:
         """Follow one watch to its end; whether it brought anything."""
@@ -128,7 +113,7 @@ class PodFeed:
         try:
             line = self._decoder.line(data)
         except UndecodableError as error:
-            _log.error("a pod is skipped because it cannot be read", error=str(error))
+            _skip(error)
             return self._revision
         pod = line.object
         if isinstance(pod, Pod):
@@ -140,3 +125,8 @@ class PodFeed:
         if line.type == "BOOKMARK" and isinstance(pod, msgspec.Raw):
             return msgspec.json.decode(pod, type=WithMeta).metadata.resource_version
         raise _Expired
+
+
+def _skip(error: UndecodableError) -> None:
+    """One odd pod must not blind the nodes to the others."""
+    _log.error("a pod is skipped because it cannot be read", error=str(error))
