@@ -57,6 +57,8 @@ class ClusterState:
         self.revisit: dict[str, float] = {}
         self.turn = 0
         self.refused: set[str] = set()
+        self.given_up_at = -1
+        """`Columns.freed` when a job was given up last: while it is another, no job is hopeless."""
         self.urgent: dict[str, JobInfo] = {}
         self.pods = PodFold(self.ledger, scheduler_names)
         self._needed = frozenset(needed)

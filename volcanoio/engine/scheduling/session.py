@@ -287,9 +287,12 @@ class CycleSession:
             return
         if self.state.placer.by_room_alone(runs[0].shape):
             attempts.useless = (self.nodes.freed, self.now)
+            self.state.given_up_at = self.nodes.freed
 
     def hopeless(self, job: JobInfo) -> bool:
         """As `session.Session`; at least once a period it is tried all the same."""
+        if self.state.given_up_at != self.nodes.freed:
+            return False
         useless = job.attempts.useless
         return (
             useless is not None

@@ -36,6 +36,7 @@ def snapshot(state: ClusterState) -> dict[str, Any]:
         "revisit": dict(state.revisit),
         "urgent": list(state.urgent),
         "turn": state.turn,
+        "given_up_at": state.given_up_at,
         "refused": sorted(state.refused),
         **_membership(ledger),
     }
