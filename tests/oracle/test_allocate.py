@@ -198,14 +198,14 @@ def test_the_engine_places_as_the_loop_does(spec: Mapping[str, Any]) -> None:
 
 
 def settle(world: World, cluster: OCluster) -> None:
-    """What was bound runs, and nothing else has happened."""
+    """What was bound runs, and nothing else has happened: reservations of a kept statement end with their cycle."""
     world.echo()
     for job in cluster.jobs:
         job.phase = world.phase(job.name)
         for task in job.tasks:
-            if task.state == "allocated":
+            if task.state == "allocated" and task.name in world.binds:
                 task.state = "running"
-            elif task.state == "pipelined":
+            elif task.state in ("allocated", "pipelined"):
                 next(node for node in cluster.nodes if node.name == task.node).tasks.remove(task)
                 task.state, task.node = "pending", ""
 
