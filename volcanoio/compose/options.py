@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from volcanoio.localcluster.nodes.shapes import NodeResourcesError, parse_node_resources
+from volcanoio.runtime.scheduler import DEBOUNCE, PERIOD
 
 DEFAULT_RESOURCES = "cpu=8,memory=32Gi,pods=110"
 
@@ -38,8 +39,8 @@ class LocalOptions:
     policies_dir: tuple[Path, ...] = ()
     strict_admission: bool = False
     journal: Path | None = None
-    debounce: float = 0.005
-    schedule_period: float = 1.0
+    debounce: float = DEBOUNCE
+    schedule_period: float = PERIOD
     verbosity: int = 0
 
     @classmethod

@@ -37,7 +37,7 @@ from volcanoio.runtime.scheduler_pace import Pace
 from volcanoio.runtime.scheduler_queues import ensure_queues
 
 WATCHED: tuple[Kind, ...] = (kinds.NODE, kinds.PRIORITY_CLASS, kinds.QUEUE, kinds.POD_GROUP, kinds.POD)
-DEBOUNCE, PERIOD, BUDGET = 0.005, 1.0, 0.25
+DEBOUNCE, PERIOD, BUDGET = 0.002, 1.0, 0.25
 """Defaults, in seconds."""
 _log = structlog.get_logger(__name__)
 
