@@ -19,6 +19,7 @@ from volcanoio.bus.bus import EventBus
 from volcanoio.compose.collector import collect_rarely
 from volcanoio.compose.controllers import ControllerManager, ControllerSettings
 from volcanoio.compose.crds import install_crds
+from volcanoio.compose.metricspage import MetricsPage
 from volcanoio.compose.options import LocalOptions, OptionError
 from volcanoio.compose.scheduler import SchedulerProcess, SchedulerSettings
 from volcanoio.engine.scheduling.configuration import ConfigurationError as SchedulerConfigurationError
@@ -127,6 +128,7 @@ class LocalCluster:
         simulated = RealClock(options.speed)
         self.transport = InProcessTransport(api)
         routes.install(api, logs=SimulatedLogs(self.transport, simulated))
+        api.pages.append(MetricsPage(self.probe))
         await install_crds(self.transport)
         await self._components(stack, registry, api, shapes, simulated)
         bound = await stack.enter_async_context(serve(api, port=options.port, identity=load_or_create(directory)))

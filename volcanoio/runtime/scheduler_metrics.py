@@ -9,6 +9,8 @@ from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.views import Job
 from volcanoio.kube.clock import Clock
 
+OPENING = ""
+"""What a checkpoint names as its action while the session opens."""
 _MILLISECONDS = 1000
 _BY_JOB = tuple(f"volcano_e2e_job_scheduling_{what}" for what in ("duration", "start_time", "last_time"))
 
@@ -45,6 +47,9 @@ class CycleMetrics:
         self._total += self._clock.monotonic() - self._mark
         probe, stats = self._probe, result.stats
         probe.observe("volcano_e2e_scheduling_latency_milliseconds", self._total * _MILLISECONDS)
+        if OPENING in self._actions:
+            opening = self._actions.pop(OPENING) * _MILLISECONDS
+            probe.observe("volcano_open_session_duration_milliseconds", opening)
         for action, seconds in sorted(self._actions.items()):
             probe.observe("volcano_action_scheduling_latency_milliseconds", seconds * _MILLISECONDS, action=action)
         probe.count("volcanoio_cycles_total", end="fault" if fault else "cut" if result.where else "complete")

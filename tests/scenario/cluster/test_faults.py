@@ -40,7 +40,7 @@ async def test_a_gang_goes_out_as_one_batch_and_reservations_never_reach_the_api
     async with cluster(faults=faults) as c:
         await c.create(job_manifest("gang", replicas=8, cpu="1"))
         await c.job("gang", "Completed")
-        metrics = c.local.probe.page().decode().splitlines()
+        metrics = (await c.client.transport.request("GET", "/metrics")).body.decode().splitlines()
         assert "volcanoio_bind_batch_size_count 1.0" in metrics
         assert "volcanoio_bind_batch_size_sum 8.0" in metrics
         assert "volcanoio_binds_in_flight 0.0" in metrics
