@@ -85,6 +85,19 @@ def test_what_is_owned_goes_with_its_owner(namespace: Namespace) -> None:
     gone(namespace.cluster, namespace.path("configmaps", "child"))
 
 
+def test_what_an_owner_of_an_unknown_kind_has_stays(namespace: Namespace) -> None:
+    """Only of a kind that is served can it be known that an owner is not there."""
+    missing = unique("missing")
+    for name, api_version, kind in (("kept", "ray.io/v1", "RayCluster"), ("lost", "v1", "ConfigMap")):
+        child = config_map(name)
+        child["metadata"]["ownerReferences"] = [
+            {"apiVersion": api_version, "kind": kind, "name": missing, "uid": "11111111-1111-1111-1111-111111111111"}
+        ]
+        namespace.cluster.create(namespace.path("configmaps"), child).ok()
+    gone(namespace.cluster, namespace.path("configmaps", "lost"))
+    namespace.cluster.get(namespace.path("configmaps", "kept")).ok()
+
+
 def test_orphans_stay(namespace: Namespace) -> None:
     owner = namespace.config_map("owner")
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}

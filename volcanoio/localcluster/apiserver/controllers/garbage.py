@@ -62,14 +62,25 @@ class GarbageCollector:
             self._check_owners(ref, stored)
 
     def _check_owners(self, ref: Ref, stored: Stored) -> None:
-        """Delete the object when no owner is left; else drop the references to those that are gone."""
+        """Delete the object when no owner is left; else drop the references to those that are gone.
+
+        An owner of a kind that is not served may exist elsewhere: nothing is decided then, as in Kubernetes, whose
+        collector cannot look such an owner up.
+        """
         gone = [uid for uid in stored.owners if not self._is_owner(uid, ref)]
+        if gone and self._undecidable(stored, gone):
+            return
         if len(gone) == len(stored.owners):
             self._delete(ref, stored, DeleteOptions())
         elif gone:
             obj = stored.decode()
             self._drop_owners(obj, gone)
             self._core.store.put(ref, obj)
+
+    def _undecidable(self, stored: Stored, uids: list[str]) -> bool:
+        references = stored.decode()["metadata"].get("ownerReferences") or ()
+        served = self._core.registry.for_kind
+        return any(one["uid"] in uids and served(one["apiVersion"], one["kind"]) is None for one in references)
 
     def _is_owner(self, uid: str, dependent: Ref) -> bool:
         """Whether the owner exists where it may: in the dependent's namespace, or in none."""
