@@ -113,7 +113,10 @@ class Gang:
             return
         missing = job.min_available - job.ready_count - job.schedulable_count
         self._missing[job.key] = missing
-        message = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: {session.fit_error(job.key)}"
+
+        def message() -> str:
+            return f"{missing}/{len(job.tasks)} tasks in gang unschedulable: {session.fit_error(job.key)}"
+
         session.set_condition(job.key, UNSCHEDULABLE, NOT_ENOUGH_RESOURCES, message)
 
     def _surplus(self, candidates: Sequence[Task]) -> list[Task]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Shape, TaskStatus
 from volcanoio.model.base import ObjectMeta
 from volcanoio.model.core import Affinity, Node, NodeSpec, Taint, Toleration
@@ -296,8 +297,8 @@ class SessionData:
     def table(self, owner: str, name: str) -> TableData:
         return self.tables.setdefault((owner, name), TableData())
 
-    def set_condition(self, job: str, condition: str, reason: str, message: str) -> None:
-        self.conditions[job] = (condition, reason, message)
+    def set_condition(self, job: str, condition: str, reason: str, message: Text) -> None:
+        self.conditions[job] = (condition, reason, message if isinstance(message, str) else message())
 
     def fit_error(self, job: str) -> str:
         return f"why of {job}"

@@ -8,7 +8,9 @@ conditions, and Running to Unknown. Every other change is written at once. Sourc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
 
 import msgspec
 
@@ -18,6 +20,7 @@ from volcanoio.engine.scheduling.podconditions import tell_pods
 from volcanoio.engine.scheduling.queuestatus import write_queues
 from volcanoio.engine.scheduling.session import CycleSession
 from volcanoio.framework.effects import Patch, Record, merge_diff
+from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model import kinds
 from volcanoio.model.base import ObjectReference
@@ -96,7 +99,7 @@ def _since(known: float | None, holds: bool, now: float) -> float | None:
 
 
 def _write_status(
-    session: CycleSession, job: JobInfo, set_now: dict[str, tuple[str, str]], lasting: bool, period: float
+    session: CycleSession, job: JobInfo, set_now: Mapping[str, tuple[str, Text]], lasting: bool, period: float
 ) -> bool:
     """Compare the status as it should be with the one written last, and write it when it differs.
 
@@ -125,10 +128,16 @@ def _write_status(
             namespace=meta.namespace,
             name=meta.name,
             uid=meta.uid,
-            patch={"status": merge_diff(msgspec.to_builtins(job.group.status), msgspec.to_builtins(new))},
+            patch={"status": dict(_difference(job.group.status, new))},
         )
     )
     return True
+
+
+@lru_cache(maxsize=64)
+def _difference(old: PodGroupStatus, new: PodGroupStatus) -> Mapping[str, Any]:
+    """The merge patch from one status to another; most jobs of a cycle go the same way."""
+    return merge_diff(msgspec.to_builtins(old), msgspec.to_builtins(new))
 
 
 def _phase(job: JobInfo, *, unschedulable: bool, lasting: bool) -> str:
@@ -155,18 +164,19 @@ def _phase(job: JobInfo, *, unschedulable: bool, lasting: bool) -> str:
 
 
 def _conditions(
-    session: CycleSession, job: JobInfo, set_now: dict[str, tuple[str, str]], lasting: bool, period: float
+    session: CycleSession, job: JobInfo, set_now: Mapping[str, tuple[str, Text]], lasting: bool, period: float
 ) -> tuple[PodGroupCondition, ...]:
     """One entry a type, the one that changed last at the end."""
     result = list(job.status.conditions)
-    for kind, (reason, message) in set_now.items():
+    for kind, (reason, text) in set_now.items():
+        if kind == UNSCHEDULABLE and (not lasting or session.now < job.condition_at + period):
+            continue
+        message = text if isinstance(text, str) else text()
         known = next((entry for entry in result if entry.type == kind), None)
         newest = bool(result) and result[-1] is known
         if known is not None and newest and (known.status, known.reason, known.message) == ("True", reason, message):
             continue
         if kind == UNSCHEDULABLE:
-            if not lasting or session.now < job.condition_at + period:
-                continue
             job.condition_at = session.now
         if known is not None:
             result.remove(known)

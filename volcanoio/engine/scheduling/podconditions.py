@@ -18,6 +18,8 @@ def tell_pods(session: CycleSession, job: JobInfo, *, lasting: bool, period: flo
     """Write conditions and events of a job's unplaced tasks; a refused bind is said at once, the rest when it lasts."""
     if not job.waiting and not job.counts[TaskStatus.ALLOCATED] and not job.counts[TaskStatus.PIPELINED]:
         return
+    if not lasting and not any(task.refusal for task in job.members.values()):
+        return
     gang = ""
     for task in _unplaced(job):
         if task.refusal:

@@ -21,6 +21,7 @@ from volcanoio.engine.scheduling.times import timestamp
 from volcanoio.engine.scheduling.undo import PluginTable, Tables, UndoLog
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.session import Run
+from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, Vote
 from volcanoio.framework.scheduling.views import Amounts, Shape, TaskStatus
 from volcanoio.framework.scheduling_events import CycleOpened
@@ -80,7 +81,7 @@ class CycleSession:
         self.tables = Tables()
         self.leftovers: list[UndoLog] = []
         self.unended: list[UndoLog] = []
-        self.conditions: dict[str, dict[str, tuple[str, str]]] = {}
+        self.conditions: dict[str, dict[str, tuple[str, Text]]] = {}
         self.refusals: dict[str, str] = {}
         self.homeless: list[JobInfo] = []
         self.at_hand: list[JobInfo] | None = None
@@ -143,7 +144,7 @@ class CycleSession:
         """As `sessionview.SessionView`."""
         return self.tables.get(owner, name)
 
-    def set_condition(self, job: str, condition: str, reason: str, message: str) -> None:
+    def set_condition(self, job: str, condition: str, reason: str, message: Text) -> None:
         """As `sessionview.SessionView`."""
         self.conditions.setdefault(job, {})[condition] = (reason, message)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Protocol, TypeAlias
 
 from volcanoio.framework.scheduling.views import Amounts, Job, Nodes, QueueView
+
+Text: TypeAlias = str | Callable[[], str]
+"""A text, or what makes it when it is written: most are not, as they were said a moment ago."""
 
 
 class SessionView(Protocol):
@@ -59,8 +62,11 @@ class SessionView(Protocol):
         """Mutable state of a plugin, emptied at open and covered by the session's undo log."""
         ...
 
-    def set_condition(self, job: str, condition: str, reason: str, message: str) -> None:
-        """Put a condition of that type, status True, on the job's PodGroup when the session closes."""
+    def set_condition(self, job: str, condition: str, reason: str, message: Text) -> None:
+        """Put a condition of that type, status True, on the job's PodGroup when the session closes.
+
+        A message that is called is so at once after all plugins have closed: the session is as they saw it.
+        """
         ...
 
     def fit_error(self, job: str) -> str:
