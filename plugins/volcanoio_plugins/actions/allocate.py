@@ -67,17 +67,19 @@ class Allocate:
         sheets: dict[str, Worksheet] = {}
         members: dict[str, list[Job]] = {}
         jobs: dict[str, Heap[Job]] = {}
+        hopeless = session.hopeless
         if not session.configured("enqueue"):
             for job in session.waiting():  # a job that has no pods yet gets them only then
                 session.promote(job)
         for job in session.pending():
-            if job.phase == PodGroupPhase.PENDING or session.hopeless(job):
+            if job.phase == PodGroupPhase.PENDING or hopeless(job):
                 continue
-            queue_name = job.queue
-            if queue_name not in jobs:
-                jobs[queue_name], members[queue_name] = Heap(session.job_key), []
-            jobs[queue_name].push(job)
-            members[queue_name].append(job)
+            name = job.queue
+            heap = jobs.get(name)
+            if heap is None:
+                heap, members[name] = jobs.setdefault(name, Heap(session.job_key)), []
+            heap.push(job)
+            members[name].append(job)
             yield
         queues: Heap[QueueView] = Heap(session.queue_key, [session.queues[name] for name in jobs])
         while queues:

@@ -51,8 +51,11 @@ class Account:
         """The largest part of what it deserves that it holds of any resource."""
         if self._shared_at != self._added.version:
             largest = 0.0
-            for name, amount in self.deserved.items():
-                largest = max(largest, share(self.held(name), amount))
+            base, added = self._base, self._added
+            for name, amount in self.deserved.items():  # asked at every turn of a queue
+                part = share(base.get(name, 0) + added.get(name), amount)
+                if part > largest:
+                    largest = part
             self._share, self._shared_at = largest, self._added.version
         return self._share
 

@@ -33,6 +33,8 @@ class Rules:
         self._job_keys = self._flat(points.JobOrder, "job_key")
         self.keeps_job_keys = len(self._job_keys) == len(self._flat(points.JobOrder, "job_key", points.KEPT_KEYS))
         self._task_keys = self._flat(points.TaskOrder, "task_key")
+        self.task_key: Callable[[Task], SortKey] = self._task_key if len(self._task_keys) != 1 else self._task_keys[0]
+        """Where a task stands, asked for every one: the only plugin's answer as it is, or those of all."""
         self._overused = self._flat(points.Overused, "overused")
         self._allocatable = self._flat(points.Allocatable, "fits")
         self._valid = self._flat(points.JobValid, "job_valid")
@@ -54,10 +56,9 @@ class Rules:
         """First difference in tier and plugin order; then creation time, uid and key."""
         return (*[key(job) for key in self._job_keys], job.created, job.uid, job.key)
 
-    def task_key(self, task: Task) -> SortKey:
+    def _task_key(self, task: Task) -> SortKey:
         """First difference in tier and plugin order; the caller adds the fallback."""
-        keys = self._task_keys
-        return keys[0](task) if len(keys) == 1 else tuple([key(task) for key in keys])
+        return tuple([key(task) for key in self._task_keys])
 
     @property
     def orders_tasks(self) -> bool:
@@ -78,7 +79,11 @@ class Rules:
 
     def job_valid(self, job: Job) -> Verdict:
         """The first rejection."""
-        return next((verdict for ask in self._valid if (verdict := ask(job)).vote is Vote.REJECT), PERMIT)
+        for ask in self._valid:  # asked for every job of a backlog: a generator would cost as much again
+            verdict: Verdict = ask(job)
+            if verdict.vote is Vote.REJECT:
+                return verdict
+        return PERMIT
 
     def job_ready(self, job: Job) -> bool:
         """All must agree; without any, every job is ready."""

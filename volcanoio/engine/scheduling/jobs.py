@@ -33,6 +33,41 @@ def add_amounts(into: dict[str, int], other: Mapping[str, int], times: int) -> N
 class JobInfo:
     """One job. Implements `views.Job`. It exists as soon as a pod or PodGroup names it."""
 
+    __slots__ = (
+        "attempts",
+        "best_effort",
+        "by_role",
+        "condition_at",
+        "counts",
+        "created",
+        "event_at",
+        "event_text",
+        "group",
+        "held",
+        "homeless",
+        "in_flight",
+        "key",
+        "known",
+        "members",
+        "min_available",
+        "min_resources",
+        "namespace",
+        "phase",
+        "priority",
+        "queue_info",
+        "ready_count",
+        "role_minimums",
+        "role_total",
+        "short_since",
+        "standing",
+        "uid",
+        "urgent_until",
+        "waiting",
+        "waiting_since",
+        "wanted",
+        "written_at",
+    )
+
     def __init__(self, key: str) -> None:
         self.key = key
         self.namespace = key.partition("/")[0]

@@ -184,8 +184,10 @@ class CycleSession:
             if task.shape.best_effort is best_effort and not task.gated and task.retry_at <= self.now
         ]
         if self.rules.orders_tasks:
-            task_key = self.rules.task_key
-            tasks.sort(key=lambda task: (task_key(task), task.key))
+            ask = self.rules.task_key
+            keyed = [(ask(task), task.key, task) for task in tasks]  # keys end in the uid: no two are equal
+            keyed.sort()
+            tasks = [task for _, _, task in keyed]
         else:
             tasks.sort(key=lambda task: task.key)
         runs: list[Run] = []
