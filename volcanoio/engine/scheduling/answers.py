@@ -247,7 +247,7 @@ class Answers:
         if self._version != states.version:
             self._version = states.version
             self._table = np.full(max(2 * len(states.amounts), 64), np.nan)
-        at = columns.state[rows]
+        at = columns.state.take(rows)
         unknown = (at < 0).nonzero()[0]
         if len(unknown):
             for position in unknown[:INTERNED].tolist():
@@ -256,35 +256,30 @@ class Answers:
                 return False
         if len(states.amounts) > len(self._table):
             self._extend()
-        value = self._table[at]
+        value = self._table.take(at)
         missing = np.isnan(value).nonzero()[0]
         learned = self._learn(at[missing], rows[missing]) if len(missing) else 0
         states.count(len(rows), learned)
         if learned:
-            value[missing] = self._table[at[missing]]
-        passes = self._static[rows]
+            value[missing] = self._table.take(at[missing])
+        passes = self._static.take(rows)
         self.mask[rows] = passes
         self.value[rows] = np.where(passes, value, NOWHERE)
         return True
 
     def _learn(self, at: NDArray[np.int64], rows: NDArray[np.intp]) -> int:
         """Work out and keep the values of states that rows are in; how many states there are."""
-        if len(at) <= FEW:
-            for state, row in zip(at.tolist(), rows.tolist(), strict=True):
+        examples = dict(zip(at.tolist(), rows.tolist(), strict=True))
+        if len(examples) <= FEW:
+            for state, row in examples.items():
                 self.of_state(state, row)
-            return len(at)
-        example = np.full(len(self._table), -1, np.intp)
-        example[at] = rows
-        known = (example >= 0).nonzero()[0]
-        rows = example[known]
-        if len(known) <= FEW:
-            for state, row in zip(known.tolist(), rows.tolist(), strict=True):
-                self.of_state(state, row)
-            return len(known)
+            return len(examples)
+        known = np.fromiter(examples, np.intp, len(examples))
+        rows = np.fromiter(examples.values(), np.intp, len(examples))
         nodes = Rows(self._columns, rows)
         total = np.zeros(len(rows), np.float64)
         everywhere = np.ones(len(rows), np.bool_)
-        numbers = rows.tolist()
+        numbers = list(examples.values())
         for scorer in self._plan[2]:
             total += scorer.score(self.shape, nodes, everywhere, self._columns, numbers)
         self._table[known] = np.where(self.fit_mask(nodes, idle=True), total, NOWHERE)

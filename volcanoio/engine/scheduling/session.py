@@ -94,6 +94,7 @@ class CycleSession:
         state.placer.open(self.rules, opening.cycle, opening.seed)
         self.total: Amounts = self.nodes.totals(Quantity.ALLOCATABLE)
         self._rulings = state.rulings(self.rules, self.total)
+        self._urgent = state.urgent
         self._urgent_queues = {job.queue for job in state.urgent.values()}
 
     def open(self) -> Iterator[None]:
@@ -219,7 +220,7 @@ class CycleSession:
             known = self._rulings, (True, *self.rules.job_key(job))
             if self.rules.keeps_job_keys:
                 job.standing = known
-        return (False, *known[1][1:]) if job.key in self.state.urgent else known[1]
+        return (False, *known[1][1:]) if self._urgent and job.key in self._urgent else known[1]
 
     def overused(self, queue: QueueInfo) -> bool:
         """As `session.Session`."""

@@ -70,7 +70,9 @@ class JobStatement:
         session, job, log = self._session, self._job, self._log
         ledger = session.state.ledger
         allocated = [task for task in log.seated if task.status is TaskStatus.ALLOCATED]
-        pipelined = [task for task in log.seated if task.status is TaskStatus.PIPELINED]
+        pipelined = []
+        if len(allocated) < len(log.seated):
+            pipelined = [task for task in log.seated if task.status is TaskStatus.PIPELINED]
         for task, _, reason in log.evicted:
             session.state.pods.evicting.add(task.uid)
             session.outbox.put(

@@ -95,4 +95,9 @@ class PluginTable:
 
     def add(self, key: str, amount: int) -> None:
         """As `sessionview.Table`."""
-        self.set(key, self.get(key) + amount)
+        old = self._values.get(key)
+        log = self._tables.log
+        if log is not None:
+            log.tables.append((self, key, old))
+        self._values[key] = amount if old is None else old + amount
+        self.version += 1

@@ -24,11 +24,11 @@ class Heap(Generic[Item]):
     order or nearly so, sorting that is a pass, and a heap of few runs is shallow.
     """
 
-    __slots__ = ("_fresh", "_key", "_pushed", "_runs", "_size")
+    __slots__ = ("_fresh", "_key", "_pushed", "_runs")
 
     def __init__(self, key: Callable[[Item], Any], items: Iterable[Item] = ()) -> None:
         self._key = key
-        self._pushed = self._size = 0
+        self._pushed = 0
         self._fresh: list[_Entry[Item]] = []
         """Pushed and not yet in a run."""
         self._runs: list[tuple[Any, int, Item, list[_Entry[Item]]]] = []
@@ -37,13 +37,15 @@ class Heap(Generic[Item]):
             self.push(item)
 
     def __len__(self) -> int:
-        return self._size
+        return len(self._fresh) + sum(1 + len(rest) for *_, rest in self._runs)
+
+    def __bool__(self) -> bool:
+        return bool(self._fresh or self._runs)
 
     def push(self, item: Item) -> None:
         """Add an item where it stands now."""
         self._fresh.append((self._key(item), self._pushed, item))
         self._pushed += 1
-        self._size += 1
         if len(self._fresh) >= RUN:
             self._sort()
 
@@ -57,7 +59,6 @@ class Heap(Generic[Item]):
             heapq.heapreplace(self._runs, (*rest.pop(), rest))
         else:
             heapq.heappop(self._runs)
-        self._size -= 1
         return first[2]
 
     def _sort(self) -> None:
