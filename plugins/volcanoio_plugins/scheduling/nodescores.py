@@ -61,8 +61,13 @@ def _mean(shape: Shape, nodes: Nodes, *, least: bool) -> Floats:
 
 def least_allocated_on(shape: Shape, node: NodeRow) -> int:
     """As `least_allocated`, of one node."""
-    total = weights = 0
     asked = shape.nonzero_requests
+    cpu, memory = node.allocatable(CPU), node.allocatable(MEMORY)
+    if cpu and memory:
+        first = cpu - node.nonzero_used(CPU) - asked.get(CPU, 0)
+        second = memory - node.nonzero_used(MEMORY) - asked.get(MEMORY, 0)
+        return ((first * MAX // cpu if first > 0 else 0) + (second * MAX // memory if second > 0 else 0)) // 2
+    total = weights = 0
     for resource in COUNTED:
         if capacity := node.allocatable(resource):
             left = capacity - node.nonzero_used(resource) - asked.get(resource, 0)

@@ -111,9 +111,8 @@ class Proportion:
             return reject(QUEUE_CLOSED, f"queue {job.queue} is not open")
         if job.min_resources is None:
             return PERMIT
-        allocated = account.allocated()
         demand = {
-            name: amount + allocated.get(name, 0) + account.inqueue.get(name) - account.elastic.get(name, 0)
+            name: amount + account.held(name) + account.inqueue.get(name) - account.elastic.get(name, 0)
             for name, amount in job.min_resources.items()
         }
         if over := exceeding(demand, account.ceiling, job.min_resources):

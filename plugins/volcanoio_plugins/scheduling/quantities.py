@@ -36,8 +36,8 @@ def ordered(names: Iterable[str]) -> list[str]:
 
 def exceeding(left: Quantities, limit: Quantities, demand: Quantities) -> list[str]:
     """The resources of a demand for which left is above the limit; exact, a missing limit is 0, pods do not count."""
-    over = (name for name, amount in demand.items() if amount > 0 and name != PODS and left[name] > limit.get(name, 0))
-    return ordered(over)
+    over = [name for name, amount in demand.items() if amount > 0 and name != PODS and left[name] > limit.get(name, 0)]
+    return ordered(over) if over else over
 
 
 def shortage(what: str, word: str, names: Iterable[str]) -> str:

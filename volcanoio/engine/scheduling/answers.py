@@ -247,7 +247,7 @@ class Answers:
         if self._version != states.version:
             self._version = states.version
             self._table = np.full(max(2 * len(states.amounts), 64), np.nan)
-        at = columns.state.take(rows)
+        at = columns.state[rows]
         unknown = (at < 0).nonzero()[0]
         if len(unknown):
             for position in unknown[:INTERNED].tolist():
@@ -256,13 +256,13 @@ class Answers:
                 return False
         if len(states.amounts) > len(self._table):
             self._extend()
-        value = self._table.take(at)
+        value = self._table[at]
         missing = np.isnan(value).nonzero()[0]
         learned = self._learn(at[missing], rows[missing]) if len(missing) else 0
         states.count(len(rows), learned)
         if learned:
-            value[missing] = self._table.take(at[missing])
-        passes = self._static.take(rows)
+            value[missing] = self._table[at[missing]]
+        passes = self._static[rows]
         self.mask[rows] = passes
         self.value[rows] = np.where(passes, value, NOWHERE)
         return True

@@ -107,7 +107,9 @@ class Columns:
         self._flat: Ints = self.block.reshape(-1, capacity)
         self.state: Ints = np.full(capacity, UNKNOWN, np.int64)
         """By row the id of what it amounts to, see `states`."""
-        self.changed: Ints = np.zeros(capacity, np.int64)
+        self.changed: NDArray[np.float64] = np.zeros(capacity)
+        """By row the clock of its last change; as floats (exact up to 2^53) these compare more than twice as quickly.
+        """
         self.respecified: Ints = np.zeros(capacity, np.int64)
         self.hashes: NDArray[np.uint64] = np.zeros(capacity, np.uint64)
         self._names: list[str] = []
@@ -202,12 +204,16 @@ class Columns:
         self.clock += 1
         self.changed[row] = self.clock
 
-    def apply_all(self, counts: Mapping[int, int], shape: Shape, load: Load) -> None:
-        """`apply` of tasks of one shape at once: how many are counted in, by row."""
+    def apply_all(
+        self, counts: Mapping[int, int], shape: Shape, load: Load, states: Sequence[int] | None = None
+    ) -> None:
+        """`apply` of tasks of one shape at once: how many are counted in, by row, and the states of the rows then."""
         if len(counts) == 1:
             for row, count in counts.items():
                 for _ in range(count):
                     self.apply(row, shape, load, 1)
+                if states is not None:
+                    self.state[row] = states[0]
             return
         delta = (self._deltas.get(shape.id) or self._delta(shape))[load]
         rows = np.fromiter(counts, np.intp, len(counts))
@@ -218,7 +224,7 @@ class Columns:
         amounts_there = flat.take(rows, axis=1)
         amounts_there += delta.reshape(-1, 1) * times
         flat[:, rows] = amounts_there
-        self.state[rows] = UNKNOWN
+        self.state[rows] = UNKNOWN if states is None else states
         self.clock += 1
         self.changed[rows] = self.clock
 

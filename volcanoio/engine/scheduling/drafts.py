@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-
 from volcanoio.engine.scheduling.answers import Answers
 from volcanoio.engine.scheduling.columns import Columns, Load
 from volcanoio.engine.scheduling.states import States
@@ -57,10 +55,9 @@ class ByState:
 
     def write(self) -> None:
         """As `Draft`."""
-        columns, now = self._columns, self._now
-        columns.apply_all(self._counts, self._answers.shape, Load.OCCUPIES)
-        columns.state[np.fromiter(now, np.intp, len(now))] = np.fromiter(now.values(), np.int64, len(now))
-        self._counts.clear()
+        counts, now = self._counts, self._now
+        self._columns.apply_all(counts, self._answers.shape, Load.OCCUPIES, [now[row] for row in counts])
+        counts.clear()
 
 
 class ByRow:
