@@ -269,6 +269,11 @@ class Answers:
 
     def _learn(self, at: NDArray[np.int64], rows: NDArray[np.intp]) -> int:
         """Work out and keep the values of states that rows are in; how many states there are."""
+        if len(at) > INTERNED:  # all rows of a new shape: told apart by a column, which is dear for a few
+            example = np.full(len(self._table), -1, np.intp)
+            example[at] = rows
+            at = (example >= 0).nonzero()[0]
+            rows = example[at]
         examples = dict(zip(at.tolist(), rows.tolist(), strict=True))
         if len(examples) <= FEW:
             for state, row in examples.items():
