@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from volcanoio_policies.declared import Declared
 
 from tests.scenario.cluster.harness import cluster, job_manifest
 from volcanoio.framework.decisions import Abstain, Act, Decision
@@ -89,3 +90,39 @@ async def test_a_slow_policy_ends_as_a_quick_one_does(seconds: float) -> None:
         await c.until(kinds.JOB, Job, lambda jobs: jobs["job"].status.version > 0, "a restart")
         job = await c.job("job", "Running")
         assert (job.status.version, job.status.running) == (1, 2)
+
+
+class _Thoughtful:
+    """Thinks about every event and leaves it to the next policy."""
+
+    name = "thoughtful"
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    async def decide(self, context: PolicyContext) -> Decision:
+        """Abstain, after a while."""
+        del context
+        await asyncio.sleep(self._seconds)
+        return Abstain()
+
+
+_OUTCOMES = {
+    "nginx": (0, 6),
+    "tensorflow-dist-mnist": (0, 2),
+    "mindspore-cpu": (0, 8),
+    "restart-any": (1, 1),
+    "spark-pi": (0, 6),
+    "gang-a": (0, 5),
+    "gang-b": (0, 5),
+}
+"""Jobs of config/examples: retries and succeeded pods."""
+
+
+@pytest.mark.parametrize("seconds", [0.0, 5.0])
+async def test_every_example_ends_the_same_however_long_a_policy_thinks(seconds: float) -> None:
+    files = ("00-priority-classes", "01-nginx", "02-tensorflow-dist-mnist", "03-mindspore", "04-restart-any")
+    async with cluster(policies=(_Thoughtful(seconds), Declared())) as c:
+        await c.example(*(f"{file}.yaml" for file in (*files, "05-spark", "07-two-gangs")))
+        done = {name: (await c.job(name, "Completed")).status for name in _OUTCOMES}
+        assert {name: (status.retry_count, status.succeeded) for name, status in done.items()} == _OUTCOMES
