@@ -26,7 +26,7 @@ def options_from(data: Path | None, memory: bool, port: int, verbose: int, given
     """The options of a local cluster, or a CommandError that says which is wrong. Sets up logs on stderr."""
     logs.set_up(level=_LEVELS[min(verbose, len(_LEVELS) - 1)])
     try:
-        return LocalOptions.parse(data=data, memory=memory, port=port, verbosity=verbose, **given)
+        return LocalOptions.parse(data=data, memory=memory, port=port, **given)
     except OptionError as error:
         raise CommandError(str(error), ExitCode.USAGE) from None
 

@@ -41,7 +41,6 @@ class LocalOptions:
     journal: Path | None = None
     debounce: float = DEBOUNCE
     schedule_period: float = PERIOD
-    verbosity: int = 0
 
     @classmethod
     def parse(cls, **given: Any) -> Self:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any
 
@@ -28,6 +27,7 @@ from volcanoio.kube.errors import error_of
 from volcanoio.kube.informer import Publish
 from volcanoio.kube.sending import FENCED, Gate
 from volcanoio.kube.transport import Response, Transport, TransportError
+from volcanoio.kube.undertakings import Undertakings
 from volcanoio.kube.window import Window
 from volcanoio.model.kinds import POD
 
@@ -89,12 +89,11 @@ class Binder:
         self._batches: dict[str, list[_Batch]] = {}
         self._outbox: list[Event] = []
         self._pausing = False
-        self._tasks: asyncio.TaskGroup | None = None
-        self._running: set[asyncio.Task[None]] = set()
+        self._under_way = Undertakings()
 
     async def __aenter__(self) -> Binder:
         """Be ready for `submit`."""
-        self._tasks = await asyncio.TaskGroup().__aenter__()
+        await self._under_way.__aenter__()
         return self
 
     async def __aexit__(
@@ -102,11 +101,7 @@ class Binder:
     ) -> None:
         """Cancel everything under way: a successor finds out from the API server."""
         self._waiting.clear()
-        for task in self._running:
-            task.cancel()
-        tasks, self._tasks = self._tasks, None
-        assert tasks is not None
-        await tasks.__aexit__(kind, error, trace)
+        await self._under_way.__aexit__(kind, error, trace)
         self._flush()
 
     def submit(self, batch: BindBatch, cause: int = 0) -> None:
@@ -138,24 +133,16 @@ class Binder:
         now = self._clock.monotonic()
         while self._waiting and self._window.has_room(now):
             self._window.in_flight += 1
-            self._spawn(self._carry_out(self._waiting.popleft()))
+            self._under_way.start(self._carry_out(self._waiting.popleft()))
         self._probe.gauge("volcanoio_binds_in_flight", self._window.in_flight)
         if self._waiting and not self._pausing and (wait := self._window.pause_left(now)):
             self._pausing = True
-            self._spawn(self._go_on_after(wait))
+            self._under_way.start(self._go_on_after(wait))
 
     async def _go_on_after(self, wait: float) -> None:
         await self._clock.sleep(wait)
         self._pausing = False
         self._pump()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        if self._tasks is None:
-            work.close()
-            return
-        task = self._tasks.create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
 
     async def _carry_out(self, item: _Bind) -> None:
         """One attempt inside the window, then whatever its answer asks for, outside it."""

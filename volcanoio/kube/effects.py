@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any
 
 import msgspec
 
@@ -17,6 +16,7 @@ from volcanoio.kube.fillers import FILLERS, Filler
 from volcanoio.kube.informer import Publish
 from volcanoio.kube.recorder import EventRecorder
 from volcanoio.kube.sending import Outcome, Sender
+from volcanoio.kube.undertakings import Undertakings
 from volcanoio.kube.writes import ObjectWriter, OwnWrites
 from volcanoio.model import kinds
 from volcanoio.model.kinds import Kind
@@ -48,29 +48,24 @@ class EffectExecutor:
         self._publish = publish
         self._local = local
         self._recorder = recorder
-        self._writer = ObjectWriter(sender, own, self._spawn, fillers=fillers, known=known, probe=probe)
-        self._tasks: asyncio.TaskGroup | None = None
-        self._running: set[asyncio.Task[None]] = set()
+        self._under_way = Undertakings()
+        self._writer = ObjectWriter(sender, own, self._under_way.start, fillers=fillers, known=known, probe=probe)
 
     async def __aenter__(self) -> EffectExecutor:
         """Be ready for `submit`."""
-        self._tasks = await asyncio.TaskGroup().__aenter__()
+        await self._under_way.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Cancel everything under way."""
-        for task in self._running:
-            task.cancel()
-        tasks, self._tasks = self._tasks, None
-        assert tasks is not None
-        await tasks.__aexit__(kind, error, trace)
+        await self._under_way.__aexit__(kind, error, trace)
 
     @property
     def steps_under_way(self) -> int:
         """Steps (and queued patches) that are not finished."""
-        return len(self._running)
+        return len(self._under_way)
 
     def submit(self, controller: str, key: str, stages: Stages, cause: int = 0) -> None:
         """Carry out the stages of one step, from now on and without waiting.
@@ -83,15 +78,7 @@ class EffectExecutor:
             step.carry_out_locally(stages[position])
             position += 1
         if position < len(stages):
-            self._spawn(step.run(stages[position:]))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        if self._tasks is None:
-            work.close()
-            return
-        task = self._tasks.create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+            self._under_way.start(step.run(stages[position:]))
 
     def record(self, effect: Record) -> None:
         """Hand an Event to the recorder, if there is one."""

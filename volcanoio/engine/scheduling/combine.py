@@ -28,7 +28,6 @@ class Rules:
         self.scorers: tuple[ScorerPart, ...] = self._parts(points.Scorer, "score", "score_on", scorer_part)
         self.accounting_in = self._flat(points.Accounting, "allocated")
         self.accounting_out = self._flat(points.Accounting, "released")
-        self.has_overused = bool(self._flat(points.Overused, "overused"))
         self._queue_keys = self._flat(points.QueueOrder, "queue_key")
         self._job_keys = self._flat(points.JobOrder, "job_key")
         self.keeps_job_keys = len(self._job_keys) == len(self._flat(points.JobOrder, "job_key", points.KEPT_KEYS))
