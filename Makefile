@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint types layers unit kubectl format crds wheel clean
+.PHONY: help demo up test lint types layers unit real-apiserver contract-real format crds wheel clean
 
 help:  ## Show what there is
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "volcanoio needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
@@ -45,6 +45,12 @@ layers: $(VENV)/.dev  ## import-linter contracts
 
 unit: $(VENV)/.dev  ## pytest
 	$(BIN)/pytest -n 2 -q
+
+real-apiserver:  ## Build etcd, kube-apiserver and kube-controller-manager (needs Go; once; minutes)
+	@$(PYTHON) -m tests.realcluster.build
+
+contract-real: $(VENV)/.dev  ## The contract tests against a real control plane
+	@$(BIN)/python -m tests.realcluster.contract
 
 format: $(VENV)/.dev  ## Format the tree
 	$(BIN)/ruff format .
