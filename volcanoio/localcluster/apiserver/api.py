@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Mapping
 
 import msgspec
 
+from volcanoio.localcluster.apiserver.caller import OWNER, User
+
 
 class ApiRequest(msgspec.Struct, frozen=True):
     """One request. Header names are lower case; `query` holds all values of each parameter."""
@@ -15,6 +17,7 @@ class ApiRequest(msgspec.Struct, frozen=True):
     query: Mapping[str, list[str]] = {}
     headers: Mapping[str, str] = {}
     body: bytes = b""
+    user: User = OWNER
 
     def first(self, name: str) -> str | None:
         """The first value of a query parameter."""

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from volcanoio.localcluster.apiserver import bodies, errors
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
 from volcanoio.localcluster.apiserver.binding import Binder
+from volcanoio.localcluster.apiserver.caller import REQUEST
 from volcanoio.localcluster.apiserver.comparison import check_versions
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.deleter import Deleter, status_of
@@ -60,6 +61,15 @@ class Dispatcher:
 
     async def dispatch(self, request: ApiRequest) -> ApiResponse | ApiStream:
         """Carry out a request; raises ApiError."""
+        if request.method == "GET":
+            return await self._carry_out(request)
+        token = REQUEST.set(request)
+        try:
+            return await self._carry_out(request)
+        finally:
+            REQUEST.reset(token)
+
+    async def _carry_out(self, request: ApiRequest) -> ApiResponse | ApiStream:
         target = parse(request.path, self._core.registry)
         if target.subresource:
             operation = self._on_subresource.get((target.subresource, request.method))
