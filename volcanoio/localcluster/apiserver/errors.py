@@ -36,11 +36,15 @@ class ApiError(Exception):
         self.message = message
         self.details = details or {}
         self.headers = headers or {}
+        self.warnings: tuple[str, ...] = ()
+        """What admission told the client before it refused."""
 
     def status(self) -> Manifest:
         """The Status object."""
         found: Manifest = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-        found |= {"message": self.message, "reason": self.reason}
+        found["message"] = self.message
+        if self.reason:  # a webhook may refuse without one
+            found["reason"] = self.reason
         if self.details:
             found["details"] = self.details
         found["code"] = self.code
@@ -48,7 +52,8 @@ class ApiError(Exception):
 
     def response(self) -> ApiResponse:
         """The answer that carries the Status."""
-        return ApiResponse(self.code, msgspec.json.encode(self.status()), headers=self.headers)
+        body = msgspec.json.encode(self.status())
+        return ApiResponse(self.code, body, headers=self.headers, warnings=self.warnings)
 
 
 def _details(resource: Resource, name: str, **more: Any) -> Manifest:

@@ -22,11 +22,16 @@ class Store:
     def __init__(self, revision: int = 0, window: int = WINDOW) -> None:
         self.revision = revision
         self.observers: list[Observer] = []
+        self._listeners: dict[str, list[Observer]] = {}
         self._window = window
         self._start = revision
         self._collections: dict[str, Collection] = {}
         self._by_uid: dict[str, Ref] = {}
         self._dependents: dict[str, dict[Ref, None]] = {}
+
+    def on(self, resource: str, listener: Observer) -> None:
+        """Tell of the changes of one resource, as observers are told of all; costs the others nothing."""
+        self._listeners.setdefault(resource, []).append(listener)
 
     def collection(self, resource: str) -> Collection:
         """The objects of a resource, named `plural.group`."""
@@ -88,6 +93,9 @@ class Store:
         collection.apply(event)
         for observer in self.observers:
             observer(ref, event)
+        if ref.resource in self._listeners:
+            for listener in self._listeners[ref.resource]:
+                listener(ref, event)
 
     def _index(self, ref: Ref, old: Stored | None, new: Stored | None) -> None:
         before, after = (old.owners if old else ()), (new.owners if new else ())
