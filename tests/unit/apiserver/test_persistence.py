@@ -112,17 +112,6 @@ async def test_a_copy_taken_while_writing_is_consistent(tmp_path: Path) -> None:
             assert len(await other.names(CONFIG_MAPS)) == 20
 
 
-def test_a_newer_format_is_refused(tmp_path: Path) -> None:
-    ApiServer.open(tmp_path).close()
-    with sqlite3.connect(tmp_path / "store.db") as db:
-        db.execute("UPDATE meta SET value = '99' WHERE key = 'format'")
-    db.close()
-    with pytest.raises(DataDirectoryUnusable, match="format 99"):
-        ApiServer.open(tmp_path)
-    with pytest.raises(DataDirectoryUnusable, match="upgrade"):
-        ApiServer.open(tmp_path)
-
-
 def test_files_that_are_no_store_are_refused(tmp_path: Path) -> None:
     (tmp_path / "store.db").write_text("this is not a database, but it is long enough to be looked at" * 20)
     with pytest.raises(DataDirectoryUnusable, match="not a database"):

@@ -20,6 +20,13 @@ decode = msgspec.json.Decoder().decode
 _NO_LABELS: dict[str, str] = {}
 
 
+class _MetadataOnly(msgspec.Struct):
+    metadata: Manifest
+
+
+_read_metadata = msgspec.json.Decoder(_MetadataOnly).decode
+
+
 class Ref(NamedTuple):
     """Where an object is: the resource's `plural.group`, the namespace (empty for cluster scope) and the name."""
 
@@ -46,6 +53,11 @@ class Stored:
         self.deleting: bool = metadata.get("deletionTimestamp") is not None
         self.data = encode(obj) if data is None else data
         self.fields: dict[str, str] | None = None
+
+    @classmethod
+    def read(cls, namespace: str, name: str, revision: int, data: bytes) -> Stored:
+        """A version as it was stored before; only its metadata is decoded."""
+        return cls(namespace, name, revision, {"metadata": _read_metadata(data).metadata}, data)
 
     def decode(self) -> Manifest:
         """The whole object, fresh: the caller may change it."""

@@ -13,31 +13,15 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from volcanoio.localcluster.apiserver.datadir import DataDirectoryUnusable, DirectoryLock
-from volcanoio.localcluster.apiserver.objects import Ref, Stored, decode
+from volcanoio.localcluster.apiserver.datadir import DirectoryLock
+from volcanoio.localcluster.apiserver.objects import Ref, Stored
+from volcanoio.localcluster.apiserver.storefile import META, compact, open_file
 
-FORMAT = 1
-"""Version of the file's layout."""
-
-RESTART_GAP = 10_000
-"""Versions skipped at a start: those handed out but not committed when the last process died are never used again."""
-
-_CHECKPOINT_PAGES = 8000
-"""Pages of 4 KiB in the write-ahead log before it is folded into the file; SQLite's 1,000 cost a quarter more time."""
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS object (
-  resource TEXT, namespace TEXT, name TEXT, revision INTEGER NOT NULL, body BLOB NOT NULL,
-  PRIMARY KEY (resource, namespace, name)
-);
-"""
 _PUT = """
 INSERT INTO object VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (resource, namespace, name) DO UPDATE SET revision = excluded.revision, body = excluded.body
 """
 _DELETE = "DELETE FROM object WHERE resource = ? AND namespace = ? AND name = ?"
-_META = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 
 _Change = tuple[Ref, int, bytes | None]
 
@@ -54,7 +38,7 @@ class Journal:
         self._lock = DirectoryLock(directory)
         self.path = directory / "store.db"
         try:
-            self._db, self.revision = _open(self.path, directory)
+            self._db, self.revision = open_file(self.path)
         except BaseException:
             self._lock.release()
             raise
@@ -70,7 +54,7 @@ class Journal:
         """Everything that is stored."""
         rows = self._db.execute("SELECT resource, namespace, name, revision, body FROM object ORDER BY revision")
         for resource, namespace, name, revision, body in rows:
-            yield Ref(resource, namespace, name), Stored(namespace, name, revision, decode(body), bytes(body))
+            yield Ref(resource, namespace, name), Stored.read(namespace, name, revision, body)
 
     def append(self, ref: Ref, revision: int, data: bytes | None) -> None:
         """Note a change; None for data deletes. Called on the event loop. Raises StorageFailed."""
@@ -130,7 +114,9 @@ class Journal:
         with self._db:
             self._db.executemany(_PUT, puts)
             self._db.executemany(_DELETE, deletes)
-            self._db.execute(_META, ("revision", str(changes[-1][1])))
+            self._db.execute(META, ("revision", str(changes[-1][1])))
+        if deletes:
+            compact(self._db)
 
     async def aclose(self) -> None:
         """Commit what is left, stop the thread and give the directory up."""
@@ -149,30 +135,3 @@ class Journal:
         self._thread.join()
         self._db.close()
         self._lock.release()
-
-
-def _open(path: Path, directory: Path) -> tuple[sqlite3.Connection, int]:
-    """The connection and the first version a new process may hand out."""
-    try:
-        path.touch(mode=0o600)
-        db = sqlite3.connect(path, check_same_thread=False, isolation_level="DEFERRED")
-        try:
-            db.execute("PRAGMA journal_mode=WAL")
-            db.execute("PRAGMA synchronous=NORMAL")
-            db.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
-            db.executescript(_SCHEMA)
-            meta = dict(db.execute("SELECT key, value FROM meta").fetchall())
-            found = int(meta.get("format", FORMAT))
-            if found > FORMAT:
-                reason = f"{path.name} has format {found}, this version of volcanoio reads up to {FORMAT}; upgrade it"
-                raise DataDirectoryUnusable(directory, reason)
-            revision = int(meta["revision"]) + RESTART_GAP if "revision" in meta else 0
-            with db:
-                db.execute(_META, ("format", str(FORMAT)))
-                db.execute(_META, ("revision", str(revision)))
-        except BaseException:
-            db.close()
-            raise
-    except (sqlite3.Error, OSError) as error:
-        raise DataDirectoryUnusable(directory, str(error)) from error
-    return db, revision
