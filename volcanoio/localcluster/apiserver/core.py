@@ -14,6 +14,7 @@ from volcanoio.localcluster.apiserver.paging import Snapshots
 from volcanoio.localcluster.apiserver.persistence import Journal, StorageFailed
 from volcanoio.localcluster.apiserver.registry import Registry
 from volcanoio.localcluster.apiserver.store import Store
+from volcanoio.localcluster.apiserver.webhooks.gate import Webhooks
 
 if TYPE_CHECKING:
     from volcanoio.localcluster.apiserver.admission import Admission
@@ -33,6 +34,7 @@ class Core:
         self.clock = clock
         self.admission = list(admission)
         self.snapshots = Snapshots()
+        self.webhooks = Webhooks(self)
         self._journal = journal
         self._random = Random()
         self._second, self._now = -1, ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final, NamedTuple
 
@@ -14,6 +15,8 @@ from volcanoio.localcluster.apiserver.objects import Stored, encode
 from volcanoio.localcluster.apiserver.options import DeleteOptions, Propagation
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.localcluster.apiserver.webhooks.attributes import of_target
+from volcanoio.localcluster.apiserver.webhooks.options import request_options
 from volcanoio.model.base import Manifest
 
 FOREGROUND: Final = "foregroundDeletion"
@@ -64,10 +67,23 @@ class Deleter:
             if current is None or current.uid != stored.uid:
                 raise errors.not_found(resource, target.name)
             stored = current
+        if core.webhooks.configured:
+            warnings += await self._ask_webhooks(target, stored, options)
+            current = core.store.get(target.ref)
+            if current is None or current.uid != stored.uid:
+                raise errors.not_found(resource, target.name)
+            stored = current
         if options.dry_run:
             return Deleted(stored.data, stored.uid, gone=True, warnings=warnings)
         core.check_writable()
         return self.delete_now(target, stored, options)._replace(warnings=warnings)
+
+    async def _ask_webhooks(self, target: Target, stored: Stored, options: DeleteOptions) -> tuple[str, ...]:
+        """What the webhooks told; raises ApiError when one refuses."""
+        write = of_target("DELETE", target, None, stored.decode())
+        write = replace(write, dry_run=options.dry_run, options=request_options("DELETE"))
+        reviewed = await self._core.webhooks.mutate(write)
+        return reviewed.warnings + await self._core.webhooks.validate(write)
 
     def delete_now(self, target: Target, stored: Stored, options: DeleteOptions) -> Deleted:
         """Delete at once or mark for deletion; the caller has checked everything."""

@@ -17,7 +17,10 @@ from volcanoio.localcluster.apiserver.objects import Stored
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.model.base import Manifest
 
-_SERVER_SET: Final = ("uid", "resourceVersion", "selfLink", "managedFields", "deletionTimestamp", "generation")
+_SERVER_SET: Final = (
+    *("uid", "resourceVersion", "selfLink", "managedFields", "creationTimestamp", "generation"),
+    *("deletionTimestamp", "deletionGracePeriodSeconds"),
+)
 _KEPT: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _FREE_NAMES: Final = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
 _LABEL_NAMES: Final = frozenset({"namespaces", "services"})
@@ -31,11 +34,15 @@ def counts_generations(resource: Resource) -> bool:
     return resource.custom is not None or resource.group in _OBJECT_GROUPS
 
 
-def prepare_create(core: Core, resource: Resource, namespace: str, metadata: Manifest) -> None:
-    """Fill in what the server sets, and drop what a client must not."""
+def drop_server_set(metadata: Manifest) -> None:
+    """Drop what a client must not set on a new object."""
     for key in _SERVER_SET:
         metadata.pop(key, None)
-    metadata.pop("deletionGracePeriodSeconds", None)
+
+
+def prepare_create(core: Core, resource: Resource, namespace: str, metadata: Manifest) -> None:
+    """Fill in what the server sets, and drop what a client must not."""
+    drop_server_set(metadata)
     if resource.namespaced:
         metadata["namespace"] = namespace
     else:

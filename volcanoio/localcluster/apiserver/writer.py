@@ -1,11 +1,12 @@
 """Create, update and patch: from a client's object to a stored one.
 
-Order (apiserver `registry/generic/registry/store.go`): unknown fields, what the server sets, defaults, rules,
-admission, rules again where admission changed something, store.
+Order (apiserver `endpoints/handlers`, `registry/generic/registry/store.go`): unknown fields, mutating webhooks, what
+the server sets, defaults, rules, our own admission, rules again where it changed something, validating webhooks, store.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from volcanoio.engine.admission.fielderrors import FieldError
@@ -19,6 +20,8 @@ from volcanoio.localcluster.apiserver.objects import Ref, Stored, encode
 from volcanoio.localcluster.apiserver.options import FieldValidation
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.localcluster.apiserver.webhooks.attributes import Attributes, of_target
+from volcanoio.localcluster.apiserver.webhooks.options import request_options
 from volcanoio.model.base import Manifest
 
 _KEEPS_STATUS: Final = frozenset({"nodes"})
@@ -30,6 +33,14 @@ class Written(NamedTuple):
 
     data: bytes
     warnings: tuple[str, ...] = ()
+
+
+def _attributes(
+    operation: Operation, target: Target, obj: Manifest, old: Manifest | None, *, dry_run: bool
+) -> Attributes:
+    """The write as webhooks see it."""
+    write = of_target(operation, target, obj, old)
+    return replace(write, dry_run=dry_run, options=request_options(operation))
 
 
 class Raced(Exception):  # noqa: N818 - named for what happened
@@ -51,6 +62,10 @@ class Writer:
         warnings = bodies.check_fields(obj, body, resource, validation)
         if "status" in resource.subresources and resource.name not in _KEEPS_STATUS:
             obj.pop("status", None)
+        if core.webhooks.configured:
+            obj, more = await self._mutated("CREATE", target, obj, None, dry_run=dry_run)
+            warnings += more
+            self._check_namespace(target, obj)
         meta = obj["metadata"]
         ref = self._choose_name(target, meta)
         metadata.prepare_create(core, resource, target.namespace, meta)
@@ -66,6 +81,9 @@ class Writer:
             warnings += more
             if changed is not None:
                 obj = changed
+            self._check_namespace(target, obj)
+        if core.webhooks.configured:
+            warnings += await self._validated("CREATE", target, obj, None, dry_run=dry_run)
             self._check_namespace(target, obj)
         if core.store.get(ref) is not None:
             raise errors.already_exists(resource, ref.name)
@@ -84,10 +102,12 @@ class Writer:
         validation: FieldValidation,
         *,
         dry_run: bool = False,
+        webhooks: bool = True,
     ) -> Written:
         """Replace the object, or its status; raises ApiError, and Raced when it has to be computed again.
 
-        The caller has compared uid and resourceVersion. An update that changes nothing stores nothing.
+        The caller has compared uid and resourceVersion, and asked the webhooks about what it writes where that is not
+        the object itself. An update that changes nothing stores nothing.
         """
         core, resource = self._core, target.resource
         old = current.decode()
@@ -99,7 +119,13 @@ class Writer:
         if target.subresource != "status" or resource.custom is not None:
             self._complete(resource, new)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-        if new == old:
+        asks = webhooks and core.webhooks.configured
+        if asks:
+            new, more = await self._mutated("UPDATE", target, new, old, dry_run=dry_run)
+            warnings += more
+            if core.store.get(target.ref) is not current:
+                raise Raced
+        if new == old and not asks:
             return Written(current.data, warnings)
         changes = content(resource, new) != content(resource, old)
         found = metadata.update_errors(new["metadata"], current)
@@ -114,6 +140,12 @@ class Writer:
                 changes = content(resource, new) != content(resource, old)
             if core.store.get(target.ref) is not current:
                 raise Raced
+        if asks:
+            warnings += await self._validated("UPDATE", target, new, old, dry_run=dry_run)
+            if core.store.get(target.ref) is not current:
+                raise Raced
+            if new == old:
+                return Written(current.data, warnings)
         if changes and metadata.counts_generations(resource):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         self._to_storage(resource, new)
@@ -123,6 +155,37 @@ class Writer:
         if current.deleting and is_finished(resource, new):
             return Written(core.store.remove(target.ref, new).data, warnings)
         return Written(core.store.put(target.ref, new).data, warnings)
+
+    async def _mutated(
+        self, operation: Operation, target: Target, obj: Manifest, old: Manifest | None, *, dry_run: bool
+    ) -> tuple[Manifest, tuple[str, ...]]:
+        """The object after the mutating webhooks, complete again, and what they told; raises ApiError."""
+        resource = target.resource
+        if old is None:
+            metadata.drop_server_set(obj["metadata"])
+            if resource.namespaced:
+                obj["metadata"]["namespace"] = target.namespace
+            self._complete(resource, obj)
+        reviewed = await self._core.webhooks.mutate(
+            _attributes(operation, target, obj, old, dry_run=dry_run), lambda one: self._complete(resource, one)
+        )
+        if not reviewed.changed or reviewed.object is None:
+            return obj, reviewed.warnings
+        changed = reviewed.object
+        bodies.check_fields(changed, encode(changed), resource, "Ignore")
+        if old is not None:
+            self._isolate(target, changed, old)
+            metadata.prepare_update(changed, old)
+            changed["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        elif target_name := obj["metadata"].get("name"):
+            changed["metadata"]["name"] = target_name
+        return changed, reviewed.warnings
+
+    async def _validated(
+        self, operation: Operation, target: Target, obj: Manifest, old: Manifest | None, *, dry_run: bool
+    ) -> tuple[str, ...]:
+        """What the validating webhooks told; raises ApiError."""
+        return await self._core.webhooks.validate(_attributes(operation, target, obj, old, dry_run=dry_run))
 
     def _check_namespace(self, target: Target, obj: Manifest) -> None:
         """The namespace of body and path agree, and it takes new objects."""

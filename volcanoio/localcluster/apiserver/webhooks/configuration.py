@@ -1,0 +1,98 @@
+"""The stored webhook configurations, decoded once per change and in the order in which they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from volcanoio.localcluster.apiserver.objects import Stored
+from volcanoio.localcluster.apiserver.store import Store
+
+MUTATING: Final = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+VALIDATING: Final = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+
+Selector = dict[str, Any]
+
+
+class Rule(msgspec.Struct, frozen=True, rename="camel"):
+    """Which operations on which resources; `resources` holds `pods`, `pods/status`, `pods/*`, `*` or `*/*`."""
+
+    operations: tuple[str, ...] = ()
+    api_groups: tuple[str, ...] = msgspec.field(default=(), name="apiGroups")
+    api_versions: tuple[str, ...] = msgspec.field(default=(), name="apiVersions")
+    resources: tuple[str, ...] = ()
+    scope: str = "*"
+
+
+class ServiceReference(msgspec.Struct, frozen=True):
+    """A Service that stands before the webhook."""
+
+    name: str
+    namespace: str
+    path: str = ""
+    port: int = 443
+
+
+class ClientConfig(msgspec.Struct, frozen=True, rename="camel"):
+    """How to reach the webhook; `ca_bundle` is PEM."""
+
+    url: str = ""
+    service: ServiceReference | None = None
+    ca_bundle: bytes = msgspec.field(default=b"", name="caBundle")
+
+
+class MatchCondition(msgspec.Struct, frozen=True):
+    """A CEL expression that must be true for the webhook to be asked."""
+
+    name: str
+    expression: str
+
+
+class Hook(msgspec.Struct, frozen=True, rename="camel"):
+    """One webhook of a configuration; defaults have been filled in when it was stored."""
+
+    name: str
+    client_config: ClientConfig
+    rules: tuple[Rule, ...] = ()
+    failure_policy: str = "Fail"
+    match_policy: str = "Equivalent"
+    namespace_selector: Selector = {}
+    object_selector: Selector = {}
+    side_effects: str = ""
+    timeout_seconds: int = 10
+    admission_review_versions: tuple[str, ...] = ()
+    reinvocation_policy: str = "Never"
+    match_conditions: tuple[MatchCondition, ...] = ()
+    configuration: str = ""
+
+    @property
+    def uid(self) -> tuple[str, str]:
+        """What tells it from every other of its sort."""
+        return self.configuration, self.name
+
+    @property
+    def ignores_failures(self) -> bool:
+        """Whether a call that fails counts as consent."""
+        return self.failure_policy == "Ignore"
+
+
+class _Configuration(msgspec.Struct):
+    webhooks: tuple[Hook, ...] = ()
+
+
+_decode = msgspec.json.Decoder(_Configuration).decode
+
+
+def hooks_of(store: Store, resource: str) -> tuple[Hook, ...]:
+    """All webhooks of one sort by the name of their configuration, in its order."""
+    found: list[Hook] = []
+    for _, stored in sorted(store.collection(resource).objects.items()):
+        found += _hooks(stored)
+    return tuple(found)
+
+
+def _hooks(stored: Stored) -> Iterable[Hook]:
+    for hook in _decode(stored.data).webhooks:
+        yield msgspec.structs.replace(hook, configuration=stored.name)
