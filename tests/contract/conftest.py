@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.embedded import embedded_server
-from tests.contract.support import FOREIGN, Cluster, Namespace, unique
+from tests.contract.support import FOREIGN, Cluster, Namespace, settled, unique
 from tests.contract.widgets import DEFINITION, definition
 
 
@@ -36,6 +36,7 @@ def namespace(cluster: Cluster) -> Iterator[Namespace]:
     """A namespace of the test's own."""
     name = unique("contract")
     cluster.create("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
+    settled(cluster, name)
     yield Namespace(cluster, name)
     pods = f"/api/v1/namespaces/{name}/pods"
     cluster.delete(pods, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
@@ -45,7 +46,7 @@ def namespace(cluster: Cluster) -> Iterator[Namespace]:
 def _with_widgets(cluster: Cluster) -> Cluster:
     collection = DEFINITION.rpartition("/")[0]
     if cluster.get(DEFINITION).code == 404:
-        cluster.create(collection, definition()).ok()
+        assert cluster.create(collection, definition()).code in {201, 409}, "made here, or by another worker"
     with cluster.watch(collection, fieldSelector=f"metadata.name={DEFINITION.rpartition('/')[2]}") as events:
         for event in events:
             conditions = event["object"].get("status", {}).get("conditions", [])

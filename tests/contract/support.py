@@ -12,16 +12,18 @@ import json
 import os
 import ssl
 import tempfile
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import yaml
 
 Obj: TypeAlias = dict[str, Any]
+T = TypeVar("T")
 FOREIGN = "VOLCANOIO_CONTRACT_KUBECONFIG"
 """The environment variable that names the kubeconfig of a cluster to test instead of the embedded server."""
 MERGE = "application/merge-patch+json"
@@ -30,11 +32,12 @@ STRATEGIC = "application/strategic-merge-patch+json"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 SECONDS = 20
 """How long an answer or an event may take before a test fails."""
+_PAUSE = 0.05
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One whole answer; `body` is decoded when it is JSON."""
+    """One whole answer; `body` is decoded when it is JSON, names of headers are in lower case."""
 
     code: int
     body: Any
@@ -114,8 +117,9 @@ class Cluster:
             connection.close()
             raise
         self._idle.append(connection)
-        is_json = content and (response.getheader("Content-Type") or "").startswith("application/json")
-        return Answer(response.status, json.loads(content) if is_json else content, dict(response.getheaders()))
+        is_json = content[:1] == b"{"  # whatever the type: /openapi/v3 is said to be text/plain
+        answered = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, json.loads(content) if is_json else content, answered)
 
     def close(self) -> None:
         """Close idle connections."""
@@ -179,6 +183,25 @@ def gone(cluster: Cluster, path: str) -> None:
             assert any(event["type"] == "DELETED" for event in events)
 
 
+def eventually(attempt: Callable[[], T | None]) -> T:
+    """What `attempt` answers once it answers anything: for what a server does in its own time and no watch tells of."""
+    deadline = time.monotonic() + SECONDS
+    while (found := attempt()) is None:
+        assert time.monotonic() < deadline, f"nothing after {SECONDS} s"
+        time.sleep(_PAUSE)
+    return found
+
+
+def settled(cluster: Cluster, namespace: str) -> None:
+    """Wait until controllers have put into a new namespace what they put into each: an account, a ConfigMap."""
+    listed = [("serviceaccounts", "default")]
+    if cluster.get("/api/v1/namespaces/kube-system/configmaps/kube-root-ca.crt").code == 200:
+        listed.append(("configmaps", "kube-root-ca.crt"))
+    for plural, name in listed:
+        with cluster.watch(f"/api/v1/namespaces/{namespace}/{plural}", fieldSelector=f"metadata.name={name}") as events:
+            next(events)
+
+
 _numbers = itertools.count(1)
 
 
@@ -207,13 +230,7 @@ class Namespace:
 
     def pod(self, name: str = "", **spec: Any) -> Obj:
         """A stored Pod that no scheduler of the cluster takes."""
-        body = pod(name or unique("pod"), **spec)
-        answer = self.cluster.create(self.path("pods"), body)
-        if answer.code == 403 and "serviceaccount" in answer.body["message"]:  # not made yet in a new namespace
-            with self.cluster.watch(self.path("serviceaccounts")) as events:
-                next(events)
-            answer = self.cluster.create(self.path("pods"), body)
-        return answer.ok()
+        return self.cluster.create(self.path("pods"), pod(name or unique("pod"), **spec)).ok()
 
     def bind(self, name: str, node: str, **metadata: Any) -> Answer:
         """Bind a pod to a node."""

@@ -125,7 +125,7 @@ def test_unknown_fields_by_field_validation(namespace: Namespace) -> None:
     strict = namespace.cluster.create(path, body, fieldValidation="Strict").refused(400, "BadRequest")
     assert 'unknown field "spec.priorityClass"' in strict["message"]
     warned = namespace.cluster.create(path, body, fieldValidation="Warn")
-    assert 'unknown field "spec.priorityClass"' in warned.headers["Warning"].replace("\\", "")
+    assert 'unknown field "spec.priorityClass"' in warned.headers["warning"].replace("\\", "")
     assert "priorityClass" not in warned.ok()["spec"]
 
 

@@ -31,7 +31,8 @@ async def test_an_object_from_its_creation_to_its_end(namespace: Namespace) -> N
         with pytest.raises(client.ApiException) as refused:
             await api.replace_namespaced_config_map("a", namespace.name, created)
         assert refused.value.status == 409
-        assert [one.metadata.name for one in (await api.list_namespaced_config_map(namespace.name)).items] == ["a"]
+        listed = await api.list_namespaced_config_map(namespace.name, field_selector="metadata.name=a")
+        assert [one.data for one in listed.items] == [{"key": "2"}]
         options = client.V1DeleteOptions(preconditions=client.V1Preconditions(uid=created.metadata.uid))
         status = await api.delete_namespaced_config_map("a", namespace.name, body=options)
         assert status.status == "Success"

@@ -137,10 +137,17 @@ def test_a_version_of_the_future_is_refused(namespace: Namespace) -> None:
     assert status["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
 
 
-@pytest.mark.parametrize("text", ["abc", "-1"])
+@pytest.mark.parametrize("text", ["abc", "-1", "1.5"])
 def test_a_malformed_version_is_refused(namespace: Namespace, text: str) -> None:
-    with namespace.cluster.watch(namespace.path("configmaps"), resourceVersion=text) as events:
-        assert next(events)["object"]["code"] in {400, 422}
+    said = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+    path = namespace.path("configmaps")
+    with namespace.cluster.watch(path, resourceVersion=text) as events:
+        status = next(events)["object"]
+    assert (status["code"], status["message"], "reason" in status) == (500, said, False)
+    listed = namespace.cluster.get(path, resourceVersion=text).refused(400, "BadRequest")
+    assert listed["message"] == f"invalid resource version: {said}"
+    one = namespace.cluster.get(f"{path}/absent", resourceVersion=text)
+    assert (one.code, one.body["message"]) == (500, said)
 
 
 def test_watching_all_namespaces(cluster: Cluster, namespace: Namespace) -> None:

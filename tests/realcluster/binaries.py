@@ -1,9 +1,13 @@
-"""Where the real control plane's programs are: KUBEBUILDER_ASSETS when set, else the cache of `make real-apiserver`."""
+"""Where the real control plane's programs are: KUBEBUILDER_ASSETS when set, else the cache of `make real-apiserver`.
+
+`python -m tests.realcluster.binaries` tells, and fails where they are not.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,3 +58,10 @@ def find() -> Binaries:
             f"build them with `make real-apiserver` (needs Go), or set {ASSETS} to a directory that has them"
         )
     return Binaries(directory)
+
+
+if __name__ == "__main__":
+    try:
+        print(f"a real control plane's programs: {find().directory}")
+    except NoBinariesError as error:
+        sys.exit(str(error))

@@ -108,7 +108,7 @@ async def test_resets_and_hangs_leave_the_outcome_unknown() -> None:
     )
     async with running(faults=faults) as api:
         await api.made(PODS, pod())
-        body = b'{"target":{"kind":"Node","name":"n1"}}'
+        body = b'{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n1"}}'
         with pytest.raises(TransportError, match="reset"):
             await api.transport.request("POST", f"{PODS}/p/binding", body=body)
         assert (await api.got(f"{PODS}/p"))["spec"]["nodeName"] == "n1"

@@ -60,7 +60,7 @@ async def test_leaving_a_selection_is_deleted_and_entering_is_added() -> None:
 async def test_field_selectors_see_the_transition_of_a_binding() -> None:
     async with running() as api, api.watch(PODS, fieldSelector="spec.nodeName=n1") as lines:
         await api.made(PODS, pod())
-        await api("POST", f"{PODS}/p/binding", {"target": {"kind": "Node", "name": "n1"}})
+        await api("POST", f"{PODS}/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}})
         await api("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0})
         assert await lines.types_and_names(2) == [("ADDED", "p"), ("DELETED", "p")]
 

@@ -12,6 +12,7 @@ from volcanoio.localcluster.apiserver.objects import Ref
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.model.base import Manifest
 
+_OTHER_NAMESPACE = "the namespace of the provided object does not match the namespace sent on the request"
 SUCCESS: Final = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
 
 
@@ -50,12 +51,19 @@ class Binder:
             binding = _decode(body)
         except errors.MALFORMED as error:
             raise errors.bad_request(f"the body is not a Binding object: {error}") from None
+        if not name and not binding.metadata.name:
+            raise errors.bad_request("Name parameter required.")
         name = name or binding.metadata.name
-        if binding.metadata.name and binding.metadata.name != name:
-            text = f"the name of the object ({binding.metadata.name}) does not match the name on the URL ({name})"
-            raise errors.bad_request(text)
-        if not binding.target.name or binding.target.kind not in {"", "Node"}:
-            raise errors.bad_request("target: a Binding names a Node: set target.kind to Node and target.name")
+        if binding.metadata.name != name:
+            raise errors.bad_request("name in URL does not match name in Binding object")
+        if binding.metadata.namespace not in {"", namespace}:
+            raise errors.bad_request(_OTHER_NAMESPACE)
+        if not binding.target.name:
+            raise errors.unclassified("target.name: Required value")
+        if binding.target.kind not in {"", "Node"}:
+            kind = binding.target.kind
+            text = f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"'
+            raise errors.unclassified(text)
         ref = Ref("pods", namespace, name)
         stored = self._core.store.get(ref)
         if stored is None:
@@ -70,19 +78,22 @@ class Binder:
 
     def _check(self, pod: Manifest, name: str, binding: _Binding) -> None:
         meta, spec, wanted = pod["metadata"], pod["spec"], binding.metadata
-        if wanted.uid and wanted.uid != meta["uid"]:
-            why = f"Precondition failed: UID in precondition: {wanted.uid}, UID in object meta: {meta['uid']}"
-            raise errors.conflict(self._pods, name, why)
-        if wanted.resource_version and wanted.resource_version != meta["resourceVersion"]:
-            raise errors.modified(self._pods, name)
         if meta.get("deletionTimestamp"):
-            raise errors.conflict(self._pods, name, f"pod {name} is being deleted, cannot be assigned to a host")
+            raise self._refusal(name, f"pod {name} is being deleted, cannot be assigned to a host")
         if spec.get("nodeName"):
-            why = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
-            raise errors.conflict(self._pods, name, why)
+            raise self._refusal(name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+        for what, asked, found in (
+            ("UID", wanted.uid, meta["uid"]),
+            ("ResourceVersion", wanted.resource_version, meta["resourceVersion"]),
+        ):
+            if asked and asked != found:
+                raise errors.conflict(self._pods, name, _precondition(pod, what, asked, found))
         if spec.get("schedulingGates"):
-            why = f"pod {name} has non-empty .spec.schedulingGates"
-            raise errors.conflict(self._pods, name, why)
+            raise self._refusal(name, f"pod {name} has non-empty .spec.schedulingGates")
+
+    def _refusal(self, name: str, why: str) -> errors.ApiError:
+        message = f'Operation cannot be fulfilled on pods/binding "{name}": {why}'
+        return errors.ApiError(409, "Conflict", message, {"name": name, "kind": "pods/binding"})
 
     def _assign(self, pod: Manifest, binding: _Binding) -> None:
         pod["spec"]["nodeName"] = binding.target.name
@@ -93,5 +104,15 @@ class Binder:
             meta["labels"] = {**(meta.get("labels") or {}), **binding.metadata.labels}
         status: dict[str, Any] = pod.setdefault("status", {})
         conditions = [one for one in status.get("conditions") or () if one.get("type") != "PodScheduled"]
-        scheduled = {"type": "PodScheduled", "status": "True"}
+        scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
         status["conditions"] = [*conditions, scheduled | {"lastTransitionTime": self._core.now()}]
+
+
+def _precondition(pod: Manifest, what: str, asked: str, found: str) -> str:
+    """The text of storage, which names the key of etcd."""
+    meta = pod["metadata"]
+    return (
+        f"StorageError: invalid object, Code: 4, Key: /registry/pods/{meta['namespace']}/{meta['name']}, "
+        f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {asked}, "
+        f"{what} in object meta: {found}"
+    )

@@ -20,7 +20,7 @@ MALFORMED = (msgspec.MsgspecError, UnicodeDecodeError)
 
 
 class ApiError(Exception):
-    """A refusal: an HTTP code, a machine-readable reason and a text."""
+    """A refusal: an HTTP code, a machine-readable reason (may be empty) and a text."""
 
     def __init__(
         self,
@@ -156,6 +156,11 @@ def too_many_requests(message: str, retry_after: int, causes: list[dict[str, str
         details["retryAfterSeconds"] = retry_after
         headers["Retry-After"] = str(retry_after)
     return ApiError(429, "TooManyRequests", message, details, headers)
+
+
+def unclassified(message: str) -> ApiError:
+    """What the real server answers where it gives an error no code of its own: 500 and no reason."""
+    return ApiError(500, "", message)
 
 
 def internal(message: str) -> ApiError:

@@ -8,12 +8,13 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from volcanoio.localcluster.apiserver.api import ApiRequest
-from volcanoio.localcluster.apiserver.errors import MALFORMED, bad_request, unsupported_media_type
+from volcanoio.localcluster.apiserver.errors import MALFORMED, bad_request
 
 Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
 FieldValidation: TypeAlias = Literal["Strict", "Warn", "Ignore"]
 
 _PROPAGATIONS: dict[str, Propagation] = {"Background": "Background", "Foreground": "Foreground", "Orphan": "Orphan"}
+_LARGEST = 2**64 - 1
 _VALIDATIONS: dict[str, FieldValidation] = {"Strict": "Strict", "Warn": "Warn", "Ignore": "Ignore"}
 
 
@@ -69,8 +70,6 @@ def field_validation(request: ApiRequest) -> FieldValidation:
 
 def delete_options(request: ApiRequest) -> DeleteOptions:
     """The options of a DELETE: the body's, and where it says nothing the query's; raises ApiError 400 and 415."""
-    if request.headers.get("content-type", "").startswith("application/vnd.kubernetes.protobuf"):
-        raise unsupported_media_type(PROTOBUF)
     try:
         body = _decode_delete(request.body) if request.body.strip() else _DeleteBody()
     except MALFORMED as error:
@@ -104,13 +103,18 @@ def _integer(name: str, text: str) -> int:
     return int(text)
 
 
+def version(text: str) -> int:
+    """A resource version; raises ValueError with the text of the real server, which parses it with Go's strconv."""
+    if not (text.isascii() and text.isdigit()):
+        why = "invalid syntax"
+    elif int(text) > _LARGEST:
+        why = "value out of range"
+    else:
+        return int(text)
+    raise ValueError(f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {why}')
+
+
 def number(request: ApiRequest, name: str) -> int:
     """A numeric parameter; 0 when absent. Raises ApiError 400."""
     text = request.first(name)
     return _integer(name, text) if text else 0
-
-
-PROTOBUF = (
-    "the body of the request is protobuf, which this server does not read yet; send JSON "
-    "(Content-Type: application/json), with kubectl 1.31 or older, or create from a file"
-)

@@ -11,7 +11,7 @@ from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.fieldpaths import METADATA, READERS, SELECTABLE, reader
 from volcanoio.localcluster.apiserver.kinds.definitions import NAME as DEFINITIONS
 from volcanoio.localcluster.apiserver.objects import Event, Ref, frame
-from volcanoio.localcluster.apiserver.options import number
+from volcanoio.localcluster.apiserver.options import number, version
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.localcluster.apiserver.selection import Selection
@@ -38,6 +38,7 @@ class Reader:
     def get(self, target: Target, request: ApiRequest) -> ApiResponse:
         """One object; raises ApiError 404."""
         stored = self._core.store.get(target.ref)
+        self._reached(self._revision(request, listing=False))
         if stored is None:
             raise errors.not_found(target.resource, target.name)
         return ApiResponse(200, self.rendering(request, target.resource).one(stored))
@@ -50,9 +51,8 @@ class Reader:
         if token:
             return ApiResponse(200, shown.page(self._core.snapshots.next(token, limit)))
         store = self._core.store
-        asked = self._revision(request)
-        if asked > store.revision:
-            raise errors.future_version(asked, store.revision)
+        asked = self._revision(request, listing=True)
+        self._reached(asked)
         if request.first("resourceVersionMatch") == "Exact" and asked != store.revision:
             raise errors.expired(f"The resourceVersion for the provided list is too old: {asked} ({store.revision})")
         found = store.collection(target.resource.name).select(self.selection(target, request))
@@ -65,12 +65,11 @@ class Reader:
         shown = self.rendering(request, resource)
         selection = self.selection(target, request)
         watcher = Watcher(selection, shown.view, shown.key if shown.view is not None else None)
-        asked, initial = self._revision(request), request.flag("sendInitialEvents")
+        asked, initial = self._revision(request, listing=False), request.flag("sendInitialEvents")
         if initial and request.first("resourceVersionMatch") != "NotOlderThan":
             rule = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
             raise errors.ApiError(422, "Invalid", f"resourceVersionMatch: Forbidden: {rule}")
-        if asked > store.revision:
-            raise errors.future_version(asked, store.revision)
+        self._reached(asked)
         first: list[bytes] = []
         bookmarks = request.flag("allowWatchBookmarks")
         if initial or asked == 0:
@@ -109,15 +108,21 @@ class Reader:
         rest = tuple(term for term in terms if term[0] != "metadata.name" or not term[1] or term[2] != name)
         return Selection(target.namespace, name, labelled, rest, read)
 
-    def _revision(self, request: ApiRequest) -> int:
+    def _reached(self, asked: int) -> None:
+        current = self._core.store.revision
+        if asked > current:
+            raise errors.future_version(asked, current)
+
+    def _revision(self, request: ApiRequest, *, listing: bool) -> int:
         text = request.first("resourceVersion")
         if not text:
             return 0
-        if not text.isdigit():
-            raise errors.bad_request(
-                f'resourceVersion: Invalid value: "{text}": must be a version of this server, or 0'
-            )
-        return int(text)
+        try:
+            return version(text)
+        except ValueError as error:
+            if listing:
+                raise errors.bad_request(f"invalid resource version: {error}") from None
+            raise errors.unclassified(str(error)) from None
 
     def _close(self, target: Target, watcher: Watcher, stream: WatchStream) -> None:
         self._core.store.collection(target.resource.name).unsubscribe(watcher)
