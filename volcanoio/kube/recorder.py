@@ -34,7 +34,7 @@ _IDLE_TURN, _OTHERS_SHARE, _LONGEST_WAIT = 0.001, 10.0, 0.25
 """Seconds a turn of an idle loop may take; how many times as long others then have; and the limit to that."""
 
 Subject: TypeAlias = tuple[str, str, str, str]
-EventKey: TypeAlias = tuple[Subject, str, str, str]
+EventKey: TypeAlias = tuple[Subject, str, str, str, str]
 
 
 @dataclass(slots=True)
@@ -59,7 +59,9 @@ class _Bucket:
 
 
 class EventRecorder:
-    """Records for one component (`source.component`). `run` writes, with at most `writers` requests under way."""
+    """Records for one component (`source.component`), or those that are named. `run` writes, with at most `writers`
+    requests under way.
+    """
 
     def __init__(
         self,
@@ -83,14 +85,19 @@ class EventRecorder:
         self._wake = asyncio.Event()
         self._names = 0
 
-    def record(self, regarding: ObjectReference, type_: str, reason: str, message: str) -> None:
-        """Take an Event (type Normal or Warning) to be written some time soon, or dropped when there are too many."""
+    def record(
+        self, regarding: ObjectReference, type_: str, reason: str, message: str, *, component: str = ""
+    ) -> None:
+        """Take an Event (type Normal or Warning) to be written some time soon, or dropped when there are too many.
+
+        `component` "" is the recorder's own.
+        """
         now = self._clock.now()
         subject = (regarding.kind, regarding.namespace, regarding.name, regarding.uid)
         if not self._admit(subject, now) or len(self._waiting) >= _WAITING:
             self._probe.count("volcanoio_events_dropped_total", component=self._component)
             return
-        key = (subject, type_, reason, message)
+        key = (subject, type_, reason, message, component or self._component)
         series = self._series.get(key)
         if series is None:
             series = self._series[key] = _Series(regarding, self._name(regarding.name, now), now, now)
@@ -131,7 +138,7 @@ class EventRecorder:
             await self._clock.sleep(min(busy * _OTHERS_SHARE, _LONGEST_WAIT))
 
     async def _write(self, key: EventKey, series: _Series) -> None:
-        _, type_, reason, message = key
+        _, type_, reason, message, component = key
         if self._gate is not None and not self._gate():
             return
         total, series.new = series.count + series.new, 0
@@ -139,7 +146,7 @@ class EventRecorder:
             change: Manifest = {"count": total, "lastTimestamp": rfc3339(series.last)}
             request = requests.patch(EVENT, _namespace(series.regarding), series.name, change)
         else:
-            request = self._creation(series, type_, reason, message, total)
+            request = self._creation(series, type_, reason, message, component, total)
         series.busy = True
         written = await self._send(request)
         series.busy = False
@@ -160,7 +167,9 @@ class EventRecorder:
             _LOG.debug("an Event was refused", status=response.status, body=response.body[:200])
         return response.ok
 
-    def _creation(self, series: _Series, type_: str, reason: str, message: str, count: int) -> Request:
+    def _creation(
+        self, series: _Series, type_: str, reason: str, message: str, component: str, count: int
+    ) -> Request:
         event: Manifest = {
             "metadata": {"name": series.name, "namespace": _namespace(series.regarding)},
             "involvedObject": msgspec.to_builtins(series.regarding),
@@ -170,8 +179,8 @@ class EventRecorder:
             "count": count,
             "firstTimestamp": rfc3339(series.first),
             "lastTimestamp": rfc3339(series.last),
-            "source": {"component": self._component},
-            "reportingComponent": self._component,
+            "source": {"component": component},
+            "reportingComponent": component,
         }
         return requests.create(EVENT, event)
 

@@ -1,0 +1,1 @@
+"""Deployments: rollouts over ReplicaSets (Kubernetes: pkg/controller/deployment)."""

@@ -1,0 +1,1 @@
+"""What all controllers of this room share: the contract, indexed tables, the keyed backlog and the async host."""

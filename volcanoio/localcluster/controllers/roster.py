@@ -1,0 +1,17 @@
+"""Which controllers there are."""
+
+from __future__ import annotations
+
+from volcanoio.localcluster.controllers.deployments.controller import DeploymentController
+from volcanoio.localcluster.controllers.frame.contract import Controller
+from volcanoio.localcluster.controllers.kinds import REPLICATION_CONTROLLER
+from volcanoio.localcluster.controllers.replicasets.controller import ReplicaSetController
+
+
+def controllers() -> tuple[Controller, ...]:
+    """One of each; a new one is added here."""
+    return (
+        ReplicaSetController(),
+        ReplicaSetController(REPLICATION_CONTROLLER, "replication-controller"),
+        DeploymentController(),
+    )
