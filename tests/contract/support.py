@@ -5,6 +5,7 @@ Synchronous on purpose: a test reads as the conversation it has with the server.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import http.client
 import itertools
@@ -200,6 +201,16 @@ def settled(cluster: Cluster, namespace: str) -> None:
     for plural, name in listed:
         with cluster.watch(f"/api/v1/namespaces/{namespace}/{plural}", fieldSelector=f"metadata.name={name}") as events:
             next(events)
+
+
+async def connections_closed() -> None:
+    """Wait until the connections that an asyncio client has closed are gone: TLS says goodbye to the server first.
+
+    Clients do not wait for it themselves, and the event loop of a test ends with the test.
+    """
+    transports = asyncio.get_running_loop()._transports  # type: ignore[attr-defined]  # the loop keeps no public list
+    while any(one._sock is not None for one in list(transports.values())):  # noqa: ASYNC110 - they tell nobody
+        await asyncio.sleep(0)
 
 
 _numbers = itertools.count(1)

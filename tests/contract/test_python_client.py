@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from kubernetes_asyncio import client, config, watch
 
-from tests.contract.support import Cluster, Namespace
+from tests.contract.support import Cluster, Namespace, connections_closed
 
 
 @asynccontextmanager
@@ -17,6 +17,7 @@ async def core(cluster: Cluster) -> AsyncIterator[client.CoreV1Api]:
     await config.load_kube_config(str(cluster.kubeconfig), client_configuration=configuration)
     async with client.ApiClient(configuration) as api:
         yield client.CoreV1Api(api)
+    await connections_closed()
 
 
 def config_map(name: str, **data: str) -> client.V1ConfigMap:

@@ -114,7 +114,7 @@ class HttpTransport:
             yield lines
         finally:
             await lines.aclose()
-            answer.close()
+            _hang_up(answer)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -155,6 +155,16 @@ async def _lines(content: aiohttp.StreamReader, path: str) -> AsyncGenerator[lis
         raise TransportError(msg) from error
     if pending:
         yield [b"".join(pending)]
+
+
+def _hang_up(answer: aiohttp.ClientResponse) -> None:
+    """Close the connection of an answer that was not read to its end, without waiting for TLS to say goodbye.
+
+    Closed the polite way it would stay open until the server answers, which may be after the event loop has ended.
+    """
+    if answer.connection is not None and answer.connection.transport is not None:
+        answer.connection.transport.abort()
+    answer.close()
 
 
 def _reason(error: Exception) -> str:

@@ -11,6 +11,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from volcanoio.kube.config import Connection
+from volcanoio.kube.credentials import StaticCredentials
+from volcanoio.kube.http import HttpTransport
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
 from volcanoio.localcluster.apiserver.errors import MAX_REQUEST_BYTES
 from volcanoio.localcluster.apiserver.faults import ConnectionDropped
@@ -190,3 +193,23 @@ async def test_only_loopback_is_served() -> None:
     with pytest.raises(ValueError, match=r"0\.0\.0\.0.*loopback"):
         async with serve(Echo(), host="0.0.0.0"):
             pass
+
+
+async def test_a_stream_that_a_client_breaks_off_leaves_no_connection_behind(tmp_path: Path) -> None:
+    api, identity = Echo(), load_or_create(tmp_path)
+    api.batches.put_nowait([b"{}"])
+    async with serve(api, identity=identity) as bound:
+        credentials = StaticCredentials(f"Bearer {bound.token}")
+        transport = HttpTransport(Connection(bound.url, ssl=identity.client_context(), credentials=credentials))
+        async with transport.stream("/stream") as batches:
+            assert await anext(batches) == [b"{}"]
+            [client] = _open_transports(bound.port)
+        await transport.aclose()
+        await asyncio.sleep(0)  # closing a socket takes one turn; a goodbye of TLS would take the server's answer
+        assert client.get_extra_info("socket").fileno() == -1
+
+
+def _open_transports(port: int) -> list[asyncio.Transport]:
+    """The client ends of connections to the port."""
+    known = asyncio.get_running_loop()._transports  # type: ignore[attr-defined]  # the loop keeps no public list
+    return [one for one in known.values() if (one.get_extra_info("peername") or ("", 0))[1] == port]
