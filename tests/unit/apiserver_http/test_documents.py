@@ -223,14 +223,6 @@ async def test_what_needs_a_process_is_refused_with_the_reason() -> None:
     assert await unserved(get("/api/v1/namespaces/default/pods/p/log")) is None
 
 
-async def test_a_question_in_protobuf_is_answered_unread() -> None:
-    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-    answer = await reviews(ApiRequest("POST", path, body=b"k8s\0\x0a\x00"))
-    assert answer is not None
-    assert answer.status == 201
-    assert json.loads(answer.body)["status"]["userInfo"]["username"] == "volcanoio"
-
-
 @pytest.mark.parametrize("body", [b"[]", b"{", b'{"kind":"Pod"}'])
 async def test_bad_reviews_are_refused(body: bytes) -> None:
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

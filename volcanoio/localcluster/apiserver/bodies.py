@@ -18,21 +18,24 @@ from volcanoio.localcluster.apiserver.errors import (
 )
 from volcanoio.localcluster.apiserver.hints import schema_siblings, unknown_field
 from volcanoio.localcluster.apiserver.objects import decode, encode
-from volcanoio.localcluster.apiserver.options import PROTOBUF, FieldValidation
+from volcanoio.localcluster.apiserver.options import FieldValidation
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.model.base import Manifest
 
 
-class _YamlLoader(yaml.CSafeLoader):
+class YamlLoader(yaml.CSafeLoader):
     """YAML as JSON: times stay texts."""
 
 
-_YamlLoader.yaml_implicit_resolvers = {
+YamlLoader.yaml_implicit_resolvers = {
     letter: [(tag, form) for tag, form in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for letter, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
 
-_READ = "accepted media types include: application/json, application/yaml"
+_UNKNOWN_FORMAT = (
+    "the body of the request was in an unknown format - accepted media types include: "
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+)
 
 
 def check_size(request: ApiRequest) -> None:
@@ -53,12 +56,10 @@ def read(request: ApiRequest) -> Any:
         return parse_json(request.body)
     if type_ in {"application/yaml", "application/x-yaml", "text/yaml"}:
         try:
-            return yaml.load(request.body, Loader=_YamlLoader)
+            return yaml.load(request.body, Loader=YamlLoader)
         except yaml.YAMLError as error:
             raise bad_request(f"error converting YAML to JSON: yaml: {error}") from None
-    if type_ == "application/vnd.kubernetes.protobuf":
-        raise unsupported_media_type(PROTOBUF)
-    raise unsupported_media_type(f"the body of the request was in an unknown format {type_!r} - {_READ}")
+    raise unsupported_media_type(_UNKNOWN_FORMAT)
 
 
 def parse_json(body: bytes) -> Any:

@@ -24,7 +24,14 @@ class _Row(NamedTuple):
 
 
 _CREATE_ONLY = ("create",)
+_ONE_BY_ONE = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 _STATUS_SCALE = "status scale"
+
+
+def _extension(kind: str, plural: str, subresources: str = "") -> _Row:
+    """A kind by which the API itself is extended."""
+    return _Row(kind, plural, "", subresources, "cluster", "api-extensions")
+
 
 _TABLE: dict[tuple[str, str], tuple[_Row, ...]] = {
     ("", "v1"): (
@@ -33,7 +40,7 @@ _TABLE: dict[tuple[str, str], tuple[_Row, ...]] = {
         _Row("Endpoints", "endpoints", "ep"),
         _Row("Event", "events", "ev"),
         _Row("LimitRange", "limitranges", "limits"),
-        _Row("Namespace", "namespaces", "ns", "status finalize", "cluster"),
+        _Row("Namespace", "namespaces", "ns", "status finalize", "cluster", verbs=_ONE_BY_ONE),
         _Row("Node", "nodes", "no", "status", "cluster"),
         _Row("PersistentVolume", "persistentvolumes", "pv", "status", "cluster"),
         _Row("PersistentVolumeClaim", "persistentvolumeclaims", "pvc", "status"),
@@ -46,6 +53,7 @@ _TABLE: dict[tuple[str, str], tuple[_Row, ...]] = {
         _Row("ServiceAccount", "serviceaccounts", "sa"),
     ),
     ("apps", "v1"): (
+        _Row("ControllerRevision", "controllerrevisions"),
         _Row("DaemonSet", "daemonsets", "ds", "status", categories="all"),
         _Row("Deployment", "deployments", "deploy", _STATUS_SCALE, categories="all"),
         _Row("ReplicaSet", "replicasets", "rs", _STATUS_SCALE, categories="all"),
@@ -58,12 +66,21 @@ _TABLE: dict[tuple[str, str], tuple[_Row, ...]] = {
     ("policy", "v1"): (_Row("PodDisruptionBudget", "poddisruptionbudgets", "pdb", "status"),),
     ("scheduling.k8s.io", "v1"): (_Row("PriorityClass", "priorityclasses", "pc", scope="cluster"),),
     ("coordination.k8s.io", "v1"): (_Row("Lease", "leases"),),
+    ("certificates.k8s.io", "v1"): (
+        _Row("CertificateSigningRequest", "certificatesigningrequests", "csr", "status", "cluster"),
+    ),
+    ("events.k8s.io", "v1"): (_Row("Event", "events", "ev"),),
+    ("flowcontrol.apiserver.k8s.io", "v1"): (
+        _Row("FlowSchema", "flowschemas", "", "status", "cluster"),
+        _Row("PriorityLevelConfiguration", "prioritylevelconfigurations", "", "status", "cluster"),
+    ),
     ("storage.k8s.io", "v1"): (
         _Row("CSIDriver", "csidrivers", scope="cluster"),
         _Row("CSINode", "csinodes", scope="cluster"),
         _Row("CSIStorageCapacity", "csistoragecapacities"),
         _Row("StorageClass", "storageclasses", "sc", scope="cluster"),
         _Row("VolumeAttachment", "volumeattachments", "", "status", "cluster"),
+        _Row("VolumeAttributesClass", "volumeattributesclasses", "vac", scope="cluster"),
     ),
     ("resource.k8s.io", "v1"): (
         _Row("DeviceClass", "deviceclasses", scope="cluster"),
@@ -74,7 +91,9 @@ _TABLE: dict[tuple[str, str], tuple[_Row, ...]] = {
     ("networking.k8s.io", "v1"): (
         _Row("Ingress", "ingresses", "ing", "status"),
         _Row("IngressClass", "ingressclasses", scope="cluster"),
+        _Row("IPAddress", "ipaddresses", "ip", scope="cluster"),
         _Row("NetworkPolicy", "networkpolicies", "netpol"),
+        _Row("ServiceCIDR", "servicecidrs", "", "status", "cluster"),
     ),
     ("discovery.k8s.io", "v1"): (_Row("EndpointSlice", "endpointslices"),),
     ("rbac.authorization.k8s.io", "v1"): (
@@ -98,18 +117,12 @@ _TABLE: dict[tuple[str, str], tuple[_Row, ...]] = {
         ),
     ),
     ("admissionregistration.k8s.io", "v1"): (
-        _Row(
-            "MutatingWebhookConfiguration",
-            "mutatingwebhookconfigurations",
-            scope="cluster",
-            categories="api-extensions",
-        ),
-        _Row(
-            "ValidatingWebhookConfiguration",
-            "validatingwebhookconfigurations",
-            scope="cluster",
-            categories="api-extensions",
-        ),
+        _extension("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
+        _extension("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
+        _extension("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+        _extension("ValidatingAdmissionPolicy", "validatingadmissionpolicies", "status"),
+        _extension("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+        _extension("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
     ),
     ("autoscaling", "v2"): (
         _Row("HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", "status", categories="all"),

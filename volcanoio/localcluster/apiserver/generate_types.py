@@ -53,8 +53,8 @@ def table() -> dict[str, Any]:
 
 
 def _model_name(models: Any, resource: Resource) -> str | None:
-    version, group = resource.version.capitalize(), resource.group.partition(".")[0].capitalize()
-    names = (version + resource.kind, f"Core{version}{resource.kind}", f"{group}{version}{resource.kind}")
+    version, group = resource.version.capitalize(), (resource.group.partition(".")[0] or "core").capitalize()
+    names = (f"{group}{version}{resource.kind}", version + resource.kind)
     return next((name for name in names if hasattr(models, name)), None)
 
 

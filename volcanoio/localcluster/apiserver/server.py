@@ -25,6 +25,7 @@ from volcanoio.localcluster.apiserver.dispatch import Dispatcher
 from volcanoio.localcluster.apiserver.errors import ApiError
 from volcanoio.localcluster.apiserver.faults import Faults, carry_out
 from volcanoio.localcluster.apiserver.persistence import Journal
+from volcanoio.localcluster.apiserver.protobuf.door import as_json, is_protobuf
 from volcanoio.localcluster.apiserver.registry import Registry
 from volcanoio.localcluster.apiserver.store import Store
 from volcanoio.localcluster.apiserver.views import TableView
@@ -109,6 +110,8 @@ class ApiServer:
                 finally:
                     self._dispatcher.reader.close_all()
                     tasks.cancel_scope.cancel()
+                    with anyio.CancelScope(shield=True):
+                        await self.core.webhooks.aclose()
         except BaseExceptionGroup as group:
             if len(group.exceptions) == 1:  # the caller's own error, as it raised it
                 raise group.exceptions[0] from None
@@ -135,6 +138,8 @@ class ApiServer:
     async def _handle(self, request: ApiRequest) -> ApiResponse | ApiStream:
         try:
             bodies.check_size(request)
+            if is_protobuf(request):
+                request = as_json(request, self.core.registry)
             for routes in (self.pages, self.routes) if request.method == "GET" else (self.routes,):
                 for route in routes:
                     answer = await route(request)
