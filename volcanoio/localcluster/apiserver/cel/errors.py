@@ -1,0 +1,47 @@
+"""What can go wrong with an expression: when it is compiled, and when it is evaluated."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Issue(NamedTuple):
+    """One fault of an expression; `offset` counts characters from its start."""
+
+    offset: int
+    text: str
+
+
+class CompileError(ValueError):
+    """The expression is not valid CEL, or its types do not fit. The text shows each place, as cel-go does."""
+
+    def __init__(self, source: str, issues: list[Issue]) -> None:
+        self.issues = sorted(dict.fromkeys(issues))
+        super().__init__("\n".join(_shown(source, one) for one in self.issues))
+
+
+class EvaluationError(Exception):
+    """The expression has no value: a missing key, a division by zero, an overload that does not exist."""
+
+
+class CostExceeded(EvaluationError):  # noqa: N818 - named for what happened
+    """The evaluation was stopped because it did too much."""
+
+    def __init__(self) -> None:
+        super().__init__("operation cancelled: actual cost limit exceeded")
+
+
+class NoSuchOverload(EvaluationError):  # noqa: N818 - named as in the specification
+    """A function has no form for these types."""
+
+    def __init__(self) -> None:
+        super().__init__("no such overload")
+
+
+def _shown(source: str, issue: Issue) -> str:
+    before = source[: issue.offset]
+    line = before.count("\n")
+    column = issue.offset - (before.rfind("\n") + 1)
+    lines = source.split("\n")
+    text = lines[line].replace("\t", " ") if line < len(lines) else ""
+    return f"ERROR: <input>:{line + 1}:{column + 1}: {issue.text}\n | {text}\n | {'.' * column}^"

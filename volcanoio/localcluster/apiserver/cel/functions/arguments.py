@@ -1,0 +1,40 @@
+"""Which Python types an implementation takes; everything else has no overload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from volcanoio.localcluster.apiserver.cel.errors import NoSuchOverload
+from volcanoio.localcluster.apiserver.cel.values import INT_MIN, Opaque
+
+Implementation = Callable[..., Any]
+
+
+def taking(*kinds: type) -> Callable[[Implementation], Implementation]:
+    """Call it only with values of these types (or lists, objects and opaque values below them), else NoSuchOverload.
+
+    Trailing arguments may be missing when the implementation has defaults for them.
+    """
+
+    def wrap(call: Implementation) -> Implementation:
+        def checked(*values: Any) -> Any:
+            if len(values) > len(kinds):
+                raise NoSuchOverload
+            for value, kind in zip(values, kinds, strict=False):
+                if type(value) is not kind and not (
+                    kind is object or (issubclass(kind, list | Opaque) and isinstance(value, kind))
+                ):
+                    raise NoSuchOverload
+            return call(*values)
+
+        return checked
+
+    return wrap
+
+
+def whole(value: float) -> int:
+    """A double cut to an int as Go does where the range is checked; raises ValueError outside."""
+    if value != value or not float(INT_MIN) < value < float(-INT_MIN):
+        raise ValueError("integer overflow")
+    return int(value)

@@ -1,0 +1,83 @@
+"""Macros: calls that the parser turns into nodes of their own (cel-spec "Macros", and cel-go's extensions)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from volcanoio.localcluster.apiserver.cel.errors import Issue
+from volcanoio.localcluster.apiserver.cel.nodes import Bind, Call, Ident, Loop, Node, Select
+
+# Macros over a range: how many names, and how many expressions after them.
+_LOOPS: Final[dict[tuple[str, int], int]] = {
+    ("all", 2): 1,
+    ("exists", 2): 1,
+    ("exists_one", 2): 1,
+    ("existsOne", 2): 1,
+    ("map", 2): 1,
+    ("map", 3): 1,
+    ("filter", 2): 1,
+    ("sortBy", 2): 1,
+    ("all", 3): 2,
+    ("exists", 3): 2,
+    ("exists_one", 3): 2,
+    ("existsOne", 3): 2,
+    ("transformList", 3): 2,
+    ("transformList", 4): 2,
+    ("transformMap", 3): 2,
+    ("transformMap", 4): 2,
+    ("transformMapEntry", 3): 2,
+    ("transformMapEntry", 4): 2,
+}
+_SAME: Final = {"existsOne": "exists_one"}
+_BINDS: Final = frozenset({"optMap", "optFlatMap"})
+
+
+def expand(call: Call, issues: list[Issue]) -> Node:
+    """What the call is as a macro; the call itself when it is none."""
+    if call.target is None:
+        return _has(call, issues) if call.function == "has" and len(call.args) == 1 else call
+    args = call.args
+    if call.function == "bind" and len(args) == 3 and qualified_name(call.target) == "cel":
+        if not isinstance(args[0], Ident):
+            issues.append(Issue(args[0].at, "cel.bind() variable names must be simple identifiers"))
+            return call
+        return Bind(call.at, "bind", args[0].name, args[1], args[2])
+    if call.function in _BINDS and len(args) == 2:
+        if not isinstance(args[0], Ident):
+            text = f"{call.function}() variable name must be a simple identifier"
+            issues.append(Issue(args[0].at, text))
+            return call
+        return Bind(call.at, call.function, args[0].name, call.target, args[1])
+    names = _LOOPS.get((call.function, len(args)))
+    return call if names is None else _loop(call, call.target, names, issues)
+
+
+def _loop(call: Call, target: Node, count: int, issues: list[Issue]) -> Node:
+    found = []
+    for one in call.args[:count]:
+        if not isinstance(one, Ident):
+            issues.append(Issue(one.at, "argument must be a simple name"))
+            return call
+        found.append(one.name)
+    if len(set(found)) < count:
+        issues.append(Issue(call.args[1].at, f"duplicate variable name: {found[1]}"))
+    return Loop(call.at, _SAME.get(call.function, call.function), target, found, call.args[count:])
+
+
+def _has(call: Call, issues: list[Issue]) -> Node:
+    inner = call.args[0]
+    if not isinstance(inner, Select) or inner.optional:
+        issues.append(Issue(inner.at, "invalid argument to has() macro"))
+        return call
+    return Select(call.at, inner.operand, inner.field, test=True)
+
+
+def qualified_name(node: Node) -> str:
+    """`a.b.c` of selections from a variable; empty for anything else."""
+    match node:
+        case Ident(name=name):
+            return name
+        case Select(operand=operand, field=name, test=False, optional=False):
+            inner = qualified_name(operand)
+            return f"{inner}.{name}" if inner else ""
+    return ""

@@ -1,0 +1,256 @@
+"""Tokens to a tree (cel-spec, "Syntax"): precedence climbing, with macros expanded to nodes of their own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from volcanoio.localcluster.apiserver.cel import macros
+from volcanoio.localcluster.apiserver.cel.errors import CompileError, Issue
+from volcanoio.localcluster.apiserver.cel.nodes import Call, Ident, ListNode, Literal, MapNode, Node, Select, Struct
+from volcanoio.localcluster.apiserver.cel.tokens import Token, bytes_of, text_of, tokens
+from volcanoio.localcluster.apiserver.cel.types import BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT
+from volcanoio.localcluster.apiserver.cel.values import UInt
+
+MAX_DEPTH: Final = 250
+"""How deep expressions nest (cel-go's limit)."""
+MAX_LENGTH: Final = 100_000
+"""Code points of an expression (cel-go's limit)."""
+
+_BINARY: Final[tuple[dict[str, str], ...]] = (
+    {"||": "_||_"},
+    {"&&": "_&&_"},
+    {"<": "_<_", "<=": "_<=_", ">": "_>_", ">=": "_>=_", "==": "_==_", "!=": "_!=_", "in": "@in"},
+    {"+": "_+_", "-": "_-_"},
+    {"*": "_*_", "/": "_/_", "%": "_%_"},
+)
+"""Operators from the loosest to the tightest; all associate to the left."""
+_START: Final = (
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+)
+_RESERVED: Final = frozenset(
+    {
+        "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
+        "namespace", "return", "var", "void", "while",
+    }
+)  # fmt: skip
+_CONSTANTS: Final = {"true": (True, BOOL), "false": (False, BOOL), "null": (None, NULL)}
+
+
+def parse(source: str) -> Node:
+    """The tree of an expression; raises CompileError."""
+    if len(source) > MAX_LENGTH:
+        text = f"expression code point size exceeds limit: size: {len(source)}, limit {MAX_LENGTH}"
+        raise CompileError(source, [Issue(0, text)])
+    parser = _Parser(source)
+    node = parser.expression()
+    if parser.token.kind != "end":
+        parser.fail("extraneous input", "<EOF>")
+    if parser.issues:
+        raise CompileError(source, parser.issues)
+    return node
+
+
+class _Parser:
+    """Reads tokens from the left; `issues` are faults that do not stop it."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._tokens = tokens(source)
+        self._at = 0
+        self._depth = 0
+        self.issues: list[Issue] = []
+
+    @property
+    def token(self) -> Token:
+        """The token to be read next."""
+        return self._tokens[self._at]
+
+    def fail(self, what: str, expecting: str) -> None:
+        """Raise CompileError at the next token."""
+        text = f"Syntax error: {what} '{self.token.text}' expecting {expecting}"
+        raise CompileError(self._source, [*self.issues, Issue(self.token.at, text)])
+
+    def expression(self) -> Node:
+        """A whole expression: a condition with `?:`, or what binds tighter."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            text = f"expression recursion limit exceeded: {MAX_DEPTH}"
+            raise CompileError(self._source, [Issue(self.token.at, text)])
+        node = self._binary(0)
+        if self.token.text == "?" and self.token.kind == "op":
+            at = self._next().at
+            then = self._binary(0)
+            self._expect(":")
+            node = Call(at, "_?_:_", None, [node, then, self.expression()])
+        self._depth -= 1
+        return node
+
+    def _binary(self, level: int) -> Node:
+        if level == len(_BINARY):
+            return self._unary()
+        operators = _BINARY[level]
+        node = self._binary(level + 1)
+        while self.token.kind in {"op", "name"} and self.token.text in operators:
+            token = self._next()
+            node = Call(token.at, operators[token.text], None, [node, self._binary(level + 1)])
+        return node
+
+    def _unary(self) -> Node:
+        token = self.token
+        if token.kind != "op" or token.text not in {"!", "-"}:
+            return self._member()
+        if token.text == "-" and self._tokens[self._at + 1].kind in {"int", "float"}:
+            self._next()
+            return self._member(negative=True)
+        count = 0
+        while self.token.kind == "op" and self.token.text == token.text:
+            self._next()
+            count += 1
+        node = self._member()
+        if count % 2 == 0:
+            return node
+        return Call(token.at, "!_" if token.text == "!" else "-_", None, [node])
+
+    def _member(self, *, negative: bool = False) -> Node:
+        node = self._primary(negative=negative)
+        while self.token.kind == "op" and self.token.text in {".", "[", "{"}:
+            token = self.token
+            if token.text == "{":
+                name = macros.qualified_name(node)
+                if not name:
+                    break
+                self._next()
+                self._struct_fields()
+                node = Struct(token.at, name)
+            elif token.text == ".":
+                self._next()
+                optional = self._accept("?")
+                name = self._name(selector=True)
+                if self.token.text == "(" and self.token.kind == "op" and not optional:
+                    at = self._next().at
+                    node = self._call(Call(at, name, node, self._list(")")[0]))
+                else:
+                    node = Select(token.at, node, name, optional=optional)
+            else:
+                self._next()
+                function = "_[?_]" if self._accept("?") else "_[_]"
+                index = self.expression()
+                self._expect("]")
+                node = Call(token.at, function, None, [node, index])
+        return node
+
+    def _primary(self, *, negative: bool) -> Node:
+        token = self.token
+        if token.kind in {"int", "uint", "float", "string", "bytes"}:
+            return self._literal(self._next(), negative=negative)
+        if token.kind == "name" and token.text in _CONSTANTS:
+            value, type_ = _CONSTANTS[self._next().text]
+            return Literal(token.at, value, type_)
+        if token.kind == "op" and token.text in {"(", "[", "{"}:
+            return self._bracketed(self._next())
+        if token.kind == "name" or (token.kind == "op" and token.text == "."):
+            self._accept(".")
+            token = self.token
+            name = self._name(selector=False)
+            if self.token.kind == "op" and self.token.text == "(":
+                at = self._next().at
+                return self._call(Call(at, name, None, self._list(")")[0]))
+            if name in _RESERVED:
+                self.issues.append(Issue(token.at, f"reserved identifier: {name}"))
+            return Ident(token.at, name)
+        self.fail("mismatched input", _START)
+        raise AssertionError("fail raises")
+
+    def _bracketed(self, opened: Token) -> Node:
+        if opened.text == "(":
+            node = self.expression()
+            self._expect(")")
+            return node
+        if opened.text == "[":
+            items, optional = self._list("]")
+            return ListNode(opened.at, items, optional)
+        entries: list[tuple[Node, Node]] = []
+        chosen: set[int] = set()
+        while not self._accept("}"):
+            if self._accept("?"):
+                chosen.add(len(entries))
+            key = self.expression()
+            self._expect(":")
+            entries.append((key, self.expression()))
+            if not self._accept(",") and self.token.text != "}":
+                self._expect("}")
+        return MapNode(opened.at, entries, chosen)
+
+    def _list(self, end: str) -> tuple[list[Node], set[int]]:
+        """Expressions up to `end`, and which of them are optional (in lists)."""
+        items: list[Node] = []
+        optional: set[int] = set()
+        while not self._accept(end):
+            if end == "]" and self._accept("?"):
+                optional.add(len(items))
+            items.append(self.expression())
+            if self._accept(","):
+                if end == ")" and self.token.text == end:
+                    self.fail("mismatched input", _START)
+            elif self.token.text != end or self.token.kind != "op":
+                self._expect(end)
+        return items, optional
+
+    def _struct_fields(self) -> None:
+        while not self._accept("}"):
+            self._accept("?")
+            self._name(selector=True)
+            self._expect(":")
+            self.expression()
+            if not self._accept(",") and self.token.text != "}":
+                self._expect("}")
+
+    def _call(self, call: Call) -> Node:
+        return macros.expand(call, self.issues)
+
+    def _literal(self, token: Token, *, negative: bool) -> Node:
+        sign = -1 if negative else 1
+        at = token.at - negative
+        try:
+            match token.kind:
+                case "string":
+                    return Literal(at, text_of(token.text), STRING)
+                case "bytes":
+                    return Literal(at, bytes_of(token.text), BYTES)
+                case "float":
+                    return Literal(at, sign * float(token.text), DOUBLE)
+                case "uint":
+                    unsigned = int(token.text[:-1], 0 if "x" in token.text else 10)
+                    if unsigned < 2**64:
+                        return Literal(at, UInt(unsigned), UINT)
+                case _:
+                    value = sign * int(token.text, 0 if "x" in token.text else 10)
+                    if -(2**63) <= value < 2**63:
+                        return Literal(at, value, INT)
+        except ValueError as error:
+            raise CompileError(self._source, [Issue(at, str(error))]) from None
+        raise CompileError(self._source, [Issue(at, f"invalid {token.kind} literal")])
+
+    def _name(self, *, selector: bool) -> str:
+        token = self.token
+        if token.kind == "name" and token.text not in {*_CONSTANTS, "in"}:
+            return self._next().text
+        if selector and token.kind == "quoted":
+            return self._next().text[1:-1]
+        self.fail("no viable alternative at input" if selector else "mismatched input", "IDENTIFIER")
+        raise AssertionError("fail raises")
+
+    def _accept(self, text: str) -> bool:
+        if self.token.kind == "op" and self.token.text == text:
+            self._at += 1
+            return True
+        return False
+
+    def _expect(self, text: str) -> None:
+        if not self._accept(text):
+            self.fail("mismatched input", f"'{text}'")
+
+    def _next(self) -> Token:
+        token = self.token
+        self._at += 1
+        return token

@@ -1,0 +1,209 @@
+"""CEL's types, as far as Kubernetes uses them, and when one fits another (cel-spec, "Type checking")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+
+class Field(NamedTuple):
+    """A field of an object type: its key in the data, which may need escaping to be an identifier, and its type."""
+
+    key: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type. `kind` says what `params` and `fields` mean: lists, maps, types and opaque types have parameters.
+
+    Objects have fields and are equal by name; a `param` stands for any type within one function signature.
+    """
+
+    kind: str
+    name: str
+    params: tuple[Type, ...] = ()
+    fields: Mapping[str, Field] | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        if not self.params:
+            return self.name
+        return f"{self.name}({', '.join(str(one) for one in self.params)})"
+
+
+def _simple(name: str) -> Type:
+    return Type(name, name)
+
+
+DYN: Final = _simple("dyn")
+ERROR: Final = Type("error", "!error!")
+NULL: Final = _simple("null")
+BOOL: Final = _simple("bool")
+INT: Final = _simple("int")
+UINT: Final = _simple("uint")
+DOUBLE: Final = _simple("double")
+STRING: Final = _simple("string")
+BYTES: Final = _simple("bytes")
+TIMESTAMP: Final = _simple("timestamp")
+DURATION: Final = _simple("duration")
+TYPE: Final = _simple("type")
+
+SIMPLE: Final = {
+    one.name: one for one in (DYN, NULL, BOOL, INT, UINT, DOUBLE, STRING, BYTES, TIMESTAMP, DURATION, TYPE)
+}
+_NULLABLE: Final = frozenset({"opaque", "object", "timestamp", "duration", "null"})
+
+
+def list_of(item: Type) -> Type:
+    """`list(item)`."""
+    return Type("list", "list", (item,))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    """`map(key, value)`."""
+    return Type("map", "map", (key, value))
+
+
+def type_of(inner: Type) -> Type:
+    """The type of a type."""
+    return Type("type", "type", (inner,))
+
+
+def opaque(name: str, *params: Type) -> Type:
+    """A type that only functions can look into."""
+    return Type("opaque", name, params)
+
+
+def optional_of(inner: Type) -> Type:
+    """`optional_type(inner)`."""
+    return opaque("optional_type", inner)
+
+
+def object_of(name: str, fields: Mapping[str, Field]) -> Type:
+    """An object with known fields, by their (escaped) names."""
+    return Type("object", name, (), fields)
+
+
+def is_optional(one: Type) -> bool:
+    """Whether it is `optional_type(...)`."""
+    return one.kind == "opaque" and one.name == "optional_type"
+
+
+def unwrapped(one: Type) -> Type:
+    """What an optional may hold; any other type as it is."""
+    return one.params[0] if is_optional(one) else one
+
+
+class Unifier:
+    """What type parameters stand for, as found so far."""
+
+    def __init__(self) -> None:
+        self._bound: dict[Type, Type] = {}
+        self._fresh = 0
+
+    def variable(self) -> Type:
+        """A parameter that stands for nothing yet."""
+        self._fresh += 1
+        return Type("param", f"_var{self._fresh - 1}")
+
+    def instance(self, params: tuple[Type, ...]) -> tuple[Type, ...]:
+        """The same signature with fresh parameters."""
+        fresh: dict[Type, Type] = {}
+        return tuple(self._renamed(one, fresh) for one in params)
+
+    def _renamed(self, one: Type, fresh: dict[Type, Type]) -> Type:
+        if one.kind == "param":
+            if one not in fresh:
+                fresh[one] = self.variable()
+            return fresh[one]
+        if not one.params:
+            return one
+        return Type(one.kind, one.name, tuple(self._renamed(inner, fresh) for inner in one.params), one.fields)
+
+    def substitute(self, one: Type, *, to_dyn: bool = False) -> Type:
+        """The type with what its parameters stand for; free ones become dyn when asked for."""
+        if one in self._bound:
+            return self.substitute(self._bound[one], to_dyn=to_dyn)
+        if one.kind == "param":
+            return DYN if to_dyn else one
+        if not one.params:
+            return one
+        inner = tuple(self.substitute(param, to_dyn=to_dyn) for param in one.params)
+        return Type(one.kind, one.name, inner, one.fields)
+
+    def assignable(self, first: Type, second: Type) -> bool:
+        """Whether the second fits the first; binds parameters only when it does."""
+        return self.all_assignable((first,), (second,))
+
+    def all_assignable(self, first: tuple[Type, ...], second: tuple[Type, ...]) -> bool:
+        """Whether all fit, pair by pair."""
+        if len(first) != len(second):
+            return False
+        before = dict(self._bound)
+        if all(self._fits(one, other) for one, other in zip(first, second, strict=True)):
+            return True
+        self._bound = before
+        return False
+
+    def _fits(self, one: Type, other: Type) -> bool:
+        if other.kind == "param":
+            fits, known = self._binds(one, other)
+            if fits or known:
+                return fits
+        if one.kind == "param":
+            return self._binds(other, one)[0]
+        if {one.kind, other.kind} & {"dyn", "error"}:
+            return True
+        if one.kind == "null":
+            return other.kind in _NULLABLE
+        if other.kind == "null":
+            return one.kind in _NULLABLE
+        if one.kind == "type":
+            return other.kind == "type"
+        if one.kind in {"opaque", "list", "map"}:
+            same = one.kind == other.kind and one.name == other.name and len(one.params) == len(other.params)
+            return same and all(self._fits(a, b) for a, b in zip(one.params, other.params, strict=True))
+        return one == other
+
+    def _binds(self, one: Type, param: Type) -> tuple[bool, bool]:
+        """Whether `one` may stand for the parameter, and whether something already did."""
+        if one == param:
+            return True, True
+        known = self._bound.get(param)
+        if known is not None:
+            if one == known:
+                return True, True
+            if self._fits(one, known):
+                general = most_general(one, known)
+                if not self._occurs(param, general):
+                    self._bound[param] = general
+                return True, True
+            return False, True
+        if self._occurs(param, one):
+            return False, False
+        self._bound[param] = one
+        return True, False
+
+    def _occurs(self, param: Type, within: Type) -> bool:
+        if param == within:
+            return True
+        if within in self._bound:
+            return self._occurs(param, self._bound[within])
+        return any(self._occurs(param, one) for one in within.params)
+
+
+def most_general(one: Type, other: Type) -> Type:
+    """Of two types that fit, the one that says less."""
+    return one if _less_specific(one, other) else other
+
+
+def _less_specific(one: Type, other: Type) -> bool:
+    if one.kind in {"dyn", "param"}:
+        return True
+    if other.kind in {"dyn", "param"} or one.kind != other.kind:
+        return False
+    if one.kind in {"opaque", "list", "map"}:
+        same = one.name == other.name and len(one.params) == len(other.params)
+        return same and all(_less_specific(a, b) for a, b in zip(one.params, other.params, strict=True))
+    return one.kind == "type" or one == other
