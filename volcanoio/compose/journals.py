@@ -21,6 +21,8 @@ from volcanoio.kube.effects import EffectExecutor
 INDEXES = "policy indexes"
 """The configuration that names, one a line, the resources the policies read: nothing is decided before these are
 listed."""
+SINGLES = "schedulers without gangs"
+"""The configuration that names, one a line, the other schedulers whose pods are bound too."""
 
 
 @asynccontextmanager

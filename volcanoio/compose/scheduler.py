@@ -8,7 +8,8 @@ from pathlib import Path
 import anyio
 
 from volcanoio.bus.bus import EventBus
-from volcanoio.compose.journals import journalled
+from volcanoio.compose.journals import SINGLES, journalled
+from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.configuration import default_text
 from volcanoio.framework import groups
 from volcanoio.framework.effects import Ask, StartTimer, StopTimer
@@ -34,13 +35,17 @@ CONFIGURATION_FILE = "volcano-scheduler.conf"
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulerSettings:
-    """What the scheduler's process is asked to do; times in seconds. `configuration` None takes the default."""
+    """What the scheduler's process is asked to do; times in seconds. `configuration` None takes the default.
+
+    `singles` are other schedulers whose pods are bound too, without gangs: where there is no kube-scheduler.
+    """
 
     registry: Registry
     configuration: str | None = None
     debounce: float = DEBOUNCE
     period: float = PERIOD
     budget: float = BUDGET
+    singles: tuple[str, ...] = ()
     journal: Path | None = None
     seed: int = 0
 
@@ -75,6 +80,7 @@ class SchedulerProcess:
             clock=clock,
             plugins=registry.factories(groups.SCHEDULER_PLUGINS),
             actions=registry.factories(groups.ACTIONS),
+            state=ClusterState(single_names=frozenset(settings.singles)),
             origins=registry.origins(groups.SCHEDULER_PLUGINS),
             configuration=text,
             debounce=settings.debounce,
@@ -84,7 +90,7 @@ class SchedulerProcess:
             probe=self._probe,
             leading=gate or (lambda: True),
         )
-        self._configured = {CONFIGURATION_FILE: text}
+        self._configured = {CONFIGURATION_FILE: text, SINGLES: "\n".join(settings.singles)}
         self._in_use = {group: registry.origins(group) for group in (groups.SCHEDULER_PLUGINS, groups.ACTIONS)}
 
     async def run(self) -> None:

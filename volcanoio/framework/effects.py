@@ -69,12 +69,16 @@ class Delete(EffectBase, frozen=True, kw_only=True):
 
 
 class Record(EffectBase, frozen=True, kw_only=True):
-    """Write a Kubernetes Event: best effort, aggregated, never retried and without an outcome event."""
+    """Write a Kubernetes Event: best effort, aggregated, never retried and without an outcome event.
+
+    `component` is who says it, "" the process' own.
+    """
 
     regarding: ObjectReference
     type: str
     reason: str
     message: str
+    component: str = ""
 
 
 class StartTimer(EffectBase, frozen=True, kw_only=True):

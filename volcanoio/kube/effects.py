@@ -83,7 +83,9 @@ class EffectExecutor:
     def record(self, effect: Record) -> None:
         """Hand an Event to the recorder, if there is one."""
         if self._recorder is not None:
-            self._recorder.record(effect.regarding, effect.type, effect.reason, effect.message)
+            self._recorder.record(
+                effect.regarding, effect.type, effect.reason, effect.message, component=effect.component
+            )
 
     def keep(self, controller: str, key: str, effect: StartTimer | StopTimer | Ask) -> None:
         """Give a local effect to the host."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 SCHEDULER_NAME = "volcano"
+DEFAULT_SCHEDULER = "default-scheduler"
+"""Kubernetes' own: the scheduler of pods that name none."""
 DEFAULT_QUEUE = "default"
 ROOT_QUEUE = "root"
 SYSTEM_NAMESPACE = "volcano-system"
@@ -49,13 +51,28 @@ OOM_AT = "sim.volcanoio.dev/oom-at"
 SIM_LOG = "sim.volcanoio.dev/log"
 LOG_LINES_PER_SECOND = "sim.volcanoio.dev/log-lines-per-second"
 IMAGE_PULL = "sim.volcanoio.dev/image-pull"
+PEAK_STORAGE = "sim.volcanoio.dev/peak-ephemeral-storage"
+STARTUP_PROBE = "sim.volcanoio.dev/startup-probe"
+READINESS_PROBE = "sim.volcanoio.dev/readiness-probe"
+LIVENESS_PROBE = "sim.volcanoio.dev/liveness-probe"
 STOP_DURATION = "sim.volcanoio.dev/stop-duration"
 RUNTIME = "sim.volcanoio.dev/runtime"
 KWOK_READY_DELAY = "pod-ready.stage.kwok.x-k8s.io/delay"
 KWOK_COMPLETE_DELAY = "pod-complete.stage.kwok.x-k8s.io/delay"
 KWOK_COMPLETE_JITTER = "pod-complete.stage.kwok.x-k8s.io/jitter-delay"
 KWOK_FAILED = "pod-container-running-failed.stage.kwok.x-k8s.io"
-KWOK_FAILED_EXIT_CODE = "pod-container-running-failed.stage.kwok.x-k8s.io/exit-code"
+KWOK_READY_JITTER = "pod-ready.stage.kwok.x-k8s.io/jitter-delay"
+KWOK_INIT_FAILED = "pod-init-container-running-failed.stage.kwok.x-k8s.io"
+KWOK_USAGE_CPU = "kwok.x-k8s.io/usage-cpu"
+KWOK_USAGE_MEMORY = "kwok.x-k8s.io/usage-memory"
+
+# Simulated nodes.
+SIM_NODE = "sim.volcanoio.dev/node"
+NODE_NOT_READY_AT = "sim.volcanoio.dev/not-ready-at"
+NODE_NOT_READY_FOR = "sim.volcanoio.dev/not-ready-for"
+NODE_FLAP = "sim.volcanoio.dev/flap"
+NODE_FLAP_UNTIL = "sim.volcanoio.dev/flap-until"
+NODE_DRAIN = "sim.volcanoio.dev/drain"
 
 # Ours, on Jobs: what must survive a restart of the controller.
 PENDING_ACTION = "volcanoio.dev/pending-action"

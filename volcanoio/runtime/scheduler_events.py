@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 from volcanoio.bus.bus import Batch
+from volcanoio.engine.scheduling.tasks import scheduler_of_single
 from volcanoio.framework.scheduling_events import BindDone, BindOutcome, BindRefused
 from volcanoio.model import kinds
 from volcanoio.model.base import ObjectReference
 
-Recorder = Callable[[ObjectReference, str, str, str], None]
-"""Takes (object, type, reason, message)."""
+
+class Recorder(Protocol):
+    """Who writes Events, such as `kube.EventRecorder.record`."""
+
+    def __call__(
+        self, regarding: ObjectReference, type_: str, reason: str, message: str, *, component: str = ""
+    ) -> None:
+        """Take an Event of a component, "" for the recorder's own."""
+        ...
 
 
 class BindReporter:
@@ -24,10 +32,12 @@ class BindReporter:
         for event in batch:
             if isinstance(event, BindDone):
                 text = f"Successfully assigned {event.namespace}/{event.name} to {event.node}"
-                self._record(_pod(event), "Normal", "Scheduled", text)
+                self._record(_pod(event), "Normal", "Scheduled", text, component=scheduler_of_single(event.group))
             elif isinstance(event, BindRefused):
                 text = f"failed to bind to node {event.node}: {event.message}"
-                self._record(_pod(event), "Warning", "FailedScheduling", text)
+                self._record(
+                    _pod(event), "Warning", "FailedScheduling", text, component=scheduler_of_single(event.group)
+                )
 
 
 def _pod(outcome: BindOutcome) -> ObjectReference:

@@ -38,13 +38,15 @@ class ClusterState:
     `ledger` holds nodes, tasks, jobs and queues; `placer` answers per shape that live across cycles; `holds` room kept
     after refusals for the `urgent` jobs; `revisit` when jobs that were not ready are to be looked at again though
     nothing changed; `turn` the index of the action the next cycle begins with; `refused` waiting jobs that were not let
-    in since all were last asked: after a cut the others come first.
+    in since all were last asked: after a cut the others come first. `single_names` are the schedulers whose pods are
+    bound too, one by one: on nodes they count as all do, in queues they do not.
     """
 
     def __init__(
         self,
         *,
         scheduler_names: frozenset[str] = frozenset({SCHEDULER_NAME}),
+        single_names: frozenset[str] = frozenset(),
         default_queue: str = DEFAULT_QUEUE,
         needed: tuple[str, ...] = NEEDED,
         hold_seconds: float = 30.0,
@@ -60,7 +62,7 @@ class ClusterState:
         self.given_up_at = -1
         """`Columns.freed` when a job was given up last: while it is another, no job is hopeless."""
         self.urgent: dict[str, JobInfo] = {}
-        self.pods = PodFold(self.ledger, scheduler_names)
+        self.pods = PodFold(self.ledger, scheduler_names, single_names)
         self._needed = frozenset(needed)
         self._synced: set[str] = set()
         self._classes: dict[str, PriorityClass] = {}

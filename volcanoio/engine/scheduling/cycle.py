@@ -10,6 +10,7 @@ from volcanoio.engine.scheduling.closing import close
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.session import Budget, CycleSession, CycleStats, Unlimited
+from volcanoio.engine.scheduling.singles import NAME, place_singles
 from volcanoio.engine.scheduling.takeback import take_back
 from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling_effects import SchedulerEffect
@@ -80,6 +81,9 @@ def run_cycle(
                 if not session.stats.placed:  # work that fills the budget must not keep other actions from theirs
                     state.turn = at + 1
                 break
+        if state.ledger.singles:
+            yield from _checkpoints(session, NAME, place_singles(session))
+            where = where or (NAME if session.cut else "")
         yield from _checkpoints(session, "", close(session, period))
     except BaseException:
         take_back(session)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from volcanoio.engine.scheduling.explanation import Attempts
 from volcanoio.engine.scheduling.queues import QueueInfo
-from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.engine.scheduling.tasks import TaskInfo, scheduler_of_single
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Amounts, TaskStatus
 from volcanoio.model.resources import amounts
@@ -59,6 +59,7 @@ class JobInfo:
         "role_minimums",
         "role_total",
         "short_since",
+        "single",
         "standing",
         "uid",
         "urgent_until",
@@ -71,6 +72,8 @@ class JobInfo:
     def __init__(self, key: str) -> None:
         self.key = key
         self.namespace = key.partition("/")[0]
+        self.single = bool(scheduler_of_single(key))
+        """Whether it is a pod by itself, without PodGroup and queue."""
         self.group = PodGroup()
         self.known = False
         """Whether its PodGroup exists."""
@@ -218,8 +221,7 @@ class JobInfo:
             return
         self.ready_count += number
         held = self.held
-        assert self.queue_info is not None
-        queue_held = self.queue_info.held
+        queue_held = {} if self.queue_info is None else self.queue_info.held
         for name, amount in first.shape.requests.items():
             held[name] = held.get(name, 0) + number * amount
             queue_held[name] = queue_held.get(name, 0) + number * amount

@@ -33,6 +33,8 @@ class Ledger:
         self.known_queues: dict[str, QueueInfo] = {}
         self.backlog: dict[str, JobInfo] = {}
         """Jobs with pending tasks."""
+        self.singles: dict[str, JobInfo] = {}
+        """As `backlog`, of jobs that are a pod by themselves."""
         self.phases: dict[str, dict[str, JobInfo]] = {}
         """Listed jobs by phase."""
         self.dirty: dict[str, JobInfo] = {}
@@ -240,13 +242,15 @@ class Ledger:
                 del self.on_node[node]
 
     def _backlog(self, job: JobInfo) -> None:
+        table = self.singles if job.single else self.backlog
         if job.waiting:
-            self.backlog[job.key] = job
+            table[job.key] = job
         else:
-            self.backlog.pop(job.key, None)
+            table.pop(job.key, None)
 
     def _forget_if_empty(self, job: JobInfo) -> None:
         if not job.known and not job.members:
             self.jobs.pop(job.key, None)
             self.dirty.pop(job.key, None)
             self.backlog.pop(job.key, None)
+            self.singles.pop(job.key, None)

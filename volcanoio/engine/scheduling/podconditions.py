@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from volcanoio.engine.scheduling.explanation import UNSCHEDULABLE, group_text, task_outcome
+from volcanoio.engine.scheduling.explanation import UNSCHEDULABLE, group_text, histogram, task_outcome
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.session import CycleSession
-from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.engine.scheduling.tasks import TaskInfo, scheduler_of_single
 from volcanoio.framework.effects import Patch, PatchType, Record
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model import kinds
@@ -31,6 +31,19 @@ def tell_pods(session: CycleSession, job: JobInfo, *, lasting: bool, period: flo
                 gang = gang or group_text(job, ready=session.rules.job_ready(job))
                 reason, message = UNSCHEDULABLE, gang
             _tell(session, task, reason, message, period)
+
+
+def tell_single(session: CycleSession, job: JobInfo, task: TaskInfo) -> None:
+    """Say at once why a pod without gang is not placed, in the words of its own scheduler."""
+    if task.refusal:
+        _tell(session, task, SCHEDULER_ERROR, task.refusal, session.period)
+        task.refusal = ""
+        return
+    errors = job.attempts.fit_errors.get(task.uid)
+    text = "no nodes available to schedule pods"
+    if errors is not None and errors.counts:
+        text = f"0/{errors.total} nodes are available: {', '.join(histogram(errors.counts))}."
+    _tell(session, task, UNSCHEDULABLE, text, session.period)
 
 
 def _unplaced(job: JobInfo) -> list[TaskInfo]:
@@ -81,4 +94,12 @@ def _tell(session: CycleSession, task: TaskInfo, reason: str, message: str, peri
         uid=task.uid,
         resource_version=meta.resource_version,
     )
-    session.outbox.put(Record(regarding=regarding, type="Warning", reason="FailedScheduling", message=message))
+    session.outbox.put(
+        Record(
+            regarding=regarding,
+            type="Warning",
+            reason="FailedScheduling",
+            message=message,
+            component=scheduler_of_single(task.job),
+        )
+    )

@@ -7,17 +7,18 @@ Terminating pods count on their node until they are gone.
 from __future__ import annotations
 
 from volcanoio.engine.scheduling.ledger import Ledger
-from volcanoio.engine.scheduling.tasks import TaskInfo, job_key, observed_status
+from volcanoio.engine.scheduling.tasks import TaskInfo, job_key, observed_status, single_key
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model.core import Pod
 
 
 class PodFold:
-    """Takes pods into the ledger."""
+    """Takes pods into the ledger. Those of `single_names` are bound without gang, each a job by itself."""
 
-    def __init__(self, ledger: Ledger, scheduler_names: frozenset[str]) -> None:
+    def __init__(self, ledger: Ledger, scheduler_names: frozenset[str], single_names: frozenset[str]) -> None:
         self._ledger = ledger
         self._scheduler_names = scheduler_names
+        self._single_names = single_names
         self.evicting: set[str] = set()
         """Uids of pods whose eviction we asked for and whose object does not show it yet."""
         self.told: dict[str, TaskInfo] = {}
@@ -26,9 +27,8 @@ class PodFold:
     def observe(self, pod: Pod) -> bool:
         """A pod appeared or changed; whether that could alter a decision."""
         task = self._ledger.tasks.get(pod.metadata.uid)
-        ours = pod.spec.scheduler_name in self._scheduler_names
         if task is None:
-            return self._appear(pod, ours)
+            return self._appear(pod)
         if pod.metadata.revision < task.pod.metadata.revision:
             return False
         changed = self._ledger.respecify(task, pod)
@@ -66,11 +66,15 @@ class PodFold:
         if task is not None:
             task.condition = None
 
-    def _appear(self, pod: Pod, ours: bool) -> bool:
-        node = pod.spec.node_name
-        if not ours and not node:
-            return False
-        task = TaskInfo(pod, self._ledger.shapes.of(pod), job_key(pod) if ours else "")
+    def _appear(self, pod: Pod) -> bool:
+        node, scheduler, job = pod.spec.node_name, pod.spec.scheduler_name, ""
+        if scheduler in self._scheduler_names:
+            job = job_key(pod)
+        elif not node:
+            if scheduler not in self._single_names:
+                return False
+            job = single_key(pod)
+        task = TaskInfo(pod, self._ledger.shapes.of(pod), job)
         self._ledger.add(task, observed_status(pod), node)
         return True
 

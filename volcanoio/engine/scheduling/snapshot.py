@@ -49,6 +49,7 @@ def _membership(ledger: Ledger) -> dict[str, Any]:
         "schedulable": list(ledger.listed),
         "known_queues": list(ledger.known_queues),
         "backlog": list(ledger.backlog),
+        "singles": list(ledger.singles),
         "phases": {phase: list(jobs) for phase, jobs in ledger.phases.items() if jobs},
         "dirty": list(ledger.dirty),
     }

@@ -41,8 +41,9 @@ class JobStatement:
             log=self._log.seated,
         )
         if placed:
-            for tell in session.rules.accounting_in:
-                tell(job, run.shape, placed)
+            if job.queue_info is not None:
+                for tell in session.rules.accounting_in:
+                    tell(job, run.shape, placed)
             session.stats.placed += placed
         session.tables.log = None
         if placed < len(tasks) and not ready:
@@ -60,7 +61,7 @@ class JobStatement:
         self._log.evicted.append((task, task.status, reason))
         session.state.ledger.move(task, TaskStatus.RELEASING, task.node)
         session.tables.log = self._log
-        if task.owner is not None:
+        if task.owner is not None and task.owner.queue_info is not None:
             for tell in session.rules.accounting_out:
                 tell(task.owner, task.shape, 1)
         session.tables.log = None

@@ -93,6 +93,17 @@ def job_key(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{group}" if group else ""
 
 
+def single_key(pod: Pod) -> str:
+    """The key of the job that a pod without gang is by itself; no PodGroup has such a name."""
+    return f"{pod.metadata.namespace}/{pod.spec.scheduler_name}:{pod.metadata.uid}"
+
+
+def scheduler_of_single(job: str) -> str:
+    """The scheduler name of the pod that is the job of that key by itself; "" for jobs of a PodGroup."""
+    scheduler, colon, _ = job.partition("/")[2].partition(":")
+    return scheduler if colon else ""
+
+
 def observed_status(pod: Pod) -> TaskStatus:
     """The status a pod's object shows (Volcano: getTaskStatus)."""
     phase = pod.status.phase

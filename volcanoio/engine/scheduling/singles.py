@@ -1,0 +1,53 @@
+"""Pods without gang and queue, such as those of Kubernetes' default scheduler: placed one by one after the gangs.
+
+Filters and scores are the configuration's, and so are the columns: what either kind of pod takes of a node, the other
+does not get. What gangs have reserved in the session is not theirs. Order: kube-scheduler's PrioritySort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.podconditions import tell_single
+from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.framework.scheduling.session import Run
+
+ALWAYS = 64
+"""How many are tried also in a cycle that gangs have used up: they must not starve."""
+NAME = "singles"
+"""What a cycle that was cut here says where that was."""
+
+
+def place_singles(session: CycleSession) -> Iterator[None]:
+    """Bind what finds a node; tell the others why not."""
+    jobs = sorted(session.state.ledger.singles.values(), key=_order)
+    tried = 0
+    for job in jobs:
+        task = next(iter(job.waiting.values()))
+        if task.gated or task.retry_at > session.now or session.hopeless(job):
+            continue
+        tried += 1
+        if tried > ALWAYS and session.exhausted():
+            return
+        _place(session, job, task)
+        yield
+
+
+def _order(job: JobInfo) -> tuple[int, str, str]:
+    task = next(iter(job.waiting.values()))
+    return -task.priority, task.created, job.key
+
+
+def _place(session: CycleSession, job: JobInfo, task: TaskInfo) -> None:
+    session.start(job)
+    run = Run(task.shape, task.role, [task], task.nominated)
+    statement = session.statement(job)
+    placed, _ = statement.place(run, 0, 1, until_ready=False, idle_only=True)
+    if placed:
+        statement.commit()
+        return
+    statement.discard()
+    session.give_up(job, [run])
+    tell_single(session, job, task)
