@@ -13,7 +13,7 @@ from pathlib import Path
 
 MODULE = Path(__file__).parent
 """The Go module that the programs are built from."""
-VERSION = re.findall(r"^\s*k8s\.io/kubernetes (v\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)[0]
+VERSION: str = re.findall(r"^\s*k8s\.io/kubernetes (v\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)[0]
 """The Kubernetes that the module builds, such as v1.36.3."""
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
 ASSETS = "KUBEBUILDER_ASSETS"

@@ -14,7 +14,8 @@ from volcanoio.cli.board import Board, Row
 from volcanoio.cli.errors import CommandError, ExitCode
 from volcanoio.cli.hints import typed
 from volcanoio.cli.screen import Screen, screen_for_stdout
-from volcanoio.cli.up import ending_signals, options_from, started
+from volcanoio.cli.serving import ending_signals
+from volcanoio.cli.up import options_from, started
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
 from volcanoio.framework.events import Event, Observed

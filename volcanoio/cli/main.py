@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +61,7 @@ def version() -> None:
 
 _PATH = click.Path(path_type=Path, readable=False)
 """A path that the command itself tries to use: it says better than click what is wrong with it."""
-_CLUSTER_OPTIONS = (
-    click.option("--nodes", type=click.IntRange(min=1), default=4, show_default=True, help="Simulated nodes."),
+_NODE_OPTIONS = (
     click.option(
         "--node-resources",
         default="cpu=8,memory=32Gi,pods=110",
@@ -79,6 +78,10 @@ _CLUSTER_OPTIONS = (
         show_default=True,
         help="Seconds by which nodes see changes late.",
     ),
+)
+_CLUSTER_OPTIONS = (
+    click.option("--nodes", type=click.IntRange(min=1), default=4, show_default=True, help="Simulated nodes."),
+    *_NODE_OPTIONS,
     click.option("--scheduler-conf", type=_PATH, help="Volcano's scheduler configuration."),
     click.option("--controller-conf", type=_PATH, help="Controller configuration (policies)."),
     click.option("--plugins-dir", type=_PATH, multiple=True, help="Directory of scheduler and job plugins."),
@@ -89,10 +92,18 @@ _CLUSTER_OPTIONS = (
 )
 
 
-def _cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_CLUSTER_OPTIONS):
-        command = option(command)
-    return command
+def _with(options: Sequence[Callable[..., Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Options that commands share, in their order."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+_cluster_options = _with(_CLUSTER_OPTIONS)
 
 
 @volcanoio.command()
@@ -120,6 +131,25 @@ def demo(examples: Path | None, timeout: float, verbose: int, **options: Any) ->
     from volcanoio.cli.demo import run_demo
 
     return run_demo(examples=examples, timeout=timeout, verbose=verbose, **options)
+
+
+@volcanoio.command("hollow-nodes")
+@click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, ~/.kube/config, a local cluster's.")
+@click.option(
+    "--count",
+    type=click.IntRange(min=0),
+    required=True,
+    help="How many nodes; those of an earlier run beyond it are removed.",
+)
+@click.option("--prefix", default="hollow", show_default=True, help="Names are PREFIX-0 and up; one process a prefix.")
+@_with(_NODE_OPTIONS)
+@click.option("-v", "--verbose", count=True, help="Log more; twice for debugging.")
+def hollow_nodes(kubeconfig: Path | None, verbose: int, **options: Any) -> int:
+    """Serve simulated nodes to any cluster, until Ctrl-C: pods bound to them start, run and end as on our own."""
+    from volcanoio.cli.hollow import run_hollow_nodes
+    from volcanoio.compose.hollow import HollowOptions
+
+    return run_hollow_nodes(kubeconfig, HollowOptions(**options), verbose)
 
 
 def main() -> None:

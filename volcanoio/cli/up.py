@@ -14,17 +14,14 @@ import anyio
 
 from volcanoio.cli.errors import CommandError, ExitCode
 from volcanoio.cli.hints import typed
+from volcanoio.cli.serving import ending_signals, set_up_logs
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions, OptionError
-from volcanoio.runtime import logs
-
-_LEVELS = ("warning", "info", "debug")
-"""Log level by how often -v was given."""
 
 
 def options_from(data: Path | None, memory: bool, port: int, verbose: int, given: dict[str, Any]) -> LocalOptions:
     """The options of a local cluster, or a CommandError that says which is wrong. Sets up logs on stderr."""
-    logs.set_up(level=_LEVELS[min(verbose, len(_LEVELS) - 1)])
+    set_up_logs(verbose)
     try:
         return LocalOptions.parse(data=data, memory=memory, port=port, **given)
     except OptionError as error:
@@ -42,12 +39,6 @@ async def started(options: LocalOptions) -> AsyncIterator[LocalCluster]:
     async with AsyncExitStack() as stack:
         stack.push_async_exit(cluster)
         yield cluster
-
-
-def ending_signals() -> tuple[signal.Signals, ...]:
-    """Signals besides Ctrl-C that end a command: SIGTERM, and SIGHUP unless it is ignored as under nohup."""
-    closed = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
-    return (signal.SIGTERM, signal.SIGHUP) if closed else (signal.SIGTERM,)
 
 
 def run_up(*, data: Path, memory: bool, port: int, verbose: int, **given: Any) -> int:

@@ -30,7 +30,7 @@ from volcanoio.localcluster.nodes.lifecycle import PodRun
 from volcanoio.localcluster.nodes.podfeed import PodFeed
 from volcanoio.localcluster.nodes.podwriter import PodGone, PodWriter, Unanswered
 from volcanoio.localcluster.nodes.recorder import Recorder
-from volcanoio.localcluster.nodes.registration import Registration
+from volcanoio.localcluster.nodes.registration import LOCAL, Registration
 from volcanoio.localcluster.nodes.shapes import NodeShape
 from volcanoio.localcluster.nodes.status import Happening, happenings, rejected_status, status_of
 from volcanoio.localcluster.nodes.timers import Timers
@@ -82,7 +82,8 @@ class NodeFleet:
     """Simulated nodes against any API server.
 
     `kubelet_lag` (seconds) delays what nodes see of pods, and how long they count an ended one. `overcommitted` is the
-    alarm: every pod refused for lack of resources. `events=False` writes no Events.
+    alarm: every pod refused for lack of resources. `events=False` writes no Events. `name` tells the nodes of one
+    fleet from those of others on the same cluster.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class NodeFleet:
         seed: int = 0,
         events: bool = True,
         start_latency: float = DEFAULT_START_LATENCY,
+        name: str = LOCAL,
     ) -> None:
         self.overcommitted: list[Overcommit] = []
         self.registered = asyncio.Event()
@@ -116,7 +118,7 @@ class NodeFleet:
         self._writer = PodWriter(transport)
         self._volumes = Volumes(transport, clock)
         self._recorder = Recorder(transport, clock) if events else None
-        self._registration = Registration(transport, clock, shapes)
+        self._registration = Registration(transport, clock, shapes, name)
         self._feed = PodFeed(transport, clock, self)
 
     @property

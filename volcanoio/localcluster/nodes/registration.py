@@ -22,6 +22,9 @@ _log = structlog.get_logger(__name__)
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
 SIMULATED = "sim.volcanoio.dev/node"
+"""The label of simulated nodes; its value is the name of their fleet."""
+LOCAL = "true"
+"""The fleet of a local cluster."""
 _RENEW_EVERY = 10.0
 _RENEW_LEAST = 1.0
 _RETRY = 0.5
@@ -33,7 +36,7 @@ class _NodeList(Model):
     items: tuple[ApiObject, ...] = ()
 
 
-def node_manifest(shape: NodeShape, index: int, now: float) -> Manifest:
+def node_manifest(shape: NodeShape, index: int, now: float, fleet: str = LOCAL) -> Manifest:
     """The Node object of a shape, Ready. Labels and annotation are those by which kwok's nodes are known, and ours."""
     moment = rfc3339(now)
     conditions = [
@@ -55,7 +58,7 @@ def node_manifest(shape: NodeShape, index: int, now: float) -> Manifest:
                 "kubernetes.io/os": "linux",
                 "kubernetes.io/arch": "amd64",
                 "type": "kwok",
-                SIMULATED: "true",
+                SIMULATED: fleet,
                 **shape.labels,
             },
             "annotations": {"kwok.x-k8s.io/node": "fake"},
@@ -87,10 +90,11 @@ def node_manifest(shape: NodeShape, index: int, now: float) -> Manifest:
 class Registration:
     """Registers the nodes of a fleet, removes those it no longer has, and renews Leases."""
 
-    def __init__(self, transport: Transport, clock: Clock, shapes: Sequence[NodeShape]) -> None:
+    def __init__(self, transport: Transport, clock: Clock, shapes: Sequence[NodeShape], fleet: str = LOCAL) -> None:
         self._transport = transport
         self._clock = clock
         self._shapes = shapes
+        self._fleet = fleet
 
     async def register(self) -> tuple[bool, frozenset[str]]:
         """Create or refresh all nodes, waiting for the server if need be.
@@ -111,7 +115,7 @@ class Registration:
         return any(existed), await self._remove_others()
 
     async def _register(self, shape: NodeShape, index: int) -> bool:
-        manifest = node_manifest(shape, index, self._clock.now())
+        manifest = node_manifest(shape, index, self._clock.now(), self._fleet)
         path = NODE.path(name=shape.name)
         created = (await self._insist("POST", NODE.path(), manifest)).status == 201
         if not created:
@@ -151,7 +155,7 @@ class Registration:
 
     async def _remove_others(self) -> frozenset[str]:
         ours = {shape.name for shape in self._shapes}
-        response = await self._insist("GET", NODE.path(), query={"labelSelector": f"{SIMULATED}=true"})
+        response = await self._insist("GET", NODE.path(), query={"labelSelector": f"{SIMULATED}={self._fleet}"})
         if not response.ok:
             return frozenset()
         listed = msgspec.json.decode(response.body, type=_NodeList).items

@@ -1,0 +1,129 @@
+"""Hollow nodes: the simulated nodes of a local cluster, serving any cluster that a kubeconfig leads to.
+
+One process and one identity stand for all kubelets. Before anything is written, the server is asked whether this
+identity may do what kubelets do, so that what is missing is told by name and not by nodes that stay NotReady.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from volcanoio.compose.options import DEFAULT_RESOURCES, OptionError
+from volcanoio.kube.errors import check
+from volcanoio.kube.transport import Transport
+from volcanoio.localcluster.clock import RunningClock
+from volcanoio.localcluster.nodes.fleet import NodeFleet
+from volcanoio.localcluster.nodes.registration import LEASE_NAMESPACE
+from volcanoio.localcluster.nodes.shapes import NodeResourcesError, NodeShape, parse_node_resources
+
+_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HollowOptions:
+    """What to serve: `count` nodes called `prefix`-0 and up. `speed` is simulated seconds per second, `kubelet_lag`
+    the seconds by which nodes see changes late.
+    """
+
+    count: int = 4
+    prefix: str = "hollow"
+    node_resources: str = DEFAULT_RESOURCES
+    speed: float = 1.0
+    kubelet_lag: float = 0.0
+
+    def shapes(self) -> tuple[NodeShape, ...]:
+        """The nodes; raises OptionError."""
+        if not _PREFIX.fullmatch(self.prefix):
+            msg = (
+                f"--prefix: {self.prefix!r} cannot begin names of nodes; "
+                "use at most 50 lower-case letters, digits and '-', beginning and ending with a letter or digit"
+            )
+            raise OptionError(msg)
+        try:
+            offered = parse_node_resources(self.node_resources)
+        except NodeResourcesError as error:
+            raise OptionError(str(error)) from None
+        return tuple(NodeShape(f"{self.prefix}-{index}", offered) for index in range(self.count))
+
+
+class Right(NamedTuple):
+    """Something that the nodes do: verbs on a resource, `group` "" for core, in one namespace or ("") in all."""
+
+    verbs: tuple[str, ...]
+    group: str
+    resource: str
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        return f"{'/'.join(self.verbs)} {self.resource}{f'.{self.group}' if self.group else ''}{where}"
+
+
+RIGHTS: tuple[Right, ...] = (
+    Right(("create", "list", "patch", "delete"), "", "nodes"),
+    Right(("patch",), "", "nodes/status"),
+    Right(("create", "patch", "delete"), "coordination.k8s.io", "leases", LEASE_NAMESPACE),
+    Right(("get", "list", "watch", "delete"), "", "pods"),
+    Right(("patch",), "", "pods/status"),
+    Right(("get",), "", "configmaps"),
+    Right(("get",), "", "secrets"),
+    Right(("get", "patch"), "", "persistentvolumeclaims"),
+    Right(("patch",), "", "persistentvolumeclaims/status"),
+    Right(("create",), "", "persistentvolumes"),
+    Right(("patch",), "", "persistentvolumes/status"),
+    Right(("create", "patch"), "", "events"),
+)
+"""What the nodes do; config/rbac/hollow-nodes.yaml grants it."""
+
+
+class MissingRightsError(Exception):
+    """The identity of the kubeconfig may not do what nodes do; `rights` says what."""
+
+    def __init__(self, rights: tuple[Right, ...]) -> None:
+        super().__init__("; ".join(map(str, rights)))
+        self.rights = rights
+
+
+class _ReviewStatus(msgspec.Struct):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _ReviewStatus = msgspec.field(default_factory=_ReviewStatus)
+
+
+async def check_rights(transport: Transport) -> None:
+    """Ask the server about each of RIGHTS. Raises MissingRightsError, ApiError and TransportError."""
+    denied = [
+        right._replace(verbs=refused)
+        for right in RIGHTS
+        if (refused := tuple([verb for verb in right.verbs if not await _allowed(transport, right, verb)]))
+    ]
+    if denied:
+        raise MissingRightsError(tuple(denied))
+
+
+async def _allowed(transport: Transport, right: Right, verb: str) -> bool:
+    resource, _, subresource = right.resource.partition("/")
+    asked = {"verb": verb, "group": right.group, "resource": resource, "subresource": subresource}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": asked | {"namespace": right.namespace}},
+    }
+    response = await transport.request("POST", _REVIEWS, body=msgspec.json.encode(review))
+    check(response)
+    return msgspec.json.decode(response.body, type=_Review).status.allowed
+
+
+def hollow_fleet(transport: Transport, options: HollowOptions) -> NodeFleet:
+    """The nodes as a fleet whose `run` serves until cancelled. Raises OptionError."""
+    clock = RunningClock(options.speed)
+    return NodeFleet(
+        transport, options.shapes(), clock, kubelet_lag=options.kubelet_lag, name=f"hollow-{options.prefix}"
+    )
