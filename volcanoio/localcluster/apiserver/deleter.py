@@ -41,8 +41,8 @@ class Deleter:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    async def delete(self, target: Target, options: DeleteOptions) -> Deleted:
-        """Delete for a client, with admission; raises ApiError."""
+    async def delete(self, target: Target, options: DeleteOptions, *, webhooks: bool = True) -> Deleted:
+        """Delete for a client, with admission; raises ApiError. An eviction's webhooks have been asked already."""
         core, resource = self._core, target.resource
         stored = core.store.get(target.ref)
         if stored is None:
@@ -67,7 +67,7 @@ class Deleter:
             if current is None or current.uid != stored.uid:
                 raise errors.not_found(resource, target.name)
             stored = current
-        if core.webhooks.configured:
+        if webhooks and core.webhooks.configured:
             warnings += await self._ask_webhooks(target, stored, options)
             current = core.store.get(target.ref)
             if current is None or current.uid != stored.uid:

@@ -63,7 +63,8 @@ class Evictor:
         options = delete_options(inner)
         if dry_run(request) or options.dry_run:
             return _SUCCESS
-        await self._deleter.delete(Target(target.resource, target.namespace, target.name), options)
+        main = Target(target.resource, target.namespace, target.name)
+        await self._deleter.delete(main, options, webhooks=False)
         return _SUCCESS
 
     def _check_budgets(self, pod: Stored) -> None:

@@ -15,6 +15,7 @@ from volcanoio.localcluster.apiserver.objects import Stored, decode, encode
 from volcanoio.localcluster.apiserver.options import dry_run
 from volcanoio.localcluster.apiserver.patcher import apply_patch, patch_function
 from volcanoio.localcluster.apiserver.paths import Target
+from volcanoio.localcluster.apiserver.webhooks.subresources import reviewed_update
 from volcanoio.localcluster.apiserver.writer import Raced, Writer
 from volcanoio.model.base import Manifest
 
@@ -62,16 +63,23 @@ class Scaler:
         except msgspec.ValidationError as error:
             raise errors.bad_request(f"the body is not an autoscaling/v1 Scale object: {error}") from None
         check_versions(target, current, msgspec.to_builtins(wanted.metadata), required=False)
+        told: tuple[str, ...] = ()
+        if self._core.webhooks.configured:
+            scale, old = {**self._scale(target, obj), "spec": scale.get("spec") or {}}, self._scale(target, obj)
+            scale, told = await reviewed_update(self._core, target, scale, old, dry_run=dry_run(request))
+            wanted = msgspec.convert(scale, _Scale)
         replicas = wanted.spec.replicas
         if replicas < 0:
             raise errors.bad_request(f"spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0")
         _set(obj, self._paths(target).spec_replicas, replicas)
         main = Target(target.resource, target.namespace, target.name)
         try:
-            written = await self._writer.update(main, current, obj, encode(obj), "Ignore", dry_run=dry_run(request))
+            written = await self._writer.update(
+                main, current, obj, encode(obj), "Ignore", dry_run=dry_run(request), webhooks=False
+            )
         except Raced:
             raise errors.modified(target.resource, target.name) from None
-        return encode(self._scale(target, decode(written.data))), written.warnings
+        return encode(self._scale(target, decode(written.data))), told + written.warnings
 
     def _stored(self, target: Target) -> Stored:
         stored = self._core.store.get(target.ref)

@@ -103,10 +103,4 @@ WORKLOADS = {
     "jobs.batch": Strategy(default=_default_workload, validate=_validate_workload, warning=_idle("Job")),
     "cronjobs.batch": Strategy(warning=_idle("CronJob")),
     "horizontalpodautoscalers.autoscaling": Strategy(warning=_idle("HorizontalPodAutoscaler")),
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io": Strategy(
-        warning=_idle("MutatingWebhookConfiguration")
-    ),
-    "validatingwebhookconfigurations.admissionregistration.k8s.io": Strategy(
-        warning=_idle("ValidatingWebhookConfiguration")
-    ),
 }

@@ -7,6 +7,7 @@ from volcanoio.localcluster.apiserver.kinds.cluster import NAMESPACES, NODES
 from volcanoio.localcluster.apiserver.kinds.pods import PODS
 from volcanoio.localcluster.apiserver.kinds.priorities import PRIORITY_CLASSES
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
+from volcanoio.localcluster.apiserver.kinds.webhooks import WEBHOOKS
 
 STRATEGIES: dict[str, Strategy] = {
     "pods": PODS,
@@ -19,5 +20,6 @@ STRATEGIES: dict[str, Strategy] = {
     "priorityclasses.scheduling.k8s.io": PRIORITY_CLASSES,
     definitions.NAME: definitions.DEFINITIONS,
     **plain.WORKLOADS,
+    **WEBHOOKS,
 }
 """By `plural.group`; kinds that are not listed are stored as they come."""

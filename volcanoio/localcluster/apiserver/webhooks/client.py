@@ -73,7 +73,7 @@ class Caller:
         ) as response:
             answer = await response.content.read(_MAX_ANSWER)
             if not 200 <= response.status < 300:
-                raise CallFailed(_unexpected(response.status, answer))
+                raise CallFailed(_unexpected(response.status, response.headers.get("Content-Type", ""), answer))
             return answer
 
     def _context(self, authority: bytes) -> ssl.SSLContext:
@@ -91,11 +91,12 @@ class Caller:
             await session.close()
 
 
-def _unexpected(status: int, answer: bytes) -> str:
+def _unexpected(status: int, content_type: str, answer: bytes) -> str:
     if status in _TEXTS:
         return _TEXTS[status]
     if status >= 500:
-        text = answer[:2048].decode(errors="replace").strip()
+        is_text = not content_type or content_type.startswith("text/")
+        text = answer[:2048].decode(errors="replace").strip() if is_text else "unknown"
         return f'an error on the server ("{text}") has prevented the request from succeeding'
     return f"the server responded with the status code {status} but did not return more information"
 
