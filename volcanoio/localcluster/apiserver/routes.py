@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from volcanoio.localcluster.apiserver.clock import Clock, WallClock
 from volcanoio.localcluster.apiserver.discovery import Discovery
+from volcanoio.localcluster.apiserver.events.route import EventsRoute
 from volcanoio.localcluster.apiserver.health import health, version
 from volcanoio.localcluster.apiserver.logs import LogSource, PodLogs
 from volcanoio.localcluster.apiserver.openapi import OpenApi
@@ -19,7 +20,7 @@ def install(server: ApiServer, *, logs: LogSource | None = None, clock: Clock | 
     clock = clock or WallClock()
     registry = server.registry
     server.pages += [Discovery(registry), OpenApi(registry), OpenApiV2(registry), version, health]
-    server.routes += [reviews, unserved]
+    server.routes += [reviews, unserved, EventsRoute(registry, server.handle)]
     if logs is not None:
         server.pages.append(PodLogs(server.handle, logs, clock))
     server.table = Tables(clock)

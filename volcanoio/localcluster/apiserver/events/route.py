@@ -1,0 +1,149 @@
+"""`/apis/events.k8s.io/v1/…`: requests are carried out on core v1's events, and the answers translated back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+
+from volcanoio.engine.admission.fielderrors import FieldError
+from volcanoio.kube.transport import ContentType
+from volcanoio.localcluster.apiserver import bodies
+from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
+from volcanoio.localcluster.apiserver.errors import bad_request, invalid
+from volcanoio.localcluster.apiserver.events.naming import SELECTABLE, from_core, pointer_to_core, to_core
+from volcanoio.localcluster.apiserver.events.rules import create_errors, update_errors
+from volcanoio.localcluster.apiserver.objects import decode, encode
+from volcanoio.localcluster.apiserver.options import field_validation
+from volcanoio.localcluster.apiserver.patcher import apply_patch, patch_function
+from volcanoio.localcluster.apiserver.paths import Target, parse
+from volcanoio.localcluster.apiserver.registry import Registry
+from volcanoio.localcluster.apiserver.selectors import SelectorError, field_selector
+from volcanoio.model.base import Manifest
+
+_PREFIX: Final = "/apis/events.k8s.io/v1/"
+_CORE: Final = "/api/v1/"
+_STATUS_NAME: Final = 'events "'
+
+
+class EventsRoute:
+    """The route. `handle` answers the translated request, as any other."""
+
+    def __init__(self, registry: Registry, handle: Callable[[ApiRequest], Awaitable[ApiResponse | ApiStream]]) -> None:
+        self._registry = registry
+        self._core = registry.builtin("events")
+        self._handle = handle
+
+    async def __call__(self, request: ApiRequest) -> ApiResponse | ApiStream | None:
+        """Answer a request for events.k8s.io/v1; None for any other. Raises ApiError."""
+        if not request.path.startswith(_PREFIX):
+            return None
+        target = parse(request.path, self._registry)
+        query = dict(request.query)
+        if request.first("fieldSelector"):
+            query["fieldSelector"] = [_fields(request.first("fieldSelector") or "")]
+        path = _CORE + request.path.removeprefix(_PREFIX)
+        body, headers = request.body, request.headers
+        warnings: tuple[str, ...] = ()
+        if request.method in {"POST", "PUT"}:
+            body, warnings = await self._object(target, request)
+            headers = {**headers, "content-type": "application/json"}
+        elif request.method == "PATCH":
+            body = await self._patch(target, request)
+        answer = await self._handle(ApiRequest(request.method, path, query, headers, body))
+        if isinstance(answer, ApiStream):
+            return msgspec.structs.replace(answer, batches=_translated(answer.batches))
+        return msgspec.structs.replace(answer, body=_answer(answer.body), warnings=(*warnings, *answer.warnings))
+
+    async def _object(self, target: Target, request: ApiRequest) -> tuple[bytes, tuple[str, ...]]:
+        """The object to store, and warnings."""
+        event, body = bodies.read_object(request, target.resource)
+        warnings = bodies.check_fields(event, body, target.resource, field_validation(request))
+        core = to_core(event)
+        if request.method == "POST":
+            self._refuse(core, create_errors(core, target.namespace))
+        else:
+            self._refuse(core, update_errors(core, await self._stored(request.path)))
+        return encode(core), warnings
+
+    async def _patch(self, target: Target, request: ApiRequest) -> bytes:
+        """The patch for what is stored."""
+        if bodies.content_type(request) == ContentType.APPLY_PATCH:
+            applied = bodies.read(msgspec.structs.replace(request, headers={"content-type": "application/yaml"}))
+            return encode(to_core(applied)) if isinstance(applied, dict) else request.body
+        apply = patch_function(request, target.resource)
+        patch = bodies.parse_json(request.body)
+        if isinstance(patch, list):
+            patch = [_operation(one) for one in patch]
+        elif isinstance(patch, dict):
+            patch = to_core(patch)
+        old = await self._stored(request.path)
+        if old:
+            new = apply_patch(apply, decode(encode(old)), decode(encode(patch)))
+            self._refuse(new, update_errors(new, old))
+        return encode(patch)
+
+    async def _stored(self, path: str) -> Manifest:
+        """The stored event, empty when there is none."""
+        answer = await self._handle(ApiRequest("GET", _CORE + path.removeprefix(_PREFIX)))
+        if isinstance(answer, ApiStream) or answer.status != 200:
+            return {}
+        stored: Manifest = decode(answer.body)
+        return stored
+
+    def _refuse(self, event: Manifest, found: list[FieldError]) -> None:
+        if found:
+            raise invalid(self._core, str(event["metadata"].get("name", "")), found)
+
+
+def _fields(text: str) -> str:
+    """A field selector under core v1's names; raises ApiError 400."""
+    try:
+        terms = field_selector(text)
+    except SelectorError as error:
+        raise bad_request(str(error)) from None
+    for path, _, _ in terms:
+        if path not in SELECTABLE:
+            raise bad_request(f"field label not supported: {path}")
+    return ",".join(f"{SELECTABLE[path]}{'=' if equal else '!='}{value}" for path, equal, value in terms)
+
+
+def _operation(one: Any) -> Any:
+    if not isinstance(one, dict):
+        return one
+    return {key: pointer_to_core(value) if key in {"path", "from"} else value for key, value in one.items()}
+
+
+def _answer(body: bytes) -> bytes:
+    """An answer under the names of events.k8s.io/v1: an event, a list of them, or a Status about one."""
+    obj = decode(body)
+    match obj.get("kind"):
+        case "Event":
+            return encode(from_core(obj))
+        case "EventList":
+            items = [from_core(one) for one in obj["items"]]
+            return encode(obj | {"apiVersion": "events.k8s.io/v1", "items": items})
+        case "Status" if (obj.get("details") or {}).get("kind") == "events":
+            if str(obj.get("message", "")).startswith(_STATUS_NAME):
+                obj["message"] = "events.events.k8s.io" + obj["message"].removeprefix("events")
+            return encode(obj | {"details": {**obj["details"], "group": "events.k8s.io"}})
+    return body
+
+
+async def _translated(batches: AsyncIterator[list[bytes]]) -> AsyncIterator[list[bytes]]:
+    """The lines of a watch under the names of events.k8s.io/v1."""
+    try:
+        async for lines in batches:
+            yield [_line(line) for line in lines]
+    finally:
+        close = getattr(batches, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _line(line: bytes) -> bytes:
+    change = decode(line)
+    if change["object"].get("kind") != "Event":
+        return line
+    return encode({"type": change["type"], "object": from_core(change["object"])})
