@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint types layers unit real-apiserver contract-real format crds wheel clean
+.PHONY: help demo up test lint types layers unit soak real-apiserver contract-real format crds wheel clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -45,6 +45,9 @@ layers: $(VENV)/.dev  ## import-linter contracts
 
 unit: $(VENV)/.dev  ## pytest
 	$(BIN)/pytest -n 2 -q
+
+soak: $(VENV)/.dev  ## 24 virtual hours of random clients and faults, 200 kills (minutes; CI does a short form)
+	VOLCANOIO_SOAK_HOURS=24 VOLCANOIO_SOAK_SEEDS=1 VOLCANOIO_SOAK_KILLS=200 $(BIN)/pytest -q tests/soak
 
 real-apiserver:  ## Build etcd, kube-apiserver and kube-controller-manager (needs Go; once; minutes)
 	@$(PYTHON) -m tests.realcluster.build
