@@ -116,9 +116,6 @@ async def test_strategic_patches_are_for_builtin_kinds() -> None:
         refused = await api("PATCH", f"{WIDGETS}/w", {"spec": {"size": 4}}, kind=STRATEGIC)
         assert (refused.code, refused.reason) == (415, "UnsupportedMediaType")
         assert "application/json-patch+json, application/merge-patch+json" in refused.message
-        applied = await api("PATCH", f"{WIDGETS}/w", {}, kind="application/apply-patch+yaml")
-        assert applied.code == 415
-        assert "server-side apply is not served" in applied.message
 
 
 async def test_scale() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from volcanoio.kube.transport import ContentType
 from volcanoio.localcluster.apiserver import bodies, errors
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
+from volcanoio.localcluster.apiserver.apply.applier import Applier
 from volcanoio.localcluster.apiserver.binding import Binder
 from volcanoio.localcluster.apiserver.caller import REQUEST
 from volcanoio.localcluster.apiserver.comparison import check_versions
@@ -20,6 +22,7 @@ from volcanoio.localcluster.apiserver.patcher import Patcher
 from volcanoio.localcluster.apiserver.paths import Target, parse
 from volcanoio.localcluster.apiserver.reader import Reader
 from volcanoio.localcluster.apiserver.scaling import Scaler
+from volcanoio.localcluster.apiserver.webhooks.subresources import reviewed
 from volcanoio.localcluster.apiserver.writer import Raced, Writer, Written
 
 Operation: TypeAlias = Callable[[Target, ApiRequest], Awaitable[ApiResponse | ApiStream]]
@@ -33,6 +36,7 @@ class Dispatcher:
         self._deleter = deleter
         self._writer = Writer(core)
         self._patcher = Patcher(core, self._writer)
+        self._applier = Applier(core, self._writer)
         self._binder = Binder(core)
         self._evictor = Evictor(core, deleter)
         self._scaler = Scaler(core, self._writer)
@@ -119,6 +123,9 @@ class Dispatcher:
         return await self._answer(200, target, request, written)
 
     async def _patch(self, target: Target, request: ApiRequest) -> ApiResponse:
+        if bodies.content_type(request) == ContentType.APPLY_PATCH:
+            outcome = await self._applier.apply(target, request)
+            return await self._answer(201 if outcome.created else 200, target, request, outcome.written)
         return await self._answer(200, target, request, await self._patcher.patch(target, request))
 
     async def _delete(self, target: Target, request: ApiRequest) -> ApiResponse:
@@ -154,14 +161,20 @@ class Dispatcher:
         return ApiResponse(200, body, warnings=warnings)
 
     async def _bind(self, target: Target, request: ApiRequest) -> ApiResponse:
+        warnings: tuple[str, ...] = ()
+        if self._core.webhooks.configured:
+            request, warnings = await reviewed(self._core, target, request)
         body = self._binder.bind(target.namespace, target.name, request.body, dry_run=dry_run(request))
         await self._core.durable()
-        return ApiResponse(201, body)
+        return ApiResponse(201, body, warnings=warnings)
 
     async def _evict(self, target: Target, request: ApiRequest) -> ApiResponse:
+        warnings: tuple[str, ...] = ()
+        if self._core.webhooks.configured:
+            request, warnings = await reviewed(self._core, target, request)
         body = await self._evictor.evict(target, request)
         await self._core.durable()
-        return ApiResponse(201, body)
+        return ApiResponse(201, body, warnings=warnings)
 
     def _stored(self, target: Target) -> Stored:
         stored = self._core.store.get(target.ref)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from volcanoio.engine.admission.fielderrors import forbidden
 from volcanoio.kube.transport import ContentType
 from volcanoio.localcluster.apiserver import bodies, errors
 from volcanoio.localcluster.apiserver.api import ApiRequest
+from volcanoio.localcluster.apiserver.apply.managers import invalid_options
 from volcanoio.localcluster.apiserver.comparison import check_versions
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.objects import encode
@@ -31,16 +33,12 @@ _APPLY: Final[dict[str, Callable[[Manifest, Any], Any]]] = {
 def patch_function(request: ApiRequest, resource: Resource) -> Callable[[Manifest, Any], Any]:
     """How the body changes an object; raises ApiError 415."""
     type_ = bodies.content_type(request)
-    if type_ == ContentType.APPLY_PATCH:
-        text = (
-            "server-side apply is not served by this version; use kubectl apply without --server-side, "
-            "a merge patch, or an update"
-        )
-        raise errors.unsupported_media_type(text)
+    if type_ not in _APPLY and resource.custom is None:
+        raise errors.unsupported_media_type("415: Unsupported Media Type")
     accepted = [str(known) for known in _APPLY if resource.custom is None or known != ContentType.STRATEGIC_MERGE_PATCH]
     if type_ not in accepted:
         text = "the body of the request was in an unknown format - accepted media types include: "
-        raise errors.unsupported_media_type(text + ", ".join(accepted))
+        raise errors.unsupported_media_type(text + ", ".join([*accepted, ContentType.APPLY_PATCH]))
     return _APPLY[type_]
 
 
@@ -66,6 +64,8 @@ class Patcher:
     async def patch(self, target: Target, request: ApiRequest) -> Written:
         """Patch an object or its status; raises ApiError."""
         apply = patch_function(request, target.resource)
+        if "force" in request.query:
+            raise invalid_options(request, [forbidden("force", "may not be specified for non-apply patch")])
         validation, trial = field_validation(request), dry_run(request)
         for _ in range(ATTEMPTS):
             current = self._core.store.get(target.ref)

@@ -47,6 +47,7 @@ class HttpShell:
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request, whatever comes of it."""
         headers = {name.lower(): value for name, value in request.headers.items()}
+        headers.setdefault("user-agent", "")  # one without is still no component of this process
         path = request.path
         denial = self._guard.check(path, headers)
         if denial is not None:

@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 from volcanoio.engine.admission.fielderrors import FieldError
 from volcanoio.localcluster.apiserver import bodies, errors, metadata
 from volcanoio.localcluster.apiserver.admission import AdmissionRequest, Operation, review_all
+from volcanoio.localcluster.apiserver.apply import tracking
+from volcanoio.localcluster.apiserver.apply.managers import newcomer
 from volcanoio.localcluster.apiserver.comparison import content, identity, is_finished
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.kinds.strategy import PLAIN
@@ -54,14 +56,24 @@ class Writer:
         self._core = core
 
     async def create(
-        self, target: Target, obj: Manifest, body: bytes, validation: FieldValidation, *, dry_run: bool = False
+        self,
+        target: Target,
+        obj: Manifest,
+        body: bytes,
+        validation: FieldValidation,
+        *,
+        dry_run: bool = False,
+        managed: list[Manifest] | None = None,
     ) -> Written:
-        """Store a new object; raises ApiError."""
+        """Store a new object; `managed` are its managed fields where the caller knows. Raises ApiError."""
         core, resource = self._core, target.resource
         self._check_namespace(target, obj)
         warnings = bodies.check_fields(obj, body, resource, validation)
         if "status" in resource.subresources and resource.name not in _KEEPS_STATUS:
             obj.pop("status", None)
+        if managed is None and (manager := newcomer()) is not None:
+            self._complete(resource, obj)
+            managed = tracking.created(core, resource, obj, manager)
         if core.webhooks.configured:
             obj, more = await self._mutated("CREATE", target, obj, None, dry_run=dry_run)
             warnings += more
@@ -72,6 +84,8 @@ class Writer:
         strategy = STRATEGIES.get(resource.name, PLAIN)
         self._complete(resource, obj)
         strategy.create(obj, core)
+        if managed:
+            meta["managedFields"] = managed
         if found := self._errors(resource, obj):
             raise errors.invalid(resource, ref.name, found)
         if strategy.warning:
@@ -103,22 +117,29 @@ class Writer:
         *,
         dry_run: bool = False,
         webhooks: bool = True,
+        managed: list[Manifest] | None = None,
     ) -> Written:
         """Replace the object, or its status; raises ApiError, and Raced when it has to be computed again.
 
         The caller has compared uid and resourceVersion, and asked the webhooks about what it writes where that is not
-        the object itself. An update that changes nothing stores nothing.
+        the object itself. `managed` are its managed fields where the caller knows. An update that changes nothing
+        stores nothing.
         """
         core, resource = self._core, target.resource
         old = current.decode()
         warnings = bodies.check_fields(new, body, resource, validation)
         if not isinstance(new.get("metadata"), dict):
             raise errors.bad_request("metadata: expected an object")
+        stated, known = new["metadata"].get("managedFields"), old["metadata"].get("managedFields")
         self._isolate(target, new, old)
         metadata.prepare_update(new, old)
         if target.subresource != "status" or resource.custom is not None:
             self._complete(resource, new)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        if known is not None or stated is not None or managed is not None:
+            if managed is None:
+                managed = tracking.updated(core, resource, target.subresource, old, new, stated)
+            tracking.write(new, old, managed)
         asks = webhooks and core.webhooks.configured
         if asks:
             new, more = await self._mutated("UPDATE", target, new, old, dry_run=dry_run)

@@ -1,0 +1,122 @@
+"""The body of an apply: a partial object as JSON or YAML, and the parameters that go with it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from volcanoio.engine.admission.fielderrors import FieldError, required
+from volcanoio.localcluster.apiserver.api import ApiRequest
+from volcanoio.localcluster.apiserver.apply.managers import invalid_options, manager_of
+from volcanoio.localcluster.apiserver.bodies import YamlLoader
+from volcanoio.localcluster.apiserver.errors import MALFORMED, bad_request
+from volcanoio.localcluster.apiserver.objects import decode
+from volcanoio.localcluster.apiserver.options import FieldValidation
+from volcanoio.model.base import Manifest
+
+
+class Options(NamedTuple):
+    """Who applies, and whether others' fields are taken over."""
+
+    manager: str
+    force: bool
+
+
+def options(request: ApiRequest) -> Options:
+    """The parameters of an apply; raises ApiError 422 without a manager."""
+    if not request.first("fieldManager"):
+        missing: list[FieldError] = [required("fieldManager", "is required for apply patch")]
+        raise invalid_options(request, missing)
+    return Options(manager_of(request), request.flag("force"))
+
+
+def read(request: ApiRequest, validation: FieldValidation) -> tuple[Manifest, tuple[str, ...]]:
+    """The configuration, and warnings about keys that are there twice; raises ApiError 400."""
+    body = request.body
+    if body.lstrip()[:1] == b"{":
+        try:
+            found: Any = decode(body)
+        except MALFORMED:
+            found = _yaml(body)
+    else:
+        found = _yaml(body)
+    if found is None:
+        found = {}
+    if not isinstance(found, dict):
+        raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {_KINDS[type(found)]}")
+    if validation == "Ignore" or not _repeats(body):
+        return found, ()
+    problems = _repeated_keys(body)
+    if not problems:
+        return found, ()
+    text = "error converting YAML to JSON: yaml: unmarshal errors:\n" + "\n".join(f"  {one}" for one in problems)
+    if validation == "Strict":
+        raise bad_request(f"error strict decoding YAML: {text}")
+    return found, (text,)
+
+
+_GO: Final = "json: cannot unmarshal {} into Go value of type map[string]interface {{}}"
+_KINDS: Final[dict[type, str]] = {
+    list: _GO.format("array"),
+    str: _GO.format("string"),
+    int: _GO.format("number"),
+    float: _GO.format("number"),
+    bool: _GO.format("bool"),
+}
+
+
+def _yaml(body: bytes) -> Any:
+    try:
+        return yaml.load(body, Loader=YamlLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line if error.problem_mark else 0
+        text = f"error decoding YAML: error converting YAML to JSON: yaml: line {max(line, 1)}: {error.problem}"
+        raise bad_request(text) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {error}") from None
+
+
+def _repeats(body: bytes) -> bool:
+    """Whether an object of a body may name a key twice; YAML may."""
+    repeated = False
+
+    def note(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal repeated
+        repeated = repeated or len(pairs) != len({key for key, _ in pairs})
+
+    try:
+        json.loads(body, object_pairs_hook=note)
+    except ValueError:
+        return True
+    return repeated
+
+
+def _repeated_keys(body: bytes) -> list[str]:
+    found: list[str] = []
+    waiting: list[Any] = [yaml.compose(body, Loader=YamlLoader)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, yaml.SequenceNode):
+            waiting += reversed(node.value)
+        elif isinstance(node, yaml.MappingNode):
+            seen: dict[str, int] = {}
+            for key, value in node.value:
+                line = key.start_mark.line + 1
+                if key.value in seen:
+                    found.append(f'line {line}: key "{key.value}" already set in map')
+                seen.setdefault(key.value, line)
+                waiting.append(value)
+    return found
+
+
+def check_kind(config: Manifest, api_version: str, kind: str) -> None:
+    """The configuration says that it is of this kind, and says nothing of managed fields; raises ApiError 400."""
+    stated, stated_kind = config.get("apiVersion"), config.get("kind")
+    if stated != api_version or stated_kind != kind:
+        group, _, version = str(stated or "").rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={stated_kind or ''}")
+    metadata = config.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
+        raise bad_request("metadata.managedFields must be nil")

@@ -1,0 +1,132 @@
+"""Writes data/field_ownership.json: what of the built-in kinds is owned how, read from a real API server's OpenAPI v3.
+
+Run it after `generate_types`, against a Kubernetes of the same version:
+`python -m volcanoio.localcluster.apiserver.apply.generate_ownership DIRECTORY`, where DIRECTORY holds the answers of
+`kubectl get --raw /openapi/v3/GROUP` as files, one for each group version, under any names.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from volcanoio.localcluster.apiserver.builtin_types import type_table
+from volcanoio.localcluster.apiserver.builtins import BUILTINS
+
+TARGET = Path(__file__).parents[1] / "data" / "field_ownership.json"
+_SCALARS = frozenset({"str", "int", "float", "bool", "quantity", "any"})
+
+
+def main() -> None:
+    """Write the table."""
+    schemas: dict[str, Any] = {}
+    for path in sorted(Path(sys.argv[1]).iterdir()):
+        schemas |= msgspec.json.decode(path.read_bytes()).get("components", {}).get("schemas", {})
+    TARGET.write_bytes(msgspec.json.format(msgspec.json.encode(table(schemas), order="sorted"), indent=1) + b"\n")
+
+
+def table(schemas: dict[str, Any]) -> dict[str, Any]:
+    """`lists`: type → field → `set` or `map KEY KEY…`; `atomic`: type → the fields that are one value though a map.
+
+    `keys`: type → field → its default, of fields that are keys of lists; `present`: type → field → what it is when
+    nobody has set it, for fields that Go always writes.
+    """
+    by_kind = {
+        (one["group"], one["version"], one["kind"]): name
+        for name, schema in schemas.items()
+        for one in schema.get("x-kubernetes-group-version-kind") or ()
+    }
+    types = type_table()
+    todo: list[tuple[str, str]] = [
+        (types.resources[one.name], by_kind[one.group, one.version, one.kind])
+        for one in BUILTINS
+        if one.name in types.resources and (one.group, one.version, one.kind) in by_kind
+    ]
+    found: dict[str, dict[str, Any]] = {"lists": {}, "atomic": {}, "keys": {}, "present": {}}
+    done: set[str] = set()
+    while todo:
+        type_, name = todo.pop()
+        if type_ in done:
+            continue
+        done.add(type_)
+        schema = schemas[name]
+        required = set(schema.get("required") or ())
+        for field, kind in sorted(types.types[type_].items()):
+            prop = schema["properties"].get(field)
+            if prop is None:
+                continue
+            inner = kind.rpartition("[")[2].rstrip("]")
+            reference = _reference(prop)
+            if inner not in _SCALARS and reference:
+                todo.append((inner, reference))
+            _note(found, type_, field, _list_kind(prop))
+            if not kind.startswith("list[") and "atomic" in {_map(prop), _map(schemas.get(reference, {}))}:
+                found["atomic"].setdefault(type_, []).append(field)
+            if "default" in prop and inner in _SCALARS:
+                found["keys"].setdefault(type_, {})[field] = prop["default"]
+            if prop.get("default") == {} and inner == kind and kind not in _SCALARS:
+                found["present"].setdefault(type_, {})[field] = {}
+            elif field in required and kind != inner:
+                found["present"].setdefault(type_, {})[field] = None
+            elif prop.get("default") in ("", 0, False) and kind in _SCALARS:
+                found["present"].setdefault(type_, {})[field] = prop["default"]
+    _keep_keys_alone(found)
+    return found
+
+
+def _note(found: dict[str, dict[str, Any]], type_: str, field: str, list_kind: str) -> None:
+    if list_kind:
+        found["lists"].setdefault(type_, {})[field] = list_kind
+
+
+def _keep_keys_alone(found: dict[str, dict[str, Any]]) -> None:
+    """Defaults matter for the keys of lists."""
+    types = type_table().types
+    needed: dict[str, set[str]] = {}
+    for type_, fields in found["lists"].items():
+        for field, text in fields.items():
+            item = types[type_][field].removeprefix("list[").removesuffix("]")
+            needed.setdefault(item, set()).update(text.split()[1:])
+    kept = {
+        type_: {field: value for field, value in fields.items() if field in needed.get(type_, ())}
+        for type_, fields in found["keys"].items()
+    }
+    found["keys"] = {type_: fields for type_, fields in kept.items() if fields}
+
+
+def _reference(prop: dict[str, Any]) -> str:
+    """The schema a property, its items or its values are of."""
+    for holder in (prop, prop.get("items"), prop.get("additionalProperties")):
+        if isinstance(holder, dict):
+            if isinstance(holder.get("items"), dict):
+                holder = holder["items"]
+            for one in (holder, *holder.get("allOf", ())):
+                if "$ref" in one:
+                    return str(one["$ref"]).rpartition("/")[2]
+    return ""
+
+
+def _map(schema: dict[str, Any]) -> str:
+    return str(schema.get("x-kubernetes-map-type", ""))
+
+
+def _list_kind(prop: dict[str, Any]) -> str:
+    """`set` or `map` with its keys; empty for lists that are one value, and for what is no list."""
+    if prop.get("type") != "array":
+        return ""
+    stated = prop.get("x-kubernetes-list-type")
+    if stated == "map":
+        return " ".join(["map", *prop["x-kubernetes-list-map-keys"]])
+    if stated is not None:
+        return "set" if stated == "set" else ""
+    if "merge" in str(prop.get("x-kubernetes-patch-strategy", "")).split(","):
+        key = prop.get("x-kubernetes-patch-merge-key")
+        return f"map {key}" if key else "set"
+    return ""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Managed fields of creates and updates: what is written into metadata.managedFields, and when nothing is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from volcanoio.localcluster.apiserver.apply import managers, owners, owning
+from volcanoio.localcluster.apiserver.apply.owners import Owners
+from volcanoio.localcluster.apiserver.apply.terms import terms
+from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.model.base import Manifest
+
+
+def created(core: Core, resource: Resource, obj: Manifest, manager: str) -> list[Manifest]:
+    """The entries of a new object, complete with its defaults, that `manager` creates.
+
+    A client may bring entries along, as one that copies an object does.
+    """
+    brought = owners.stated(obj["metadata"].get("managedFields"))
+    empty: Manifest = {"apiVersion": obj["apiVersion"], "kind": obj["kind"]}
+    return _updated(core, resource, "", (empty, bare(obj)), brought or {}, manager)
+
+
+def updated(
+    core: Core, resource: Resource, subresource: str, old: Manifest, new: Manifest, stated: Any
+) -> list[Manifest]:
+    """The entries after an update of an object, complete with its defaults; empty when it is not tracked (any more).
+
+    `stated` is what the client wrote into metadata.managedFields, None for nothing; `new` is without.
+    """
+    known: Any = old["metadata"].get("managedFields")
+    found: Owners | None = None
+    if stated is not None and not subresource and stated != known:
+        if owners.is_reset(stated):
+            return []
+        found = owners.stated(stated)
+    found = found or owners.decode(known)
+    if not found:
+        return []
+    return _updated(core, resource, subresource, (bare(old), new), found, managers.current_manager())
+
+
+def _updated(
+    core: Core, resource: Resource, subresource: str, objects: tuple[Manifest, Manifest], known: Owners, manager: str
+) -> list[Manifest]:
+    old, new = objects
+    writer = owners.updater(manager, resource.api_version, subresource)
+    found = owning.update(terms(core.registry, resource, subresource), old, new, known, writer, core.now())
+    return owners.encode(owners.cap_updaters(found))
+
+
+def write(new: Manifest, old: Manifest, entries: list[Manifest]) -> None:
+    """Put entries into an updated object; where nothing but their times changed, those of before."""
+    if not entries:
+        return
+    known = old["metadata"].get("managedFields")
+    if known is not None:
+        new["metadata"]["managedFields"] = known
+        if new == old and owners.same_but_times(entries, known):
+            return
+    new["metadata"]["managedFields"] = entries
+
+
+def bare(obj: Manifest) -> Manifest:
+    """The object without its managed fields; parts are shared."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+    return {**obj, "metadata": metadata}

@@ -1,0 +1,110 @@
+"""How the values of a type are owned: field by field, item by item, or as one (Kubernetes: `x-kubernetes-list-type`,
+`x-kubernetes-map-type`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from volcanoio.localcluster.apiserver.apply import elements
+
+Scalar: TypeAlias = Literal["", "numeric", "string", "boolean", "untyped"]
+ListKind: TypeAlias = Literal["", "atomic", "set", "map"]
+Shape: TypeAlias = Literal["map", "scalar", "list", "none"]
+
+
+class Absent:
+    """The value of a field that is not there."""
+
+
+ABSENT: Final = Absent()
+
+
+class Type(msgspec.Struct, eq=False):
+    """What a value may be, and how it is owned; several of `scalar`, `is_map` and `list_kind` may be open.
+
+    `fields` are the declared ones, `others` is the type of all others (None: there are none). `present` is what
+    declared fields are when nobody set them, where Go always writes them. `keys` name a map-list's key fields,
+    `key_defaults` what an item that leaves one out means.
+    """
+
+    scalar: Scalar = ""
+    is_map: bool = False
+    fields: dict[str, Type] = {}
+    others: Type | None = None
+    atomic_map: bool = False
+    present: dict[str, Any] = {}
+    list_kind: ListKind = ""
+    items: Type | None = None
+    keys: tuple[str, ...] = ()
+    key_defaults: dict[str, Any] = {}
+
+    def field(self, name: str) -> Type:
+        """The type of a field; what is not declared anywhere is taken as it comes."""
+        return self.fields.get(name) or self.others or DEDUCED
+
+    def shape(self, value: Any) -> Shape:
+        """As which of the open possibilities a value is taken; null and what fits nothing as the first."""
+        if isinstance(value, dict):
+            if self.is_map:
+                return "map"
+        elif isinstance(value, list):
+            if self.list_kind:
+                return "list"
+        elif value is not None and self.scalar:
+            return "scalar"
+        if self.is_map:
+            return "map"
+        if self.scalar:
+            return "scalar"
+        return "list" if self.list_kind else "none"
+
+    def step(self, value: Any) -> str:
+        """The step to an item of a list of this type; raises ValueError for an item that cannot be told from others."""
+        if self.list_kind == "set":
+            if isinstance(value, dict | list) or value is None:
+                raise ValueError(_NO_MEMBER[type(value)])
+            return elements.member(value)
+        if not isinstance(value, dict):
+            null = "associative list with keys may not have a null element"
+            raise ValueError(null if value is None else "associative list with keys may not have non-map elements")
+        found = {}
+        for key in self.keys:
+            if key in value:
+                found[key] = value[key]
+            elif (default := self.key_defaults.get(key)) is not None:
+                found[key] = default
+        if not found:
+            names = "[" + " ".join(f'"{key}"' for key in self.keys) + "]"
+            raise ValueError(
+                f"associative list with keys has an element that omits all key fields {names} "
+                "(and doesn't have default values for any key fields)"
+            )
+        return elements.item(found)
+
+    def steps(self, values: list[Any]) -> list[str]:
+        """The steps to the items of a list; raises ValueError."""
+        return [self.step(value) for value in values]
+
+
+_NO_MEMBER: Final[dict[type, str]] = {
+    dict: "associative list without keys has an element that's a map type",
+    list: "not supported: associative list with lists as elements",
+    type(None): "associative list without keys has an element that's an explicit null",
+}
+
+UNTYPED: Final = Type(scalar="untyped", is_map=True, atomic_map=True, list_kind="atomic")
+"""Anything, owned as one."""
+UNTYPED.others = UNTYPED
+UNTYPED.items = UNTYPED
+
+DEDUCED: Final = Type(scalar="untyped", is_map=True, list_kind="atomic", items=UNTYPED)
+"""Anything: objects by field, lists as one."""
+DEDUCED.others = DEDUCED
+
+
+def is_deduced_map(type_: Type) -> bool:
+    """Whether an object has no declared fields and takes anything."""
+    return type_.others is DEDUCED and not type_.fields
