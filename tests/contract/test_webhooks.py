@@ -63,7 +63,11 @@ class Configured:
         """Store a configuration and wait until the server acts on it; returns its path."""
         kind = "MutatingWebhookConfiguration" if collection == MUTATING else "ValidatingWebhookConfiguration"
         marker = f"/marker-{unique('m')}"
-        body: Obj = {"kind": kind, "apiVersion": GROUP.removeprefix("/apis/"), "metadata": {"name": name or unique("hooks")}}
+        body: Obj = {
+            "kind": kind,
+            "apiVersion": GROUP.removeprefix("/apis/"),
+            "metadata": {"name": name or unique("hooks")},
+        }
         probes = [self.hook(marker, rules=[rule("secrets")])] if active else []
         body["webhooks"] = [*webhooks, *probes]
         self.namespace.cluster.create(collection, body).ok()
@@ -358,6 +362,32 @@ def test_a_change_that_breaks_rules_is_refused(configured: Configured) -> None:
     namespace.cluster.create(namespace.path(PLURAL), widget("w")).refused(422, "Invalid")
 
 
+def test_match_conditions(configured: Configured) -> None:
+    def when(*expressions: str) -> list[Obj]:
+        return [{"name": f"c{at}", "expression": text} for at, text in enumerate(expressions)]
+
+    configured.install(
+        VALIDATING,
+        configured.hook("/true", matchConditions=when("request.operation == 'CREATE'", "has(object.data.key)")),
+        configured.hook("/false", matchConditions=when("object.no.where == 1", "object.data.key == 'other'")),
+        configured.hook("/old", matchConditions=when("oldObject != null && oldObject.data.key == '1'")),
+        configured.hook("/lost", matchConditions=when("object.no.where == 1"), failurePolicy="Ignore"),
+    )
+    namespace = configured.namespace
+    namespace.config_map("a", key="1")
+    namespace.cluster.patch(namespace.path("configmaps", "a"), {"data": {"key": "2"}}).ok()
+    asked = {path: [one["operation"] for one in configured.hooks.asked(path)] for path in ("/true", "/false", "/old")}
+    assert asked == {"/true": ["CREATE"], "/false": [], "/old": ["UPDATE"]}
+    assert configured.hooks.asked("/lost") == []
+
+
+def test_a_match_condition_without_a_value_fails_the_write(configured: Configured) -> None:
+    condition = {"name": "broken", "expression": "object.metadata.absent == 'x'"}
+    with failing(configured, "/fail", matchConditions=[condition]) as answer:
+        why = "expression 'object.metadata.absent == 'x'' resulted in error: no such key: absent"
+        assert answer.refused(403, "Forbidden")["message"] == f'configmaps "a" is forbidden: {why}'
+
+
 @contextmanager
 def failing(configured: Configured, path: str, **fields: Any) -> Iterator[Answer]:
     """What a create is answered while this webhook fails."""
@@ -478,6 +508,8 @@ WRONG: list[tuple[Obj, str]] = [
         "webhooks[0].namespaceSelector.matchExpressions[0].values",
     ),
     ({"matchConditions": [{"name": "", "expression": "true"}]}, "webhooks[0].matchConditions[0].name"),
+    ({"matchConditions": [{"name": "a", "expression": "object.a"}]}, "webhooks[0].matchConditions[0].expression"),
+    ({"matchConditions": [{"name": "a", "expression": "request.x"}]}, "webhooks[0].matchConditions[0].expression"),
 ]
 
 

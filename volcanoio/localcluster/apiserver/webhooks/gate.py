@@ -22,6 +22,7 @@ from volcanoio.localcluster.apiserver.patches import PatchError, json_patch
 from volcanoio.localcluster.apiserver.webhooks import review
 from volcanoio.localcluster.apiserver.webhooks.attributes import Attributes
 from volcanoio.localcluster.apiserver.webhooks.client import Caller, CallFailed
+from volcanoio.localcluster.apiserver.webhooks.conditions import conditions_hold
 from volcanoio.localcluster.apiserver.webhooks.configuration import MUTATING, VALIDATING, Hook, hooks_of
 from volcanoio.localcluster.apiserver.webhooks.endpoints import NoEndpoint, resolve
 from volcanoio.localcluster.apiserver.webhooks.matching import EXEMPT, matched
@@ -159,7 +160,10 @@ class Webhooks:
             self._failed(hook, error)
 
     def _invocation(self, hook: Hook, write: Attributes) -> Attributes | None:
-        return matched(hook, write, self._core)
+        shown = matched(hook, write, self._core)
+        if shown is not None and hook.match_conditions and not conditions_hold(hook, shown, write):
+            return None
+        return shown
 
     def _failed(self, hook: Hook, error: Failed) -> None:
         """A failure counts as consent, or as a refusal: raises ApiError 500."""

@@ -54,16 +54,20 @@ def version_for(accepted: tuple[str, ...]) -> str:
 
 def question(uid: str, version: str, shown: Attributes, asked: Attributes, user: User) -> bytes:
     """The body of the call: `shown` is the write as the webhook matched it, `asked` as the client sent it."""
-    request: Manifest = {
-        "uid": uid,
+    request = {"uid": uid, **request_fields(shown, asked, user), "object": shown.object, "oldObject": shown.old}
+    api_version = f"admission.k8s.io/{version}"
+    return msgspec.json.encode({"kind": "AdmissionReview", "apiVersion": api_version, "request": request})
+
+
+def request_fields(shown: Attributes, asked: Attributes, user: User) -> Manifest:
+    """The request of a review without its uid and objects."""
+    found: Manifest = {
         "kind": _kind(shown),
         "resource": _resource(shown),
         "requestKind": _kind(asked),
         "requestResource": _resource(asked),
         "operation": shown.operation,
         "userInfo": user.info(),
-        "object": shown.object,
-        "oldObject": shown.old,
         "dryRun": shown.dry_run,
         "options": shown.options or None,
     }
@@ -73,9 +77,7 @@ def question(uid: str, version: str, shown: Attributes, asked: Attributes, user:
         "name": shown.name,
         "namespace": shown.namespace,
     }
-    request |= {key: value for key, value in optional.items() if value}
-    api_version = f"admission.k8s.io/{version}"
-    return msgspec.json.encode({"kind": "AdmissionReview", "apiVersion": api_version, "request": request})
+    return found | {key: value for key, value in optional.items() if value}
 
 
 def _kind(write: Attributes) -> dict[str, str]:

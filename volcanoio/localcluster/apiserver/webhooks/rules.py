@@ -15,6 +15,7 @@ from volcanoio.engine.admission.fielderrors import (
     unsupported,
 )
 from volcanoio.localcluster.apiserver.kinds.labelselectors import label_selector_errors
+from volcanoio.localcluster.apiserver.webhooks.conditions import expression_rule
 from volcanoio.localcluster.apiserver.webhooks.review import VERSIONS
 from volcanoio.model.base import Manifest
 
@@ -203,8 +204,11 @@ def _condition_errors(conditions: list[Manifest] | tuple[()], path: str) -> list
     names: set[str] = set()
     for at, condition in enumerate(conditions):
         where, name = f"{path}[{at}]", condition.get("name") or ""
-        if not (condition.get("expression") or "").strip():
+        expression = (condition.get("expression") or "").strip()
+        if not expression:
             found.append(required(f"{where}.expression"))
+        elif rule := expression_rule(expression):
+            found.append(invalid(f"{where}.expression", expression, rule))
         if not name:
             found.append(required(f"{where}.name"))
         elif rule := qualified_rule(name):
