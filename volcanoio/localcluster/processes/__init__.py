@@ -1,0 +1,1 @@
+"""Containers as local processes: what `volcanoio up --run` runs instead of simulating."""

@@ -1,0 +1,49 @@
+"""postStart and preStop hooks. Kubernetes: `pkg/kubelet/lifecycle/handlers.go`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import aiohttp
+
+Exec = Callable[[list[str]], Awaitable[tuple[int, bytes]]]
+"""Runs a command in the container; its exit code and the end of its output."""
+_HTTP_SECONDS = 30.0
+
+
+class HookFailed(Exception):  # noqa: N818 - named for what happened
+    """A hook did not succeed; the text says how."""
+
+
+async def run_hook(hook: Mapping[str, Any], run: Exec, container: Mapping[str, Any], address: str) -> None:
+    """Carry out a hook (`exec`, `httpGet` or `sleep`) at a container with that address. Raises HookFailed."""
+    if action := hook.get("exec"):
+        code, output = await run(list(action.get("command") or ()))
+        if code:
+            raise HookFailed(f"command exited with {code}: {output.decode(errors='replace').strip()[-500:]}")
+    elif action := hook.get("httpGet"):
+        url = hook_url(action, container, address)
+        headers = {one["name"]: one["value"] for one in action.get("httpHeaders") or ()}
+        try:
+            timeout = aiohttp.ClientTimeout(total=_HTTP_SECONDS)
+            async with (
+                aiohttp.ClientSession(timeout=timeout) as session,
+                session.get(url, headers=headers, ssl=False) as response,
+            ):
+                if response.status >= 400:
+                    raise HookFailed(f"GET {url}: HTTP {response.status}")
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise HookFailed(f"GET {url}: {error}") from error
+    elif action := hook.get("sleep"):
+        await asyncio.sleep(float(action.get("seconds") or 0))
+
+
+def hook_url(action: Mapping[str, Any], container: Mapping[str, Any], address: str) -> str:
+    """The URL that an `httpGet` names; a named port is looked up in the container."""
+    port = action.get("port")
+    number = next((one["containerPort"] for one in container.get("ports") or () if one.get("name") == port), port)
+    path = str(action.get("path") or "/")
+    scheme = str(action.get("scheme") or "HTTP").lower()
+    return f"{scheme}://{action.get('host') or address}:{number}{path if path.startswith('/') else '/' + path}"

@@ -1,0 +1,52 @@
+"""What a launcher is told to start, as JSON on its control socket, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+CONTROL_FD = 3
+"""The launcher's end of the control socket."""
+ROOT, USER, NONE = "root", "user", "none"
+"""How namespaces are had: as root, in a user namespace of one's own, or not at all."""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A directory or file of the host shown at an absolute path of the container."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
+class LaunchOrder:
+    """A command to be started.
+
+    `namespaces` is ROOT, USER or NONE. `root` is an empty directory on which the container's root is put together.
+    `enter` is the process id of a running container's first process whose namespaces are joined instead (exec).
+    `uid` and `gid` -1 keep the server's. `tty` says that standard input is a terminal to be controlled by it.
+    """
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str = "/"
+    namespaces: str = NONE
+    root: str = ""
+    hostname: str = ""
+    mounts: list[Mount] = field(default_factory=list)
+    enter: int = 0
+    uid: int = -1
+    gid: int = -1
+    groups: list[int] = field(default_factory=list)
+    tty: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """As sent."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> LaunchOrder:
+        """As received."""
+        return cls(**{**data, "mounts": [Mount(**one) for one in data["mounts"]]})

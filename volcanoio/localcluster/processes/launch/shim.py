@@ -1,0 +1,268 @@
+"""The launcher: starts one command in its namespaces, tells how it ended, and ends it when the server is gone.
+
+It stays as the command's parent. Its control socket carries one JSON document a line: the LaunchOrder to it, then
+`{"pid"}` or `{"failed", "code"}` from it, `{"signal"}` to it at any time, and `{"exited"}` (a wait status) at the end.
+The end of that socket means that the server is gone, however it went: everything is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import termios
+from typing import Any, NoReturn
+
+from volcanoio.localcluster.processes.launch import newroot, syscalls
+from volcanoio.localcluster.processes.launch.order import CONTROL_FD, NONE, USER, LaunchOrder
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+_NEW = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWPID | syscalls.CLONE_NEWUTS
+
+
+def main() -> None:
+    """Serve one command, then end."""
+    control = socket.socket(fileno=CONTROL_FD)
+    control.set_inheritable(False)
+    lines = _Lines(control)
+    first = lines.next()
+    if first is None:
+        os._exit(1)
+    order = LaunchOrder.of(first)
+    try:
+        if order.namespaces == NONE:
+            syscalls.adopt_orphans()
+        _into_namespaces(order)
+        reading, writing = os.pipe()
+        child = os.fork()
+    except OSError as error:
+        _tell(control, failed=str(error), code=1)
+        os._exit(1)
+    if child == 0:
+        _become(order, writing)
+    os.close(writing)
+    problem = os.read(reading, 4096)
+    if problem:
+        os.waitpid(child, 0)
+        code, _, text = problem.decode().partition(" ")
+        _tell(control, failed=text, code=int(code))
+        os._exit(1)
+    os.close(reading)
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(null, stream)
+    _tell(control, pid=child)
+    _attend(lines, _Child(child, grouped=order.namespaces == NONE))
+
+
+def _into_namespaces(order: LaunchOrder) -> None:
+    """Join or make the namespaces that this process's child is to live in."""
+    if order.enter:
+        kinds = ("user", "mnt", "uts", "pid")
+        both = [(_namespace(order.enter, kind), _namespace("self", kind)) for kind in kinds]
+        for theirs, own in both:  # all are open before the first is joined: /proc is another one then
+            if not os.path.sameopenfile(theirs, own):  # a user namespace cannot be joined by who is in it
+                syscalls.setns(theirs)
+    elif order.namespaces != NONE:
+        uid, gid = os.getuid(), os.getgid()
+        syscalls.unshare(_NEW | (syscalls.CLONE_NEWUSER if order.namespaces == USER else 0))
+        if order.namespaces == USER:
+            _write("/proc/self/setgroups", "deny")
+            _write("/proc/self/uid_map", f"0 {uid} 1")
+            _write("/proc/self/gid_map", f"0 {gid} 1")
+
+
+def _namespace(process: int | str, kind: str) -> int:
+    return os.open(f"/proc/{process}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _become(order: LaunchOrder, report: int) -> NoReturn:
+    """Turn into the command; what prevents it is written to `report` as an exit code and a text."""
+    problem = ""
+    try:
+        problem = _prepare(order)
+    except BaseException as error:  # told to the server, whatever it is
+        problem = f"1 {error}"
+    if not problem:
+        try:
+            os.execvpe(order.argv[0], order.argv, order.env)
+        except OSError as error:
+            code = NOT_EXECUTABLE if error.errno in (errno.EACCES, errno.ENOEXEC) else NOT_FOUND
+            problem = f"{code} {_unexecutable(order.argv[0], error)}"
+        except ValueError as error:  # a NUL in an argument or variable
+            problem = f"{NOT_FOUND} {error}"
+    os.write(report, problem.encode()[:4096])
+    os._exit(1)
+
+
+def _prepare(order: LaunchOrder) -> str:
+    """All that comes before the command; returns what is wrong with its working directory. Raises OSError."""
+    os.setsid()
+    os.umask(0o022)
+    if order.tty:
+        _control_terminal()
+    if order.namespaces != NONE and not order.enter:
+        newroot.enter(order.root, order.mounts)
+        if order.hostname:
+            syscalls.sethostname(order.hostname)
+    _change_user(order)
+    syscalls.die_with_parent(signal.SIGKILL)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.chdir(order.cwd)
+    except OSError as error:
+        return f"{NOT_FOUND} working directory {json.dumps(order.cwd)}: {error.strerror}"
+    return ""
+
+
+def _unexecutable(program: str, error: OSError) -> str:
+    quoted = json.dumps(program)
+    if error.errno == errno.ENOENT and "/" not in program:
+        return f"exec: {quoted}: executable file not found in $PATH"
+    return f"exec: {quoted}: {(error.strerror or str(error)).lower()}"
+
+
+def _control_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _change_user(order: LaunchOrder) -> None:
+    if order.gid >= 0 or order.groups:
+        os.setgroups(order.groups)
+    if order.gid >= 0:
+        os.setgid(order.gid)
+    if order.uid >= 0:
+        os.setuid(order.uid)
+
+
+def _attend(lines: _Lines, child: _Child) -> NoReturn:
+    """Pass signals on until the command has ended or the server is gone; then nothing is left of it."""
+    wake, notice = os.pipe()
+    os.set_blocking(notice, False)
+    signal.set_wakeup_fd(notice, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    while True:
+        child.reap()
+        if child.status is not None:
+            child.end_all()
+            _tell(lines.control, exited=child.status)
+            os._exit(0)
+        ready, _, _ = select.select([wake, lines.control.fileno()], [], [])
+        if wake in ready:
+            os.read(wake, 4096)
+        for said in lines.arrived() if lines.control.fileno() in ready else ():
+            if said is None:
+                child.end_all()
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(child.pid, 0)
+                os._exit(1)
+            child.send(said["signal"])
+
+
+class _Child:
+    """The command. `grouped` when there is no process namespace: what belongs to it is its group and descendants."""
+
+    def __init__(self, pid: int, *, grouped: bool) -> None:
+        self.pid = pid
+        self.status: int | None = None
+        """Its wait status, once it has ended."""
+        self._grouped = grouped
+
+    def reap(self) -> None:
+        """Collect what has ended of our children: the command, and orphans of its."""
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                if pid == self.pid:
+                    self.status = status
+
+    def send(self, number: int) -> None:
+        """Send a signal; SIGKILL to all of it."""
+        if number == signal.SIGKILL:
+            self.end_all()
+        elif self.status is None:
+            with contextlib.suppress(ProcessLookupError):
+                (os.killpg if self._grouped else os.kill)(self.pid, number)
+
+    def end_all(self) -> None:
+        """Kill all of it. A process namespace ends with its first process."""
+        if self.status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        if self._grouped:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+            while descendants := _descendants(os.getpid()):
+                for pid in descendants:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                self.reap()
+
+
+def _descendants(pid: int) -> list[int]:
+    """Living processes that descend from one."""
+    found: list[int] = []
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:  # noqa: PTH123 - as in newroot
+            for child in map(int, listed.read().split()):
+                with open(f"/proc/{child}/stat", encoding="utf-8", errors="replace") as stat:  # noqa: PTH123 - as above
+                    if stat.read().rpartition(")")[2].split()[0] not in "ZX":
+                        found.append(child)
+                found.extend(_descendants(child))
+    except OSError:
+        pass
+    return found
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="ascii") as file:  # noqa: PTH123 - as in newroot
+        file.write(text)
+
+
+def _tell(control: socket.socket, **said: Any) -> None:
+    with contextlib.suppress(OSError):
+        control.sendall(json.dumps(said).encode() + b"\n")
+
+
+class _Lines:
+    """JSON documents from the control socket, one a line."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self._buffer = b""
+
+    def next(self) -> dict[str, Any] | None:
+        """The next document; None when the server is gone."""
+        while b"\n" not in self._buffer:
+            if not self._receive():
+                return None
+        return self._take()
+
+    def arrived(self) -> list[dict[str, Any] | None]:
+        """The documents that are there; None among them when the server is gone."""
+        gone = not self._receive()
+        found: list[dict[str, Any] | None] = []
+        while b"\n" in self._buffer:
+            found.append(self._take())
+        return [*found, None] if gone else found
+
+    def _receive(self) -> bool:
+        try:
+            chunk = self.control.recv(65536)
+        except OSError:
+            return False
+        self._buffer += chunk
+        return bool(chunk)
+
+    def _take(self) -> dict[str, Any]:
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        document: dict[str, Any] = json.loads(line)
+        return document

@@ -1,0 +1,367 @@
+"""`ProcessRuntime`: containers of a fleet's pods as local processes (`nodes.runtime.ContainerRuntime`)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import anyio
+import msgspec
+import structlog
+
+from volcanoio.kube.transport import Transport, TransportError
+from volcanoio.localcluster.clock import Clock
+from volcanoio.localcluster.nodes.recorder import Recorder
+from volcanoio.localcluster.nodes.runtime import StartError, StartOrder
+from volcanoio.localcluster.nodes.status import Happening
+from volcanoio.localcluster.processes import command
+from volcanoio.localcluster.processes.addresses import pod_addresses
+from volcanoio.localcluster.processes.command import Command, CommandNotStarted
+from volcanoio.localcluster.processes.crilog import CriLog, read_log
+from volcanoio.localcluster.processes.execution import Run, RunSpec
+from volcanoio.localcluster.processes.fields import FieldProblem
+from volcanoio.localcluster.processes.hooks import HookFailed, run_hook
+from volcanoio.localcluster.processes.hosts import Host, HostsBook, ServiceName
+from volcanoio.localcluster.processes.images import Images
+from volcanoio.localcluster.processes.isolation import find_namespaces
+from volcanoio.localcluster.processes.launch.order import NONE, LaunchOrder
+from volcanoio.localcluster.processes.orders import Machine, launch_order, memory_limit
+from volcanoio.localcluster.processes.sandbox import Sandbox, hostname_of
+from volcanoio.localcluster.processes.sources import Missing, SourceReader, containers_of
+from volcanoio.model.base import Manifest
+from volcanoio.model.core import Pod
+from volcanoio.model.kinds import POD, SERVICE
+
+NAME = "process"
+_LOOK_AGAIN = 0.5
+"""Seconds until something that was missing is looked for again."""
+_REFRESH = 2.0
+"""Seconds between two looks at services and at the sources of volumes."""
+_log = structlog.get_logger(__name__)
+
+
+class LogWanted(Protocol):
+    """What of a log request is ours to follow."""
+
+    @property
+    def follow(self) -> bool:
+        """Whether to go on until the container ends."""
+        ...
+
+    @property
+    def previous(self) -> bool:
+        """Whether the run before the present one is meant."""
+        ...
+
+
+@dataclass(slots=True)
+class _Held:
+    """A pod of which something has been started."""
+
+    manifest: Manifest
+    sandbox: Sandbox
+    runs: dict[str, Run] = field(default_factory=dict)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def running(self) -> bool:
+        """Whether any of its containers runs."""
+        return any(run.running for run in self.runs.values())
+
+
+class ProcessRuntime:
+    """Starts containers as processes of this user, on this machine, each with its own view of the file system.
+
+    `state` is the directory for volumes and logs. It serves within `running`; all it started has ended when that does.
+    """
+
+    name = NAME
+
+    def __init__(self, transport: Transport, clock: Clock, state: Path, images: Images | None = None) -> None:
+        self.addresses = pod_addresses()
+        self._clock = clock
+        self._state = state
+        self._transport = transport
+        self._sources = SourceReader(transport)
+        self._recorder = Recorder(transport, clock)
+        self._machine = Machine(NONE, state / "root", images or Images())
+        self._pods: dict[str, _Held] = {}
+        self._hosts = HostsBook()
+
+    @property
+    def namespaces(self) -> str:
+        """How containers are kept apart: `root`, `user` or `none` (`launch.order`)."""
+        return self._machine.namespaces
+
+    def serve_api_at(self, host: str, port: int) -> None:
+        """Tell containers started from now on where the API server is."""
+        self._machine = replace(self._machine, api_host=host, api_port=port)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Serve; at the end everything that was started has ended."""
+        self._machine.root.mkdir(parents=True, exist_ok=True)
+        self._machine = replace(self._machine, namespaces=await find_namespaces(self._machine.root))
+        await self._sweep()
+        tasks = [asyncio.create_task(self._recorder.run()), asyncio.create_task(self._refresh())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            with anyio.CancelScope(shield=True):
+                runs = [run.aclose() for held in self._pods.values() for run in held.runs.values()]
+                await asyncio.gather(*tasks, *runs, return_exceptions=True)
+
+    # What the fleet asks.
+
+    def objection(self, pod: Pod, container: str) -> str:
+        """Why a container is simulated: only a command can be run, an image cannot."""
+        spec = next(c for c in (*pod.spec.containers, *pod.spec.init_containers) if c.name == container)
+        if spec.command or self._machine.images.entrypoint(spec.image):
+            return ""
+        return (
+            f"Container {container} names no command, and images are not run: it is simulated. Give it a command, or "
+            f"start the cluster with --run-image '{spec.image or 'IMAGE'}=COMMAND'"
+        )
+
+    async def start(self, order: StartOrder) -> Run:
+        """Begin a run; waits, as a kubelet does, for what the container's variables and volumes refer to."""
+        uid = order.pod.metadata.uid
+        held = await self._held(order)
+        container = next(one for one in containers_of(held.manifest) if one["name"] == order.container)
+        async with held.lock:
+            launch = await self._prepared(order, held, container)
+        if self.namespaces == NONE and order.attempt == 0:
+            self._tell(order, "Warning", "NoNamespaces", _NO_NAMESPACES)
+        self._hosts.add(uid, _host(held.manifest), held.sandbox.hosts)
+        try:
+            started = await command.start(launch.order, stdin=launch.stdin)
+        except CommandNotStarted as refused:
+            self._settle(uid)
+            raise StartError(str(refused)) from None
+        log = CriLog(held.sandbox.log(order.container, order.attempt), self._clock.now)
+        run = held.runs[order.container] = Run(launch, started, log)
+        run.ended.add_done_callback(lambda _: self._settle(uid))
+        try:
+            await self._post_start(order, container, run)
+        except BaseException:
+            await asyncio.shield(run.aclose())
+            raise
+        return run
+
+    async def forget(self, pod: Pod) -> None:
+        """Remove what a pod that is gone has left."""
+        held = self._pods.pop(pod.metadata.uid, None)
+        if held is not None:
+            self._hosts.remove(pod.metadata.uid)
+            await asyncio.gather(*[run.aclose() for run in held.runs.values()])
+        await asyncio.to_thread(Sandbox(self._state, pod.metadata.uid).remove)
+
+    async def read(
+        self, namespace: str, pod_manifest: Manifest, container: str, options: LogWanted
+    ) -> AsyncIterator[list[bytes]]:
+        """A container's log (`apiserver.logs.LogSource`)."""
+        del namespace
+        uid = pod_manifest["metadata"]["uid"]
+        attempt = attempt_of(pod_manifest, container, previous=options.previous)
+        held = self._pods.get(uid)
+        run = held.runs.get(container) if held is not None else None
+        path = Sandbox(self._state, uid).log(container, attempt)
+        if options.follow and run is not None and run.running and run.log.path == path:
+            async for lines in run.log.follow():
+                yield lines
+        else:
+            yield await asyncio.to_thread(read_log, path)
+
+    # What exec and attach ask.
+
+    def find(self, uid: str, container: str) -> Run | None:
+        """The run of a container, if it is running."""
+        held = self._pods.get(uid)
+        run = held.runs.get(container) if held is not None else None
+        return run if run is not None and run.running else None
+
+    async def execute(self, run: Run, argv: list[str], *, stdin: bool, tty: bool) -> Command:
+        """Start another command in a running container. Raises CommandNotStarted."""
+        order = run.spec.order
+        environment = order.env | ({"TERM": "xterm"} if tty and "TERM" not in order.env else {})
+        enter = 0 if order.namespaces == NONE else run.command.pid
+        return await command.start(replace(order, argv=argv, env=environment, tty=tty, enter=enter), stdin=stdin)
+
+    # What that takes.
+
+    async def _held(self, order: StartOrder) -> _Held:
+        """The pod, its whole manifest with the addresses it is about to have."""
+        meta = order.pod.metadata
+        manifest = await self._found(POD.path(meta.namespace, meta.name))
+        if manifest is None or manifest["metadata"]["uid"] != meta.uid:
+            raise StartError("the pod is gone")
+        manifest["status"] = {**(manifest.get("status") or {}), "podIP": order.pod_ip, "hostIP": order.host_ip}
+        held = self._pods.get(meta.uid)
+        if held is None:
+            held = self._pods[meta.uid] = _Held(manifest, Sandbox(self._state, meta.uid))
+        held.manifest = manifest
+        return held
+
+    async def _found(self, path: str) -> Manifest | None:
+        while True:
+            try:
+                return await self._sources.get(path)
+            except TransportError as error:
+                _log.info("look again", path=path, error=str(error))
+                await asyncio.sleep(_LOOK_AGAIN)
+
+    async def _prepared(self, order: StartOrder, held: _Held, container: Manifest) -> RunSpec:
+        """What to launch, as soon as everything is there. Raises StartError for what will never be."""
+        told = ""
+        while True:
+            problem = ""
+            try:
+                sources = await self._sources.read(held.manifest)
+                volumes = await asyncio.to_thread(held.sandbox.prepare, held.manifest, sources)
+                launch = launch_order(held.manifest, container, sources, volumes, held.sandbox, self._machine)
+                return self._spec(held, container, launch)
+            except Missing as missing:
+                problem = f"Error: {missing}"
+            except TransportError as error:
+                _log.info("look again", pod=order.pod.metadata.key, error=str(error))
+            except (FieldProblem, OSError, ValueError) as error:
+                raise StartError(str(error)) from None
+            if problem and problem != told:
+                told = problem
+                self._tell(order, "Warning", "Failed", problem)
+            await asyncio.sleep(_LOOK_AGAIN)
+
+    def _spec(self, held: _Held, container: Manifest, launch: LaunchOrder) -> RunSpec:
+        hook = (container.get("lifecycle") or {}).get("preStop")
+        name = container["name"]
+        return RunSpec(
+            launch,
+            memory_limit=memory_limit(container),
+            termination_log=None if self.namespaces == NONE else held.sandbox.path / "termination" / name,
+            from_logs=container.get("terminationMessagePolicy") == "FallbackToLogsOnError",
+            stdin=bool(container.get("stdin")),
+            stdin_once=bool(container.get("stdinOnce")),
+            pre_stop=None if hook is None or "sleep" in hook else partial(self._pre_stop, held, container, hook),
+        )
+
+    async def _post_start(self, order: StartOrder, container: Manifest, run: Run) -> None:
+        hook = (container.get("lifecycle") or {}).get("postStart")
+        if hook is None:
+            return
+        try:
+            await run_hook(hook, partial(self._run_in, run), container, order.pod_ip)
+        except HookFailed as failed:
+            self._tell(order, "Warning", "FailedPostStartHook", f"PostStartHook failed: {failed}")
+            run.kill()
+
+    async def _pre_stop(self, held: _Held, container: Manifest, hook: Mapping[str, Any]) -> None:
+        run = held.runs[container["name"]]
+        address = held.manifest["status"]["podIP"]
+        try:
+            await run_hook(hook, partial(self._run_in, run), container, address)
+        except HookFailed as failed:
+            _log.warning("preStop hook failed", pod=held.manifest["metadata"]["name"], error=str(failed))
+
+    async def _run_in(self, run: Run, argv: list[str]) -> tuple[int, bytes]:
+        """Run a command in a container to its end; its exit code and output."""
+        try:
+            started = await self.execute(run, argv, stdin=False, tty=False)
+        except CommandNotStarted as refused:
+            raise HookFailed(str(refused)) from None
+        streams = started.streams
+        try:
+            ends = [end for end in (streams.stdout, streams.stderr) if end is not None]
+            output = await asyncio.gather(*[_all(end.read) for end in ends])
+            return await started.wait(), b"".join(output)
+        finally:
+            started.abandon()
+            streams.close()
+
+    def _settle(self, uid: str) -> None:
+        """A run of the pod has ended: its names go with the last."""
+        held = self._pods.get(uid)
+        if held is not None and not held.running:
+            self._hosts.remove(uid)
+
+    async def _refresh(self) -> None:
+        """Keep hosts files and volumes in step with what the API server has."""
+        while True:
+            if len(self._hosts):
+                try:
+                    self._hosts.serve(await self._services())
+                    for held in [one for one in self._pods.values() if one.running]:
+                        sources = await self._sources.read(held.manifest)
+                        with suppress(Missing, FieldProblem, OSError):
+                            await asyncio.to_thread(held.sandbox.refresh, held.manifest, sources)
+                except (TransportError, Missing, msgspec.DecodeError) as error:
+                    _log.info("look again", error=str(error))
+            await asyncio.sleep(_REFRESH)
+
+    async def _services(self) -> list[ServiceName]:
+        listed = await self._sources.get(SERVICE.path()) or {}
+        return [
+            ServiceName(
+                one["metadata"]["namespace"], one["metadata"]["name"], (one.get("spec") or {}).get("selector") or {}
+            )
+            for one in listed.get("items") or ()
+        ]
+
+    async def _sweep(self) -> None:
+        """Remove directories of pods that an earlier process left and that are gone."""
+        pods = self._state / "pods"
+        if not pods.is_dir():
+            return
+        listed = await self._found(POD.path()) or {}
+        known = {one["metadata"]["uid"] for one in listed.get("items") or ()}
+        for uid in os.listdir(pods):  # noqa: PTH208 - names are all that is wanted
+            if uid not in known:
+                await asyncio.to_thread(Sandbox(self._state, uid).remove)
+
+    def _tell(self, order: StartOrder, kind: str, reason: str, message: str) -> None:
+        self._recorder.tell(order.pod, order.node, Happening(kind, reason, message))
+
+
+_NO_NAMESPACES = (
+    "This machine gives no mount namespace: volumes are shown below $VOLCANOIO_MOUNT_ROOT only, mount paths in the "
+    "command and variables are rewritten to it, and the names of other pods do not resolve"
+)
+
+
+async def _all(read: Callable[[], Awaitable[bytes]]) -> bytes:
+    chunks = []
+    while data := await read():
+        chunks.append(data)
+    return b"".join(chunks)
+
+
+def _host(pod: Manifest) -> Host:
+    meta, spec = pod["metadata"], pod["spec"]
+    return Host(
+        meta["namespace"],
+        meta["name"],
+        pod["status"]["podIP"],
+        hostname_of(pod),
+        spec.get("subdomain") or "",
+        meta.get("labels") or {},
+        tuple((one["ip"], tuple(one.get("hostnames") or ())) for one in spec.get("hostAliases") or ()),
+    )
+
+
+def attempt_of(pod: Manifest, container: str, *, previous: bool) -> int:
+    """Which run of a container a log request means, by the container ids of its status."""
+    status = pod.get("status") or {}
+    states = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
+    one: Manifest = next((one for one in states if one["name"] == container), {})
+    last = ((one.get("lastState") or {}).get("terminated") or {}).get("containerID", "")
+    waiting = "waiting" in (one.get("state") or {})
+    identifier = last if previous or waiting else one.get("containerID", "")
+    number = identifier.rpartition("/")[2]
+    return int(number) if number.isdigit() else 0
