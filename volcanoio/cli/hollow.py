@@ -27,7 +27,7 @@ def run_hollow_nodes(kubeconfig: Path | None, options: HollowOptions, verbose: i
 async def _serve(kubeconfig: Path | None, options: HollowOptions) -> int:
     with anyio.open_signal_receiver(signal.SIGINT, *ending_signals()) as signals:
         async with connected(kubeconfig) as client, anyio.create_task_group() as tasks:
-            tasks.start_soon(_run, client.transport, options)
+            tasks.start_soon(_run, client.transport, options, tasks.cancel_scope)
             async for _ in signals:
                 with suppress(OSError):  # the terminal may be gone
                     print("stopping; the nodes stay, and turn NotReady", file=sys.stderr)
@@ -36,12 +36,14 @@ async def _serve(kubeconfig: Path | None, options: HollowOptions) -> int:
     return ExitCode.OK
 
 
-async def _run(transport: Transport, options: HollowOptions) -> None:
+async def _run(transport: Transport, options: HollowOptions, scope: anyio.CancelScope) -> None:
     fleet = await _permitted(transport, options)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(fleet.run)
         await fleet.registered.wait()
         print(f"ready nodes={options.count}", flush=True)
+        if not options.count:  # those of an earlier run are removed, and there is nobody to serve
+            scope.cancel()
 
 
 async def _permitted(transport: Transport, options: HollowOptions) -> NodeFleet:

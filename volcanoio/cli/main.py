@@ -139,7 +139,7 @@ def demo(examples: Path | None, timeout: float, verbose: int, **options: Any) ->
     "--count",
     type=click.IntRange(min=0),
     required=True,
-    help="How many nodes; those of an earlier run beyond it are removed.",
+    help="How many nodes; those of an earlier run beyond it are removed. 0 removes all and ends.",
 )
 @click.option("--prefix", default="hollow", show_default=True, help="Names are PREFIX-0 and up; one process a prefix.")
 @_with(_NODE_OPTIONS)

@@ -1,0 +1,101 @@
+"""Pods on simulated nodes: they run, end, and go when they are deleted."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.contract.hollow import PROGRAM, hollow_nodes
+from tests.contract.support import Cluster, Namespace, Obj, pod, unique
+
+RUN, EXIT = "sim.volcanoio.dev/run-duration", "sim.volcanoio.dev/exit-code"
+
+
+@pytest.fixture(scope="module")
+def nodes(cluster: Cluster) -> Iterator[tuple[str, ...]]:
+    with hollow_nodes(cluster, unique("n"), 2) as names:
+        yield names
+
+
+def bound(namespace: Namespace, node: str, annotations: dict[str, str] | None = None, **spec: Any) -> Obj:
+    """A pod bound to a node."""
+    body = pod("p", **spec)
+    body["metadata"]["annotations"] = annotations or {}
+    stored = namespace.cluster.create(namespace.path("pods"), body).ok()
+    namespace.bind("p", node).ok()
+    return stored
+
+
+def awaited(namespace: Namespace, stored: Obj, wanted: Callable[[Obj], bool]) -> Obj:
+    """The first event about the pod that is wanted."""
+    start = stored["metadata"]["resourceVersion"]
+    with namespace.cluster.watch(namespace.path("pods"), resourceVersion=start) as events:
+        return next(event for event in events if wanted(event))
+
+
+def in_phase(phase: str) -> Callable[[Obj], bool]:
+    return lambda event: event["object"]["status"].get("phase") == phase
+
+
+def test_nodes_are_ready_and_hold_leases(cluster: Cluster, nodes: tuple[str, ...]) -> None:
+    for name in nodes:
+        node = cluster.get(f"/api/v1/nodes/{name}").ok()
+        conditions = {one["type"]: one["status"] for one in node["status"]["conditions"]}
+        assert conditions["Ready"] == "True"
+        assert node["status"]["allocatable"] == {"cpu": "8", "memory": "32Gi", "pods": "110"}
+        lease = cluster.get(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}").ok()
+        assert (lease["spec"]["holderIdentity"], lease["spec"]["leaseDurationSeconds"]) == (name, 40)
+
+
+def test_a_bound_pod_runs(namespace: Namespace, nodes: tuple[str, ...]) -> None:
+    status = awaited(namespace, bound(namespace, nodes[0]), in_phase("Running"))["object"]["status"]
+    conditions = {one["type"]: one["status"] for one in status["conditions"]}
+    assert {conditions[kind] for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")} == {"True"}
+    assert status["podIP"] == status["podIPs"][0]["ip"]
+    assert status["hostIP"]
+    assert status["startTime"]
+    (container,) = status["containerStatuses"]
+    assert (container["name"], container["ready"], list(container["state"])) == ("main", True, ["running"])
+
+
+def test_a_pod_ends_as_its_command_does(namespace: Namespace, nodes: tuple[str, ...]) -> None:
+    stored = bound(namespace, nodes[1], {RUN: "100ms", EXIT: "3"}, restartPolicy="Never")
+    ended = awaited(namespace, stored, in_phase("Failed"))["object"]
+    assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
+
+
+def test_a_deleted_pod_ends_in_its_grace_period(namespace: Namespace, nodes: tuple[str, ...]) -> None:
+    stored = bound(namespace, nodes[0])
+    running = awaited(namespace, stored, in_phase("Running"))["object"]
+    answered = namespace.cluster.delete(namespace.path("pods", "p")).ok()
+    assert answered["metadata"]["deletionGracePeriodSeconds"] == 30
+    assert answered["metadata"]["deletionTimestamp"]
+    last = awaited(namespace, running, lambda event: event["type"] == "DELETED")["object"]
+    assert last["metadata"]["uid"] == stored["metadata"]["uid"]
+    assert last["metadata"]["deletionGracePeriodSeconds"] == 0
+
+
+def test_what_the_nodes_tell_is_there_as_events(namespace: Namespace, nodes: tuple[str, ...]) -> None:
+    bound(namespace, nodes[0])
+    with namespace.cluster.watch(namespace.path("events"), fieldSelector="involvedObject.name=p") as events:
+        reasons = {next(events)["object"]["reason"] for _ in range(3)}
+    assert reasons == {"Pulled", "Created", "Started"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--count=-1",), 2, "--count"),
+        (("--count=1", "--prefix=No_Name"), 2, "--prefix"),
+        (("--count=1", "--node-resources=cpu=many"), 2, "--node-resources"),
+        (("--count=1", "--kubeconfig=/nowhere"), 5, "no kubeconfig at /nowhere"),
+    ],
+)
+def test_what_cannot_be_served_is_told(cluster: Cluster, arguments: tuple[str, ...], code: int, said: str) -> None:
+    command = [str(PROGRAM), "hollow-nodes", f"--kubeconfig={cluster.kubeconfig}", *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert (ran.returncode, ran.stdout) == (code, "")
+    assert said in ran.stderr
