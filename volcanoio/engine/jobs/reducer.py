@@ -11,7 +11,7 @@ from volcanoio.engine.jobs.ledger import has_times, read
 from volcanoio.engine.jobs.outcomes import failed, succeeded
 from volcanoio.engine.jobs.planning import plan
 from volcanoio.engine.jobs.plugins import PluginFactory
-from volcanoio.engine.jobs.relevance import may_alter_plan
+from volcanoio.engine.jobs.relevance import is_bookkeeping, may_alter_plan
 from volcanoio.engine.jobs.state import JobState
 from volcanoio.framework.controller import Step, View
 from volcanoio.framework.effects import StartTimer, StopTimer
@@ -37,6 +37,8 @@ def reduce_job(
     """Fold one event of one job and say what to do."""
     draft = Draft(state=state, now=view.now)
     match event:
+        case Observed() if state.started and view.synced and is_bookkeeping(event):
+            return Step(state, ())
         case Observed():
             fold(draft, event.resource, event.obj, gone=event.change is Change.GONE)
             if event.resource == POD and view.synced and not may_alter_plan(state, draft.state, event.obj.metadata.uid):

@@ -1,6 +1,7 @@
 """Whether a change can alter a plan. Most changes of pods cannot: they were bound, or got an address or a condition.
 
-A plan looks at every pod of its job, so planning at each of these changes would cost the square of the job's size.
+A plan looks at every pod of its job, so planning at each of these changes would cost the square of the job's size; and
+a queue that counts its jobs anew would have all of them planned.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from operator import attrgetter
 import msgspec
 
 from volcanoio.engine.jobs.state import JobState
+from volcanoio.framework.events import Observed
 from volcanoio.model.core import Pod
+from volcanoio.model.scheduling import Queue
 
 _beside_pods = attrgetter(*(field.name for field in msgspec.structs.fields(JobState) if field.name != "pods"))
 
@@ -24,6 +27,14 @@ def may_alter_plan(before: JobState, after: JobState, uid: str) -> bool:
         return True
     old, new = before.pods.get(uid), after.pods.get(uid)
     return old is not new and (old is None or new is None or _seen_by_plan(old) != _seen_by_plan(new))
+
+
+def is_bookkeeping(event: Observed) -> bool:
+    """Whether a queue's counts are all that changed: no job looks at them."""
+    old, new = event.previous, event.object
+    if not isinstance(old, Queue) or not isinstance(new, Queue) or old.metadata.uid != new.metadata.uid:
+        return False
+    return old.status.state == new.status.state and old.spec == new.spec
 
 
 def _seen_by_plan(pod: Pod) -> tuple[object, ...]:
