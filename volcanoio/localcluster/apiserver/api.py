@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import msgspec
 
 from volcanoio.localcluster.apiserver.caller import OWNER, User
+from volcanoio.localcluster.apiserver.streams.remote import Outcome, Remote, StreamOptions
 
 
 class ApiRequest(msgspec.Struct, frozen=True):
@@ -49,3 +50,18 @@ class ApiStream(msgspec.Struct, frozen=True):
     batches: AsyncIterator[list[bytes]]
     content_type: str = "application/json"
     warnings: tuple[str, ...] = ()
+
+
+class ApiUpgrade(ApiResponse, frozen=True, kw_only=True):
+    """An offer to carry a container's streams, for a connection that can; to any other it is a refusal.
+
+    `serve` is called once, with the client.
+    """
+
+    serve: Callable[[Remote], Awaitable[Outcome]]
+    options: StreamOptions
+    status: int = 400
+    body: bytes = (
+        b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
+        b'"message":"Upgrade request required","reason":"BadRequest","code":400}'
+    )

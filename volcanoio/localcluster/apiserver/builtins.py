@@ -44,7 +44,7 @@ _TABLE: dict[tuple[str, str], tuple[_Row, ...]] = {
         _Row("Node", "nodes", "no", "status", "cluster"),
         _Row("PersistentVolume", "persistentvolumes", "pv", "status", "cluster"),
         _Row("PersistentVolumeClaim", "persistentvolumeclaims", "pvc", "status"),
-        _Row("Pod", "pods", "po", "status binding eviction log", categories="all"),
+        _Row("Pod", "pods", "po", "status binding eviction log exec attach", categories="all"),
         _Row("PodTemplate", "podtemplates"),
         _Row("ReplicationController", "replicationcontrollers", "rc", _STATUS_SCALE, categories="all"),
         _Row("ResourceQuota", "resourcequotas", "quota", "status"),

@@ -36,6 +36,8 @@ _SUBRESOURCES = {
     "binding": _Subresource(("create",), "Binding", "", "v1"),
     "eviction": _Subresource(("create",), "Eviction", "policy", "v1"),
     "log": _Subresource(("get",)),
+    "exec": _Subresource(("create", "get"), "PodExecOptions", "", "v1"),
+    "attach": _Subresource(("create", "get"), "PodAttachOptions", "", "v1"),
     "finalize": _Subresource(("update",)),
 }
 

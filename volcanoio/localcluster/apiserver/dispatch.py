@@ -22,6 +22,8 @@ from volcanoio.localcluster.apiserver.patcher import Patcher
 from volcanoio.localcluster.apiserver.paths import Target, parse
 from volcanoio.localcluster.apiserver.reader import Reader
 from volcanoio.localcluster.apiserver.scaling import Scaler
+from volcanoio.localcluster.apiserver.streams import route as streams
+from volcanoio.localcluster.apiserver.streams.remote import StreamSource
 from volcanoio.localcluster.apiserver.webhooks.subresources import reviewed
 from volcanoio.localcluster.apiserver.writer import Raced, Writer, Written
 
@@ -41,6 +43,8 @@ class Dispatcher:
         self._evictor = Evictor(core, deleter)
         self._scaler = Scaler(core, self._writer)
         self.reader = Reader(core)
+        self.streams: StreamSource | None = None
+        """The containers that exec and attach reach; None when all are simulated."""
         self._on_collection: dict[str, tuple[str, Operation]] = {
             "GET": ("list", self._list),
             "POST": ("create", self._create),
@@ -61,6 +65,7 @@ class Dispatcher:
             ("scale", "PATCH"): self._write_scale,
             ("binding", "POST"): self._bind,
             ("eviction", "POST"): self._evict,
+            **{(name, method): self._connect for name in ("exec", "attach") for method in ("GET", "POST")},
         }
 
     async def dispatch(self, request: ApiRequest) -> ApiResponse | ApiStream:
@@ -175,6 +180,9 @@ class Dispatcher:
         body = await self._evictor.evict(target, request)
         await self._core.durable()
         return ApiResponse(201, body, warnings=warnings)
+
+    async def _connect(self, target: Target, request: ApiRequest) -> ApiResponse:
+        return streams.connect(self.streams, self._stored(target).decode(), target.subresource, request)
 
     def _stored(self, target: Target) -> Stored:
         stored = self._core.store.get(target.ref)

@@ -28,6 +28,7 @@ from volcanoio.localcluster.apiserver.persistence import Journal
 from volcanoio.localcluster.apiserver.protobuf.door import as_json, is_protobuf
 from volcanoio.localcluster.apiserver.registry import Registry
 from volcanoio.localcluster.apiserver.store import Store
+from volcanoio.localcluster.apiserver.streams.remote import StreamSource
 from volcanoio.localcluster.apiserver.views import TableView
 
 _log = structlog.get_logger(__name__)
@@ -50,6 +51,8 @@ class ApiServer:
         self.pages: list[Route] = []
         self.routes: list[Route] = []
         self.faults = faults
+        self.in_flight = 0
+        """Requests that are being answered."""
         self._journal = journal
         self._deleter = Deleter(self.core)
         self._dispatcher = Dispatcher(self.core, self._deleter)
@@ -94,6 +97,10 @@ class ApiServer:
     def table(self, view: TableView | None) -> None:
         self._dispatcher.reader.table = view
 
+    def serve_streams(self, source: StreamSource) -> None:
+        """Let exec and attach reach the containers of `source`."""
+        self._dispatcher.streams = source
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[ApiServer]:
         """Serve: makes what every cluster has, runs the server's own controllers, and stops cleanly at the end."""
@@ -131,9 +138,13 @@ class ApiServer:
 
         Raises ConnectionDropped when an installed fault wants the connection cut.
         """
-        if self.faults is not None:
-            return await self._handle_with_faults(self.faults, request)
-        return await self._handle(request)
+        self.in_flight += 1
+        try:
+            if self.faults is not None:
+                return await self._handle_with_faults(self.faults, request)
+            return await self._handle(request)
+        finally:
+            self.in_flight -= 1
 
     async def _handle(self, request: ApiRequest) -> ApiResponse | ApiStream:
         try:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import suppress
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 import structlog
@@ -15,10 +15,11 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 from multidict import CIMultiDict
 
-from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
+from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream, ApiUpgrade
 from volcanoio.localcluster.apiserver.auth import Guard
 from volcanoio.localcluster.apiserver.errors import MAX_REQUEST_BYTES, internal, too_large, unsupported_media_type
 from volcanoio.localcluster.apiserver.faults import ConnectionDropped
+from volcanoio.localcluster.apiserver.streams.connections import carries, carry
 
 GZIP_FROM = 128 * 1024
 """Answers larger than this are compressed for those who ask (Kubernetes: defaultGzipThresholdBytes)."""
@@ -41,7 +42,7 @@ class HttpShell:
     def __init__(self, api: Api, guard: Guard) -> None:
         self._api = api
         self._guard = guard
-        self._streams: dict[RequestHandler, asyncio.Task[None]] = {}
+        self._streams: dict[RequestHandler, asyncio.Task[web.StreamResponse]] = {}
         self._closing = False
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -76,6 +77,8 @@ class HttpShell:
             )
         if isinstance(answer, ApiStream):
             return await self._stream(request, answer)
+        if isinstance(answer, ApiUpgrade) and carries(request):
+            return await self._attend(request, carry(request, answer))
         if len(answer.body) > GZIP_FROM and "gzip" in headers.get("accept-encoding", ""):
             return await _compressed(answer)
         return _whole(answer)
@@ -84,17 +87,27 @@ class HttpShell:
         """Write batches until the stream ends, the client goes or the server closes."""
         response = web.StreamResponse(headers=_warnings(stream.warnings))
         response.content_type = stream.content_type
+        return await self._attend(request, _pump(request, response, stream.batches), response)
+
+    async def _attend(
+        self,
+        request: web.BaseRequest,
+        work: Coroutine[Any, Any, web.StreamResponse],
+        ended: web.StreamResponse | None = None,
+    ) -> web.StreamResponse:
+        """Do what lasts, until it is done, the client goes or the server closes; then the answer is `ended`."""
         handler = request.protocol
-        pump = asyncio.create_task(_pump(request, response, stream.batches))
+        pump = asyncio.create_task(work)
         self._streams[handler] = pump
         if self._closing or request.transport is None:
             pump.cancel()
         try:
-            await pump
+            return await pump
         except asyncio.CancelledError:
             if not pump.cancelled():  # it is this request that was cancelled, not its pump
                 pump.cancel()
                 raise
+            return ended or _reset(request)
         except (ConnectionDropped, ConnectionError):
             return _reset(request)
         except Exception:
@@ -102,7 +115,6 @@ class HttpShell:
             return _reset(request)  # the client must not take it for an orderly end
         finally:
             self._streams.pop(handler, None)
-        return response
 
     def connection_lost(self, handler: RequestHandler) -> None:
         """The client has gone: end what is streamed to it."""
@@ -133,14 +145,17 @@ class ShellServer(web.Server):
         super().connection_lost(handler, exc)
 
 
-async def _pump(request: web.BaseRequest, response: web.StreamResponse, batches: AsyncIterator[list[bytes]]) -> None:
+async def _pump(
+    request: web.BaseRequest, response: web.StreamResponse, batches: AsyncIterator[list[bytes]]
+) -> web.StreamResponse:
     try:
         await response.prepare(request)
         if request.method == "HEAD":
-            return
+            return response
         async for batch in batches:
             if batch:
                 await response.write(b"\n".join(batch) + b"\n")
+        return response
     finally:
         close = getattr(batches, "aclose", None)
         if close is not None:

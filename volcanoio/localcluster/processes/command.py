@@ -76,6 +76,12 @@ class Command:
         """Send it a signal; no error when it has ended."""
         self._control.send({"signal": int(number)})
 
+    async def aclose(self) -> None:
+        """Kill it if it runs, and return when nothing of it is left. Not beside `wait`."""
+        self.abandon()
+        await self.wait()
+        self.streams.close()
+
     def abandon(self) -> None:
         """Kill it without waiting; its launcher does so when its control socket closes."""
         self._control.hang_up()

@@ -17,7 +17,7 @@ from volcanoio.localcluster.processes.pipes import PipeEnd
 
 _MESSAGE_BYTES, _LOG_LINES, _LOG_BYTES = 4096, 80, 2048
 """Limits of a termination message, and of the end of a log that stands for one (Kubernetes: kuberuntime/helpers.go)."""
-_DRAIN_LIMIT = 2.0
+DRAIN_LIMIT = 2.0
 """Seconds that output may still come after the end, from processes that left the container's group."""
 
 
@@ -108,7 +108,7 @@ class Run:
             guard.cancel()
         if self._stopping is not None:
             self._stopping.cancel()
-        _, late = await asyncio.wait(pumps, timeout=_DRAIN_LIMIT)
+        _, late = await asyncio.wait(pumps, timeout=DRAIN_LIMIT)
         for pump in late:
             pump.cancel()
         streams.close()

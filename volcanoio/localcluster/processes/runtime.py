@@ -17,9 +17,9 @@ import structlog
 
 from volcanoio.kube.transport import Transport, TransportError
 from volcanoio.localcluster.clock import Clock
+from volcanoio.localcluster.nodes.happenings import Happening
 from volcanoio.localcluster.nodes.recorder import Recorder
 from volcanoio.localcluster.nodes.runtime import StartError, StartOrder
-from volcanoio.localcluster.nodes.status import Happening
 from volcanoio.localcluster.processes import command
 from volcanoio.localcluster.processes.addresses import pod_addresses
 from volcanoio.localcluster.processes.command import Command, CommandNotStarted
@@ -188,6 +188,11 @@ class ProcessRuntime:
         run = held.runs.get(container) if held is not None else None
         return run if run is not None and run.running else None
 
+    def knows(self, uid: str, container: str) -> bool:
+        """Whether it has ever run a container."""
+        held = self._pods.get(uid)
+        return held is not None and container in held.runs
+
     async def execute(self, run: Run, argv: list[str], *, stdin: bool, tty: bool) -> Command:
         """Start another command in a running container. Raises CommandNotStarted."""
         order = run.spec.order
@@ -276,14 +281,12 @@ class ProcessRuntime:
             started = await self.execute(run, argv, stdin=False, tty=False)
         except CommandNotStarted as refused:
             raise HookFailed(str(refused)) from None
-        streams = started.streams
         try:
-            ends = [end for end in (streams.stdout, streams.stderr) if end is not None]
+            ends = [end for end in (started.streams.stdout, started.streams.stderr) if end is not None]
             output = await asyncio.gather(*[_all(end.read) for end in ends])
             return await started.wait(), b"".join(output)
         finally:
-            started.abandon()
-            streams.close()
+            await asyncio.shield(started.aclose())
 
     def _settle(self, uid: str) -> None:
         """A run of the pod has ended: its names go with the last."""
