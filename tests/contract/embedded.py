@@ -1,4 +1,4 @@
-"""The embedded API server in a thread of its own, for tests that talk to it over HTTP."""
+"""The embedded API server and its controllers in a thread of their own, for tests that talk to it over HTTP."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
 
+import anyio
+
 from volcanoio.localcluster.apiserver import kubeconfig
 from volcanoio.localcluster.apiserver.clock import WallClock
 from volcanoio.localcluster.apiserver.http import serve
 from volcanoio.localcluster.apiserver.identity import load_or_create
+from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.logs import LogOptions
 from volcanoio.localcluster.apiserver.routes import install
 from volcanoio.localcluster.apiserver.server import ApiServer
 from volcanoio.localcluster.apiserver.store import Store
+from volcanoio.localcluster.clock import RunningClock
+from volcanoio.localcluster.controllers.frame.host import ControllerHost
+from volcanoio.localcluster.controllers.roster import controllers
 from volcanoio.model.base import Manifest
 
 REMEMBERED = 500
@@ -51,10 +57,13 @@ def embedded_server(directory: Path) -> Iterator[Path]:
         identity = load_or_create(directory / "pki")
         async with ApiServer(Store(window=REMEMBERED), None, WallClock(), (), None).running() as server:
             install(server, logs=NumberedLines())
-            async with serve(server, identity=identity) as bound:
+            host = ControllerHost(InProcessTransport(server), RunningClock(), controllers())
+            async with serve(server, identity=identity) as bound, anyio.create_task_group() as tasks:
+                tasks.start_soon(host.run)
                 path = directory / "kubeconfig"
                 started.put(kubeconfig.write(path, bound.url, token=bound.token, ca_pem=bound.ca_pem))
                 await stop.wait()
+                tasks.cancel_scope.cancel()
 
     def run() -> None:
         try:

@@ -25,13 +25,17 @@ _KEPT: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGraceP
 _FREE_NAMES: Final = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
 _LABEL_NAMES: Final = frozenset({"namespaces", "services"})
 _OBJECT_GROUPS: Final = frozenset(
-    {"apps", "batch", "policy", "networking.k8s.io", "autoscaling", "apiextensions.k8s.io"}
+    {
+        *("apps", "batch", "policy", "networking.k8s.io", "autoscaling"),
+        *("apiextensions.k8s.io", "admissionregistration.k8s.io"),
+    }
 )
 
 
 def counts_generations(resource: Resource) -> bool:
     """Whether `metadata.generation` is kept: for custom resources and kinds that a controller reconciles."""
-    return resource.custom is not None or resource.group in _OBJECT_GROUPS
+    counted = resource.group in _OBJECT_GROUPS or resource.name == "replicationcontrollers"
+    return counted or resource.custom is not None
 
 
 def drop_server_set(metadata: Manifest) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from volcanoio.localcluster.controllers.deployments.controller import DeploymentController
 from volcanoio.localcluster.controllers.frame.contract import Controller
+from volcanoio.localcluster.controllers.jobs.controller import JobController
 from volcanoio.localcluster.controllers.kinds import REPLICATION_CONTROLLER
 from volcanoio.localcluster.controllers.replicasets.controller import ReplicaSetController
+from volcanoio.localcluster.controllers.statefulsets.controller import StatefulSetController
 
 
 def controllers() -> tuple[Controller, ...]:
@@ -14,4 +16,6 @@ def controllers() -> tuple[Controller, ...]:
         ReplicaSetController(),
         ReplicaSetController(REPLICATION_CONTROLLER, "replication-controller"),
         DeploymentController(),
+        StatefulSetController(),
+        JobController(),
     )

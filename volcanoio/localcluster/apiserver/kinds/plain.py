@@ -1,14 +1,11 @@
-"""Kinds with a few defaults and no behaviour: services, secrets, volumes, claims, workloads."""
+"""Kinds with a few defaults and no behaviour: services, secrets, volumes, claims."""
 
 from __future__ import annotations
 
 import base64
-from typing import Any
 
 from volcanoio.engine.admission.fielderrors import FieldError, required
-from volcanoio.engine.admission.podtemplate import pod_template_errors
 from volcanoio.localcluster.apiserver.core import Core
-from volcanoio.localcluster.apiserver.kinds.podspec import default_pod_spec
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.model.base import Manifest
 
@@ -65,42 +62,7 @@ def _validate_claim(claim: Manifest) -> list[FieldError]:
     return found
 
 
-def _template(obj: Manifest) -> Any:
-    return _spec(obj).get("template")
-
-
-def _default_workload(obj: Manifest, core: Core) -> None:
-    del core
-    template = _template(obj)
-    if isinstance(template, dict) and isinstance(template.get("spec"), dict):
-        default_pod_spec(template["spec"])
-
-
-def _default_replicated(obj: Manifest, core: Core) -> None:
-    _spec(obj).setdefault("replicas", 1)
-    _default_workload(obj, core)
-
-
-def _validate_workload(obj: Manifest) -> list[FieldError]:
-    return pod_template_errors(_template(obj), "spec.template")
-
-
-def _idle(kind: str) -> str:
-    return f"{kind}: stored, but no controller of this server acts on it"
-
-
 SERVICES = Strategy(create=_create_service, default=_default_service)
 SECRETS = Strategy(default=_default_secret)
 VOLUMES = Strategy(create=_create_pending)
 CLAIMS = Strategy(create=_create_pending, default=_default_claim, validate=_validate_claim)
-WORKLOADS = {
-    "deployments.apps": Strategy(default=_default_replicated, validate=_validate_workload, warning=_idle("Deployment")),
-    "replicasets.apps": Strategy(default=_default_replicated, validate=_validate_workload, warning=_idle("ReplicaSet")),
-    "statefulsets.apps": Strategy(
-        default=_default_replicated, validate=_validate_workload, warning=_idle("StatefulSet")
-    ),
-    "daemonsets.apps": Strategy(default=_default_workload, validate=_validate_workload, warning=_idle("DaemonSet")),
-    "jobs.batch": Strategy(default=_default_workload, validate=_validate_workload, warning=_idle("Job")),
-    "cronjobs.batch": Strategy(warning=_idle("CronJob")),
-    "horizontalpodautoscalers.autoscaling": Strategy(warning=_idle("HorizontalPodAutoscaler")),
-}

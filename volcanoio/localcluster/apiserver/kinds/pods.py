@@ -11,7 +11,6 @@ from volcanoio.engine.admission.fielderrors import FieldError, forbidden, invali
 from volcanoio.engine.admission.podtemplate import pod_spec_errors
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.kinds.podspec import default_pod_spec, quality_of_service
-from volcanoio.localcluster.apiserver.kinds.priorities import resolve_priority
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.localcluster.apiserver.objects import encode
 from volcanoio.model.base import Manifest
@@ -24,17 +23,12 @@ _UPDATE_RULE = (
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-_TOLERATION_SECONDS: Final = 300
-_DEFAULT_TOLERATIONS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def _create(pod: Manifest, core: Core) -> None:
-    """Admission plugins Priority, ServiceAccount and DefaultTolerationSeconds, and the first status."""
+    """The first status."""
+    del core
     spec = pod["spec"]
-    resolve_priority(pod, core)
-    spec.setdefault("serviceAccountName", spec.get("serviceAccount") or "default")
-    spec["serviceAccount"] = spec["serviceAccountName"]
-    _add_tolerations(spec)
     status: Manifest = {"phase": "Pending", "qosClass": quality_of_service(spec)}
     if gates := spec.get("schedulingGates"):
         names = [gate.get("name") for gate in gates if isinstance(gate, dict)]
@@ -42,23 +36,6 @@ def _create(pod: Manifest, core: Core) -> None:
         condition |= {"message": f"Scheduling is blocked due to non-empty scheduling gates {names}"}
         status["conditions"] = [condition]
     pod["status"] = status
-
-
-def _add_tolerations(spec: Manifest) -> None:
-    tolerations = spec.get("tolerations")
-    tolerations = tolerations if isinstance(tolerations, list) else []
-    for key in _DEFAULT_TOLERATIONS:
-        if not any(_tolerates(one, key) for one in tolerations):
-            tolerations.append(
-                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
-            )
-    spec["tolerations"] = tolerations
-
-
-def _tolerates(toleration: Any, key: str) -> bool:
-    if not isinstance(toleration, dict):
-        return False
-    return toleration.get("key") in {key, None, ""} and toleration.get("effect") in {"NoExecute", None, ""}
 
 
 def _default(pod: Manifest, core: Core) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from volcanoio.engine.admission.fielderrors import FieldError, forbidden, invalid, unsupported
 from volcanoio.localcluster.apiserver import errors
@@ -15,6 +15,12 @@ HIGHEST: Final = 1_000_000_000
 """The highest value users may give a class."""
 
 SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_DESCRIPTIONS: Final = {
+    "system-cluster-critical": (
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."
+    ),
+    "system-node-critical": "Used for system critical pods that must not be moved from their current node.",
+}
 _NAME = "priorityclasses.scheduling.k8s.io"
 _POLICIES = ("Never", "PreemptLowerPriority")
 
@@ -22,23 +28,44 @@ _POLICIES = ("Never", "PreemptLowerPriority")
 def resolve_priority(pod: Manifest, core: Core) -> None:
     """Set priority and preemptionPolicy from the class the pod names, or from the global default.
 
-    Raises ApiError 403 when there is no such class.
+    Raises ApiError 403 when there is no such class, or the pod states other values than its class.
     """
     spec = pod["spec"]
     name = spec.get("priorityClassName")
     if name:
         stored = core.store.get(Ref(_NAME, "", str(name)))
         if stored is None:
-            message = f"no PriorityClass with name {name} was found"
-            raise errors.forbidden(core.registry.builtin("pods"), pod["metadata"].get("name", ""), message)
+            raise _refused(pod, core, f"no PriorityClass with name {name} was found")
         chosen = stored.decode()
     else:
         chosen = _global_default(core) or {}
         if chosen:
             spec["priorityClassName"] = chosen["metadata"]["name"]
-    spec["priority"] = chosen.get("value", 0)
-    if not spec.get("preemptionPolicy"):
-        spec["preemptionPolicy"] = chosen.get("preemptionPolicy", "PreemptLowerPriority")
+    for field, what, default in (
+        ("priority", "integer value of priority", 0),
+        ("preemptionPolicy", "string value of PreemptionPolicy", "PreemptLowerPriority"),
+    ):
+        computed = chosen.get("value" if field == "priority" else field, default)
+        stated = spec.get(field)
+        if stated is not None and stated != computed:
+            rule = f"the {what} ({stated}) must not be provided in pod spec; priority admission controller computed"
+            raise _refused(pod, core, f"{rule} {computed} from the given PriorityClass name")
+        spec[field] = computed
+
+
+def _refused(pod: Manifest, core: Core, why: str) -> errors.ApiError:
+    metadata = pod["metadata"]
+    name = metadata.get("name") or metadata.get("generateName", "")
+    return errors.forbidden(core.registry.builtin("pods"), name, why)
+
+
+def check_default(one: Manifest, core: Core) -> None:
+    """Raise ApiError 403 when another class is the default already."""
+    found = _global_default(core) if one.get("globalDefault") else None
+    name = one["metadata"]["name"]
+    if found is not None and found["metadata"]["name"] != name:
+        why = f"PriorityClass {found['metadata']['name']} is already marked as default. Only one default can exist"
+        raise errors.forbidden(core.registry.builtin(_NAME), name, why)
 
 
 def _global_default(core: Core) -> Manifest | None:
@@ -59,7 +86,7 @@ def system_class(name: str) -> Manifest:
         "kind": "PriorityClass",
         "metadata": {"name": name},
         "value": SYSTEM_CLASSES[name],
-        "description": f"Used for pods that must not be moved from their {'node' if 'node' in name else 'cluster'}.",
+        "description": _DESCRIPTIONS[name],
         "preemptionPolicy": "PreemptLowerPriority",
     }
 
@@ -74,8 +101,11 @@ def _validate(one: Manifest) -> list[FieldError]:
     name, value = one["metadata"].get("name", ""), one.get("value")
     found: list[FieldError] = []
     if str(name).startswith("system-") and SYSTEM_CLASSES.get(name) != value:
+        why = f"{name} is not a known system priority class"
+        if name in SYSTEM_CLASSES:
+            why = f"value of {name} system-priorityclass must be {SYSTEM_CLASSES[name]}"
         rule = "priority class names with 'system-' prefix are reserved for system use only"
-        found.append(forbidden("metadata.name", rule))
+        found.append(forbidden("metadata.name", f"{rule}. error: {why}"))
     elif isinstance(value, int) and value > HIGHEST and name not in SYSTEM_CLASSES:
         found.append(forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST}"))
     elif not isinstance(value, int) or isinstance(value, bool) or value < -(2**31):
@@ -86,14 +116,13 @@ def _validate(one: Manifest) -> list[FieldError]:
 
 
 def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
-    def changed(field: str) -> Any:
-        return new.get(field) != old.get(field)
-
-    return [
-        forbidden(field, "may not be changed in an update.")
-        for field in ("value", "preemptionPolicy")
-        if changed(field)
-    ]
+    found: list[FieldError] = []
+    if new.get("value") != old.get("value"):
+        found.append(forbidden("value", "may not be changed in an update."))
+    policy = new.get("preemptionPolicy")
+    if policy != old.get("preemptionPolicy"):
+        found.append(invalid("preemptionPolicy", policy, "field is immutable"))
+    return found
 
 
 PRIORITY_CLASSES = Strategy(default=_default, validate=_validate, validate_update=_validate_update)

@@ -8,6 +8,7 @@ from volcanoio.localcluster.apiserver.kinds.pods import PODS
 from volcanoio.localcluster.apiserver.kinds.priorities import PRIORITY_CLASSES
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.localcluster.apiserver.kinds.webhooks import WEBHOOKS
+from volcanoio.localcluster.apiserver.kinds.workloads import WORKLOADS
 
 STRATEGIES: dict[str, Strategy] = {
     "pods": PODS,
@@ -19,7 +20,7 @@ STRATEGIES: dict[str, Strategy] = {
     "persistentvolumeclaims": plain.CLAIMS,
     "priorityclasses.scheduling.k8s.io": PRIORITY_CLASSES,
     definitions.NAME: definitions.DEFINITIONS,
-    **plain.WORKLOADS,
+    **WORKLOADS,
     **WEBHOOKS,
 }
 """By `plural.group`; kinds that are not listed are stored as they come."""

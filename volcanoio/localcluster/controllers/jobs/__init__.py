@@ -1,0 +1,1 @@
+"""batch/v1 Jobs: pods that are to end well (Kubernetes: pkg/controller/job, ttlafterfinished)."""
