@@ -106,7 +106,7 @@ def _stored(path: Path) -> list[bytes]:
     entries: list[bytes] = []
     for file in (_older(path), path):
         try:
-            entries += file.read_bytes().splitlines()
+            entries += file.read_bytes().split(b"\n")[:-1]  # a carriage return ends no line
         except FileNotFoundError:
             continue
     return entries
