@@ -63,6 +63,9 @@ class TimeOfDay:
     def now(self) -> datetime:
         return datetime(2030, 1, 1, tzinfo=UTC) + timedelta(seconds=asyncio.get_running_loop().time())
 
+    async def idle(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", SEEDS)

@@ -13,6 +13,7 @@ import click
 
 from volcanoio import __version__
 from volcanoio.cli.errors import CommandError, ExitCode, command_error, speak_any_encoding
+from volcanoio.cli.speed import Speed
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """What writing to stdout fails with when its disk is full or its terminal gone."""
@@ -69,7 +70,11 @@ _NODE_OPTIONS = (
         help="What each node offers, as NAME=QUANTITY[,NAME=QUANTITY...].",
     ),
     click.option(
-        "--speed", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Seconds simulated per second."
+        "--speed",
+        type=Speed(),
+        default="1",
+        show_default=True,
+        help="How fast the cluster's time runs: a number, or max to skip every wait.",
     ),
     click.option(
         "--kubelet-lag",

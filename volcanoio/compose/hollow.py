@@ -65,11 +65,12 @@ class Right(NamedTuple):
 
 
 RIGHTS: tuple[Right, ...] = (
-    Right(("create", "list", "patch", "delete"), "", "nodes"),
+    Right(("create", "list", "watch", "patch", "delete"), "", "nodes"),
     Right(("patch",), "", "nodes/status"),
     Right(("create", "patch", "delete"), "coordination.k8s.io", "leases", LEASE_NAMESPACE),
     Right(("get", "list", "watch", "delete"), "", "pods"),
     Right(("patch",), "", "pods/status"),
+    Right(("create",), "", "pods/eviction"),
     Right(("get",), "", "configmaps"),
     Right(("get",), "", "secrets"),
     Right(("get", "patch"), "", "persistentvolumeclaims"),

@@ -5,6 +5,7 @@ The components speak to the server in-process, by the same Protocol they use ove
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -27,20 +28,22 @@ from volcanoio.framework.arguments import ArgumentError
 from volcanoio.framework.events import Event
 from volcanoio.framework.lifecycle import LifecyclePolicy
 from volcanoio.kube.client import Client
-from volcanoio.kube.clock import WallClock
 from volcanoio.kube.errors import BadRequest
 from volcanoio.kube.informers import InformerSet
 from volcanoio.localcluster.apiserver import kubeconfig, routes
+from volcanoio.localcluster.apiserver.clock import ServerClock
 from volcanoio.localcluster.apiserver.datadir import DataDirectoryError, DirectoryLock
 from volcanoio.localcluster.apiserver.faults import Faults
 from volcanoio.localcluster.apiserver.http import PortBusy, serve
 from volcanoio.localcluster.apiserver.identity import load_or_create
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.server import ApiServer
-from volcanoio.localcluster.clock import RealClock
+from volcanoio.localcluster.clock import RunningClock
+from volcanoio.localcluster.jumping import JumpingClock
 from volcanoio.localcluster.nodes.fleet import NodeFleet
-from volcanoio.localcluster.nodes.logs import SimulatedLogs
+from volcanoio.localcluster.nodes.logs import ContainerLogs, SimulatedLogs
 from volcanoio.localcluster.nodes.shapes import NodeResourcesError, NodeShape, parse_node_resources, uniform_fleet
+from volcanoio.localcluster.timekeeping import clock_for, noted
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import Kind
@@ -76,7 +79,7 @@ class LocalCluster:
     ) -> None:
         self.options = options
         self.probe = PrometheusProbe()
-        self.clock = WallClock()
+        self.clock: RunningClock | JumpingClock = RunningClock()
         self._faults = faults
         self._policies = policies
         self._stack = AsyncExitStack()
@@ -123,29 +126,35 @@ class LocalCluster:
         directory = options.data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="volcanoio-")))
         if options.memory and options.data:
             stack.enter_context(DirectoryLock(directory))  # it holds a kubeconfig, and may hold only one
-        api = ApiServer.open(None if options.memory else directory, faults=self._faults)
+        note = None if options.memory else directory / "clock"
+        self.clock = clock = clock_for(options.speed, note)
+        await stack.enter_async_context(noted(clock, note))
+        if isinstance(clock, JumpingClock):
+            stack.enter_context(clock.within(asyncio.get_running_loop()))
+        api = ApiServer.open(None if options.memory else directory, clock=ServerClock(clock), faults=self._faults)
         await stack.enter_async_context(api.running())
-        simulated = RealClock(options.speed)
         self.transport = InProcessTransport(api)
-        routes.install(api, logs=SimulatedLogs(self.transport, simulated))
+        routes.install(api, logs=ContainerLogs(SimulatedLogs(self.transport, clock), {}))
         api.pages.append(MetricsPage(self.probe))
         await install_crds(self.transport)
-        await self._components(stack, registry, api, shapes, simulated)
+        await self._components(stack, registry, api, shapes)
         bound = await stack.enter_async_context(serve(api, port=options.port, identity=load_or_create(directory)))
         self.server = bound.url
+        if isinstance(clock, JumpingClock):
+            clock.clients = bound.connections
+            clock.holds += [lambda: api.in_flight, lambda: self.fleet.executions.active, self._policies_think]
         self.kubeconfig = kubeconfig.write(directory / "kubeconfig", bound.url, token=bound.token, ca_pem=bound.ca_pem)
 
+    def _policies_think(self) -> bool:
+        """Whether a lifecycle policy is at work on its thread."""
+        return self.controllers.host.policies.thinking
+
     async def _components(
-        self,
-        stack: AsyncExitStack,
-        registry: Registry,
-        api: ApiServer,
-        shapes: Sequence[NodeShape],
-        simulated: RealClock,
+        self, stack: AsyncExitStack, registry: Registry, api: ApiServer, shapes: Sequence[NodeShape]
     ) -> None:
         """Nodes, controllers and scheduler, each a task of its own; returns when each has listed what it needs."""
         options = self.options
-        self.fleet = NodeFleet(self.transport, shapes, simulated, kubelet_lag=options.kubelet_lag)
+        self.fleet = NodeFleet(self.transport, shapes, self.clock, kubelet_lag=options.kubelet_lag)
         self._controller_settings = ControllerSettings(
             registry=registry,
             configuration=_text(options.controller_conf) or "",

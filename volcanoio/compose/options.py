@@ -22,8 +22,8 @@ class OptionError(ValueError):
 class LocalOptions:
     """Options of a local cluster. Times are seconds; `data` None keeps nothing on disk but a temporary kubeconfig.
 
-    `speed` is how many simulated seconds pass in a second for the nodes. `debounce` and `schedule_period` are the
-    scheduler's; `kubelet_lag` is by how much nodes see changes late.
+    `speed` is how many seconds of the cluster pass in a second; infinite (`max`) skips all waits. `debounce` and
+    `schedule_period` are the scheduler's; `kubelet_lag` is by how much nodes see changes late.
     """
 
     nodes: int = 4
@@ -51,7 +51,7 @@ class LocalOptions:
         except NodeResourcesError as error:
             raise OptionError(str(error)) from None
         for flag, number in (("--speed", options.speed), ("--kubelet-lag", options.kubelet_lag)):
-            if not math.isfinite(number):
+            if not math.isfinite(number) and not (flag == "--speed" and number == math.inf):
                 msg = f"{flag}: {number} is no finite number; give a number such as 10"
                 raise OptionError(msg)
         for flag, path in (

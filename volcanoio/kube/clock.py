@@ -9,7 +9,12 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """All times are seconds."""
+    """All times are seconds. The machine's clock, or that of a cluster whose time runs faster."""
+
+    @property
+    def rate(self) -> float:
+        """Its seconds in one second of the machine's while work is done: what measures our own work divides by it."""
+        ...
 
     def now(self) -> float:
         """Time of day, since the epoch."""
@@ -23,9 +28,15 @@ class Clock(Protocol):
         """Return after that many seconds of `monotonic`."""
         ...
 
+    async def idle(self, seconds: float) -> None:
+        """As `sleep`, for what recurs without end and changes nothing by itself: time never hurries for its sake."""
+        ...
+
 
 class WallClock:
     """The machine's clocks."""
+
+    rate = 1.0
 
     def now(self) -> float:
         """Time of day, since the epoch."""
@@ -38,6 +49,8 @@ class WallClock:
     async def sleep(self, seconds: float) -> None:
         """Sleep on the running event loop."""
         await asyncio.sleep(seconds)
+
+    idle = sleep
 
 
 def rfc3339(moment: float) -> str:

@@ -85,9 +85,7 @@ class EventRecorder:
         self._wake = asyncio.Event()
         self._names = 0
 
-    def record(
-        self, regarding: ObjectReference, type_: str, reason: str, message: str, *, component: str = ""
-    ) -> None:
+    def record(self, regarding: ObjectReference, type_: str, reason: str, message: str, *, component: str = "") -> None:
         """Take an Event (type Normal or Warning) to be written some time soon, or dropped when there are too many.
 
         `component` "" is the recorder's own.
@@ -133,9 +131,9 @@ class EventRecorder:
         """Events come last: where a turn of the loop takes long others have work, and most of the time is theirs."""
         began = self._clock.monotonic()
         await asyncio.sleep(0)
-        busy = self._clock.monotonic() - began
+        busy = (self._clock.monotonic() - began) / self._clock.rate
         if busy > _IDLE_TURN:
-            await self._clock.sleep(min(busy * _OTHERS_SHARE, _LONGEST_WAIT))
+            await asyncio.sleep(min(busy * _OTHERS_SHARE, _LONGEST_WAIT))
 
     async def _write(self, key: EventKey, series: _Series) -> None:
         _, type_, reason, message, component = key
@@ -167,9 +165,7 @@ class EventRecorder:
             _LOG.debug("an Event was refused", status=response.status, body=response.body[:200])
         return response.ok
 
-    def _creation(
-        self, series: _Series, type_: str, reason: str, message: str, component: str, count: int
-    ) -> Request:
+    def _creation(self, series: _Series, type_: str, reason: str, message: str, component: str, count: int) -> Request:
         event: Manifest = {
             "metadata": {"name": series.name, "namespace": _namespace(series.regarding)},
             "involvedObject": msgspec.to_builtins(series.regarding),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from volcanoio.model.base import ApiObject, Model, ObjectMeta, ObjectReference
 
 ResourceList = dict[str, str | int | float]
@@ -27,15 +29,21 @@ class ContainerPort(Model):
 
 
 class Container(Model):
-    """A container; image and command are kept for the simulated nodes."""
+    """A container; image, command, hooks and probes are kept for the simulated nodes."""
 
     name: str = ""
     image: str = ""
+    image_pull_policy: str = ""
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     resources: ResourceRequirements = ResourceRequirements()
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str = ""
+    restart_policy_rules: tuple[dict[str, Any], ...] = ()
+    lifecycle: dict[str, Any] | None = None
+    startup_probe: dict[str, Any] | None = None
+    readiness_probe: dict[str, Any] | None = None
+    liveness_probe: dict[str, Any] | None = None
 
 
 class Toleration(Model):
@@ -129,6 +137,7 @@ class PodSpec(Model):
     hostname: str = ""
     subdomain: str = ""
     volumes: tuple[dict[str, Any], ...] = ()
+    readiness_gates: tuple[dict[str, Any], ...] = ()
     topology_spread_constraints: tuple[dict[str, Any], ...] = ()
 
 
@@ -164,7 +173,9 @@ class ContainerStatus(Model):
     """`status.containerStatuses[]`."""
 
     name: str = ""
+    container_id: str = msgspec.field(default="", name="containerID")
     ready: bool = False
+    started: bool = False
     restart_count: int = 0
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()

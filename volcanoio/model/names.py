@@ -69,9 +69,7 @@ KWOK_USAGE_MEMORY = "kwok.x-k8s.io/usage-memory"
 # Simulated nodes.
 SIM_NODE = "sim.volcanoio.dev/node"
 NODE_NOT_READY_AT = "sim.volcanoio.dev/not-ready-at"
-NODE_NOT_READY_FOR = "sim.volcanoio.dev/not-ready-for"
 NODE_FLAP = "sim.volcanoio.dev/flap"
-NODE_FLAP_UNTIL = "sim.volcanoio.dev/flap-until"
 NODE_DRAIN = "sim.volcanoio.dev/drain"
 
 # Ours, on Jobs: what must survive a restart of the controller.

@@ -88,6 +88,11 @@ class PolicyHost:
         """Policies that got stuck, and how."""
 
     @property
+    def thinking(self) -> bool:
+        """Whether a policy is at work on its thread."""
+        return bool(self._calls)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The policies in the order they are asked."""
         return tuple(policy.name for policy in self._policies)
@@ -127,7 +132,7 @@ class PolicyHost:
             outcome: Outcome = (decide_at_once(policy, context), None)
         except (Exception, asyncio.CancelledError, SystemExit) as error:
             outcome = (None, error)
-        took = self._clock.monotonic() - started
+        took = (self._clock.monotonic() - started) / self._clock.rate
         self._probe.observe("volcanoio_policy_decision_seconds", took, policy=policy.name)
         if took > SLOW:
             self._on_thread.add(policy.name)
@@ -160,9 +165,8 @@ class PolicyHost:
         if self._thread is None:
             self._thread = PolicyThread(self._heard)
         ticket = next(self._tickets)
-        now = self._clock.now()
         self._calls[ticket] = _Call(question, policy, self._clock.monotonic())
-        due = min(now + self._limit, question.deadline or float("inf"))
+        due = min(self._in(self._limit), question.deadline or float("inf"))
         self._timers.start(("policy", ticket), due, lambda: self._overrun(ticket))
         self._thread.submit(ticket, policy, question.context)
 
@@ -171,19 +175,23 @@ class PolicyHost:
         if call is None:
             return
         self._timers.stop(("policy", ticket))
-        took = self._clock.monotonic() - call.started
+        took = (self._clock.monotonic() - call.started) / self._clock.rate
         self._probe.observe("volcanoio_policy_decision_seconds", took, policy=call.policy.name)
         if call.overrun:
             outcome = (None, TimeoutError(f"took longer than its limit of {self._limit:g} s"))
         if not self._settled(call.question, call.policy, outcome):
             self._go_on(call.question)
 
+    def _in(self, seconds: float) -> float:
+        """The clock's time in so many seconds of the machine's: policies think in real time."""
+        return self._clock.now() + seconds * self._clock.rate
+
     def _overrun(self, ticket: int) -> None:
         """The limit of a call has passed: cancel it, and give it GRACE to let go."""
         assert self._thread is not None
         self._calls[ticket].overrun = True
         self._thread.cancel(ticket)
-        self._timers.start(("policy", ticket), self._clock.now() + GRACE, lambda: self._stuck(ticket))
+        self._timers.start(("policy", ticket), self._in(GRACE), lambda: self._stuck(ticket))
 
     def _stuck(self, ticket: int) -> None:
         """A cancelled call did not come back: blame who holds the thread, and start anew without it."""

@@ -84,7 +84,7 @@ class TimeBudget:
         self._asked += 1
         now = self._clock.monotonic()
         if self._asked == 1:
-            self._end = now + self._seconds
+            self._end = now + self._seconds * self._clock.rate
         elif not self.cut_at and now >= self._end:
             self.cut_at = self._asked
         return bool(self.cut_at)
@@ -191,7 +191,7 @@ class Scheduler:
         """Return when there is something in the inbox, or after that many seconds."""
 
         async def wake() -> None:
-            await self._clock.sleep(seconds)
+            await self._clock.idle(seconds)
             tasks.cancel_scope.cancel()
 
         async with anyio.create_task_group() as tasks:

@@ -34,7 +34,7 @@ class CycleMetrics:
 
     def reached(self, action: str) -> None:
         """A checkpoint within an action."""
-        elapsed = self._clock.monotonic() - self._mark
+        elapsed = (self._clock.monotonic() - self._mark) / self._clock.rate
         self._total += elapsed
         self._actions[action] = self._actions.get(action, 0.0) + elapsed
 
@@ -44,7 +44,7 @@ class CycleMetrics:
 
     def close(self, result: CycleResult, fault: str) -> None:
         """The cycle has ended."""
-        self._total += self._clock.monotonic() - self._mark
+        self._total += (self._clock.monotonic() - self._mark) / self._clock.rate
         probe, stats = self._probe, result.stats
         probe.observe("volcano_e2e_scheduling_latency_milliseconds", self._total * _MILLISECONDS)
         if OPENING in self._actions:

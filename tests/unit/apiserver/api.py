@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -39,6 +40,9 @@ class SetClock:
 
     def now(self) -> datetime:
         return self.moment
+
+    async def idle(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
     def advance(self, **by: float) -> None:
         self.moment += timedelta(**by)

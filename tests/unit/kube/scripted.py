@@ -91,6 +91,8 @@ class ScriptedTransport:
 class ManualClock:
     """Time passes only by sleeping, at once."""
 
+    rate = 1.0
+
     def __init__(self, start: float = 1_000_000.0) -> None:
         self.time = start
         self.slept: list[float] = []
@@ -105,6 +107,8 @@ class ManualClock:
         self.slept.append(seconds)
         self.time += seconds
         await asyncio.sleep(0)
+
+    idle = sleep
 
 
 async def until(condition: Callable[[], object], turns: int = 10_000) -> None:

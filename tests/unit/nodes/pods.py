@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from volcanoio.localcluster.nodes.behaviour import behaviour_of
-from volcanoio.localcluster.nodes.lifecycle import PodRun, accept
+from volcanoio.localcluster.nodes.lifecycle import accept
+from volcanoio.localcluster.nodes.podrun import PodRun
 from volcanoio.localcluster.nodes.status import status_of
 from volcanoio.model import names
 from volcanoio.model.core import Pod

@@ -38,7 +38,7 @@ def test_refusal_is_worded_as_kubernetes_does(requests: dict[str, str], reason: 
     rejection = Ledger(NODE).admit("a", amounts(requests))
     assert rejection is not None
     assert rejection.reason == reason
-    assert rejection.message.startswith("Pod was rejected: Node didn't have enough resource: ")
+    assert rejection.message.startswith("Node didn't have enough resource: ")
     assert rejection.message.endswith(message)
 
 

@@ -65,7 +65,11 @@ def test_exit_codes_by_attempt(annotations: dict[str, str], exits: list[int]) ->
 
 @pytest.mark.parametrize(
     ("annotations", "label", "code"),
-    [({}, "true", 1), ({names.KWOK_FAILED_EXIT_CODE: "7"}, "true", 7), ({names.KWOK_FAILED_EXIT_CODE: "7"}, "", 0)],
+    [
+        ({}, "true", 1),
+        ({f"{names.KWOK_FAILED}/exit-code": "7"}, "true", 7),
+        ({f"{names.KWOK_FAILED}/exit-code": "7"}, "", 0),
+    ],
 )
 def test_kwoks_way_to_fail_a_container(annotations: dict[str, str], label: str, code: int) -> None:
     plain = pod(annotations)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from volcanoio.localcluster.clock import RealClock, VirtualClock, epoch, rfc3339
+from volcanoio.localcluster.clock import RunningClock, VirtualClock, epoch, rfc3339
 
 
 async def test_virtual_time_fires_timers_in_order_and_all_they_cause() -> None:
@@ -39,7 +39,7 @@ async def test_advance_moves_no_further_than_asked() -> None:
 
 def test_speed_must_be_positive() -> None:
     with pytest.raises(ValueError, match="greater than 0"):
-        RealClock(0)
+        RunningClock(0)
 
 
 def test_timestamps_are_kubernetes() -> None:

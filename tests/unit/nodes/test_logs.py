@@ -18,9 +18,7 @@ def at(moment: float, **changes: Any) -> Pod:
 
 
 def texts(subject: Pod, moment: float, **options: Any) -> list[str]:
-    return [
-        line.decode().partition(" ")[2] for line in container_log(subject, "main", T0 + moment, 1.0, **options).lines
-    ]
+    return [line.decode().partition(" ")[2] for line in container_log(subject, "main", T0 + moment, **options).lines]
 
 
 ECHO = {"container": {"command": ["sh", "-c", "echo 'hello there'; sleep 4 && echo done"]}}
@@ -43,8 +41,8 @@ def test_grows_while_it_runs_and_ends_with_the_exit_code() -> None:
     annotated = {"annotations": {names.EXIT_CODE: "3", names.LOG_LINES_PER_SECOND: "1"}}
     assert texts(at(2.5, **annotated), 2.5)[1:] == ["running for 1s", "running for 2s"]
     assert texts(at(9, **annotated), 9)[-1] == "exit code 3 (Error)"
-    assert container_log(at(9, **annotated), "main", T0 + 9, 1.0).over
-    assert not container_log(at(1, **annotated), "main", T0 + 1, 1.0).over
+    assert container_log(at(9, **annotated), "main", T0 + 9).over
+    assert not container_log(at(1, **annotated), "main", T0 + 1).over
 
 
 def test_previous_is_the_run_before() -> None:
@@ -54,13 +52,13 @@ def test_previous_is_the_run_before() -> None:
 
 def test_a_long_log_keeps_its_last_lines() -> None:
     run = at(100_000, annotations={names.RUN_DURATION: "never"})
-    log = container_log(run, "main", T0 + 100_000, 1.0)
+    log = container_log(run, "main", T0 + 100_000)
     assert len(log.lines) == LINES_KEPT + 1
     assert log.total == 100_001
 
 
 def test_lines_begin_with_their_time_and_are_the_same_every_time() -> None:
     subject = at(9)
-    first = container_log(subject, "main", T0 + 9, 1.0)
-    assert first == container_log(subject, "main", T0 + 900, 1.0)
+    first = container_log(subject, "main", T0 + 9)
+    assert first == container_log(subject, "main", T0 + 900)
     assert first.lines[0].startswith(b"2027-01-15T08:00:00.000000Z ")

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tests.unit.nodes.pods import T0, pod, run_of, stored
 from volcanoio.localcluster.nodes.behaviour import behaviour_of
-from volcanoio.localcluster.nodes.lifecycle import PodRun, advance
+from volcanoio.localcluster.nodes.lifecycle import advance
+from volcanoio.localcluster.nodes.podrun import PodRun
 from volcanoio.localcluster.nodes.resume import is_finished, resume, was_accepted
 from volcanoio.model import names
 from volcanoio.model.core import Pod

@@ -8,6 +8,8 @@ import asyncio
 class VirtualClock:
     """`volcanoio.kube.clock.Clock` for tests: sleepers wake in order as `advance` passes their time."""
 
+    rate = 1.0
+
     def __init__(self, start: float = 1000.0) -> None:
         self._now = start
         self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
@@ -22,6 +24,8 @@ class VirtualClock:
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sleepers.append((self._now + seconds, waiting))
         await waiting
+
+    idle = sleep
 
     async def advance(self, seconds: float) -> None:
         """Move on, stopping at every sleeper's time and letting all others run there."""

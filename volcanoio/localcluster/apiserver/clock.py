@@ -1,16 +1,27 @@
-"""The wall clock, injected so that tests and replays decide what time it is."""
+"""The time of day, injected so that tests, replays and fast clusters decide what time it is."""
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Protocol
 
+from volcanoio.localcluster.clock import Clock as ClusterClock
 
-class Clock(Protocol):
-    """Tells the time of day; durations inside the server use the event loop's own clock."""
+
+class TimeOfDay(Protocol):
+    """Tells the time of day."""
 
     def now(self) -> datetime:
         """The current time, with a time zone."""
+        ...
+
+
+class Clock(TimeOfDay, Protocol):
+    """A server's clock. Deadlines of watches and bookmarks are real time instead: they are about connections."""
+
+    async def idle(self, seconds: float) -> None:
+        """Wait before the next round of something that recurs without end."""
         ...
 
 
@@ -20,6 +31,22 @@ class WallClock:
     def now(self) -> datetime:
         """The current UTC time."""
         return datetime.now(UTC)
+
+    async def idle(self, seconds: float) -> None:
+        """Sleep on the running loop."""
+        await asyncio.sleep(seconds)
+
+
+class ServerClock:
+    """A cluster's clock as the server reads it."""
+
+    def __init__(self, clock: ClusterClock) -> None:
+        self._clock = clock
+        self.idle = clock.idle
+
+    def now(self) -> datetime:
+        """The cluster's UTC time."""
+        return datetime.fromtimestamp(self._clock.now(), UTC)
 
 
 def rfc3339(moment: datetime) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -32,12 +32,16 @@ class PortBusy(OSError):  # noqa: N818 - named for what happened
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where the server listens. `ca_pem` is empty without TLS, `token` without authentication."""
+    """Where the server listens. `ca_pem` is empty without TLS, `token` without authentication.
+
+    `connections` counts the clients' connections that are open now.
+    """
 
     host: str
     port: int
     token: str = ""
     ca_pem: bytes = b""
+    connections: Callable[[], int] = int
 
     @property
     def url(self) -> str:
@@ -71,7 +75,8 @@ async def serve(
         bound_socket = _listen(host, port)
         context = identity.server_context() if identity else None
         await web.SockSite(runner, bound_socket, ssl_context=context, backlog=1024).start()
-        yield Bound(host, bound_socket.getsockname()[1], token, identity.ca_pem if identity else b"")
+        port, ca_pem = bound_socket.getsockname()[1], identity.ca_pem if identity else b""
+        yield Bound(host, port, token, ca_pem, lambda: len(server.connections))
     finally:
         shell.end_streams()
         await runner.cleanup()

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
-from volcanoio.localcluster.apiserver.clock import Clock, parse_rfc3339
+from volcanoio.localcluster.apiserver.clock import TimeOfDay, parse_rfc3339
 from volcanoio.localcluster.apiserver.errors import bad_request
 from volcanoio.model.base import Manifest
 
@@ -61,7 +61,7 @@ class PodLogs:
         self,
         get: Callable[[ApiRequest], Awaitable[ApiResponse | ApiStream]],
         source: LogSource,
-        clock: Clock,
+        clock: TimeOfDay,
     ) -> None:
         self._get = get
         self._source = source

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from volcanoio.localcluster.apiserver.clock import Clock, WallClock
+from volcanoio.localcluster.apiserver.clock import TimeOfDay
 from volcanoio.localcluster.apiserver.discovery import Discovery
 from volcanoio.localcluster.apiserver.events.route import EventsRoute
 from volcanoio.localcluster.apiserver.health import health, version
@@ -15,9 +15,9 @@ from volcanoio.localcluster.apiserver.server import ApiServer
 from volcanoio.localcluster.apiserver.unserved import unserved
 
 
-def install(server: ApiServer, *, logs: LogSource | None = None, clock: Clock | None = None) -> None:
+def install(server: ApiServer, *, logs: LogSource | None = None, clock: TimeOfDay | None = None) -> None:
     """Add discovery, OpenAPI, version, health, reviews and tables to `server`, and pod logs when they have a source."""
-    clock = clock or WallClock()
+    clock = clock or server.core.clock
     registry = server.registry
     server.pages += [Discovery(registry), OpenApi(registry), OpenApiV2(registry), version, health]
     server.routes += [reviews, unserved, EventsRoute(registry, server.handle)]

@@ -19,6 +19,7 @@ from volcanoio.localcluster.apiserver.controllers.definitions import DefinitionC
 from volcanoio.localcluster.apiserver.controllers.expiry import EventExpiry
 from volcanoio.localcluster.apiserver.controllers.garbage import GarbageCollector
 from volcanoio.localcluster.apiserver.controllers.namespaces import NamespaceController
+from volcanoio.localcluster.apiserver.controllers.serviceaccounts import AccountController
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.deleter import Deleter
 from volcanoio.localcluster.apiserver.dispatch import Dispatcher
@@ -107,11 +108,13 @@ class ApiServer:
         definitions = DefinitionController(self.core, self._deleter)
         namespaces = NamespaceController(self.core, self._deleter)
         garbage = GarbageCollector(self.core, self._deleter)
+        accounts = AccountController(self.core)
         bootstrap(self.core)
         try:
             async with anyio.create_task_group() as tasks:
-                for run in (definitions.work.run, namespaces.work.run, garbage.work.run, self.expiry.run):
-                    tasks.start_soon(run)
+                for work in (definitions.work, namespaces.work, garbage.work, accounts.work, self.core.quotas.work):
+                    tasks.start_soon(work.run)
+                tasks.start_soon(self.expiry.run)
                 try:
                     yield self
                 finally:

@@ -35,7 +35,7 @@ class Rejection:
         scale = 1 if self.resource in _WHOLE else 1000
         requested, used, capacity = (-(-value // scale) for value in (self.requested, self.used, self.capacity))
         return (
-            f"Pod was rejected: Node didn't have enough resource: {self.resource}, "
+            f"Node didn't have enough resource: {self.resource}, "
             f"requested: {requested}, used: {used}, capacity: {capacity}"
         )
 

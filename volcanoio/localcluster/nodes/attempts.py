@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from volcanoio.localcluster.nodes.behaviour import attempt_key
-from volcanoio.localcluster.nodes.lifecycle import PodRun
+from volcanoio.localcluster.nodes.podrun import PodRun
 from volcanoio.model import names
 from volcanoio.model.core import Pod
 

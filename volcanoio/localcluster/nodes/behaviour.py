@@ -1,6 +1,6 @@
 """What a simulated pod does: its annotations and command, read once, and from them the plan of each start.
 
-Annotations: `volcanoio.model.names`; those of kwok keep kwok's meaning. All durations are in simulated seconds.
+Annotations: `volcanoio.model.names`; those of kwok keep kwok's meaning. All durations are in seconds of the cluster.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import random
 import re
 import shlex
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import msgspec
 
+from volcanoio.localcluster.nodes.probes import PASSING, Outcomes, parse_outcome
 from volcanoio.model import durations, names, quantity
 from volcanoio.model.core import Container, Pod
 
@@ -21,6 +23,7 @@ DEFAULT_START_LATENCY = 0.2
 DEFAULT_STOP = 0.1
 INIT_RUN = 0.1
 NEVER = math.inf
+_Read = TypeVar("_Read")
 
 _UNIFORM = re.compile(r"uniform\(\s*([^,\s]+)\s*,\s*([^)\s]+)\s*\)")
 _SLOW_PULL = re.compile(r"slow\(\s*([^)\s]+)\s*\)")
@@ -44,19 +47,37 @@ class Span(msgspec.Struct, frozen=True, gc=False):
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False):
-    """How one start of a container goes: it runs so long, then ends so."""
+    """How one start of a container goes: it runs so long, then ends so; `evicted` says why the pod ends with it."""
 
     duration: float
     exit_code: int = 0
     reason: str = "Completed"
+    message: str = ""
+    evicted: str = ""
+
+
+class Failure(msgspec.Struct, frozen=True, gc=False):
+    """kwok's way to have a container fail: which one (all when empty), how, and after how long (None: as planned)."""
+
+    container: str = ""
+    exit_code: int = 1
+    reason: str = "Error"
+    message: str = ""
+    delay: float | None = None
+
+    def plan(self, container: Container, duration: float) -> Plan | None:
+        """The plan of a container that fails so; None when it does not."""
+        if self.container not in ("", container.name):
+            return None
+        return Plan(duration if self.delay is None else self.delay, self.exit_code, self.reason, self.message)
 
 
 class Behaviour(msgspec.Struct, frozen=True, gc=False):
     """A pod's behaviour.
 
     `run` None means: as the command or restart policy says. `fail_attempts` counts starts of the pod's place in its
-    job, also over recreated pods. `pull` is the time an image takes, NEVER when it cannot be pulled. `peak_memory` is
-    in bytes; `oom_at` is the part of the run after which the peak is reached.
+    job, also over recreated pods. `pull` is the time an image takes, NEVER when it cannot be pulled. `peak_memory` and
+    `peak_storage` are in bytes; `oom_at` is the part of the run after which the peaks are reached.
     """
 
     seed: str
@@ -64,18 +85,28 @@ class Behaviour(msgspec.Struct, frozen=True, gc=False):
     exit_code: int = 0
     fail_attempts: int = 0
     peak_memory: int = 0
+    peak_storage: int = 0
     oom_at: float = 0.5
     start_latency: float = DEFAULT_START_LATENCY
     stop: float = DEFAULT_STOP
     pull: float = 0.0
+    probes: Outcomes = PASSING
+    failure: Failure | None = None
+    init_failure: Failure | None = None
 
     def plan(self, pod: Pod, container: Container, attempt: int) -> Plan:
         """The plan of the attempt-th start (from 1) of a main container."""
         duration = self._duration(pod, container).draw(f"{self.seed}/{container.name}/{attempt}")
-        limit = container.resources.limits.get("memory")
-        if self.peak_memory and limit is not None and self.peak_memory > quantity.value(limit):
-            reached = DEFAULT_RUN if duration == NEVER else duration
-            return Plan(reached * self.oom_at, 137, "OOMKilled")
+        if self.failure is not None and (plan := self.failure.plan(container, duration)) is not None:
+            return plan
+        if self.peak_memory or self.peak_storage:
+            reached = (DEFAULT_RUN if duration == NEVER else duration) * self.oom_at
+            if _exceeds(self.peak_memory, container, "memory"):
+                return Plan(reached, 137, "OOMKilled")
+            if _exceeds(self.peak_storage, container, "ephemeral-storage"):
+                limit = container.resources.limits["ephemeral-storage"]
+                told = f'Container {container.name} exceeded its local ephemeral storage limit "{limit}". '
+                return Plan(reached, 137, "Error", evicted=told)
         code = self.exit_code
         if self.fail_attempts:
             code = (code or 1) if attempt <= self.fail_attempts else 0
@@ -93,12 +124,19 @@ class Behaviour(msgspec.Struct, frozen=True, gc=False):
         return Span(default, default)
 
 
-def init_plan(container: Container) -> Plan:
+def _exceeds(peak: int, container: Container, resource: str) -> bool:
+    limit = container.resources.limits.get(resource)
+    return bool(peak) and limit is not None and peak > quantity.value(limit)
+
+
+def init_plan(container: Container, behaviour: Behaviour) -> Plan:
     """The plan of an init container: as long as its command sleeps. Sidecars run until the pod ends."""
     if container.restart_policy == "Always":
         return Plan(NEVER)
     slept = sleep_of(container)
-    return Plan(INIT_RUN if slept is None else slept)
+    duration = INIT_RUN if slept is None else slept
+    failure = behaviour.init_failure
+    return (failure.plan(container, duration) if failure is not None else None) or Plan(duration)
 
 
 def sleep_of(container: Container) -> float | None:
@@ -119,35 +157,54 @@ def behaviour_of(pod: Pod, seed: int, start_latency: float = DEFAULT_START_LATEN
     own_seed = f"{seed}/{pod.metadata.uid}"
     found = pod.metadata.annotations
     values: dict[str, object] = {"start_latency": start_latency}
-    readers = _READERS
-    if pod.metadata.labels.get(names.KWOK_FAILED) == "true":
-        values["exit_code"] = 1
-        readers = {names.KWOK_FAILED_EXIT_CODE: _READERS[names.EXIT_CODE], **_READERS}
-    for annotation, (field, read) in readers.items():
-        text = found.get(annotation)
-        if text is not None:
-            try:
-                values[field] = read(text.strip())
-            except ValueError as error:
-                msg = f"annotation {annotation}: {error}"
-                raise BehaviourError(msg) from None
-    if "run" not in values:
-        span = _kwok_span(found)
-        if span is not None:
+    if found:
+        for annotation, (field, read) in _READERS.items():
+            if (text := found.get(annotation)) is not None:
+                values[field] = _told(annotation, read, text)
+        if "run" not in values and (span := _kwok_span(found, names.KWOK_COMPLETE_DELAY, names.KWOK_COMPLETE_JITTER)):
             values["run"] = span
-    return msgspec.structs.replace(Behaviour(own_seed), **values)
+        if span := _kwok_span(found, names.KWOK_READY_DELAY, names.KWOK_READY_JITTER):
+            values["start_latency"] = span.draw(f"{own_seed}/ready")
+        outcomes = {
+            field: _told(annotation, parse_outcome, found[annotation])
+            for annotation, field in _PROBES.items()
+            if annotation in found
+        }
+        if outcomes:
+            values["probes"] = msgspec.structs.replace(PASSING, **outcomes)
+    labels = pod.metadata.labels
+    for label, field in ((names.KWOK_FAILED, "failure"), (names.KWOK_INIT_FAILED, "init_failure")):
+        if labels.get(label) == "true":
+            values[field] = _failure(found, label)
+    return Behaviour(own_seed, **values)  # type: ignore[arg-type]  # each read by the reader of its field
 
 
-def _kwok_span(found: Mapping[str, str]) -> Span | None:
-    delay, jitter = found.get(names.KWOK_COMPLETE_DELAY), found.get(names.KWOK_COMPLETE_JITTER)
-    if delay is None:
-        return None
+def _told(annotation: str, read: Callable[[str], _Read], text: str) -> _Read:
+    """What an annotation says; raises BehaviourError that names it."""
     try:
-        low = durations.seconds(delay)
-        return Span(low, max(low, durations.seconds(jitter)) if jitter else low)
+        return read(text.strip())
     except ValueError as error:
-        msg = f"annotation {names.KWOK_COMPLETE_DELAY}: {error}"
+        msg = f"annotation {annotation}: {error}"
         raise BehaviourError(msg) from None
+
+
+def _failure(found: Mapping[str, str], label: str) -> Failure:
+    """kwok's annotations under a chaos label."""
+    values = {
+        field: _told(f"{label}/{key}", read, found[f"{label}/{key}"])
+        for key, (field, read) in _FAILURE.items()
+        if f"{label}/{key}" in found
+    }
+    return msgspec.structs.replace(Failure(), **values)
+
+
+def _kwok_span(found: Mapping[str, str], delay: str, jitter: str) -> Span | None:
+    """kwok's `delay` and `jitter-delay` of a stage."""
+    if delay not in found:
+        return None
+    low = _told(delay, durations.seconds, found[delay])
+    high = _told(jitter, durations.seconds, found[jitter]) if jitter in found else low
+    return Span(low, max(low, high))
 
 
 def _span(text: str) -> Span:
@@ -202,12 +259,21 @@ _READERS: dict[str, tuple[str, Callable[[str], object]]] = {
     names.EXIT_CODE: ("exit_code", _whole(0, 255)),
     names.FAIL_ATTEMPTS: ("fail_attempts", _whole(0, 1_000_000)),
     names.PEAK_MEMORY: ("peak_memory", quantity.value),
+    names.PEAK_STORAGE: ("peak_storage", quantity.value),
     names.OOM_AT: ("oom_at", _fraction),
-    names.KWOK_READY_DELAY: ("start_latency", durations.seconds),
     names.STOP_DURATION: ("stop", durations.seconds),
     names.IMAGE_PULL: ("pull", _pull),
 }
 """Annotation → field of Behaviour and how its text is read."""
+_PROBES = {names.STARTUP_PROBE: "startup", names.READINESS_PROBE: "readiness", names.LIVENESS_PROBE: "liveness"}
+_FAILURE: dict[str, tuple[str, Callable[[str], object]]] = {
+    "container-name": ("container", str),
+    "exit-code": ("exit_code", _whole(0, 255)),
+    "reason": ("reason", str),
+    "message": ("message", str),
+    "delay": ("delay", durations.seconds),
+}
+"""kwok's annotations under a chaos label → field of Failure and how its text is read."""
 
 
 def attempt_key(pod: Pod) -> str:

@@ -1,7 +1,7 @@
-"""One container of a simulated pod: waiting, running or terminated, and when that changes next.
+"""One container of a pod: waiting, running or terminated, and when that changes next.
 
 Kubernetes: `pkg/kubelet/kuberuntime` (back-off of 10 s doubling to 5 min, the first restart at once, forgotten after
-10 min of running).
+10 min without a crash; at least 2 s between SIGTERM and SIGKILL). Times are epoch seconds.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from enum import IntEnum, StrEnum
 import msgspec
 
 from volcanoio.localcluster.nodes.behaviour import NEVER, Plan
+from volcanoio.localcluster.nodes.probes import Pulse
+from volcanoio.model import durations
 from volcanoio.model.core import Container
 
 BACK_OFF_FIRST = 10.0
 BACK_OFF_LIMIT = 300.0
 BACK_OFF_FORGET = 600.0
-PULL_RETRY = 1.0
+LEAST_GRACE = 2.0
 KILLED, TERMINATED_BY_SIGNAL = 137, 143
 
 
@@ -37,18 +39,47 @@ class State(StrEnum):
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
-    """How one run of a container ended; times in epoch seconds."""
+    """How one run of a container ended."""
 
     exit_code: int
     reason: str
     started_at: float
     finished_at: float
+    message: str = ""
+
+
+class Stop(msgspec.Struct, frozen=True, gc=False):
+    """A running container is to end: SIGTERM at `term_at`, SIGKILL at `kill_at`.
+
+    `end_at` is when a simulated one obeys, with `code`. A container of a runtime ends when it is told to have ended:
+    `signalled` and `killed` say which signals were due.
+    """
+
+    term_at: float
+    kill_at: float
+    end_at: float | None = None
+    code: int = TERMINATED_BY_SIGNAL
+    signalled: bool = False
+    killed: bool = False
+
+    @property
+    def due(self) -> float | None:
+        """When something of it happens next."""
+        if self.end_at is not None:
+            return self.end_at
+        if not self.signalled:
+            return self.term_at
+        return None if self.killed else self.kill_at
 
 
 class ContainerRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A container now. `due` is when it changes by itself (epoch seconds), None when it waits for something else.
+    """A container now.
 
-    `plan` is how the present run goes. `ended` is set when terminated, `last` is the run before the present one.
+    `due` is when it starts, tries again or ends by itself, None when it waits for something else. `plan` is how the
+    present run goes. `external` containers are carried out by a runtime: `starting` from the order to the start.
+    `up` is what `started` means in a status, `ready_since` when `ready` last changed; `health` are changes of both to
+    come. `ended` is set when terminated, `last` is the run before the present one. `pause` is the back-off of the
+    latest crash or failed pull; `pulling` is since when the image is being pulled, 0 when it is not.
     """
 
     spec: Container
@@ -58,10 +89,19 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     message: str = ""
     started_at: float = 0.0
     plan: Plan | None = None
+    due: float | None = None
+    external: bool = False
+    starting: bool = False
+    up: bool = False
+    ready: bool = False
+    ready_since: float = 0.0
+    health: tuple[Pulse, ...] = ()
+    stop: Stop | None = None
     ended: Ended | None = None
     last: Ended | None = None
     restarts: int = 0
-    due: float | None = None
+    pause: float = 0.0
+    pulling: float = 0.0
 
     @property
     def never_started(self) -> bool:
@@ -78,10 +118,20 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Whether it has ended otherwise."""
         return self.ended is not None and self.ended.exit_code != 0
 
+    @property
+    def next(self) -> float | None:
+        """When it changes by itself."""
+        moment = self.due
+        if self.health and (moment is None or self.health[0].at < moment):
+            moment = self.health[0].at
+        if self.stop is not None and (stop := self.stop.due) is not None and (moment is None or stop < moment):
+            moment = stop
+        return moment
 
-def start(run: ContainerRun, plan: Plan, at: float, pace: float) -> ContainerRun:
-    """The container begins a run; `pace` is in seconds per simulated second."""
-    return msgspec.structs.replace(
+
+def start(run: ContainerRun, plan: Plan, at: float, health: tuple[Pulse, ...]) -> ContainerRun:
+    """The container begins a run; what of `health` holds at once is taken in."""
+    running = msgspec.structs.replace(
         run,
         state=State.RUNNING,
         waiting="",
@@ -90,41 +140,88 @@ def start(run: ContainerRun, plan: Plan, at: float, pace: float) -> ContainerRun
         plan=plan,
         ended=None,
         restarts=run.restarts + (run.last is not None),
-        due=None if plan.duration == NEVER else at + plan.duration * pace,
+        due=None if run.external or plan.duration == NEVER else at + plan.duration,
+        starting=False,
+        pulling=0.0,
+        health=health,
     )
+    if not health:
+        return msgspec.structs.replace(running, up=True, ready=run.role is not Role.INIT, ready_since=at)
+    return running
 
 
-def end(run: ContainerRun, exit_code: int, reason: str, at: float) -> ContainerRun:
+def end(run: ContainerRun, exit_code: int, reason: str, at: float, message: str = "") -> ContainerRun:
     """The present run ends."""
-    ended = Ended(exit_code, reason, run.started_at, at)
-    return msgspec.structs.replace(run, state=State.TERMINATED, ended=ended, plan=None, due=None)
+    return msgspec.structs.replace(
+        run,
+        state=State.TERMINATED,
+        ended=Ended(exit_code, reason, run.started_at, at, message),
+        plan=None,
+        due=None,
+        health=(),
+        stop=None,
+        up=False,
+        ready=False,
+        ready_since=at if run.ready else run.ready_since,
+    )
 
 
 def end_as_planned(run: ContainerRun, at: float) -> ContainerRun:
     """The present run ends by itself."""
     plan = run.plan or Plan(0.0)
-    return end(run, plan.exit_code, plan.reason, at)
+    return end(run, plan.exit_code, plan.reason, at, plan.message)
 
 
-def back_off(run: ContainerRun, pod_name: str, pace: float) -> ContainerRun:
-    """A run has ended and another is to follow, after a pause that grows with each restart."""
+def stopping(run: ContainerRun, at: float, hook: float, grace: float, obeys_after: float) -> ContainerRun:
+    """The container is told to end at `at`, within `grace`, of which its preStop hook takes `hook` (seconds).
+
+    `obeys_after` is how long a simulated one takes to end. An earlier end that was planned still comes.
+    """
+    term_at = at + min(hook, grace)
+    return _stopped(run, Stop(term_at, term_at + max(at + grace - term_at, LEAST_GRACE)), obeys_after)
+
+
+def hurried(run: ContainerRun, kill_at: float, obeys_after: float) -> ContainerRun:
+    """A container that is already stopping gets until `kill_at`, if that is earlier."""
+    stop = run.stop
+    if stop is None or stop.kill_at <= kill_at:
+        return run
+    return _stopped(
+        run, msgspec.structs.replace(stop, term_at=min(stop.term_at, kill_at), kill_at=kill_at), obeys_after
+    )
+
+
+def _stopped(run: ContainerRun, stop: Stop, obeys_after: float) -> ContainerRun:
+    if not run.external:
+        end_at = min(stop.term_at + obeys_after, stop.kill_at)
+        code = TERMINATED_BY_SIGNAL if stop.term_at + obeys_after <= stop.kill_at else KILLED
+        stop = msgspec.structs.replace(stop, end_at=end_at, code=code)
+    return msgspec.structs.replace(run, stop=stop)
+
+
+def back_off(run: ContainerRun, pod_name: str) -> ContainerRun:
+    """A run has ended and another is to follow, after a pause that grows with each crash."""
     ended = run.ended
     if ended is None:
         return run
-    pause = 0.0
-    if run.restarts and ended.finished_at - ended.started_at < BACK_OFF_FORGET * pace:
-        pause = min(BACK_OFF_LIMIT, BACK_OFF_FIRST * 2.0 ** (min(run.restarts, 10) - 1))
+    pause = 0.0 if ended.finished_at - ended.started_at > BACK_OFF_FORGET else run.pause
     return msgspec.structs.replace(
         run,
         state=State.WAITING,
         waiting="CrashLoopBackOff",
-        message=f"back-off {pause:g}s restarting failed container={run.spec.name} pod={pod_name}",
+        message=f"back-off {durations.text(int(pause))} restarting failed container={run.spec.name} pod={pod_name}",
         ended=None,
         last=ended,
-        due=ended.finished_at + pause * pace,
+        due=ended.finished_at + pause,
+        pause=longer(pause),
     )
+
+
+def longer(pause: float) -> float:
+    """The back-off after one of `pause` seconds."""
+    return min(BACK_OFF_LIMIT, pause * 2) if pause else BACK_OFF_FIRST
 
 
 def refuse(run: ContainerRun, reason: str, message: str, due: float | None = None) -> ContainerRun:
     """The container cannot start for a reason that is shown."""
-    return msgspec.structs.replace(run, waiting=reason, message=message, due=due)
+    return msgspec.structs.replace(run, waiting=reason, message=message, due=due, pulling=0.0)

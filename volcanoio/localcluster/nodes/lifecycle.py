@@ -1,143 +1,52 @@
-"""The life of a simulated pod as a pure function of time: `advance(run, now)` applies all that was due.
+"""The life of a pod as a pure function of time: `advance(run, now)` applies all that was due.
 
-A pod that is bound and admitted waits for its volumes, pulls its image, runs its init containers one after the other,
-then its containers, restarts them as its policy says, and ends; a deletion or deadline ends it early. Times of
-transitions are those at which they were due, not at which they were noticed, so a late caller changes nothing.
-Kubernetes: `pkg/kubelet/kubelet_pods.go` (phase), `pkg/kubelet/status/generate.go` (conditions).
+A pod that is bound and admitted waits for its volumes, pulls its images, runs its init containers one after the other,
+then its containers, restarts them as their policies say, and ends; a deletion, its deadline or its own appetite ends
+it early. Times of transitions are those at which they were due, not at which they were noticed, so a late caller
+changes nothing. What a runtime carries out (`external` containers) begins and ends when it says so: `began`, `exited`.
 """
 
 from __future__ import annotations
-
-from enum import StrEnum
 
 import msgspec
 
 from volcanoio.localcluster.nodes.behaviour import NEVER, Behaviour, Plan, init_plan
 from volcanoio.localcluster.nodes.containers import (
-    KILLED,
-    PULL_RETRY,
-    TERMINATED_BY_SIGNAL,
     ContainerRun,
     Role,
     State,
     back_off,
     end,
     end_as_planned,
+    hurried,
+    longer,
     refuse,
     start,
+    stopping,
 )
+from volcanoio.localcluster.nodes.podrun import PodRun
+from volcanoio.localcluster.nodes.probes import Change, hook_seconds, probe_grace, pulses
+from volcanoio.localcluster.nodes.restarts import restarts
+from volcanoio.localcluster.nodes.runtime import Exit
 from volcanoio.model.core import Pod
 
-
-class Phase(StrEnum):
-    """`status.phase` of a pod."""
-
-    PENDING = "Pending"
-    RUNNING = "Running"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-
-
-class PodRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod on a node, now. Times are epoch seconds; `pace` is seconds per simulated second.
-
-    `earlier_starts` counts starts of this pod's place in its job before this pod. `volumes_at` is when all its volumes
-    were found, None before. `stop_at` is when a deletion takes effect. `reason` and `message` are set when the pod
-    failed as a whole.
-    """
-
-    pod: Pod
-    behaviour: Behaviour
-    containers: tuple[ContainerRun, ...]
-    accepted_at: float
-    pace: float = 1.0
-    host_ip: str = ""
-    pod_ip: str = ""
-    earlier_starts: int = 0
-    volumes_at: float | None = None
-    stop_at: float | None = None
-    stop_code: int = TERMINATED_BY_SIGNAL
-    stopped: bool = False
-    reason: str = ""
-    message: str = ""
-
-    @property
-    def mains(self) -> tuple[ContainerRun, ...]:
-        """The containers that are not init containers."""
-        return tuple(c for c in self.containers if c.role is Role.MAIN)
-
-    @property
-    def started(self) -> bool:
-        """Whether any container has ever run."""
-        return not all(c.never_started for c in self.containers)
-
-    @property
-    def finished(self) -> bool:
-        """Whether nothing of the pod will run any more."""
-        if self.reason or self.stopped:
-            return True
-        left = False
-        for c in self.containers:
-            if c.state is not State.TERMINATED:
-                left = left or c.role is Role.MAIN
-            elif c.role is Role.INIT and c.failed:
-                return True
-        return not left
-
-    @property
-    def stuck(self) -> bool:
-        """Whether the manifest is such that the pod never starts."""
-        return any(c.waiting == "CreateContainerConfigError" for c in self.containers)
-
-    @property
-    def phase(self) -> Phase:
-        """`status.phase`."""
-        if self.finished:
-            lost = self.reason or (self.stopped and not all(c.ended for c in self.mains))
-            failed = lost or any(c.failed for c in self.containers if c.role is not Role.SIDECAR)
-            return Phase.FAILED if failed else Phase.SUCCEEDED
-        return Phase.RUNNING if any(not c.never_started for c in self.mains) else Phase.PENDING
-
-    @property
-    def initialized_at(self) -> float | None:
-        """When the last init container was done, None while one is left."""
-        done = self.accepted_at
-        for c in self.containers:
-            if c.role is Role.INIT:
-                if not c.succeeded or c.ended is None:
-                    return None
-                done = max(done, c.ended.finished_at)
-        return done
-
-    @property
-    def due(self) -> float | None:
-        """When something changes by itself, None when never."""
-        if self.finished:
-            return None
-        first = self.deadline
-        for moment in (self.stop_at, *[c.due for c in self.containers]):
-            if moment is not None and (first is None or moment < first):
-                first = moment
-        return first
-
-    @property
-    def deadline(self) -> float | None:
-        """When `activeDeadlineSeconds` ends the pod."""
-        limit = self.pod.spec.active_deadline_seconds
-        return None if limit is None else self.accepted_at + limit * self.pace
+PULL_SHOWN = 1.0
+"""Seconds for which ErrImagePull is shown before ImagePullBackOff."""
+_DEADLINE = "Pod was active on the node longer than the specified deadline"
+_CONFIG = "CreateContainerConfigError"
+_LOST = "The container could not be located when the pod was terminated"
 
 
 def accept(
-    pod: Pod, behaviour: Behaviour, now: float, *, pace: float = 1.0, host_ip: str = "", pod_ip: str = "",
-    earlier_starts: int = 0, has_volumes: bool = False,
+    pod: Pod, behaviour: Behaviour, now: float, *, host_ip: str = "", pod_ip: str = "", earlier_starts: int = 0,
+    has_volumes: bool = False, external: frozenset[str] = frozenset(),
 ) -> PodRun:  # fmt: skip
-    """A pod that its node has admitted. With `has_volumes` it waits for `mount`."""
+    """A pod that its node has admitted. With `has_volumes` it waits for `mount`; `external` have a runtime."""
     run = PodRun(
         pod=pod,
         behaviour=behaviour,
-        containers=fresh_containers(pod),
+        containers=fresh_containers(pod, external),
         accepted_at=now,
-        pace=pace,
         host_ip=host_ip,
         pod_ip=pod_ip,
         earlier_starts=earlier_starts,
@@ -145,14 +54,25 @@ def accept(
     return run if has_volumes else mount(run, now)
 
 
-def fresh_containers(pod: Pod) -> tuple[ContainerRun, ...]:
+def fresh_containers(pod: Pod, external: frozenset[str] = frozenset()) -> tuple[ContainerRun, ...]:
     """The containers of a pod, none started: init containers first."""
-    inits = (
-        ContainerRun(spec=c, role=Role.SIDECAR if c.restart_policy == "Always" else Role.INIT)
-        for c in pod.spec.init_containers
+    inits = pod.spec.init_containers
+    waiting = "PodInitializing" if inits else "ContainerCreating"
+    return (
+        *(
+            ContainerRun(
+                spec=c,
+                role=Role.SIDECAR if c.restart_policy == "Always" else Role.INIT,
+                waiting=waiting,
+                external=c.name in external,
+            )
+            for c in inits
+        ),
+        *(
+            ContainerRun(spec=c, role=Role.MAIN, waiting=waiting, external=c.name in external)
+            for c in pod.spec.containers
+        ),
     )
-    waiting = "PodInitializing" if pod.spec.init_containers else "ContainerCreating"
-    return (*inits, *(ContainerRun(spec=c, role=Role.MAIN, waiting=waiting) for c in pod.spec.containers))
 
 
 def mount(run: PodRun, now: float) -> PodRun:
@@ -162,99 +82,201 @@ def mount(run: PodRun, now: float) -> PodRun:
 
 def misconfigured(run: PodRun, message: str) -> PodRun:
     """The pod cannot start because of what its manifest says."""
-    containers = tuple(refuse(c, "CreateContainerConfigError", message) for c in run.containers)
+    containers = tuple(refuse(c, _CONFIG, message) for c in run.containers)
     return msgspec.structs.replace(run, containers=containers)
 
 
 def terminate(run: PodRun, now: float, grace: float) -> PodRun:
-    """The pod is being deleted: SIGTERM now, the end after its stop duration, SIGKILL after `grace` (simulated s)."""
-    if run.finished or run.stop_at is not None:
+    """The pod is being deleted: SIGTERM now, SIGKILL after `grace` seconds. Asked again it can only be hurried."""
+    if run.finished:
         return run
-    alive = any(c.state is State.RUNNING for c in run.containers)
-    wait = min(run.behaviour.stop, grace) if alive else 0.0
-    code = TERMINATED_BY_SIGNAL if run.behaviour.stop <= grace else KILLED
-    return msgspec.structs.replace(run, stop_at=now + wait * run.pace, stop_code=code)
+    if run.ending_at is None:
+        return _end_all(run, now, grace)
+    if now + grace >= run.kill_at:
+        return run
+    containers = tuple(hurried(c, now + grace, run.behaviour.stop) for c in run.containers)
+    return msgspec.structs.replace(run, containers=containers, kill_at=now + grace)
+
+
+def began(run: PodRun, name: str, at: float) -> PodRun:
+    """A runtime has started the container it was ordered to."""
+    index = _index(run, name)
+    c = run.containers[index]
+    if not c.starting:
+        return run
+    running = start(c, Plan(NEVER), at, pulses(c.spec, at, run.behaviour.probes))
+    run = run.with_container(index, running)
+    if run.ending_at is not None:
+        return run.with_container(index, _stopped(run, running, at, max(0.0, run.kill_at - at)))
+    return _open_gates(run, at)
+
+
+def exited(run: PodRun, name: str, at: float, how: Exit) -> PodRun:
+    """A run that a runtime carried out has ended, or could not begin."""
+    index = _index(run, name)
+    c = run.containers[index]
+    if not c.starting and c.state is not State.RUNNING:
+        return run
+    if c.starting:
+        c = start(c, Plan(NEVER), at, ())
+    ended = end(c, how.code, how.reason or ("Error" if how.code else "Completed"), at, how.message)
+    return _after_end(run, index, ended, at)
+
+
+def lost(run: PodRun, at: float) -> PodRun:
+    """What a runtime had running is no more: the process that ran it has died."""
+    for c in run.containers:
+        if c.external and c.state is State.RUNNING:
+            run = exited(run, c.spec.name, at, Exit(137, "ContainerStatusUnknown", _LOST))
+    return run
 
 
 def advance(run: PodRun, now: float) -> PodRun:
     """The pod at `now`: every transition that was due by then, in the order of their times."""
     while (due := run.due) is not None and due <= now:
-        if run.stop_at is not None and run.stop_at <= due:
-            run = _kill(run, due, run.stop_code)
-            run = msgspec.structs.replace(run, stopped=True)
-        elif run.deadline is not None and run.deadline <= due:
-            run = msgspec.structs.replace(
-                _kill(run, due, TERMINATED_BY_SIGNAL),
-                reason="DeadlineExceeded",
-                message="Pod was active on the node longer than the specified deadline",
-            )
+        if run.ending_at is None and run.deadline is not None and run.deadline <= due:
+            run = _end_all(run, due, run.grace, "DeadlineExceeded", _DEADLINE)
         else:
-            index = next(i for i, c in enumerate(run.containers) if c.due == due)
-            run = _open_gates(_with(run, index, _step(run, run.containers[index], due)), due)
+            index = next(i for i, c in enumerate(run.containers) if c.next == due)
+            run = _step(run, index, due)
     return run
 
 
-def _step(run: PodRun, container: ContainerRun, at: float) -> ContainerRun:
+def _step(run: PodRun, index: int, at: float) -> PodRun:
     """What is due for one container."""
-    if container.state is State.RUNNING:
-        ended = end_as_planned(container, at)
-        name = f"{run.pod.metadata.name}_{run.pod.metadata.namespace}({run.pod.metadata.uid})"
-        return back_off(ended, name, run.pace) if _restarts(run, ended) else ended
-    if container.waiting == "ErrImagePull":
-        return refuse(container, "ImagePullBackOff", f'Back-off pulling image "{container.spec.image}"')
-    if container.never_started and run.behaviour.pull == NEVER:
-        message = f'failed to pull image "{container.spec.image}"'
-        return refuse(container, "ErrImagePull", message, at + PULL_RETRY * run.pace)
-    return start(container, plan_of(run, container), at, run.pace)
+    c = run.containers[index]
+    if c.state is State.WAITING:
+        return _try_start(run, index, at)
+    if c.due is not None and c.due <= at:
+        ended = end_as_planned(c, at)
+        if c.plan is not None and c.plan.evicted and run.ending_at is None:
+            return _end_all(run.with_container(index, ended), at, 0.0, "Evicted", c.plan.evicted)
+        return _after_end(run, index, ended, at)
+    if c.stop is not None and c.stop.due is not None and c.stop.due <= at:
+        if c.stop.end_at is not None:
+            return _after_end(run, index, end(c, c.stop.code, "Error", at), at)
+        stop = msgspec.structs.replace(c.stop, signalled=True, killed=c.stop.signalled)
+        return run.with_container(index, msgspec.structs.replace(c, stop=stop))
+    return _pulse(run, index, at)
+
+
+def _pulse(run: PodRun, index: int, at: float) -> PodRun:
+    """What a probe brings about."""
+    c = run.containers[index]
+    change = c.health[0].change
+    c = msgspec.structs.replace(c, health=c.health[1:])
+    match change:
+        case Change.UP:
+            c = msgspec.structs.replace(c, up=True)
+        case Change.READY if c.role is not Role.INIT:
+            c = msgspec.structs.replace(c, ready=True, ready_since=at)
+        case Change.UNREADY:
+            c = msgspec.structs.replace(c, ready=False, ready_since=at)
+        case Change.STARTUP_FAILED | Change.LIVENESS_FAILED if c.stop is None:
+            grace = probe_grace(c.spec, change)
+            c = _stopped(run, c, at, run.grace if grace is None else grace)
+    return _open_gates(run.with_container(index, c), at)
+
+
+def _try_start(run: PodRun, index: int, at: float) -> PodRun:
+    """A container is due to start, or its image to be pulled, or to be given up for a while."""
+    c, behaviour = run.containers[index], run.behaviour
+    image = c.spec.image
+    if c.waiting == "ErrImagePull":
+        told = f'Back-off pulling image "{image}": ErrImagePull: {c.message}'
+        return run.with_container(index, refuse(c, "ImagePullBackOff", told, at - PULL_SHOWN + c.pause))
+    if c.never_started and image not in run.pulled:
+        if behaviour.pull == NEVER:
+            return run.with_container(index, _unpulled(c, at))
+        if behaviour.pull and not c.pulling:
+            return run.with_container(index, msgspec.structs.replace(c, pulling=at, due=at + behaviour.pull))
+        run = msgspec.structs.replace(run, pulled=run.pulled | {image})
+    if c.external:
+        return run.with_container(index, msgspec.structs.replace(c, starting=True, due=None, message="", pulling=0.0))
+    running = start(c, plan_of(run, c), at, pulses(c.spec, at, behaviour.probes))
+    return _open_gates(run.with_container(index, running), at)
+
+
+def _unpulled(c: ContainerRun, at: float) -> ContainerRun:
+    image = c.spec.image
+    if c.spec.image_pull_policy == "Never":
+        return refuse(c, "ErrImageNeverPull", f'Container image "{image}" is not present with pull policy of Never')
+    told = f'failed to pull image "{image}": its pod says that it cannot be pulled'
+    return msgspec.structs.replace(refuse(c, "ErrImagePull", told, at + PULL_SHOWN), pause=longer(c.pause))
 
 
 def plan_of(run: PodRun, container: ContainerRun) -> Plan:
     """How the next run of a container goes."""
+    if container.external:
+        return Plan(NEVER)
     if container.role is not Role.MAIN:
-        return init_plan(container.spec)
-    restarts = container.restarts + (container.last is not None)
-    return run.behaviour.plan(run.pod, container.spec, run.earlier_starts + restarts + 1)
+        return init_plan(container.spec, run.behaviour)
+    count = container.restarts + (container.last is not None)
+    return run.behaviour.plan(run.pod, container.spec, run.earlier_starts + count + 1)
 
 
-def _restarts(run: PodRun, container: ContainerRun) -> bool:
-    if run.stop_at is not None:
-        return False
-    if container.role is Role.SIDECAR:
-        return True
-    policy = run.pod.spec.restart_policy
-    if container.role is Role.INIT:
-        return container.failed and policy != "Never"
-    return policy == "Always" or (policy == "OnFailure" and container.failed)
+def _after_end(run: PodRun, index: int, ended: ContainerRun, at: float) -> PodRun:
+    """A container has ended: it restarts, or others have their turn."""
+    again = run.ending_at is None and restarts(run.pod, ended)
+    return _open_gates(run.with_container(index, back_off(ended, run.full_name) if again else ended), at)
 
 
 def _open_gates(run: PodRun, at: float) -> PodRun:
-    """Give a start time to every container whose turn it is, and end sidecars when they are no longer needed."""
+    """Give a start time to every container whose turn it is; end the pod when nothing is left to do."""
+    if run.ending_at is not None:
+        return _next_sidecar(run, at)
+    if run.done:
+        return _end_all(run, at, run.grace)
     if run.volumes_at is None:
         return run
-    if run.finished:
-        return _kill(run, at, 0, only=Role.SIDECAR)
-    first = not run.started
-    wait = (run.behaviour.start_latency + (0.0 if run.behaviour.pull == NEVER else run.behaviour.pull)) * run.pace
-    begin = at + wait if first else at
-    containers = list(run.containers)
-    for index, c in enumerate(containers):
-        blocked = c.waiting in ("ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError")
-        if c.never_started and c.due is None and not blocked:
+    begin = at if run.started else at + run.behaviour.start_latency
+    containers: list[ContainerRun] | None = None
+    for index, c in enumerate(run.containers):
+        if c.never_started and c.due is None and not c.message and not c.starting:
+            containers = containers or list(run.containers)
             containers[index] = msgspec.structs.replace(c, due=begin)
-        if (c.role is Role.INIT and not c.succeeded) or (c.role is Role.SIDECAR and c.never_started):
+            begin += hook_seconds(c.spec, "postStart")
+        if (c.role is Role.INIT and not c.succeeded) or (c.role is Role.SIDECAR and not c.up and not _mains_began(run)):
             break
-    return msgspec.structs.replace(run, containers=tuple(containers))
+    return run if containers is None else msgspec.structs.replace(run, containers=tuple(containers))
 
 
-def _kill(run: PodRun, at: float, exit_code: int, only: Role | None = None) -> PodRun:
-    reason = "Error" if exit_code else "Completed"
-    containers = tuple(
-        end(c, exit_code, reason, at) if c.state is State.RUNNING and only in (None, c.role) else c
-        for c in run.containers
+def _mains_began(run: PodRun) -> bool:
+    return any(c.role is Role.MAIN and not c.never_started for c in run.containers)
+
+
+def _end_all(run: PodRun, at: float, grace: float, reason: str = "", message: str = "") -> PodRun:
+    """Nothing starts any more, and what runs is told to end: sidecars after the others, the last first."""
+    containers = []
+    for c in run.containers:
+        if c.state is State.RUNNING:
+            c = _stopped(run, c, at + grace if c.role is Role.SIDECAR else at, 0.0 if c.role is Role.SIDECAR else grace)
+        elif c.state is State.WAITING:
+            c = msgspec.structs.replace(c, due=None, pulling=0.0)
+        containers.append(c)
+    run = msgspec.structs.replace(
+        run, containers=tuple(containers), ending_at=at, kill_at=at + grace, reason=reason, message=message
     )
-    return msgspec.structs.replace(run, containers=containers)
+    return _next_sidecar(run, at)
 
 
-def _with(run: PodRun, index: int, container: ContainerRun) -> PodRun:
-    containers = (*run.containers[:index], container, *run.containers[index + 1 :])
-    return msgspec.structs.replace(run, containers=containers)
+def _next_sidecar(run: PodRun, at: float) -> PodRun:
+    """While the pod ends: when the main containers are gone, the last sidecar that runs has its turn."""
+    if any(c.state is State.RUNNING and c.role is not Role.SIDECAR for c in run.containers):
+        return run
+    for index in range(len(run.containers) - 1, -1, -1):
+        c = run.containers[index]
+        if c.state is State.RUNNING:
+            if c.stop is not None and c.stop.term_at > at:
+                grace = max(0.0, run.kill_at - at)
+                return run.with_container(index, _stopped(run, c, at, grace))
+            return run
+    return run
+
+
+def _stopped(run: PodRun, c: ContainerRun, at: float, grace: float) -> ContainerRun:
+    return stopping(c, at, hook_seconds(c.spec, "preStop"), grace, run.behaviour.stop)
+
+
+def _index(run: PodRun, name: str) -> int:
+    return next(i for i, c in enumerate(run.containers) if c.spec.name == name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -13,6 +13,7 @@ import msgspec
 from volcanoio.kube.transport import Transport, TransportError
 from volcanoio.localcluster.clock import Clock, epoch
 from volcanoio.localcluster.nodes.behaviour import command_line
+from volcanoio.localcluster.nodes.runtime import ContainerRuntime
 from volcanoio.model import names
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Container, ContainerStatus, Pod
@@ -37,6 +38,28 @@ class Wanted(Protocol):
         ...
 
 
+class ContainerLogs:
+    """Logs of all containers (the API server's LogSource): of what a runtime carried out its own, else simulated ones.
+
+    The scheme of a container's id says who carried it out.
+    """
+
+    def __init__(self, simulated: SimulatedLogs, runtimes: Mapping[str, ContainerRuntime]) -> None:
+        self._simulated = simulated
+        self._runtimes = runtimes
+
+    def read(
+        self, namespace: str, pod_manifest: Manifest, container: str, options: Wanted
+    ) -> AsyncIterator[list[bytes]]:
+        """As LogSource."""
+        status = pod_manifest.get("status") or {}
+        statuses = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
+        found = next((str(s.get("containerID", "")) for s in statuses if s.get("name") == container), "")
+        runtime = self._runtimes.get(found.partition("://")[0])
+        source = self._simulated if runtime is None else runtime
+        return source.read(namespace, pod_manifest, container, options)
+
+
 class SimulatedLogs:
     """Container logs for the API server's `pods/NAME/log` (its LogSource).
 
@@ -55,7 +78,7 @@ class SimulatedLogs:
         pod: Pod | None = msgspec.convert(pod_manifest, Pod)
         told = 0
         while pod is not None:
-            log = container_log(pod, container, self._clock.now(), self._clock.speed, options.previous)
+            log = container_log(pod, container, self._clock.now(), options.previous)
             new = log.total - told
             if told and log.over:
                 new = max(1, new)  # stored times are whole seconds: the last line may come where one was expected
@@ -63,7 +86,7 @@ class SimulatedLogs:
             told = max(told, log.total)
             if log.over or not options.follow:
                 return
-            await self._clock.sleep_until(self._clock.now() + _POLL)
+            await self._clock.idle(_POLL)
             pod = await self._again(namespace, pod)
 
     async def _again(self, namespace: str, pod: Pod) -> Pod | None:
@@ -86,7 +109,7 @@ class Log(NamedTuple):
     over: bool
 
 
-def container_log(pod: Pod, name: str, now: float, speed: float, previous: bool = False) -> Log:
+def container_log(pod: Pod, name: str, now: float, previous: bool = False) -> Log:
     """The log of a container as of `now`; of its regular lines the last 10,000 are kept."""
     spec = next(c for c in (*pod.spec.containers, *pod.spec.init_containers) if c.name == name)
     statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
@@ -101,7 +124,7 @@ def container_log(pod: Pod, name: str, now: float, speed: float, previous: bool 
     started = epoch(terminated.started_at if terminated is not None else str((running or {}).get("startedAt"))) or now
     until = (epoch(terminated.finished_at) or now) if terminated is not None else now
     lines = [_line(started, text) for text in first_lines(pod, spec)]
-    beats, left_out = _beats(pod, started, until, speed)
+    beats, left_out = _beats(pod, started, until)
     lines.extend(beats)
     if terminated is not None:
         lines.append(_line(until, f"exit code {terminated.exit_code} ({terminated.reason})"))
@@ -119,19 +142,19 @@ def first_lines(pod: Pod, container: Container) -> list[str]:
     return echoed or [command_line(container)]
 
 
-def _beats(pod: Pod, started: float, until: float, speed: float) -> tuple[list[bytes], int]:
+def _beats(pod: Pod, started: float, until: float) -> tuple[list[bytes], int]:
     """The regular lines, and how many before them are left out."""
     rate = _rate(pod.metadata.annotations.get(names.LOG_LINES_PER_SECOND))
     if rate <= 0:
         return [], 0
-    count = math.floor(max(0.0, until - started) * speed * rate)
+    count = math.floor(max(0.0, until - started) * rate)
     left_out = max(0, count - LINES_KEPT)
     numbers = range(left_out + 1, count + 1)
-    return [_line(started + n / (rate * speed), f"running for {n / rate:g}s") for n in numbers], left_out
+    return [_line(started + n / rate, f"running for {n / rate:g}s") for n in numbers], left_out
 
 
 def _rate(text: str | None) -> float:
-    """Lines in a simulated second; one unless annotated, none when the annotation is no number."""
+    """Lines in a second; one unless annotated, none when the annotation is no number."""
     try:
         rate = float(text) if text is not None else 1.0
     except ValueError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections import OrderedDict
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ import msgspec
 
 from volcanoio.kube.transport import ContentType, Transport, TransportError
 from volcanoio.localcluster.clock import Clock, rfc3339
-from volcanoio.localcluster.nodes.status import Happening
+from volcanoio.localcluster.nodes.happenings import Happening
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import EVENT
 
@@ -21,16 +22,25 @@ _IDLE_TURN, _OTHERS_SHARE, _LONGEST_WAIT = 0.001, 10.0, 0.25
 """Seconds a turn of an idle loop may take; how many times as long others then have; and the limit to that."""
 
 
-class _Key(NamedTuple):
+class _Subject(NamedTuple):
+    """What an Event is about; of a node the uid is its name, as kubelets write it."""
+
+    kind: str
+    namespace: str
+    name: str
     uid: str
+    field_path: str
+
+
+class _Key(NamedTuple):
+    subject: _Subject
     reason: str
     message: str
 
 
 class _Pending(NamedTuple):
-    pod: Pod
     node: str
-    happening: Happening
+    type: str
     at: float
 
 
@@ -49,12 +59,20 @@ class Recorder:
         self.dropped = 0
 
     def tell(self, pod: Pod, node: str, happening: Happening) -> None:
-        """Note something for writing; never waits."""
-        key = _Key(pod.metadata.uid, happening.reason, happening.message)
+        """Note something about a pod for writing; never waits."""
+        meta = pod.metadata
+        self._note(_Subject("Pod", meta.namespace, meta.name, meta.uid, happening.field_path), node, happening)
+
+    def tell_of_node(self, node: str, uid: str, happening: Happening) -> None:
+        """Note something about a node for writing; never waits."""
+        self._note(_Subject("Node", "", node, uid, ""), node, happening)
+
+    def _note(self, subject: _Subject, node: str, happening: Happening) -> None:
+        key = _Key(subject, happening.reason, happening.message)
         if key not in self._pending and len(self._pending) >= _BACKLOG:
             self.dropped += 1
             return
-        self._pending[key] = _Pending(pod, node, happening, self._clock.now())
+        self._pending[key] = _Pending(node, happening.type, self._clock.now())
         self._wake.set()
 
     async def run(self) -> None:
@@ -72,43 +90,47 @@ class Recorder:
 
     async def _give_way(self) -> None:
         """Let pods go first: where a turn of the loop takes long, they have work."""
-        began = self._clock.now()
+        began = time.monotonic()
         await asyncio.sleep(0)
-        busy = self._clock.now() - began
+        busy = time.monotonic() - began
         if busy > _IDLE_TURN:
-            await self._clock.sleep_until(self._clock.now() + min(busy * _OTHERS_SHARE, _LONGEST_WAIT))
+            await asyncio.sleep(min(busy * _OTHERS_SHARE, _LONGEST_WAIT))
 
     async def _write(self, key: _Key, pending: _Pending) -> None:
-        meta = pending.pod.metadata
-        name = f"{meta.name}.{hashlib.sha256('|'.join(key).encode()).hexdigest()[:16]}"
+        subject = key.subject
+        namespace = subject.namespace or "default"
+        digest = hashlib.sha256("|".join((*subject, key.reason, key.message)).encode()).hexdigest()[:16]
+        name = f"{subject.name}.{digest}"
         count = self._counts.get(key, 0) + 1
         self._counts[key] = count
         if len(self._counts) > _REMEMBER:
             self._counts.popitem(last=False)
         moment = rfc3339(pending.at)
         if count > 1:
-            await self._transport.request(
-                "PATCH",
-                EVENT.path(meta.namespace, name),
-                body=msgspec.json.encode({"count": count, "lastTimestamp": moment}),
-                content_type=ContentType.MERGE_PATCH,
-            )
-            return
-        body = {
+            body = msgspec.json.encode({"count": count, "lastTimestamp": moment})
+            path = EVENT.path(namespace, name)
+            response = await self._transport.request("PATCH", path, body=body, content_type=ContentType.MERGE_PATCH)
+            if response.status != 404:
+                return
+            count = self._counts[key] = 1  # it was too old to be kept
+        about = {"apiVersion": "v1", "kind": subject.kind, "name": subject.name, "uid": subject.uid}
+        if subject.namespace:
+            about["namespace"] = subject.namespace
+        if subject.field_path:
+            about["fieldPath"] = subject.field_path
+        event = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": meta.namespace},
-            "involvedObject": {
-                "apiVersion": "v1", "kind": "Pod", "namespace": meta.namespace, "name": meta.name, "uid": meta.uid,
-            },
-            "type": pending.happening.type,
-            "reason": pending.happening.reason,
-            "message": pending.happening.message,
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": about,
+            "type": pending.type,
+            "reason": key.reason,
+            "message": key.message,
             "source": {"component": "kubelet", "host": pending.node},
             "reportingComponent": "kubelet",
             "reportingInstance": pending.node,
-            "count": 1,
+            "count": count,
             "firstTimestamp": moment,
             "lastTimestamp": moment,
-        }  # fmt: skip
-        await self._transport.request("POST", EVENT.path(meta.namespace), body=msgspec.json.encode(body))
+        }
+        await self._transport.request("POST", EVENT.path(namespace), body=msgspec.json.encode(event))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,19 +15,25 @@ import volcanoio
 from volcanoio.kube.transport import ContentType, Response, Transport, TransportError
 from volcanoio.localcluster.clock import Clock, rfc3339
 from volcanoio.localcluster.nodes.addresses import host_address
+from volcanoio.localcluster.nodes.happenings import Happening
+from volcanoio.localcluster.nodes.hollow import HollowNode
+from volcanoio.localcluster.nodes.recorder import Recorder
 from volcanoio.localcluster.nodes.shapes import NodeShape
+from volcanoio.model import names
 from volcanoio.model.base import ApiObject, Manifest, Model
 from volcanoio.model.kinds import LEASE, NODE
 
 _log = structlog.get_logger(__name__)
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
-SIMULATED = "sim.volcanoio.dev/node"
-"""The label of simulated nodes; its value is the name of their fleet."""
 LOCAL = "true"
 """The fleet of a local cluster."""
-_RENEW_EVERY = 10.0
-_RENEW_LEAST = 1.0
+RENEW_EVERY, RENEW_LONGEST = 10.0, 30.0
+"""Seconds between renewals of a node's Lease: a kubelet's, and the most when the cluster's time runs fast."""
+REPORT_EVERY = 300.0
+"""Seconds between two heartbeats in a node's status."""
+_RENEWALS_A_SECOND, _TURNS = 500.0, 50
+"""Renewals in a second of the machine's from which on they become rarer; turns in which one round of them is made."""
 _RETRY = 0.5
 _AT_ONCE = 16
 _DELETE: Manifest = {"apiVersion": "v1", "kind": "DeleteOptions"}
@@ -36,18 +43,25 @@ class _NodeList(Model):
     items: tuple[ApiObject, ...] = ()
 
 
+def conditions(now: float) -> list[Manifest]:
+    """The conditions of a node that is well (Kubernetes: `pkg/kubelet/nodestatus/setters.go`)."""
+    moment = rfc3339(now)
+    return [
+        {
+            "type": kind, "status": status, "reason": reason, "message": f"kubelet {message}",
+            "lastHeartbeatTime": moment, "lastTransitionTime": moment,
+        }
+        for kind, status, reason, message in (
+            ("MemoryPressure", "False", "KubeletHasSufficientMemory", "has sufficient memory available"),
+            ("DiskPressure", "False", "KubeletHasNoDiskPressure", "has no disk pressure"),
+            ("PIDPressure", "False", "KubeletHasSufficientPID", "has sufficient PID available"),
+            ("Ready", "True", "KubeletReady", "is posting ready status"),
+        )
+    ]  # fmt: skip
+
+
 def node_manifest(shape: NodeShape, index: int, now: float, fleet: str = LOCAL) -> Manifest:
     """The Node object of a shape, Ready. Labels and annotation are those by which kwok's nodes are known, and ours."""
-    moment = rfc3339(now)
-    conditions = [
-        {"type": kind, "status": status, "reason": reason, "lastHeartbeatTime": moment, "lastTransitionTime": moment}
-        for kind, status, reason in (
-            ("Ready", "True", "KubeletReady"),
-            ("MemoryPressure", "False", "KubeletHasSufficientMemory"),
-            ("DiskPressure", "False", "KubeletHasNoDiskPressure"),
-            ("PIDPressure", "False", "KubeletHasSufficientPID"),
-        )
-    ]
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -58,7 +72,7 @@ def node_manifest(shape: NodeShape, index: int, now: float, fleet: str = LOCAL) 
                 "kubernetes.io/os": "linux",
                 "kubernetes.io/arch": "amd64",
                 "type": "kwok",
-                SIMULATED: fleet,
+                names.SIM_NODE: fleet,
                 **shape.labels,
             },
             "annotations": {"kwok.x-k8s.io/node": "fake"},
@@ -66,7 +80,7 @@ def node_manifest(shape: NodeShape, index: int, now: float, fleet: str = LOCAL) 
         "status": {
             "capacity": dict(shape.resources),
             "allocatable": dict(shape.resources),
-            "conditions": conditions,
+            "conditions": conditions(now),
             "addresses": [
                 {"type": "InternalIP", "address": host_address(index)},
                 {"type": "Hostname", "address": shape.name},
@@ -90,10 +104,19 @@ def node_manifest(shape: NodeShape, index: int, now: float, fleet: str = LOCAL) 
 class Registration:
     """Registers the nodes of a fleet, removes those it no longer has, and renews Leases."""
 
-    def __init__(self, transport: Transport, clock: Clock, shapes: Sequence[NodeShape], fleet: str = LOCAL) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        nodes: Mapping[str, HollowNode],
+        recorder: Recorder | None,
+        fleet: str = LOCAL,
+    ) -> None:
         self._transport = transport
         self._clock = clock
-        self._shapes = shapes
+        self._nodes = nodes
+        self._shapes = [node.shape for node in nodes.values()]
+        self._recorder = recorder
         self._fleet = fleet
 
     async def register(self) -> tuple[bool, frozenset[str]]:
@@ -151,11 +174,11 @@ class Registration:
                     if not response.ok and response.status not in (404, 409):
                         _log.error("refused", method=method, path=path, code=response.status, body=response.body[:300])
                     return response
-            await self._clock.sleep_until(self._clock.now() + _RETRY)
+            await self._clock.sleep(_RETRY)
 
     async def _remove_others(self) -> frozenset[str]:
         ours = {shape.name for shape in self._shapes}
-        response = await self._insist("GET", NODE.path(), query={"labelSelector": f"{SIMULATED}={self._fleet}"})
+        response = await self._insist("GET", NODE.path(), query={"labelSelector": f"{names.SIM_NODE}={self._fleet}"})
         if not response.ok:
             return frozenset()
         listed = msgspec.json.decode(response.body, type=_NodeList).items
@@ -165,23 +188,72 @@ class Registration:
             await self._insist("DELETE", LEASE.path(LEASE_NAMESPACE, name), _DELETE)
         return others
 
-    async def renew(self) -> None:
-        """Renew all Leases for ever, spread over the interval so that no moment has all the writes."""
-        interval = max(_RENEW_LEAST, _RENEW_EVERY / self._clock.speed)
-        due = self._clock.now() + interval
-        while True:
-            for index, shape in enumerate(self._shapes):
-                await self._clock.sleep_until(due + interval * index / len(self._shapes))
-                await self._renew(shape.name)
-            due += interval
-            await self._clock.sleep_until(due)
+    async def keep_alive(self) -> None:
+        """Renew all Leases for ever, spread over the interval so that no moment has all the writes.
 
-    async def _renew(self, name: str) -> None:
+        Nodes that are out are left out. Status heartbeats come every five minutes, as a kubelet's do.
+        """
+        interval = min(RENEW_LONGEST, max(RENEW_EVERY, len(self._nodes) * self._clock.rate / _RENEWALS_A_SECOND))
+        turn = interval / max(1, min(len(self._nodes), _TURNS))
+        began = self._clock.now()
+        due = {name: began + interval * (index + 1) / len(self._nodes) for index, name in enumerate(self._nodes)}
+        reported = dict.fromkeys(self._nodes, began)
+        while True:
+            await self._clock.beat(turn)
+            now = self._clock.now()
+            wanted = [node for name, node in self._nodes.items() if due[name] <= now and not node.out]
+            for node in wanted:
+                due[node.name] = now + interval
+            await self._together(self._renew, wanted)
+            stale = [node for node in wanted if reported[node.name] + REPORT_EVERY <= now]
+            for node in stale:
+                reported[node.name] = now
+            await self._together(self._heartbeat, stale)
+
+    async def _together(self, send: Callable[[HollowNode], Awaitable[None]], nodes: Sequence[HollowNode]) -> None:
+        if len(nodes) == 1:
+            await send(nodes[0])
+        elif nodes:
+            limiter = anyio.CapacityLimiter(_AT_ONCE)
+
+            async def one(node: HollowNode) -> None:
+                async with limiter:
+                    await send(node)
+
+            async with anyio.create_task_group() as tasks:
+                for node in nodes:
+                    tasks.start_soon(one, node)
+
+    async def report_ready(self, node: HollowNode) -> None:
+        """A node that was out is back: its Lease, then its conditions. Raises TransportError."""
+        await self._renew(node)
+        await self._report(node, conditions(self._clock.now()))
+        self.tell(node, "Normal", "NodeReady", f"Node {node.name} status is now: NodeReady")
+
+    async def _heartbeat(self, node: HollowNode) -> None:
+        beats = [
+            {"type": each["type"], "lastHeartbeatTime": each["lastHeartbeatTime"]}
+            for each in conditions(self._clock.now())
+        ]
+        with suppress(TransportError):  # the next one comes soon enough
+            await self._report(node, beats)
+
+    async def _report(self, node: HollowNode, told: list[Manifest]) -> None:
+        body = msgspec.json.encode({"status": {"conditions": told}})
+        path = f"{NODE.path(name=node.name)}/status"
+        await self._transport.request("PATCH", path, body=body, content_type=ContentType.STRATEGIC_MERGE_PATCH)
+
+    def tell(self, node: HollowNode, type_: str, reason: str, message: str) -> None:
+        """Write an Event about a node."""
+        if self._recorder is not None:
+            self._recorder.tell_of_node(node.name, node.uid or node.name, Happening(type_, reason, message))
+
+    async def _renew(self, node: HollowNode) -> None:
         body = msgspec.json.encode({"spec": self._renewal()})
-        path = LEASE.path(LEASE_NAMESPACE, name)
+        path = LEASE.path(LEASE_NAMESPACE, node.name)
         try:
             response = await self._transport.request("PATCH", path, body=body, content_type=ContentType.MERGE_PATCH)
         except TransportError:
             return  # the next renewal comes soon enough
         if response.status == 404:
-            await self._insist("POST", LEASE.path(LEASE_NAMESPACE), self._lease(name))
+            await self._insist("POST", LEASE.path(LEASE_NAMESPACE), self._lease(node.name))

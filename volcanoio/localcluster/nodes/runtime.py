@@ -38,7 +38,8 @@ class StartOrder(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 class Exit(msgspec.Struct, frozen=True, gc=False):
     """How a run ended. `code` is the exit code, 128 + N for signal N; `reason` as a kubelet says it (`Completed`,
-    `Error`, `OOMKilled`); empty takes the one of the code. `message` is the termination message."""
+    `Error`, `OOMKilled`); empty takes the one of the code. `message` is the termination message.
+    """
 
     code: int
     reason: str = ""

@@ -1,154 +1,204 @@
-"""What a node writes about a pod: `PodRun` → `status`, and the events between two of its states."""
+"""What a node writes about a pod: `PodRun` → `status`.
+
+Kubernetes: `pkg/kubelet/status/generate.go` (conditions), `pkg/kubelet/kubelet_pods.go` (container statuses).
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from volcanoio.localcluster.clock import rfc3339
-from volcanoio.localcluster.nodes.admission import Rejection
 from volcanoio.localcluster.nodes.containers import ContainerRun, Ended, Role, State
-from volcanoio.localcluster.nodes.lifecycle import Phase, PodRun
+from volcanoio.localcluster.nodes.podrun import Phase, PodRun
+from volcanoio.localcluster.nodes.predicates import Refusal
+from volcanoio.model.core import Container, Pod
 
 Json = dict[str, Any]
+SCHEME = "simulated"
+"""What the ids of simulated containers and images begin with."""
+_TRUE = ("True", "", "")
 
 
-def status_of(run: PodRun) -> Json:
-    """The whole status this node is responsible for. PodScheduled is the scheduler's and not among the conditions."""
+def status_of(run: PodRun, scheme: str = SCHEME) -> Json:
+    """The whole status this node is responsible for. PodScheduled is the scheduler's and not among the conditions.
+
+    `scheme` is what the ids of containers that a runtime carries out begin with.
+    """
+    mains = [_container(run, c, scheme) for c in run.containers if c.role is Role.MAIN]
     status: Json = {
         "phase": run.phase.value,
         "startTime": rfc3339(run.accepted_at),
         "hostIP": run.host_ip,
         "hostIPs": [{"ip": run.host_ip}],
         "conditions": _conditions(run),
-        "containerStatuses": [_container(run, c) for c in run.containers if c.role is Role.MAIN],
+        "containerStatuses": sorted(mains, key=_name) if len(mains) > 1 else mains,
     }
-    inits = [_container(run, c) for c in run.containers if c.role is not Role.MAIN]
+    if run.pod.metadata.generation:
+        status["observedGeneration"] = run.pod.metadata.generation
+    inits = [_container(run, c, scheme) for c in run.containers if c.role is not Role.MAIN]
     if inits:
         status["initContainerStatuses"] = inits
     if run.started:
         status["podIP"] = run.pod_ip
         status["podIPs"] = [{"ip": run.pod_ip}]
-    if run.reason:
+    if run.reason and run.finished:
         status["reason"] = run.reason
         status["message"] = run.message
     return status
 
 
-def rejected_status(rejection: Rejection, now: float) -> Json:
+def _name(status: Json) -> str:
+    return str(status["name"])
+
+
+def rejected_status(pod: Pod, rejection: Refusal, now: float) -> Json:
     """The status of a pod that its node refused."""
-    return {
+    status: Json = {
         "phase": Phase.FAILED.value,
         "reason": rejection.reason,
-        "message": rejection.message,
+        "message": f"Pod was rejected: {rejection.message}",
         "startTime": rfc3339(now),
     }
+    if pod.metadata.generation:
+        status["observedGeneration"] = pod.metadata.generation
+    return status
 
 
 def _conditions(run: PodRun) -> list[Json]:
     initialized = run.initialized_at
-    ready, since, reason = _readiness(run)
-    return [
-        _condition("PodReadyToStartContainers", run.started and not run.finished, run.accepted_at),
-        _condition(
-            "Initialized", initialized is not None, initialized or run.accepted_at,
-            "" if initialized is not None else "ContainersNotInitialized",
-        ),
-        _condition("Ready", ready, since, reason),
-        _condition("ContainersReady", ready, since, reason),
-    ]  # fmt: skip
+    holds, reason, message, since = _readiness(run)
+    ready = (holds, reason, message)
+    gates = _gates(run) if holds == "True" else ready
+    sandbox = run.started and not run.finished
+    conditions = [
+        _condition(run, "PodReadyToStartContainers", ("True" if sandbox else "False", "", ""), run.volumes_at),
+        _condition(run, "Initialized", _initialization(run, initialized), initialized),
+        _condition(run, "Ready", gates, since),
+        _condition(run, "ContainersReady", ready, since),
+    ]
+    if run.reason == "Evicted" and run.finished:
+        conditions.append(
+            _condition(run, "DisruptionTarget", ("True", "TerminationByKubelet", run.message), run.ending_at)
+        )
+    return conditions
 
 
-def _readiness(run: PodRun) -> tuple[bool, float, str]:
-    """Whether all containers run, since when, and why not."""
-    ends = [e.finished_at for c in run.containers for e in (c.ended, c.last) if e is not None]
+def _initialization(run: PodRun, initialized: float | None) -> tuple[str, str, str]:
+    if run.phase is Phase.SUCCEEDED:
+        return "True", "PodCompleted", ""
+    if initialized is not None:
+        return _TRUE
+    left = [
+        c.spec.name
+        for c in run.containers
+        if (c.role is Role.INIT and not c.succeeded) or (c.role is Role.SIDECAR and not c.up)
+    ]
+    return "False", "ContainersNotInitialized", f"containers with incomplete status: [{' '.join(left)}]"
+
+
+def _readiness(run: PodRun) -> tuple[str, str, str, float]:
+    """Whether all containers are ready, why not, and since when."""
     if run.finished:
         reason = "PodCompleted" if run.phase is Phase.SUCCEEDED else "PodFailed"
-        return False, max(ends, default=run.accepted_at), reason
-    if all(c.state is State.RUNNING for c in run.mains):
-        return True, max((c.started_at for c in run.mains), default=run.accepted_at), ""
-    return False, max(ends, default=run.accepted_at), "ContainersNotReady"
+        ends = [c.ended.finished_at for c in run.containers if c.ended is not None]
+        return "False", reason, "", max(ends, default=run.ending_at or run.accepted_at)
+    counted = [c for c in run.containers if c.role is not Role.INIT]
+    unready = [c for c in counted if not c.ready]
+    if not unready:
+        return "True", "", "", max((c.ready_since for c in counted), default=run.accepted_at)
+    names = " ".join(c.spec.name for c in unready)
+    since = min(c.ready_since for c in unready)
+    return "False", "ContainersNotReady", f"containers with unready status: [{names}]", since or run.accepted_at
 
 
-def _condition(kind: str, holds: bool, since: float, reason: str = "") -> Json:
+def _gates(run: PodRun) -> tuple[str, str, str]:
+    """What the pod's readiness gates say; conditions of those names are other people's."""
+    if not run.pod.spec.readiness_gates:
+        return _TRUE
+    stored = {condition.type: condition.status for condition in run.pod.status.conditions}
+    told = []
+    for gate in run.pod.spec.readiness_gates:
+        kind = str(gate.get("conditionType", ""))
+        if kind not in stored:
+            told.append(f'corresponding condition of pod readiness gate "{kind}" does not exist.')
+        elif stored[kind] != "True":
+            told.append(f'the status of pod readiness gate "{kind}" is not "True", but {stored[kind]}')
+    return ("False", "ReadinessGatesNotReady", ", ".join(told)) if told else _TRUE
+
+
+def _condition(run: PodRun, kind: str, holds: tuple[str, str, str], since: float | None) -> Json:
+    status, reason, message = holds
     condition: Json = {
         "type": kind,
-        "status": "True" if holds else "False",
+        "status": status,
         "lastProbeTime": None,
-        "lastTransitionTime": rfc3339(since),
+        "lastTransitionTime": rfc3339(run.accepted_at if since is None else since),
     }
     if reason:
         condition["reason"] = reason
+    if message:
+        condition["message"] = message
+    if run.pod.metadata.generation:
+        condition["observedGeneration"] = run.pod.metadata.generation
     return condition
 
 
-def _container(run: PodRun, container: ContainerRun) -> Json:
-    running = container.state is State.RUNNING
+def _container(run: PodRun, container: ContainerRun, scheme: str) -> Json:
+    spec = container.spec
+    done = container.role is Role.INIT and container.succeeded
     status: Json = {
-        "name": container.spec.name,
-        "image": container.spec.image,
-        "imageID": "" if container.never_started else f"simulated://{container.spec.image}",
-        "ready": running or (container.role is Role.INIT and container.succeeded),
-        "started": running,
+        "name": spec.name,
+        "image": spec.image,
+        "imageID": "" if container.never_started else f"{SCHEME}://{spec.image}",
+        "ready": container.ready or done,
+        "started": container.up,
         "restartCount": container.restarts,
-        "state": _state(run, container),
-        "lastState": {} if container.last is None else {"terminated": _ended(run, container, container.last)},
+        "state": _state(run, container, scheme),
+        "lastState": {} if container.last is None else {"terminated": _ended(run, container, container.last, scheme)},
     }
     if not container.never_started:
-        status["containerID"] = _container_id(run, container, container.restarts)
+        status["containerID"] = container_id(run, container, container.restarts, scheme)
+        status |= _resources(spec)
     return status
 
 
-def _state(run: PodRun, container: ContainerRun) -> Json:
+def _resources(spec: Container) -> Json:
+    """What a container that was created was given."""
+    requests, limits = spec.resources.requests, spec.resources.limits
+    if not requests and not limits:
+        return {"resources": {}}
+    given: Json = {}
+    if limits:
+        given["limits"] = limits
+    if requests:
+        given["requests"] = requests
+    return {"allocatedResources": requests, "resources": given} if requests else {"resources": given}
+
+
+def _state(run: PodRun, container: ContainerRun, scheme: str) -> Json:
     if container.state is State.RUNNING:
         return {"running": {"startedAt": rfc3339(container.started_at)}}
     if container.ended is not None:
-        return {"terminated": _ended(run, container, container.ended)}
+        return {"terminated": _ended(run, container, container.ended, scheme)}
     waiting: Json = {"reason": container.waiting}
     return {"waiting": {**waiting, "message": container.message} if container.message else waiting}
 
 
-def _ended(run: PodRun, container: ContainerRun, ended: Ended) -> Json:
-    count = container.restarts if ended is container.ended else max(0, container.restarts - 1)
-    return {
+def _ended(run: PodRun, container: ContainerRun, ended: Ended, scheme: str) -> Json:
+    first = ended is container.ended or container.state is State.WAITING
+    count = container.restarts if first else max(0, container.restarts - 1)
+    told: Json = {
         "exitCode": ended.exit_code,
         "reason": ended.reason,
         "startedAt": rfc3339(ended.started_at),
         "finishedAt": rfc3339(ended.finished_at),
-        "containerID": _container_id(run, container, count),
+        "containerID": container_id(run, container, count, scheme),
     }
-
-
-def _container_id(run: PodRun, container: ContainerRun, restarts: int) -> str:
-    return f"simulated://{run.pod.metadata.uid}/{container.spec.name}/{restarts}"
-
-
-class Happening(NamedTuple):
-    """An Event to be told about a pod."""
-
-    type: str
-    reason: str
-    message: str
-
-
-def happenings(before: PodRun | None, after: PodRun) -> list[Happening]:
-    """What a kubelet would tell about the way from one state to the next."""
-    told: list[Happening] = []
-    earlier = {c.spec.name: c for c in before.containers} if before is not None else {}
-    for c in after.containers:
-        old = earlier.get(c.spec.name)
-        runs_before = 0 if old is None or old.never_started else old.restarts + 1
-        runs_now = 0 if c.never_started else c.restarts + 1
-        if runs_now > runs_before:
-            if runs_before == 0:
-                told.append(Happening("Normal", "Pulled", f'Container image "{c.spec.image}" is present'))
-            told.append(Happening("Normal", "Created", f"Created container: {c.spec.name}"))
-            told.append(Happening("Normal", "Started", f"Started container {c.spec.name}"))
-        if c.state is State.WAITING and c.message and (old is None or old.message != c.message):
-            told.append(Happening("Warning", "BackOff" if "ackOff" in c.waiting else "Failed", c.message))
-    if after.stop_at is not None and (before is None or before.stop_at is None):
-        told.extend(
-            Happening("Normal", "Killing", f"Stopping container {c.spec.name}")
-            for c in after.containers
-            if c.state is State.RUNNING
-        )
+    if ended.message:
+        told["message"] = ended.message
     return told
+
+
+def container_id(run: PodRun, container: ContainerRun, restarts: int, scheme: str) -> str:
+    """The id of a container's run: SCHEME://POD UID/CONTAINER/RESTARTS."""
+    return f"{scheme if container.external else SCHEME}://{run.pod.metadata.uid}/{container.spec.name}/{restarts}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from typing import Final
 
@@ -25,7 +24,7 @@ class EventExpiry:
     async def run(self) -> None:
         """Look once a minute until cancelled."""
         while True:
-            await asyncio.sleep(PERIOD_SECONDS)
+            await self._core.clock.idle(PERIOD_SECONDS)
             self.sweep()
 
     def sweep(self) -> None:

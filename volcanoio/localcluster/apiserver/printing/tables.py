@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from volcanoio.localcluster.apiserver.clock import Clock
+from volcanoio.localcluster.apiserver.clock import TimeOfDay
 from volcanoio.localcluster.apiserver.crd import PrinterColumn
 from volcanoio.localcluster.apiserver.printing.ages import since
 from volcanoio.localcluster.apiserver.printing.columns import GENERIC, PRINTERS, Column, Printer, name_of
@@ -22,7 +22,7 @@ _META = "meta.k8s.io/v1"
 class Tables:
     """The server's view of objects as rows. Printers of custom resources compile once per definition."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: TimeOfDay) -> None:
         self._clock = clock
         self._custom: dict[tuple[PrinterColumn, ...], Printer] = {}
 

@@ -1,8 +1,9 @@
-"""The pods bound to any node: one list and one watch for the whole fleet."""
+"""What the nodes hear from the API server: one list and one watch of a kind for the whole fleet."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -10,28 +11,29 @@ import structlog
 from volcanoio.kube.decoding import ObjectDecoder, UndecodableError, WithMeta
 from volcanoio.kube.transport import StreamRefused, Transport, TransportError
 from volcanoio.localcluster.clock import Clock
-from volcanoio.model.core import Pod
-from volcanoio.model.kinds import POD
+from volcanoio.model.base import ApiObject
+from volcanoio.model.kinds import Kind
 
 _log = structlog.get_logger(__name__)
-_BOUND = "spec.nodeName!="
 _PAGE = 1000
 _RETRY = 0.5  # seconds
+Heard = TypeVar("Heard", bound=ApiObject)
+_Told_contra = TypeVar("_Told_contra", bound=ApiObject, contravariant=True)
 
 
-class PodSink(Protocol):
-    """Who is told about pods, in the order of the API server's revisions."""
+class Sink(Protocol[_Told_contra]):
+    """Who is told about objects, in the order of the API server's revisions."""
 
-    def seen(self, pod: Pod) -> None:
-        """The pod is there, as it is now."""
+    def seen(self, one: _Told_contra) -> None:
+        """The object is there, as it is now."""
         ...
 
     def gone(self, uid: str) -> None:
-        """The pod of that uid is there no more."""
+        """The object of that uid is there no more."""
         ...
 
     def listed(self, uids: frozenset[str]) -> None:
-        """A list is complete: pods not in it are gone."""
+        """A list is complete: objects not in it are gone."""
         ...
 
 
@@ -39,14 +41,25 @@ class _Expired(Exception):  # noqa: N818 - named for what happened
     """The watch cannot be continued from where it stood: list again."""
 
 
-class PodFeed:
-    """Keeps the sink told; survives broken connections and expired revisions."""
+class Feed(Generic[Heard]):
+    """Keeps the sink told of a kind; survives broken connections and expired revisions. `query` selects."""
 
-    def __init__(self, transport: Transport, clock: Clock, sink: PodSink) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        kind: Kind,
+        type_: type[Heard],
+        query: Mapping[str, str],
+        sink: Sink[Heard],
+    ) -> None:
         self._transport = transport
         self._clock = clock
+        self._kind = kind
+        self._type = type_
+        self._query = dict(query)
         self._sink = sink
-        self._decoder = ObjectDecoder(POD)
+        self._decoder = ObjectDecoder(kind)
         self._revision = ""
 
     async def run(self) -> None:
@@ -60,26 +73,26 @@ class PodFeed:
             except _Expired:
                 self._revision = ""
             except (TransportError, StreamRefused, msgspec.DecodeError) as error:
-                _log.warning("the watch of pods broke", error=str(error))
+                _log.warning("a watch of the nodes broke", kind=str(self._kind), error=str(error))
                 if isinstance(error, msgspec.DecodeError):
                     self._revision = ""
                 await self._pause()
 
     async def _pause(self) -> None:
-        await self._clock.sleep_until(self._clock.now() + _RETRY)
+        await self._clock.sleep(_RETRY)
 
     async def _list(self) -> str:
         uids: set[str] = set()
-        query = {"fieldSelector": _BOUND, "limit": str(_PAGE)}
+        query = {**self._query, "limit": str(_PAGE)}
         while True:
-            response = await self._transport.request("GET", POD.path(), query=query)
+            response = await self._transport.request("GET", self._kind.path(), query=query)
             if not response.ok:
                 raise StreamRefused(response)
-            meta, pods, faults = self._decoder.page(response.body)
-            for pod in pods:
-                if isinstance(pod, Pod):
-                    self._sink.seen(pod)
-                    uids.add(pod.metadata.uid)
+            meta, found, faults = self._decoder.page(response.body)
+            for one in found:
+                if isinstance(one, self._type):
+                    self._sink.seen(one)
+                    uids.add(one.metadata.uid)
             for fault in faults:
                 _skip(fault)
             if not meta.continue_:
@@ -89,15 +102,10 @@ class PodFeed:
 
     async def _watch(self) -> bool:
         """Follow one watch to its end; whether it brought anything."""
-        query = {
-            "fieldSelector": _BOUND,
-            "watch": "true",
-            "allowWatchBookmarks": "true",
-            "resourceVersion": self._revision,
-        }
+        query = {**self._query, "watch": "true", "allowWatchBookmarks": "true", "resourceVersion": self._revision}
         lively = False
         try:
-            async with self._transport.stream(POD.path(), query=query) as batches:
+            async with self._transport.stream(self._kind.path(), query=query) as batches:
                 async for batch in batches:
                     lively = True
                     for line in batch:
@@ -115,18 +123,18 @@ class PodFeed:
         except UndecodableError as error:
             _skip(error)
             return self._revision
-        pod = line.object
-        if isinstance(pod, Pod):
+        one = line.object
+        if isinstance(one, self._type):
             if line.type == "DELETED":
-                self._sink.gone(pod.metadata.uid)
+                self._sink.gone(one.metadata.uid)
             else:
-                self._sink.seen(pod)
-            return pod.metadata.resource_version
-        if line.type == "BOOKMARK" and isinstance(pod, msgspec.Raw):
-            return msgspec.json.decode(pod, type=WithMeta).metadata.resource_version
+                self._sink.seen(one)
+            return one.metadata.resource_version
+        if line.type == "BOOKMARK" and isinstance(one, msgspec.Raw):
+            return msgspec.json.decode(one, type=WithMeta).metadata.resource_version
         raise _Expired
 
 
 def _skip(error: UndecodableError) -> None:
-    """One odd pod must not blind the nodes to the others."""
-    _log.error("a pod is skipped because it cannot be read", error=str(error))
+    """One odd object must not blind the nodes to the others."""
+    _log.error("an object is skipped because it cannot be read", error=str(error))

@@ -1,0 +1,142 @@
+"""Containers that a runtime carries out: orders given, signals sent, ends heard."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from anyio.abc import TaskGroup
+
+from volcanoio.localcluster.nodes.addresses import PodAddresses
+from volcanoio.localcluster.nodes.containers import ContainerRun
+from volcanoio.localcluster.nodes.podrun import PodRun
+from volcanoio.localcluster.nodes.runtime import ContainerRuntime, Execution, Exit, StartError, StartOrder
+from volcanoio.model.core import Pod
+
+START_ERROR = 128
+"""The exit code of a container that could not begin (Kubernetes: reason `StartError`)."""
+
+
+@dataclass(slots=True)
+class Carried:
+    """A pod that a runtime carries out. `left` counts orders that have not ended, `over` when the pod is gone."""
+
+    pod: Pod
+    runtime: ContainerRuntime
+    running: dict[str, Execution] = field(default_factory=dict)
+    left: int = 0
+    over: bool = False
+
+
+class Executions:
+    """All that is carried out. `heard` is told of a pod's uid, a container and how it began (None) or ended."""
+
+    def __init__(
+        self, runtimes: Mapping[str, ContainerRuntime], default: str, heard: Callable[[str, str, Exit | None], None]
+    ) -> None:
+        self.runtimes = runtimes
+        self.default = default
+        self.active = 0
+        self._heard = heard
+        self._pods: dict[str, Carried] = {}
+        self._tasks: TaskGroup | None = None
+
+    def use(self, tasks: TaskGroup) -> None:
+        """Where orders run."""
+        self._tasks = tasks
+
+    def take_in(self, pod: Pod, runtime: ContainerRuntime) -> None:
+        """A pod will be carried out by this runtime."""
+        self._pods[pod.metadata.uid] = Carried(pod, runtime)
+
+    def scheme(self, uid: str) -> str:
+        """What container ids of a pod begin with; empty for one that is simulated."""
+        carried = self._pods.get(uid)
+        return carried.runtime.name if carried is not None else ""
+
+    def addresses(self, uid: str) -> PodAddresses | None:
+        """Where a pod that is carried out gets its address; None for one that is simulated."""
+        carried = self._pods.get(uid)
+        return carried.runtime.addresses if carried is not None else None
+
+    def follow(self, before: PodRun | None, after: PodRun, node: str) -> None:
+        """Do what a transition asks for: begin, terminate, kill."""
+        carried = self._pods.get(after.pod.metadata.uid)
+        if carried is None:
+            return
+        for index, c in enumerate(after.containers):
+            old = before.containers[index] if before is not None and before.containers else None
+            if not c.external or old is c:
+                continue
+            if c.starting and not (old is not None and old.starting):
+                self._order(carried, after, c, node)
+            execution = carried.running.get(c.spec.name)
+            if c.stop is None or execution is None:
+                continue
+            was = old.stop if old is not None else None
+            if c.stop.killed and not (was is not None and was.killed):
+                execution.kill()
+            elif c.stop.signalled and not (was is not None and was.signalled):
+                execution.terminate()
+
+    def forget(self, uid: str) -> None:
+        """The pod is gone from the API: what is left of it is killed."""
+        carried = self._pods.pop(uid, None)
+        if carried is None:
+            return
+        carried.over = True
+        for execution in carried.running.values():
+            execution.kill()
+        if not carried.left and self._tasks is not None:
+            self._tasks.start_soon(carried.runtime.forget, carried.pod)
+
+    def kill_all(self) -> None:
+        """The fleet ends."""
+        for carried in self._pods.values():
+            for execution in carried.running.values():
+                execution.kill()
+
+    def _order(self, carried: Carried, run: PodRun, container: ContainerRun, node: str) -> None:
+        assert self._tasks is not None, "orders are given while the fleet runs"
+        order = StartOrder(
+            pod=run.pod,
+            container=container.spec.name,
+            attempt=container.restarts + (container.last is not None),
+            node=node,
+            host_ip=run.host_ip,
+            pod_ip=run.pod_ip,
+        )
+        carried.left += 1
+        self.active += 1
+        self._tasks.start_soon(self._carry_out, carried, order)
+
+    async def _carry_out(self, carried: Carried, order: StartOrder) -> None:
+        uid, name = order.pod.metadata.uid, order.container
+        try:
+            how = await self._ended(carried, order)
+        finally:
+            carried.left -= 1
+            self.active -= 1
+        if not carried.over:
+            self._heard(uid, name, how)
+        elif not carried.left:
+            await carried.runtime.forget(carried.pod)
+
+    async def _ended(self, carried: Carried, order: StartOrder) -> Exit:
+        try:
+            execution = await carried.runtime.start(order)
+        except StartError as error:
+            return Exit(START_ERROR, "StartError", str(error))
+        carried.running[order.container] = execution
+        try:
+            if carried.over:
+                execution.kill()
+            else:
+                self._heard(order.pod.metadata.uid, order.container, None)
+            return await execution.wait()
+        except asyncio.CancelledError:
+            execution.kill()
+            raise
+        finally:
+            carried.running.pop(order.container, None)

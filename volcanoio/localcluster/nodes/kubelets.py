@@ -1,0 +1,391 @@
+"""All kubelets of a fleet as one: pods taken in, brought on in time, and written about.
+
+One task touches a pod at a time between two awaits, so no locks. What is due is computed from stored times; after a
+crash a new fleet reads them back and goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+
+from volcanoio.kube.transport import Transport, TransportError
+from volcanoio.localcluster.clock import Clock
+from volcanoio.localcluster.nodes import lifecycle, resume
+from volcanoio.localcluster.nodes.addresses import PodAddresses
+from volcanoio.localcluster.nodes.admission import Ledger, Rejection, pod_requests
+from volcanoio.localcluster.nodes.attempts import Attempts
+from volcanoio.localcluster.nodes.behaviour import Behaviour, BehaviourError, behaviour_of
+from volcanoio.localcluster.nodes.executions import Executions
+from volcanoio.localcluster.nodes.happenings import Happening, happenings
+from volcanoio.localcluster.nodes.hollow import HollowNode
+from volcanoio.localcluster.nodes.podrun import PodRun
+from volcanoio.localcluster.nodes.podwriter import PodGone, PodWriter, Unanswered
+from volcanoio.localcluster.nodes.predicates import Refusal, host_ports, objection
+from volcanoio.localcluster.nodes.recorder import Recorder
+from volcanoio.localcluster.nodes.runtime import SIMULATED, Exit, wanted_runtime
+from volcanoio.localcluster.nodes.shapes import NodeShape
+from volcanoio.localcluster.nodes.status import rejected_status, status_of
+from volcanoio.localcluster.nodes.timers import Timers
+from volcanoio.localcluster.nodes.volumes import Volumes, references
+from volcanoio.model import names
+from volcanoio.model.core import Pod
+from volcanoio.model.quantity import QuantityError
+from volcanoio.model.resources import PODS, Amounts
+
+RETRY = 0.5  # seconds until a write or a look for volumes is tried again
+_WORTH_SHOWING = 1.0  # seconds a pod must wait before its ContainerCreating is written
+
+
+@dataclass(frozen=True, slots=True)
+class Overcommit:
+    """A pod that was bound to a node on which it does not fit: somebody's scheduler is wrong."""
+
+    pod: str
+    node: str
+    rejection: Rejection
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletSettings:
+    """`lag` (seconds) delays what nodes see of pods, and how long they count an ended one."""
+
+    lag: float
+    seed: int
+    start_latency: float
+
+
+@dataclass(slots=True)
+class Entry:
+    """A pod on a node. `sent` is the status last written; `run` is None for a pod that was refused or had ended."""
+
+    pod: Pod
+    node: HollowNode
+    run: PodRun | None = None
+    final: bytes = b""
+    sent: bytes = b""
+    timer: float | None = None
+    queued: bool = False
+    busy: bool = False
+    deleting: bool = False
+    counted: bool = True
+
+
+class Kubelets:
+    """The pods of all nodes; a sink of their feed. `work` runs as often as writes may be under way at once."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        nodes: dict[str, HollowNode],
+        timers: Timers,
+        recorder: Recorder | None,
+        settings: KubeletSettings,
+    ) -> None:
+        self.overcommitted: list[Overcommit] = []
+        self.entries: dict[str, Entry] = {}
+        self.removed: frozenset[str] = frozenset()
+        self.attempts = Attempts()
+        self.executions = Executions({}, SIMULATED, self._heard)
+        self._clock = clock
+        self._nodes = nodes
+        self._timers = timers
+        self._recorder = recorder
+        self._settings = settings
+        self._lag = settings.lag
+        self._queue: asyncio.Queue[Entry] = asyncio.Queue()
+        self._addresses = PodAddresses()
+        self._writer = PodWriter(transport)
+        self._volumes = Volumes(transport, clock)
+
+    # What the watch tells.
+
+    def seen(self, one: Pod) -> None:
+        """The watch shows a pod bound to some node."""
+        if self._lag:
+            self._timers.at(self._clock.now() + self._lag, partial(self._look, one))
+        else:
+            self._look(one)
+
+    def gone(self, uid: str) -> None:
+        """A pod is no longer in the API."""
+        if self._lag:
+            self._timers.at(self._clock.now() + self._lag, partial(self._forget, uid))
+        else:
+            self._forget(uid)
+
+    def listed(self, uids: frozenset[str]) -> None:
+        """Pods we know that a whole list did not show are gone."""
+        for uid in self.entries.keys() - uids:
+            self.gone(uid)
+
+    def back(self, node: HollowNode) -> None:
+        """A node that was out is heard of again, and hears what it missed."""
+        unheard, node.unheard = node.unheard, []
+        for each in unheard:
+            each()
+        for entry in list(self.entries.values()):
+            if entry.node is node:
+                self._mark(entry)
+
+    def _look(self, pod: Pod) -> None:
+        entry = self.entries.get(pod.metadata.uid)
+        node = self._nodes.get(pod.spec.node_name)
+        if node is not None and node.out:
+            node.unheard.append(partial(self._look, pod))
+            return
+        if entry is None:
+            entry = self._take_in(pod, node)
+            if entry is None:
+                return
+            self.entries[pod.metadata.uid] = entry
+        elif not self._news(entry, pod):
+            return
+        if pod.metadata.deletion_timestamp is not None:
+            entry.deleting = True
+            if entry.run is not None:
+                grace = pod.metadata.deletion_grace_period_seconds
+                seconds = 30.0 if grace is None else float(grace)
+                entry.run = self._change(entry, lifecycle.terminate(entry.run, self._clock.now(), seconds))
+        self._proceed(entry)
+
+    def _news(self, entry: Entry, pod: Pod) -> bool:
+        """Whether a pod we know shows anything new to its node; most of what we see are our own writes."""
+        new, old = pod.metadata, entry.pod.metadata
+        if pod.spec.readiness_gates or new.generation != old.generation or pod.spec.active_deadline_seconds:
+            entry.pod = pod
+            if entry.run is not None:
+                entry.run = msgspec.structs.replace(entry.run, pod=pod)
+            return True
+        if new.deletion_timestamp is None:
+            return False
+        changed = not entry.deleting or new.deletion_grace_period_seconds != old.deletion_grace_period_seconds
+        entry.pod = pod
+        return changed
+
+    def _take_in(self, pod: Pod, node: HollowNode | None) -> Entry | None:
+        """A pod seen for the first time: admitted, refused, or resumed from its stored status."""
+        deleting = pod.metadata.deletion_timestamp is not None
+        if node is None:
+            if pod.spec.node_name not in self.removed:
+                return None
+            lost = HollowNode(NodeShape(pod.spec.node_name), Ledger({}), "")
+            return Entry(pod, lost, counted=False, deleting=True)
+        if resume.is_finished(pod):
+            return Entry(pod, node, counted=False) if deleting else None
+        requests, behaviour, problem = self._read(pod)
+        if resume.was_accepted(pod):
+            return self._resume(pod, node, requests, behaviour, problem)
+        refusal = objection(pod, node.name, node.labels, node.taints, node.taken_ports() if node.ports else frozenset())
+        rejection = None if refusal else node.ledger.admit(pod.metadata.uid, requests)
+        if rejection is not None:
+            self.overcommitted.append(Overcommit(pod.metadata.key, node.name, rejection))
+        if refusal or rejection:
+            return self._refuse(pod, node, refusal or rejection)
+        external, problem = self._carried(pod, node, problem)
+        run = lifecycle.accept(
+            pod, behaviour, self._clock.now(), host_ip=node.address, pod_ip=self._address(pod, node),
+            earlier_starts=self.attempts.before(pod), has_volumes=bool(problem) or bool(references(pod)),
+            external=external,
+        )  # fmt: skip
+        if ports := host_ports(pod):
+            node.ports[pod.metadata.uid] = ports
+        entry = Entry(pod, node, run)
+        if problem:
+            entry.run = self._change(entry, lifecycle.misconfigured(run, problem))
+        return entry
+
+    def _resume(self, pod: Pod, node: HollowNode, requests: Amounts, behaviour: Behaviour, problem: str) -> Entry:
+        node.ledger.restore(pod.metadata.uid, requests)
+        if ports := host_ports(pod):
+            node.ports[pod.metadata.uid] = ports
+        external, problem = self._carried(pod, node, problem)
+        run = resume.resume(
+            pod, behaviour, self._clock.now(), host_ip=node.address, earlier_starts=self.attempts.before(pod),
+            external=external,
+        )  # fmt: skip
+        (self.executions.addresses(pod.metadata.uid) or self._addresses).keep(run.pod_ip)
+        self.attempts.note(run)
+        return Entry(pod, node, lifecycle.misconfigured(run, problem) if problem else run)
+
+    def _carried(self, pod: Pod, node: HollowNode, problem: str) -> tuple[frozenset[str], str]:
+        """The containers that a runtime carries out, and what is wrong with the manifest."""
+        wanted = wanted_runtime(pod, node.runtime, self.executions.default)
+        if wanted == SIMULATED:
+            return frozenset(), problem
+        runtime = self.executions.runtimes.get(wanted)
+        if runtime is None:
+            known = ", ".join([SIMULATED, *self.executions.runtimes])
+            return (
+                frozenset(),
+                problem or f"annotation {names.RUNTIME}: {wanted!r} is not here; this cluster has {known}",
+            )
+        external = set()
+        for container in (*pod.spec.init_containers, *pod.spec.containers):
+            if told := runtime.objection(pod, container.name):
+                self._tell(pod, node, Happening("Warning", "Simulated", told))
+            else:
+                external.add(container.name)
+        if external:
+            self.executions.take_in(pod, runtime)
+        return frozenset(external), problem
+
+    def _address(self, pod: Pod, node: HollowNode) -> str:
+        if pod.spec.host_network:
+            return node.address
+        return (self.executions.addresses(pod.metadata.uid) or self._addresses).take()
+
+    def _read(self, pod: Pod) -> tuple[Amounts, Behaviour, str]:
+        """What the pod takes and does, and what is wrong with its manifest."""
+        try:
+            return pod_requests(pod), behaviour_of(pod, self._settings.seed, self._settings.start_latency), ""
+        except (BehaviourError, QuantityError) as error:
+            return {PODS: 1}, Behaviour(pod.metadata.uid), str(error)
+
+    def _refuse(self, pod: Pod, node: HollowNode, refusal: Refusal | None) -> Entry:
+        assert refusal is not None
+        self._tell(pod, node, Happening("Warning", refusal.reason, refusal.message))
+        final = msgspec.json.encode(rejected_status(pod, refusal, self._clock.now()))
+        return Entry(pod, node, final=final, counted=False)
+
+    # What time and runtimes bring.
+
+    def _heard(self, uid: str, container: str, how: Exit | None) -> None:
+        """A runtime has begun a container, or it has ended."""
+        entry = self.entries.get(uid)
+        if entry is None or entry.run is None:
+            return
+        run, now = lifecycle.advance(entry.run, self._clock.now()), self._clock.now()
+        after = lifecycle.began(run, container, now) if how is None else lifecycle.exited(run, container, now, how)
+        entry.run = self._change(entry, after)
+        self._proceed(entry)
+
+    def _proceed(self, entry: Entry) -> None:
+        """Bring a pod up to now, and see to it that its next moment and its write come."""
+        run = entry.run
+        if run is not None:
+            run = entry.run = self._change(entry, lifecycle.advance(run, self._clock.now()))
+            if run.finished:
+                self._end(entry)
+            elif (due := run.due) is not None and due != entry.timer:
+                entry.timer = due
+                self._timers.at(due, partial(self._proceed, entry))
+        self._mark(entry)
+
+    def _change(self, entry: Entry, after: PodRun) -> PodRun:
+        """Note what a transition is known for: events, attempts and orders."""
+        before = entry.run
+        if after is not before:
+            self.attempts.note(after)
+            if self._recorder is not None:
+                for happening in happenings(before, after):
+                    self._recorder.tell(entry.pod, entry.node.name, happening)
+            self.executions.follow(before, after, entry.node.name)
+        return after
+
+    def _tell(self, pod: Pod, node: HollowNode, happening: Happening) -> None:
+        if self._recorder is not None:
+            self._recorder.tell(pod, node.name, happening)
+
+    def _end(self, entry: Entry) -> None:
+        """Nothing of the pod runs any more: its node counts it until the lag has passed."""
+        if not entry.counted:
+            return
+        entry.counted = False
+        uid = entry.pod.metadata.uid
+        entry.node.ports.pop(uid, None)
+        if entry.run is not None:
+            (self.executions.addresses(uid) or self._addresses).give_back(entry.run.pod_ip)
+        release = partial(entry.node.ledger.release, uid)
+        if self._lag:
+            self._timers.at(self._clock.now() + self._lag, release)
+        else:
+            release()
+
+    def _forget(self, uid: str) -> None:
+        entry = self.entries.get(uid)
+        if entry is None:
+            return
+        if entry.node.out:
+            entry.node.unheard.append(partial(self._forget, uid))
+            return
+        del self.entries[uid]
+        self._end(entry)
+        self.executions.forget(uid)
+        entry.run = None
+
+    # What is written.
+
+    def _mark(self, entry: Entry) -> None:
+        if not entry.queued and not entry.node.out:
+            entry.queued = True
+            self._queue.put_nowait(entry)
+
+    async def work(self) -> None:
+        """One of the writers: takes pods whose state may differ from what is stored."""
+        while True:
+            entry = await self._queue.get()
+            if entry.busy:  # another writer has it, and looks at `queued` when it is done
+                continue
+            entry.busy = True
+            while entry.queued:
+                entry.queued = False
+                try:
+                    await self._push(entry)
+                except PodGone:
+                    self._forget(entry.pod.metadata.uid)
+                except (Unanswered, TransportError):
+                    self._later(partial(self._mark, entry))
+            entry.busy = False
+
+    def _later(self, action: Callable[[], None]) -> None:
+        self._timers.at(self._clock.now() + RETRY, action)
+
+    async def _push(self, entry: Entry) -> None:
+        uid = entry.pod.metadata.uid
+        if self.entries.get(uid) is not entry or entry.node.out:
+            return
+        if entry.run is not None and entry.run.volumes_at is None and not entry.run.finished:
+            await self._mount(entry)
+        status = self._status(entry)
+        if status and status != entry.sent:
+            await self._writer.status(entry.pod.metadata, status)
+            entry.sent = status
+        if entry.run is not None and not entry.run.finished:
+            return
+        if entry.queued:  # it changed while the status was on its way: the last status goes before the delete
+            return
+        if entry.deleting:
+            await self._writer.remove(entry.pod.metadata)
+            self._forget(uid)
+
+    def _status(self, entry: Entry) -> bytes:
+        run = entry.run
+        if run is None:
+            return entry.final
+        if not run.started and not run.finished:
+            due = run.due
+            waits = due is None or due > self._clock.now() + _WORTH_SHOWING
+            if not waits and not any(c.message for c in run.containers):
+                return b""
+        return msgspec.json.encode(status_of(run, self.executions.scheme(entry.pod.metadata.uid)))
+
+    async def _mount(self, entry: Entry) -> None:
+        """Look for the pod's volumes; look again later if one is missing."""
+        if entry.run is None or entry.run.stuck:
+            return
+        missing = await self._volumes.missing(entry.pod)
+        run = entry.run
+        if run is None or run.finished:
+            return
+        if missing is not None:
+            self._tell(entry.pod, entry.node, Happening("Warning", "FailedMount", missing))
+            self._later(partial(self._mark, entry))
+            return
+        entry.run = lifecycle.mount(run, self._clock.now())
+        self._proceed(entry)
