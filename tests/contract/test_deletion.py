@@ -117,3 +117,28 @@ def test_a_namespace_goes_with_all_that_is_in_it(namespace: Namespace) -> None:
     cluster.delete(f"/api/v1/namespaces/{name}").ok()
     gone(namespace.cluster, f"/api/v1/namespaces/{name}")
     assert cluster.get("/api/v1/configmaps", fieldSelector=f"metadata.namespace={name}").ok()["items"] == []
+
+
+def test_a_pod_that_no_node_has_goes_at_once(namespace: Namespace) -> None:
+    start = namespace.pod("p")["metadata"]["resourceVersion"]
+    with namespace.cluster.watch(namespace.path("pods"), resourceVersion=start) as events:
+        answered = namespace.cluster.delete(namespace.path("pods", "p")).ok()
+        seen = [next(events) for _ in range(2)]
+    assert answered["kind"] == "Pod", "a Pod answers with its last state, where other kinds answer with a Status"
+    assert [event["type"] for event in seen] == ["MODIFIED", "DELETED"]
+    for event in seen:
+        assert event["object"]["metadata"]["deletionGracePeriodSeconds"] == 0
+        assert event["object"]["metadata"]["deletionTimestamp"] == answered["metadata"]["deletionTimestamp"]
+
+
+def test_a_second_deletion_shortens_the_grace_period(namespace: Namespace) -> None:
+    namespace.pod("p")
+    namespace.bind("p", "node-1").ok()
+    path = namespace.path("pods", "p")
+    start = namespace.cluster.get(path).ok()["metadata"]["resourceVersion"]
+    with namespace.cluster.watch(namespace.path("pods"), resourceVersion=start) as events:
+        for grace in (20, 30, 10, 0):
+            namespace.cluster.delete(path, {"gracePeriodSeconds": grace}).ok()
+        seen = [next(events) for _ in range(4)]
+    told = [(event["type"], event["object"]["metadata"]["deletionGracePeriodSeconds"]) for event in seen]
+    assert told == [("MODIFIED", 20), ("MODIFIED", 10), ("MODIFIED", 0), ("DELETED", 0)], "30 changes nothing"

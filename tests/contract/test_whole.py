@@ -71,14 +71,14 @@ def established(cluster: Cluster, name: str) -> None:
                 return
 
 
-def job(fleet: str, replicas: int, run: str) -> Obj:
+def job(fleet: str, replicas: int, run: str, cpu: str = "2") -> Obj:
     """A Job of one gang; each pod runs for a while and then succeeds."""
     template = {
         "metadata": {"annotations": {"sim.volcanoio.dev/run-duration": run}},
         "spec": {
             "restartPolicy": "Never",
             "nodeSelector": {FLEET: fleet},
-            "containers": [{"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "2"}}}],
+            "containers": [{"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}],
         },
     }
     return {
@@ -129,7 +129,9 @@ async def test_a_job_is_carried_out(namespace: Namespace, fleet: str) -> None:
 async def test_a_gang_waits_for_room_for_all(namespace: Namespace, fleet: str) -> None:
     cluster = namespace.cluster
     async with volcano(cluster):
-        stored = cluster.create(namespace.path(JOBS), job(fleet, 13, "never")).ok()  # 12 fit on three nodes
+        stored = cluster.create(
+            namespace.path(JOBS), job(fleet, 4, "never", cpu="5")
+        ).ok()  # one fits on each of three nodes
         group = await to_thread.run_sync(unschedulable, namespace, stored)
         assert group["status"]["phase"] in {"Pending", "Inqueue"}
         pods = cluster.get(namespace.path("pods"), fieldSelector="spec.nodeName!=").ok()["items"]

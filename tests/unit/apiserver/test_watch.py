@@ -62,7 +62,7 @@ async def test_field_selectors_see_the_transition_of_a_binding() -> None:
         await api.made(PODS, pod())
         await api("POST", f"{PODS}/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}})
         await api("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0})
-        assert await lines.types_and_names(2) == [("ADDED", "p"), ("DELETED", "p")]
+        assert await lines.types_and_names(3) == [("ADDED", "p"), ("MODIFIED", "p"), ("DELETED", "p")]
 
 
 async def test_a_streamed_list_ends_with_the_bookmark() -> None:

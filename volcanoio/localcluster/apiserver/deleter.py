@@ -11,6 +11,7 @@ from volcanoio.localcluster.apiserver.admission import AdmissionRequest, review_
 from volcanoio.localcluster.apiserver.clock import parse_rfc3339, rfc3339
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.kinds.cluster import PROTECTED_NAMESPACES
+from volcanoio.localcluster.apiserver.kinds.priorities import SYSTEM_CLASSES
 from volcanoio.localcluster.apiserver.objects import Stored, encode
 from volcanoio.localcluster.apiserver.options import DeleteOptions, Propagation
 from volcanoio.localcluster.apiserver.paths import Target
@@ -23,6 +24,7 @@ FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
 _FINALIZERS: Final[dict[Propagation, str]] = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
 _DEFAULT_GRACE: Final = 30
+_PRIORITY_CLASSES: Final = "priorityclasses.scheduling.k8s.io"
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 
@@ -50,6 +52,9 @@ class Deleter:
         _check_preconditions(target, stored, options)
         if resource.name == "namespaces" and target.name in PROTECTED_NAMESPACES:
             raise errors.forbidden(resource, target.name, "this namespace may not be deleted")
+        if resource.name == _PRIORITY_CLASSES and target.name in SYSTEM_CLASSES:
+            why = "this is a system priority class and cannot be deleted"
+            raise errors.forbidden(resource, target.name, why)
         warnings: tuple[str, ...] = ()
         if core.admission:
             request = AdmissionRequest(
@@ -87,6 +92,7 @@ class Deleter:
 
     def delete_now(self, target: Target, stored: Stored, options: DeleteOptions) -> Deleted:
         """Delete at once or mark for deletion; the caller has checked everything."""
+        core = self._core
         obj = stored.decode()
         meta = obj["metadata"]
         finalizers = self._finalizers(stored, options)
@@ -94,7 +100,10 @@ class Deleter:
         if target.resource.name == "namespaces":
             return self._terminate_namespace(target, stored, obj, finalizers)
         if grace == 0 and not finalizers:
-            last = self._core.store.remove(target.ref, obj)
+            if target.resource.name == "pods" and meta.get("deletionGracePeriodSeconds") != 0:
+                self._mark(meta, 0)  # watchers see the end of the grace period before the pod goes, as on the real one
+                obj = core.store.put(target.ref, obj).decode()
+            last = core.store.remove(target.ref, obj)
             return Deleted(last.data, last.uid, gone=True)
         if finalizers:
             meta["finalizers"] = finalizers
