@@ -12,6 +12,8 @@ from volcanoio.localcluster.apiserver.errors import internal
 from volcanoio.localcluster.apiserver.objects import Event, Ref
 from volcanoio.localcluster.apiserver.paging import Snapshots
 from volcanoio.localcluster.apiserver.persistence import Journal, StorageFailed
+from volcanoio.localcluster.apiserver.plugins.limitranges import LimitRanges
+from volcanoio.localcluster.apiserver.plugins.quota.ledger import Quotas
 from volcanoio.localcluster.apiserver.registry import Registry
 from volcanoio.localcluster.apiserver.store import Store
 from volcanoio.localcluster.apiserver.webhooks.gate import Webhooks
@@ -35,6 +37,10 @@ class Core:
         self.admission = list(admission)
         self.snapshots = Snapshots()
         self.webhooks = Webhooks(self)
+        self.limits = LimitRanges(self)
+        self.quotas = Quotas(self)
+        self.authority = b""
+        """The authority that clients of this server trust, in PEM; empty without TLS."""
         self._journal = journal
         self._random = Random()
         self._second, self._now = -1, ""

@@ -14,13 +14,14 @@ from volcanoio.localcluster.apiserver import bodies, errors, metadata
 from volcanoio.localcluster.apiserver.admission import AdmissionRequest, Operation, review_all
 from volcanoio.localcluster.apiserver.apply import tracking
 from volcanoio.localcluster.apiserver.apply.managers import newcomer
-from volcanoio.localcluster.apiserver.comparison import content, identity, is_finished
+from volcanoio.localcluster.apiserver.comparison import content, identity, is_finished, unchanged
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.kinds.strategy import PLAIN
 from volcanoio.localcluster.apiserver.kinds.table import STRATEGIES
 from volcanoio.localcluster.apiserver.objects import Ref, Stored, encode
 from volcanoio.localcluster.apiserver.options import FieldValidation
 from volcanoio.localcluster.apiserver.paths import Target
+from volcanoio.localcluster.apiserver.plugins.chain import CHECKS, ON_CREATE
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.localcluster.apiserver.webhooks.attributes import Attributes, of_target
 from volcanoio.localcluster.apiserver.webhooks.options import request_options
@@ -82,12 +83,14 @@ class Writer:
         ref = self._choose_name(target, meta)
         metadata.prepare_create(core, resource, target.namespace, meta)
         strategy = STRATEGIES.get(resource.name, PLAIN)
-        self._complete(resource, obj)
+        self._complete_new(target, obj)
         strategy.create(obj, core)
         if managed:
             meta["managedFields"] = managed
-        if found := self._errors(resource, obj):
+        said: list[str] = []
+        if found := self._errors(resource, obj, warnings=said):
             raise errors.invalid(resource, ref.name, found)
+        warnings += tuple(said)
         if strategy.warning:
             warnings += (strategy.warning,)
         if core.admission:
@@ -96,16 +99,24 @@ class Writer:
             if changed is not None:
                 obj = changed
             self._check_namespace(target, obj)
+        if resource.name in CHECKS:
+            CHECKS[resource.name](obj, None, target.namespace, core)
         if core.webhooks.configured:
             warnings += await self._validated("CREATE", target, obj, None, dry_run=dry_run)
             self._check_namespace(target, obj)
         if core.store.get(ref) is not None:
             raise errors.already_exists(resource, ref.name)
+        limited = target.namespace in core.quotas.namespaces
+        if limited:
+            core.quotas.check(resource, target.namespace, obj)
         self._to_storage(resource, obj)
         if dry_run:
             return Written(encode(obj), warnings)
         core.check_writable()
-        return Written(core.store.put(ref, obj).data, warnings)
+        stored = core.store.put(ref, obj)
+        if limited:
+            core.quotas.settle(target.namespace)
+        return Written(stored.data, warnings)
 
     async def update(
         self,
@@ -130,15 +141,16 @@ class Writer:
         warnings = bodies.check_fields(new, body, resource, validation)
         if not isinstance(new.get("metadata"), dict):
             raise errors.bad_request("metadata: expected an object")
-        stated, known = new["metadata"].get("managedFields"), old["metadata"].get("managedFields")
+        known = old["metadata"].get("managedFields")
+        sent = tracking.as_sent(new) if known is not None or "managedFields" in new["metadata"] else None
         self._isolate(target, new, old)
         metadata.prepare_update(new, old)
         if target.subresource != "status" or resource.custom is not None:
             self._complete(resource, new)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-        if known is not None or stated is not None or managed is not None:
-            if managed is None:
-                managed = tracking.updated(core, resource, target.subresource, old, new, stated)
+        if sent is not None and managed is None:
+            managed = tracking.updated(core, resource, target.subresource, old, new, sent)
+        if managed is not None:
             tracking.write(new, old, managed)
         asks = webhooks and core.webhooks.configured
         if asks:
@@ -146,27 +158,34 @@ class Writer:
             warnings += more
             if core.store.get(target.ref) is not current:
                 raise Raced
-        if new == old and not asks:
+        if not asks and unchanged(resource, new, old):
             return Written(current.data, warnings)
-        changes = content(resource, new) != content(resource, old)
+        changes = not unchanged(resource, content(resource, new), content(resource, old))
+        said: list[str] = []
         found = metadata.update_errors(new["metadata"], current)
-        found += self._errors(resource, new, old, content=changes)
+        found += self._errors(resource, new, old, content=changes, subresource=target.subresource, warnings=said)
         if found:
             raise errors.invalid(resource, target.name, found)
+        warnings += tuple(said)
         if core.admission and not target.subresource:
             changed, more = await self._review("UPDATE", target.ref, resource, new, old, dry_run=dry_run)
             warnings += more
             if changed is not None:
                 new = changed
-                changes = content(resource, new) != content(resource, old)
+                changes = not unchanged(resource, content(resource, new), content(resource, old))
             if core.store.get(target.ref) is not current:
                 raise Raced
+        if changes and resource.name in CHECKS and not target.subresource:
+            CHECKS[resource.name](new, old, target.namespace, core)
         if asks:
             warnings += await self._validated("UPDATE", target, new, old, dry_run=dry_run)
             if core.store.get(target.ref) is not current:
                 raise Raced
-            if new == old:
+            if unchanged(resource, new, old):
                 return Written(current.data, warnings)
+        limited = changes and target.namespace in core.quotas.namespaces
+        if limited:
+            core.quotas.check(resource, target.namespace, new, old)
         if changes and metadata.counts_generations(resource):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         self._to_storage(resource, new)
@@ -175,7 +194,10 @@ class Writer:
         core.check_writable()
         if current.deleting and is_finished(resource, new):
             return Written(core.store.remove(target.ref, new).data, warnings)
-        return Written(core.store.put(target.ref, new).data, warnings)
+        stored = core.store.put(target.ref, new)
+        if limited:
+            core.quotas.settle(target.namespace)
+        return Written(stored.data, warnings)
 
     async def _mutated(
         self, operation: Operation, target: Target, obj: Manifest, old: Manifest | None, *, dry_run: bool
@@ -186,10 +208,16 @@ class Writer:
             metadata.drop_server_set(obj["metadata"])
             if resource.namespaced:
                 obj["metadata"]["namespace"] = target.namespace
-            self._complete(resource, obj)
-        reviewed = await self._core.webhooks.mutate(
-            _attributes(operation, target, obj, old, dry_run=dry_run), lambda one: self._complete(resource, one)
-        )
+            self._complete_new(target, obj)
+
+        def again(one: Manifest) -> None:
+            if old is None:
+                self._complete_new(target, one)
+            else:
+                self._complete(resource, one)
+
+        attributes = _attributes(operation, target, obj, old, dry_run=dry_run)
+        reviewed = await self._core.webhooks.mutate(attributes, again)
         if not reviewed.changed or reviewed.object is None:
             return obj, reviewed.warnings
         changed = reviewed.object
@@ -250,15 +278,29 @@ class Writer:
         if resource.custom is not None:
             resource.custom.default(obj)
 
+    def _complete_new(self, target: Target, obj: Manifest) -> None:
+        """Defaults, and what admission gives a new object; may be called again after somebody changed it."""
+        resource = target.resource
+        self._complete(resource, obj)
+        for plugin in ON_CREATE.get(resource.name, ()):
+            plugin(obj, target.namespace, self._core)
+
     def _errors(
-        self, resource: Resource, obj: Manifest, old: Manifest | None = None, *, content: bool = True
+        self,
+        resource: Resource,
+        obj: Manifest,
+        old: Manifest | None = None,
+        *,
+        content: bool = True,
+        subresource: str = "",
+        warnings: list[str],
     ) -> list[FieldError]:
         """The broken rules; `content` says whether anything besides metadata and status may have changed."""
         found: list[FieldError] = []
         if old is None or obj["metadata"] != old["metadata"]:
             found += metadata.errors(resource, obj["metadata"])
         if resource.custom is not None:
-            found += resource.custom.validate(obj, old)
+            found += resource.custom.validate(obj, old, subresource == "status", warnings)
         strategy = STRATEGIES.get(resource.name, PLAIN)
         if content and not found:
             found += strategy.validate(obj)
@@ -290,16 +332,18 @@ class Writer:
         if changed is not None:
             changed["metadata"] = {**changed["metadata"], **identity(obj["metadata"])}
             self._complete(resource, changed)
-            if found := self._errors(resource, changed, old):
+            said: list[str] = []
+            if found := self._errors(resource, changed, old, warnings=said):
                 raise errors.invalid(resource, ref.name, found)
+            warnings += tuple(said)
         return changed, warnings
 
     def _isolate(self, target: Target, new: Manifest, old: Manifest) -> None:
         """An update of the object leaves the status as it is; one of the status leaves the rest."""
         resource = target.resource
         if target.subresource == "status":
-            status = new.get("status")
-            stated = new["metadata"]
+            status, stated = new.get("status"), new["metadata"]
+            absent = "status" not in new if resource.custom is not None else status is None
             kept = dict(old["metadata"])
             if resource.custom is None:
                 for key in ("labels", "annotations", "finalizers"):
@@ -308,7 +352,7 @@ class Writer:
             new.clear()
             new.update(old)
             new["metadata"] = kept
-            if status is None:
+            if absent:
                 new.pop("status", None)
             else:
                 new["status"] = status
