@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 from tests.contract.support import Cluster, Namespace, Obj, pod
 
@@ -112,7 +113,7 @@ def template(*, restart: str = "Always", image: str = "one", **labels: str) -> O
 def events_of(namespace: Namespace, kind: str, reason: str, least: int = 1) -> list[str]:
     """The messages of so many Events of a reason about a kind, as they come."""
     found: dict[str, str] = {}
-    query = {"fieldSelector": f"involvedObject.kind={kind},reason={reason}", "timeoutSeconds": 20}
+    query: dict[str, Any] = {"fieldSelector": f"involvedObject.kind={kind},reason={reason}", "timeoutSeconds": 20}
     with namespace.cluster.watch(namespace.path("events"), **query) as events:
         for event in events:
             found[event["object"]["metadata"]["uid"]] = event["object"]["message"]
