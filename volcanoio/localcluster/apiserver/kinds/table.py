@@ -6,6 +6,7 @@ from volcanoio.localcluster.apiserver.kinds import definitions, plain
 from volcanoio.localcluster.apiserver.kinds.cluster import NAMESPACES, NODES
 from volcanoio.localcluster.apiserver.kinds.pods import PODS
 from volcanoio.localcluster.apiserver.kinds.priorities import PRIORITY_CLASSES
+from volcanoio.localcluster.apiserver.kinds.quotas import LIMIT_RANGES, QUOTAS
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.localcluster.apiserver.kinds.webhooks import WEBHOOKS
 from volcanoio.localcluster.apiserver.kinds.workloads import WORKLOADS
@@ -19,6 +20,8 @@ STRATEGIES: dict[str, Strategy] = {
     "persistentvolumes": plain.VOLUMES,
     "persistentvolumeclaims": plain.CLAIMS,
     "priorityclasses.scheduling.k8s.io": PRIORITY_CLASSES,
+    "resourcequotas": QUOTAS,
+    "limitranges": LIMIT_RANGES,
     definitions.NAME: definitions.DEFINITIONS,
     **WORKLOADS,
     **WEBHOOKS,
