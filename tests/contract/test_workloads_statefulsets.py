@@ -40,7 +40,7 @@ def ready(number: int) -> Any:
 def updated(one: Obj) -> bool:
     """As `kubectl rollout status` sees it."""
     status = one["status"]
-    return (
+    return bool(
         ready(one["spec"]["replicas"])(one) and status["currentRevision"] == status["updateRevision"]
         and status.get("updatedReplicas") == one["spec"]["replicas"]
     )  # fmt: skip

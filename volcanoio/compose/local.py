@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +22,7 @@ from volcanoio.compose.controllers import ControllerManager, ControllerSettings
 from volcanoio.compose.crds import install_crds
 from volcanoio.compose.metricspage import MetricsPage
 from volcanoio.compose.options import LocalOptions, OptionError
+from volcanoio.compose.processes import process_runtimes
 from volcanoio.compose.scheduler import SchedulerProcess, SchedulerSettings
 from volcanoio.engine.scheduling.configuration import ConfigurationError as SchedulerConfigurationError
 from volcanoio.framework.arguments import ArgumentError
@@ -39,12 +40,16 @@ from volcanoio.localcluster.apiserver.identity import load_or_create
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.server import ApiServer
 from volcanoio.localcluster.clock import RunningClock
+from volcanoio.localcluster.controllers.frame.host import ControllerHost
+from volcanoio.localcluster.controllers.roster import controllers
 from volcanoio.localcluster.jumping import JumpingClock
 from volcanoio.localcluster.nodes.fleet import NodeFleet
 from volcanoio.localcluster.nodes.logs import ContainerLogs, SimulatedLogs
+from volcanoio.localcluster.nodes.runtime import SIMULATED
 from volcanoio.localcluster.nodes.shapes import NodeResourcesError, NodeShape, parse_node_resources, uniform_fleet
+from volcanoio.localcluster.processes.runtime import ProcessRuntime
 from volcanoio.localcluster.timekeeping import clock_for, noted
-from volcanoio.model import kinds
+from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import Kind
 from volcanoio.runtime.admission import InProcessAdmission
@@ -134,12 +139,15 @@ class LocalCluster:
         api = ApiServer.open(None if options.memory else directory, clock=ServerClock(clock), faults=self._faults)
         await stack.enter_async_context(api.running())
         self.transport = InProcessTransport(api)
-        routes.install(api, logs=ContainerLogs(SimulatedLogs(self.transport, clock), {}))
+        runtimes = await process_runtimes(stack, options, api, self.transport, clock, directory)
+        routes.install(api, logs=ContainerLogs(SimulatedLogs(self.transport, clock), runtimes))
         api.pages.append(MetricsPage(self.probe))
         await install_crds(self.transport)
-        await self._components(stack, registry, api, shapes)
+        await self._components(stack, registry, api, shapes, runtimes)
         bound = await stack.enter_async_context(serve(api, port=options.port, identity=load_or_create(directory)))
         self.server = bound.url
+        for runtime in runtimes.values():
+            runtime.serve_api_at(bound.host, bound.port)
         if isinstance(clock, JumpingClock):
             clock.clients = bound.connections
             clock.holds += [lambda: api.in_flight, lambda: self.fleet.executions.active, self._policies_think]
@@ -150,11 +158,19 @@ class LocalCluster:
         return self.controllers.host.policies.thinking
 
     async def _components(
-        self, stack: AsyncExitStack, registry: Registry, api: ApiServer, shapes: Sequence[NodeShape]
+        self,
+        stack: AsyncExitStack,
+        registry: Registry,
+        api: ApiServer,
+        shapes: Sequence[NodeShape],
+        runtimes: Mapping[str, ProcessRuntime],
     ) -> None:
         """Nodes, controllers and scheduler, each a task of its own; returns when each has listed what it needs."""
         options = self.options
-        self.fleet = NodeFleet(self.transport, shapes, self.clock, kubelet_lag=options.kubelet_lag)
+        self.fleet = NodeFleet(
+            self.transport, shapes, self.clock, kubelet_lag=options.kubelet_lag,
+            runtimes=runtimes, default_runtime=next(iter(runtimes), SIMULATED),
+        )  # fmt: skip
         self._controller_settings = ControllerSettings(
             registry=registry,
             configuration=_text(options.controller_conf) or "",
@@ -166,15 +182,19 @@ class LocalCluster:
             configuration=_text(options.scheduler_conf),
             debounce=options.debounce,
             period=options.schedule_period,
+            singles=(names.DEFAULT_SCHEDULER,),
             journal=options.journal and options.journal / "scheduler",
         )
+        self.workloads = ControllerHost(self.transport, self.clock, controllers(), probe=self.probe)
         api.core.admission.append(InProcessAdmission(self.transport, registry, strict=options.strict_admission))
         self._tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(self._tasks.cancel_scope.cancel)
         self._tasks.start_soon(self.fleet.run)
+        self._tasks.start_soon(self.workloads.run)
         await self.start_controllers()
         await self.start_scheduler()
         await self.fleet.registered.wait()
+        await self.workloads.synced()
 
     async def start_controllers(self) -> None:
         """Start the controllers' process; returns when it has listed what it needs."""
