@@ -6,19 +6,30 @@ from typing import Any, Final
 
 import msgspec
 
+from volcanoio.engine.admission.fielderrors import invalid
+from volcanoio.kube.transport import ContentType
 from volcanoio.localcluster.apiserver import bodies, errors
 from volcanoio.localcluster.apiserver.api import ApiRequest
+from volcanoio.localcluster.apiserver.apply import configuration
+from volcanoio.localcluster.apiserver.apply import scale as managed_scale
+from volcanoio.localcluster.apiserver.apply.applying import applied
+from volcanoio.localcluster.apiserver.apply.fieldset import Path
+from volcanoio.localcluster.apiserver.apply.managers import current_manager
+from volcanoio.localcluster.apiserver.apply.owners import Owners
+from volcanoio.localcluster.apiserver.apply.owners import decode as decode_owners
 from volcanoio.localcluster.apiserver.comparison import check_versions
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.crd import ScalePaths
 from volcanoio.localcluster.apiserver.objects import Stored, decode, encode
-from volcanoio.localcluster.apiserver.options import dry_run
+from volcanoio.localcluster.apiserver.options import dry_run, field_validation
 from volcanoio.localcluster.apiserver.patcher import apply_patch, patch_function
 from volcanoio.localcluster.apiserver.paths import Target
+from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.localcluster.apiserver.webhooks.subresources import reviewed_update
 from volcanoio.localcluster.apiserver.writer import Raced, Writer
 from volcanoio.model.base import Manifest
 
+_SCALE: Final = Resource("autoscaling", "v1", "Scale", "scales")
 _BUILTIN: Final = ScalePaths(".spec.replicas", ".status.replicas", ".status.selector")
 
 
@@ -53,11 +64,12 @@ class Scaler:
         """PUT or PATCH the Scale; returns the new one and warnings. Raises ApiError."""
         current = self._stored(target)
         obj = current.decode()
-        if request.method == "PUT":
-            scale = bodies.read(request)
+        managed: list[Manifest] | None = None
+        owners: Owners | None
+        if bodies.content_type(request) == ContentType.APPLY_PATCH and request.method == "PATCH":
+            scale, owners = self._applied(target, request, obj)
         else:
-            scale = self._scale(target, obj)
-            scale = apply_patch(patch_function(request, target.resource), scale, bodies.parse_json(request.body))
+            scale, owners = self._changed(target, request, obj)
         try:
             wanted = msgspec.convert(scale, _Scale)
         except msgspec.ValidationError as error:
@@ -70,16 +82,60 @@ class Scaler:
             wanted = msgspec.convert(scale, _Scale)
         replicas = wanted.spec.replicas
         if replicas < 0:
-            raise errors.bad_request(f"spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0")
+            rule = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+            raise errors.invalid(_SCALE, target.name, [rule])
+        if owners is not None:
+            known = decode_owners(obj["metadata"].get("managedFields"))
+            version = target.resource.api_version
+            managed = managed_scale.to_parent(known, owners, self._replicas_of(target), version)
         _set(obj, self._paths(target).spec_replicas, replicas)
         main = Target(target.resource, target.namespace, target.name)
         try:
             written = await self._writer.update(
-                main, current, obj, encode(obj), "Ignore", dry_run=dry_run(request), webhooks=False
+                main, current, obj, encode(obj), "Ignore", dry_run=dry_run(request), webhooks=False, managed=managed
             )
         except Raced:
             raise errors.modified(target.resource, target.name) from None
         return encode(self._scale(target, decode(written.data))), told + written.warnings
+
+    def _changed(self, target: Target, request: ApiRequest, obj: Manifest) -> tuple[Any, Owners | None]:
+        """The Scale of a PUT or a patch, and its owners where the object has any."""
+        live = self._scale(target, obj)
+        if request.method == "PUT":
+            scale = bodies.read(request)
+        else:
+            patch = bodies.parse_json(request.body)
+            scale = apply_patch(patch_function(request, target.resource), decode(encode(live)), patch)
+        entries = obj["metadata"].get("managedFields")
+        if entries is None or not isinstance(scale, dict):
+            return scale, None
+        known = managed_scale.to_scale(decode_owners(entries), self._replicas_of(target))
+        return scale, managed_scale.updated(live, scale, known, current_manager(), self._core.now())
+
+    def _applied(self, target: Target, request: ApiRequest, obj: Manifest) -> tuple[Any, Owners]:
+        """The Scale after an apply, and its owners."""
+        options = configuration.options(request)
+        config, _ = configuration.read(request, field_validation(request))
+        configuration.check_kind(config, managed_scale.API_VERSION, managed_scale.KIND)
+        live = self._scale(target, obj)
+        known = managed_scale.to_scale(decode_owners(obj["metadata"].get("managedFields")), self._replicas_of(target))
+        terms = managed_scale.scale_terms(written=True)
+        merged, owners = applied(terms, live, config, known, options, managed_scale.SUBRESOURCE, self._core.now())
+        return merged or live, owners
+
+    def _replicas_of(self, target: Target) -> managed_scale.ReplicasOf:
+        resource, registry = target.resource, self._core.registry
+
+        def replicas_of(version: str) -> Path | None:
+            group, _, name = version.rpartition("/")
+            found = registry.find(group, name, resource.plural) if group == resource.group else None
+            if found is None:
+                return None
+            if found.custom is None:
+                return managed_scale.steps(_BUILTIN.spec_replicas)
+            return managed_scale.steps(found.custom.scale.spec_replicas) if found.custom.scale else ()
+
+        return replicas_of
 
     def _stored(self, target: Target) -> Stored:
         stored = self._core.store.get(target.ref)
@@ -105,7 +161,7 @@ class Scaler:
             "kind": "Scale",
             "apiVersion": "autoscaling/v1",
             "metadata": {key: meta[key] for key in keys if key in meta},
-            "spec": {"replicas": _get(obj, paths.spec_replicas) or 0},
+            "spec": {"replicas": replicas} if (replicas := _get(obj, paths.spec_replicas)) else {},
             "status": status,
         }
 

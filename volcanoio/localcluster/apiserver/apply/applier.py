@@ -9,7 +9,9 @@ from volcanoio.localcluster.apiserver.api import ApiRequest
 from volcanoio.localcluster.apiserver.apply import configuration, owners
 from volcanoio.localcluster.apiserver.apply.applying import applied
 from volcanoio.localcluster.apiserver.apply.configuration import Options
-from volcanoio.localcluster.apiserver.apply.terms import terms
+from volcanoio.localcluster.apiserver.apply.nulls import null_errors
+from volcanoio.localcluster.apiserver.apply.presence import trimmed
+from volcanoio.localcluster.apiserver.apply.terms import terms, type_of_resource
 from volcanoio.localcluster.apiserver.comparison import check_versions
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.objects import Stored, decode, encode
@@ -67,11 +69,12 @@ class Applier:
     ) -> Outcome:
         resource = target.resource
         configuration.check_kind(config, resource.api_version, resource.kind)
-        live = _empty(target) if current is None else current.decode()
-        entries = live["metadata"].pop("managedFields", None)
-        live["apiVersion"] = resource.api_version
+        stored = _empty(target) if current is None else current.decode()
+        entries = stored["metadata"].pop("managedFields", None)
+        stored["apiVersion"] = resource.api_version
+        live = trimmed(type_of_resource(resource), stored)
         merged, found = applied(
-            terms(self._core.registry, resource, target.subresource),
+            terms(self._core.registry, resource, target.subresource, written=True),
             live,
             config,
             owners.decode(entries),
@@ -79,7 +82,12 @@ class Applier:
             target.subresource,
             self._core.now(),
         )
+        merged = stored if merged is None else trimmed(type_of_resource(resource), merged)
         _check_place(target, current, merged)
+        if resource.custom is not None:
+            found_nulls = null_errors(resource.custom.schema, merged, target.subresource)
+            if found_nulls:
+                raise errors.invalid(resource, target.name, found_nulls)
         managed, body = owners.encode(found), encode(merged)
         obj = decode(body)  # the writer changes it in place, and what is merged shares parts with the configuration
         if current is None:

@@ -18,8 +18,8 @@ BEFORE_FIRST_APPLY: Final = "before-first-apply"
 
 def applied(
     terms: Terms, live: Manifest, config: Manifest, known: Owners, options: Options, subresource: str, now: str
-) -> tuple[Manifest, Owners]:
-    """The object after an apply, and who owns what of it; `live` is without managed fields.
+) -> tuple[Manifest | None, Owners]:
+    """The object after an apply, None when it stays as it is, and who owns what; `live` is without managed fields.
 
     Raises ApiError 409 for conflicts, 500 for what does not fit the schema.
     """
@@ -39,8 +39,9 @@ def applied(
             raise conflicts.refusal() from None
         found = owning.apply(terms, live, config, known, applier, now, force=True)
     if options.manager == lastapplied.KUBECTL:
-        return lastapplied.keep_up(found.obj or live, config), found.owners
-    return found.obj or live, found.owners
+        kept_up = lastapplied.keep_up(found.obj or live, config)
+        return None if kept_up is live else kept_up, found.owners
+    return found.obj, found.owners
 
 
 def check(terms: Terms, config: Manifest) -> None:

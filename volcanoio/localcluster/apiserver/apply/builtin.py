@@ -27,6 +27,7 @@ class _Ownership(msgspec.Struct, frozen=True):
     atomic: dict[str, list[str]]
     keys: dict[str, dict[str, Any]]
     present: dict[str, dict[str, Any]]
+    omitted: dict[str, list[str]]
 
 
 @cache
@@ -36,25 +37,29 @@ def _ownership() -> _Ownership:
 
 
 @cache
-def builtin_type(resource_name: str) -> Type:
-    """The type of a built-in resource, by `plural.group`."""
+def builtin_type(resource_name: str, *, written: bool = False) -> Type:
+    """The type of a built-in resource, by `plural.group`; see `named_type`."""
     name = type_table().resources.get(resource_name)
-    return UNTYPED if name is None else named_type(name)
+    return UNTYPED if name is None else named_type(name, written=written)
 
 
 @cache
-def named_type(name: str) -> Type:
-    """A type of the table, such as `V1PodSpec`."""
+def named_type(name: str, *, written: bool = False) -> Type:
+    """A type of the table, such as `V1PodSpec`.
+
+    `written` is the type of what clients write, in which an empty value is one; without it, of what Go makes of that.
+    """
     table, own = type_table(), _ownership()
     lists, atomic = own.lists.get(name, {}), own.atomic.get(name, ())
     fields = {
-        field: _field_type(kind, lists.get(field, ""), atomic=field in atomic)
+        field: _field_type(kind, lists.get(field, ""), atomic=field in atomic, written=written)
         for field, kind in table.types[name].items()
     }
-    return Type(is_map=True, fields=fields, present=own.present.get(name, {}))
+    omitted = frozenset[str]() if written else frozenset(own.omitted.get(name, ()))
+    return Type(is_map=True, fields=fields, present=own.present.get(name, {}), omitted=omitted)
 
 
-def _field_type(kind: str, list_text: str, *, atomic: bool) -> Type:
+def _field_type(kind: str, list_text: str, *, atomic: bool, written: bool) -> Type:
     if kind.startswith("list["):
         item = kind[5:-1]
         stated, *keys = (list_text or "atomic").split()
@@ -62,15 +67,16 @@ def _field_type(kind: str, list_text: str, *, atomic: bool) -> Type:
         defaults = _ownership().keys.get(item, {})
         return Type(
             list_kind=list_kind,
-            items=_field_type(item, "", atomic=False),
+            items=_field_type(item, "", atomic=False, written=written),
             keys=tuple(sorted(keys)),
             key_defaults={key: defaults[key] for key in keys if key in defaults},
         )
     if kind.startswith("map["):
-        return Type(is_map=True, others=_field_type(kind[4:-1], "", atomic=False), atomic_map=atomic)
+        inner = _field_type(kind[4:-1], "", atomic=False, written=written)
+        return Type(is_map=True, others=inner, atomic_map=atomic)
     if kind in _SCALARS:
         return Type(scalar=_SCALARS[kind])
     if kind == "any":
         return UNTYPED
-    found = named_type(kind)
-    return Type(is_map=True, fields=found.fields, present=found.present, atomic_map=True) if atomic else found
+    found = named_type(kind, written=written)
+    return msgspec.structs.replace(found, atomic_map=True) if atomic else found

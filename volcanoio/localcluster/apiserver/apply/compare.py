@@ -61,15 +61,18 @@ def _compare(type_: Type, step: str, old: Any, new: Any, found: Comparison) -> N
 
 
 def _compare_maps(type_: Type, old: dict[str, Any], new: dict[str, Any], found: Comparison) -> None:
-    present = type_.present
+    present, omitted = type_.present, type_.omitted
     for name, value in new.items():
+        if not value and name in omitted:
+            continue
         before = old.get(name, ABSENT)
-        if before is ABSENT:
+        if before is ABSENT or (not before and name in omitted):
             before = present.get(name, ABSENT)
         if before is ABSENT or before is not value:
             _compare(type_.field(name), elements.field(name), before, value, found)
     for name, value in old.items():
-        if name not in new:
+        after = new.get(name, ABSENT)
+        if (after is ABSENT or (not after and name in omitted)) and (value or name not in omitted):
             _compare(type_.field(name), elements.field(name), value, present.get(name, ABSENT), found)
 
 
@@ -118,8 +121,10 @@ def _note_all(type_: Type, value: Any, found: FieldSet) -> None:
     if not value:
         return
     if isinstance(value, dict) and type_.is_map and not type_.atomic_map:
+        omitted = type_.omitted
         for name, inner in value.items():
-            found[elements.field(name)] = _all(type_.field(name), inner)
+            if inner or name not in omitted:
+                found[elements.field(name)] = _all(type_.field(name), inner)
     elif isinstance(value, list) and type_.list_kind in {"set", "map"}:
         items = type_.items
         assert items is not None

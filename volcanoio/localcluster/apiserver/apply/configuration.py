@@ -51,10 +51,12 @@ def read(request: ApiRequest, validation: FieldValidation) -> tuple[Manifest, tu
     problems = _repeated_keys(body)
     if not problems:
         return found, ()
-    text = "error converting YAML to JSON: yaml: unmarshal errors:\n" + "\n".join(f"  {one}" for one in problems)
     if validation == "Strict":
-        raise bad_request(f"error strict decoding YAML: {text}")
-    return found, (text,)
+        lines = "\n".join(f"  {one}" for one in problems)
+        raise bad_request(
+            f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n{lines}"
+        )
+    return found, tuple(problems)
 
 
 _GO: Final = "json: cannot unmarshal {} into Go value of type map[string]interface {{}}"

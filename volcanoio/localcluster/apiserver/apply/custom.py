@@ -12,17 +12,18 @@ _PLAIN_TEXTS: Final = frozenset({"", "byte"})
 """Formats of strings that are taken as strings; those of others may be written otherwise."""
 
 
-def custom_type(schema: dict[str, Any]) -> Type:
-    """The type of a custom resource from its openAPIV3Schema."""
+def custom_type(schema: dict[str, Any], *, written: bool = False) -> Type:
+    """The type of a custom resource from its openAPIV3Schema; `written` as for `builtin.named_type`."""
     root = _type(schema, preserve=False)
     root.fields = {**root.fields, **_object_fields()}
+    root.fields["metadata"] = named_type("V1ObjectMeta", written=written)
     root.is_map = True
     return root
 
 
 def _object_fields() -> dict[str, Type]:
     text = Type(scalar="string")
-    return {"apiVersion": text, "kind": text, "metadata": named_type("V1ObjectMeta")}
+    return {"apiVersion": text, "kind": text, "metadata": named_type("V1ObjectMeta", written=True)}
 
 
 def _type(schema: dict[str, Any], *, preserve: bool) -> Type:

@@ -1,6 +1,7 @@
 """Writes data/field_ownership.json: what of the built-in kinds is owned how, read from a real API server's OpenAPI v3.
 
-Run it after `generate_types`, against a Kubernetes of the same version:
+What Go writes of fields that nobody set is taken from data/protobuf.json. Run it after `generate_types`, against a
+Kubernetes of the same version:
 `python -m volcanoio.localcluster.apiserver.apply.generate_ownership DIRECTORY`, where DIRECTORY holds the answers of
 `kubectl get --raw /openapi/v3/GROUP` as files, one for each group version, under any names.
 """
@@ -32,8 +33,10 @@ def table(schemas: dict[str, Any]) -> dict[str, Any]:
     """`lists`: type → field → `set` or `map KEY KEY…`; `atomic`: type → the fields that are one value though a map.
 
     `keys`: type → field → its default, of fields that are keys of lists; `present`: type → field → what it is when
-    nobody has set it, for fields that Go always writes.
+    nobody has set it, for fields that Go always writes; `omitted`: type → the fields Go leaves out when they are zero
+    or empty.
     """
+    messages = _messages()
     by_kind = {
         (one["group"], one["version"], one["kind"]): name
         for name, schema in schemas.items()
@@ -45,7 +48,8 @@ def table(schemas: dict[str, Any]) -> dict[str, Any]:
         for one in BUILTINS
         if one.name in types.resources and (one.group, one.version, one.kind) in by_kind
     ]
-    found: dict[str, dict[str, Any]] = {"lists": {}, "atomic": {}, "keys": {}, "present": {}}
+    todo.append(("V1Scale", "io.k8s.api.autoscaling.v1.Scale"))
+    found: dict[str, dict[str, Any]] = {"lists": {}, "atomic": {}, "keys": {}, "present": {}, "omitted": {}}
     done: set[str] = set()
     while todo:
         type_, name = todo.pop()
@@ -67,14 +71,51 @@ def table(schemas: dict[str, Any]) -> dict[str, Any]:
                 found["atomic"].setdefault(type_, []).append(field)
             if "default" in prop and inner in _SCALARS:
                 found["keys"].setdefault(type_, {})[field] = prop["default"]
-            if prop.get("default") == {} and inner == kind and kind not in _SCALARS:
-                found["present"].setdefault(type_, {})[field] = {}
-            elif field in required and kind != inner:
+            rule = messages.get(".".join(name.split(".")[-3:]), {}).get(field, "")
+            if rule in _ZERO:
+                found["present"].setdefault(type_, {})[field] = _ZERO[rule]
+            elif rule == _LIST and field in required:
                 found["present"].setdefault(type_, {})[field] = None
-            elif prop.get("default") in ("", 0, False) and kind in _SCALARS:
-                found["present"].setdefault(type_, {})[field] = prop["default"]
+            elif rule == _LIST or rule.endswith(" nonzero"):
+                found["omitted"].setdefault(type_, []).append(field)
     _keep_keys_alone(found)
     return found
+
+
+_LIST = "list given"
+_ZERO: dict[str, Any] = {
+    "string always": "",
+    "int always": 0,
+    "bool always": False,
+    "struct always": {},
+    "null always": None,
+}
+
+
+def _messages() -> dict[str, dict[str, str]]:
+    """Message → field → the kind of its value and what becomes of a zero one; fields of inlined messages included."""
+    path = Path(__file__).parents[1] / "data" / "protobuf.json"
+    raw: dict[str, dict[str, str]] = msgspec.json.decode(path.read_bytes())["messages"]
+
+    def read(message: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for text in raw[message].values():
+            field, kind, rule = text.split()
+            if field == "-":
+                found |= read(kind)
+            elif kind.startswith(("[]", "map[")) or kind == "bytes":
+                found[field] = f"list {rule}"
+            elif kind in {"Time", "MicroTime", "Raw"}:
+                found[field] = f"null {rule}"
+            elif kind == "IntOrString":
+                found[field] = f"int {rule}"
+            elif kind in raw:
+                found[field] = f"struct {rule}"
+            else:
+                found[field] = f"{kind} {rule}"
+        return found
+
+    return {message: read(message) for message in raw}
 
 
 def _note(found: dict[str, dict[str, Any]], type_: str, field: str, list_kind: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -62,7 +63,12 @@ def decode(entries: Any) -> Owners:
 
 def encode(owners: Owners) -> list[Manifest]:
     """metadata.managedFields of these owners: appliers first, then by time and name."""
-    return [_entry(owner, owned) for owner, owned in sorted(owners.items(), key=_order)]
+    return encode_pairs(owners.items())
+
+
+def encode_pairs(pairs: Iterable[tuple[Owner, Owned]]) -> list[Manifest]:
+    """The same of pairs, of which several may be of one owner."""
+    return [_entry(owner, owned) for owner, owned in sorted(pairs, key=_order)]
 
 
 def _order(item: tuple[Owner, Owned]) -> tuple[str, float, str, str, str]:

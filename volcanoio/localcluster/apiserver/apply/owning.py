@@ -41,6 +41,8 @@ class Terms(NamedTuple):
     version: str
     type_of: TypeOf
     reset: FieldSet
+    reset_elsewhere: FieldSet = {}
+    """The same as seen in other versions."""
 
     def type(self) -> Type:
         """The type in the write's own version."""
@@ -111,8 +113,8 @@ def _pass_on(
         if found is None:
             type_ = terms.type_of(version)
             assert type_ is not None
-            found = compare(type_, live, new)
-            compared[version] = found = found.without(terms.reset) if version == terms.version else found
+            reset = terms.reset if version == terms.version else terms.reset_elsewhere
+            found = compared[version] = compare(type_, live, new).without(reset)
         return found
 
     changes = comparison(terms.version)

@@ -28,31 +28,32 @@ _RESET_BY_STATUS: Final[dict[str, FieldSet]] = {
 """What a write to the status leaves as it is, where that is more than the spec (Kubernetes: GetResetFields)."""
 
 _SCHEMAS_KNOWN: Final = 256
-_types: OrderedDict[int, tuple[Any, Type]] = OrderedDict()
+_types: OrderedDict[tuple[int, bool], tuple[Any, Type]] = OrderedDict()
 
 
-def terms(registry: Registry, resource: Resource, subresource: str = "") -> Terms:
-    """The terms of a write to a resource or its status."""
+def terms(registry: Registry, resource: Resource, subresource: str = "", *, written: bool = False) -> Terms:
+    """The terms of a write to a resource or its status; `written` as for `builtin.named_type`."""
     reset = _reset(resource.name, resource.custom is not None, "status" in resource.subresources, subresource)
 
     def type_of(version: str) -> Type | None:
         if version == resource.api_version:
-            return type_of_resource(resource)
+            return type_of_resource(resource, written=written)
         group, _, name = version.rpartition("/")
         other = registry.find(resource.group, name, resource.plural) if group == resource.group else None
-        return None if other is None else type_of_resource(other)
+        return None if other is None else type_of_resource(other, written=written)
 
-    return Terms(resource.api_version, type_of, reset)
+    return Terms(resource.api_version, type_of, reset, reset if subresource else {})
 
 
-def type_of_resource(resource: Resource) -> Type:
+def type_of_resource(resource: Resource, *, written: bool = False) -> Type:
     """The type of a resource in its version; that of a schema is made once."""
     if resource.custom is None:
-        return builtin_type(resource.name)
+        return builtin_type(resource.name, written=written)
     schema = resource.custom.schema
-    known = _types.get(id(schema))
-    if known is None:
-        known = _types[id(schema)] = (schema, custom_type(schema))  # the schema is kept, so that its id stays its own
+    key = id(schema), written
+    known = _types.get(key)
+    if known is None:  # the schema is kept with it, so that its id stays its own
+        known = _types[key] = (schema, custom_type(schema, written=written))
         if len(_types) > _SCHEMAS_KNOWN:
             _types.popitem(last=False)
     return known[1]

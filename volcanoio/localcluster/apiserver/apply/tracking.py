@@ -23,13 +23,15 @@ def created(core: Core, resource: Resource, obj: Manifest, manager: str) -> list
 
 
 def updated(
-    core: Core, resource: Resource, subresource: str, old: Manifest, new: Manifest, stated: Any
+    core: Core, resource: Resource, subresource: str, old: Manifest, new: Manifest, sent: Manifest
 ) -> list[Manifest]:
     """The entries after an update of an object, complete with its defaults; empty when it is not tracked (any more).
 
-    `stated` is what the client wrote into metadata.managedFields, None for nothing; `new` is without.
+    `sent` is the object as the client wrote it; `new` has kept what the client cannot write, and is without managed
+    fields. Owners in other versions are judged by what was sent, as Kubernetes does.
     """
     known: Any = old["metadata"].get("managedFields")
+    stated: Any = sent["metadata"].get("managedFields")
     found: Owners | None = None
     if stated is not None and not subresource and stated != known:
         if owners.is_reset(stated):
@@ -38,6 +40,8 @@ def updated(
     found = found or owners.decode(known)
     if not found:
         return []
+    if any(owned.version != resource.api_version for owned in found.values()):
+        new = bare(sent)
     return _updated(core, resource, subresource, (bare(old), new), found, managers.current_manager())
 
 
@@ -60,6 +64,11 @@ def write(new: Manifest, old: Manifest, entries: list[Manifest]) -> None:
         if new == old and owners.same_but_times(entries, known):
             return
     new["metadata"]["managedFields"] = entries
+
+
+def as_sent(obj: Manifest) -> Manifest:
+    """The object as a client wrote it, for when the server has gone on to change it; parts are shared."""
+    return {**obj, "metadata": dict(obj["metadata"])}
 
 
 def bare(obj: Manifest) -> Manifest:

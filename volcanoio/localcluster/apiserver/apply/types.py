@@ -26,7 +26,8 @@ class Type(msgspec.Struct, eq=False):
     """What a value may be, and how it is owned; several of `scalar`, `is_map` and `list_kind` may be open.
 
     `fields` are the declared ones, `others` is the type of all others (None: there are none). `present` is what
-    declared fields are when nobody set them, where Go always writes them. `keys` name a map-list's key fields,
+    declared fields are when nobody set them, where Go always writes them; `omitted` are those it leaves out when they
+    are zero or empty. `keys` name a map-list's key fields,
     `key_defaults` what an item that leaves one out means.
     """
 
@@ -35,6 +36,7 @@ class Type(msgspec.Struct, eq=False):
     fields: dict[str, Type] = {}
     others: Type | None = None
     atomic_map: bool = False
+    omitted: frozenset[str] = frozenset()
     present: dict[str, Any] = {}
     list_kind: ListKind = ""
     items: Type | None = None
