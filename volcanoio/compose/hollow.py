@@ -71,6 +71,7 @@ RIGHTS: tuple[Right, ...] = (
     Right(("get", "list", "watch", "delete"), "", "pods"),
     Right(("patch",), "", "pods/status"),
     Right(("create",), "", "pods/eviction"),
+    Right(("create",), "", "pods/eviction"),
     Right(("get",), "", "configmaps"),
     Right(("get",), "", "secrets"),
     Right(("get", "patch"), "", "persistentvolumeclaims"),
