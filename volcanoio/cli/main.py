@@ -118,6 +118,13 @@ _cluster_options = _with(_CLUSTER_OPTIONS)
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="Port on 127.0.0.1; 0 takes a free one."
 )
+@click.option("--run", is_flag=True, help="Run the pods' commands as processes of yours on this machine.")
+@click.option(
+    "--run-image",
+    multiple=True,
+    metavar="IMAGE=COMMAND",
+    help="With --run: what to run for an image without a command.",
+)
 def up(data: Path, memory: bool, port: int, verbose: int, **options: Any) -> int:
     """Run a whole cluster in this process until Ctrl-C: API server, nodes, controllers, scheduler, admission."""
     from volcanoio.cli.up import run_up

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import shlex
 import signal
 import sys
@@ -17,6 +18,11 @@ from volcanoio.cli.hints import typed
 from volcanoio.cli.serving import ending_signals, set_up_logs
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions, OptionError
+
+_RUN_WARNING = (
+    "warning: --run: pods run their commands as processes of user {user} on this machine, with its files and its "
+    "network; whoever may create pods here may do what {user} may. Apply only manifests you trust."
+)
 
 
 def options_from(data: Path | None, memory: bool, port: int, verbose: int, given: dict[str, Any]) -> LocalOptions:
@@ -44,6 +50,8 @@ async def started(options: LocalOptions) -> AsyncIterator[LocalCluster]:
 def run_up(*, data: Path, memory: bool, port: int, verbose: int, **given: Any) -> int:
     """Start the cluster, print the ready line, and wait for SIGINT, SIGTERM or SIGHUP."""
     options = options_from(data, memory, port, verbose, given)
+    if options.run:
+        print(_RUN_WARNING.format(user=getpass.getuser()), file=sys.stderr)
     return anyio.run(_up, options)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from volcanoio.localcluster.nodes.shapes import NodeResourcesError, parse_node_resources
+from volcanoio.localcluster.processes.images import ImageMapError, Images
 from volcanoio.runtime.scheduler import DEBOUNCE, PERIOD
 
 DEFAULT_RESOURCES = "cpu=8,memory=32Gi,pods=110"
@@ -23,7 +24,8 @@ class LocalOptions:
     """Options of a local cluster. Times are seconds; `data` None keeps nothing on disk but a temporary kubeconfig.
 
     `speed` is how many seconds of the cluster pass in a second; infinite (`max`) skips all waits. `debounce` and
-    `schedule_period` are the scheduler's; `kubelet_lag` is by how much nodes see changes late.
+    `schedule_period` are the scheduler's; `kubelet_lag` is by how much nodes see changes late. With `run`, pods run
+    their commands as local processes; `run_image` holds IMAGE=COMMAND for those that name none.
     """
 
     nodes: int = 4
@@ -41,6 +43,8 @@ class LocalOptions:
     journal: Path | None = None
     debounce: float = DEBOUNCE
     schedule_period: float = PERIOD
+    run: bool = False
+    run_image: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, **given: Any) -> Self:
@@ -54,6 +58,7 @@ class LocalOptions:
             if not math.isfinite(number) and not (flag == "--speed" and number == math.inf):
                 msg = f"{flag}: {number} is no finite number; give a number such as 10"
                 raise OptionError(msg)
+        _check_run(options)
         for flag, path in (
             ("--scheduler-conf", options.scheduler_conf),
             ("--controller-conf", options.controller_conf),
@@ -62,3 +67,18 @@ class LocalOptions:
                 msg = f"{flag}: there is no file {path}; give the path of a YAML file"
                 raise OptionError(msg)
         return options
+
+
+def _check_run(options: LocalOptions) -> None:
+    """Raises OptionError for what does not go with local processes."""
+    if options.run_image and not options.run:
+        msg = "--run-image: it says what to run for an image, so it needs --run"
+        raise OptionError(msg)
+    if options.run and options.speed != 1.0:
+        msg = "--speed: processes take the time they take; leave it at 1 with --run"
+        raise OptionError(msg)
+    try:
+        Images.parse(options.run_image)
+    except ImageMapError as error:
+        msg = f"--run-image: {error}"
+        raise OptionError(msg) from None

@@ -6,14 +6,14 @@ import math
 import re
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
 from volcanoio.kube.transport import Transport, TransportError
 from volcanoio.localcluster.clock import Clock, epoch
 from volcanoio.localcluster.nodes.behaviour import command_line
-from volcanoio.localcluster.nodes.runtime import ContainerRuntime
+from volcanoio.localcluster.nodes.runtime import ContainerRuntime, Wanted
 from volcanoio.model import names
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Container, ContainerStatus, Pod
@@ -22,20 +22,6 @@ from volcanoio.model.kinds import POD
 LINES_KEPT = 10_000
 _POLL = 0.25  # seconds between two looks while following
 _ECHO = re.compile(r"""\becho\s+("[^"]*"|'[^']*'|[^;&|\n"']+)""")
-
-
-class Wanted(Protocol):
-    """The part of the API server's LogOptions that is ours to follow."""
-
-    @property
-    def follow(self) -> bool:
-        """Whether to go on until the container ends."""
-        ...
-
-    @property
-    def previous(self) -> bool:
-        """Whether the run before the present one is meant."""
-        ...
 
 
 class ContainerLogs:

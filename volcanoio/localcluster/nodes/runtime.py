@@ -66,6 +66,20 @@ class Execution(Protocol):
         ...
 
 
+class Wanted(Protocol):
+    """The part of the API server's LogOptions that is ours to follow."""
+
+    @property
+    def follow(self) -> bool:
+        """Whether to go on until the container ends."""
+        ...
+
+    @property
+    def previous(self) -> bool:
+        """Whether the run before the present one is meant."""
+        ...
+
+
 class ContainerRuntime(Protocol):
     """Carries containers out. One for a fleet; its methods are called on the fleet's event loop."""
 
@@ -94,7 +108,7 @@ class ContainerRuntime(Protocol):
         ...
 
     def read(
-        self, namespace: str, pod_manifest: Manifest, container: str, options: object
+        self, namespace: str, pod_manifest: Manifest, container: str, options: Wanted
     ) -> AsyncIterator[list[bytes]]:
         """The container's log, as `apiserver.logs.LogSource.read` with its LogOptions."""
         ...

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import msgspec
@@ -19,7 +19,7 @@ from volcanoio.kube.transport import Transport, TransportError
 from volcanoio.localcluster.clock import Clock
 from volcanoio.localcluster.nodes.happenings import Happening
 from volcanoio.localcluster.nodes.recorder import Recorder
-from volcanoio.localcluster.nodes.runtime import StartError, StartOrder
+from volcanoio.localcluster.nodes.runtime import StartError, StartOrder, Wanted
 from volcanoio.localcluster.processes import command
 from volcanoio.localcluster.processes.addresses import pod_addresses
 from volcanoio.localcluster.processes.command import Command, CommandNotStarted
@@ -44,20 +44,6 @@ _LOOK_AGAIN = 0.5
 _REFRESH = 2.0
 """Seconds between two looks at services and at the sources of volumes."""
 _log = structlog.get_logger(__name__)
-
-
-class LogWanted(Protocol):
-    """What of a log request is ours to follow."""
-
-    @property
-    def follow(self) -> bool:
-        """Whether to go on until the container ends."""
-        ...
-
-    @property
-    def previous(self) -> bool:
-        """Whether the run before the present one is meant."""
-        ...
 
 
 @dataclass(slots=True)
@@ -86,7 +72,7 @@ class ProcessRuntime:
     def __init__(self, transport: Transport, clock: Clock, state: Path, images: Images | None = None) -> None:
         self.addresses = pod_addresses()
         self._clock = clock
-        self._state = state
+        self._state = state = state.absolute()
         self._transport = transport
         self._sources = SourceReader(transport)
         self._recorder = Recorder(transport, clock)
@@ -165,7 +151,7 @@ class ProcessRuntime:
         await asyncio.to_thread(Sandbox(self._state, pod.metadata.uid).remove)
 
     async def read(
-        self, namespace: str, pod_manifest: Manifest, container: str, options: LogWanted
+        self, namespace: str, pod_manifest: Manifest, container: str, options: Wanted
     ) -> AsyncIterator[list[bytes]]:
         """A container's log (`apiserver.logs.LogSource`)."""
         del namespace

@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from volcanoio.localcluster.apiserver.api import ApiUpgrade
-from volcanoio.localcluster.apiserver.streams import websocket
+from volcanoio.localcluster.apiserver.streams import spdy, websocket
 
 _PROTOCOLS: dict[tuple[str, str], Callable[[web.BaseRequest, ApiUpgrade], Awaitable[web.StreamResponse]]] = {
     ("GET", "websocket"): websocket.serve,
+    ("GET", "spdy/3.1"): spdy.serve,
+    ("POST", "spdy/3.1"): spdy.serve,
 }
 """Method and `Upgrade` header → who serves it."""
 

@@ -27,6 +27,13 @@ class Size(NamedTuple):
     rows: int
 
 
+class Resize(msgspec.Struct, rename="pascal"):
+    """A size as it is sent."""
+
+    width: int = 0
+    height: int = 0
+
+
 class StreamOptions(msgspec.Struct, frozen=True):
     """What a client asks for (Kubernetes: PodExecOptions, PodAttachOptions); `command` is empty for attach."""
 

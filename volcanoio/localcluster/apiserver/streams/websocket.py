@@ -12,19 +12,12 @@ import msgspec
 from aiohttp import WSMsgType, web
 
 from volcanoio.localcluster.apiserver.api import ApiUpgrade
-from volcanoio.localcluster.apiserver.streams.remote import Channel, Outcome, Size
+from volcanoio.localcluster.apiserver.streams.remote import Channel, Outcome, Resize, Size
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _CLOSE = 255
 _BACKLOG = 16
 """Messages of input that wait for the container; then the client waits."""
-
-
-class _Resize(msgspec.Struct, rename="pascal"):
-    """A message on the resize channel."""
-
-    width: int = 0
-    height: int = 0
 
 
 class WebSocketRemote:
@@ -65,7 +58,7 @@ class WebSocketRemote:
                 await self._input.put(b"")
             elif channel == Channel.RESIZE:
                 with contextlib.suppress(msgspec.DecodeError):
-                    size = msgspec.json.decode(content, type=_Resize)
+                    size = msgspec.json.decode(content, type=Resize)
                     self._sizes.put_nowait(Size(size.width, size.height))
 
 
