@@ -1,6 +1,7 @@
 """Evictions, and the disruption budgets that may refuse them (Kubernetes: pkg/registry/core/pod/storage/eviction.go).
 
-What a budget allows is computed from the pods at the moment of the eviction, so no controller has to keep its status.
+How many pods must be healthy is what the budget's controller says, or what the pods say where none has looked at the
+budget as it is now; how many are healthy is counted at the moment of the eviction, so that no two use one chance.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Evictor:
             raise errors.not_found(target.resource, target.name)
         obj = pod.decode()
         if _counts(obj):
-            self._check_budgets(pod)
+            self._check_budgets(pod, obj)
         inner = ApiRequest("DELETE", request.path, body=encode(body.delete_options or {}))
         options = delete_options(inner)
         if dry_run(request) or options.dry_run:
@@ -67,7 +68,7 @@ class Evictor:
         await self._deleter.delete(main, options, webhooks=False)
         return _SUCCESS
 
-    def _check_budgets(self, pod: Stored) -> None:
+    def _check_budgets(self, pod: Stored, obj: Manifest) -> None:
         budgets = [
             one
             for stored in self._core.store.collection(_BUDGETS).select(Selection(pod.namespace))
@@ -78,6 +79,8 @@ class Evictor:
             raise errors.ApiError(500, "InternalError", text)
         for budget in budgets:
             needed, healthy = self._needed_and_healthy(budget, pod.namespace)
+            if not _is_ready(obj) and _lets_go(budget, needed, healthy):
+                continue
             if healthy <= needed:
                 name = budget["metadata"]["name"]
                 message = f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
@@ -86,7 +89,7 @@ class Evictor:
                 raise errors.too_many_requests(text, 10, [cause])
 
     def _needed_and_healthy(self, budget: Manifest, namespace: str) -> tuple[int, int]:
-        spec = budget["spec"]
+        spec, status = budget["spec"], budget.get("status") or {}
         pods = [
             stored.decode()
             for stored in self._core.store.collection("pods").select(Selection(namespace))
@@ -94,9 +97,16 @@ class Evictor:
         ]
         living = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}]
         healthy = sum(_is_ready(pod) and not pod["metadata"].get("deletionTimestamp") for pod in living)
+        if status.get("observedGeneration", 0) >= budget["metadata"].get("generation", 1):
+            return int(status.get("desiredHealthy") or 0), healthy
         if spec.get("maxUnavailable") is not None:
             return len(living) - _scaled(spec["maxUnavailable"], len(living)), healthy
         return _scaled(spec.get("minAvailable", 1), len(living)), healthy
+
+
+def _lets_go(budget: Manifest, needed: int, healthy: int) -> bool:
+    """Whether a pod that is not healthy may go at no cost to the budget."""
+    return budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow" or healthy >= needed > 0
 
 
 def _scaled(amount: Any, total: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from volcanoio.localcluster.controllers.budgets.controller import BudgetController
 from volcanoio.localcluster.controllers.deployments.controller import DeploymentController
 from volcanoio.localcluster.controllers.frame.contract import Controller
 from volcanoio.localcluster.controllers.jobs.controller import JobController
@@ -18,4 +19,5 @@ def controllers() -> tuple[Controller, ...]:
         DeploymentController(),
         StatefulSetController(),
         JobController(),
+        BudgetController(),
     )
