@@ -13,6 +13,7 @@ import click
 
 from volcanoio import __version__
 from volcanoio.cli.errors import CommandError, ExitCode, command_error, speak_any_encoding
+from volcanoio.cli.node import node
 from volcanoio.cli.speed import Speed
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -70,13 +71,6 @@ _NODE_OPTIONS = (
         help="What each node offers, as NAME=QUANTITY[,NAME=QUANTITY...].",
     ),
     click.option(
-        "--speed",
-        type=Speed(),
-        default="1",
-        show_default=True,
-        help="How fast the cluster's time runs: a number, or max to skip every wait.",
-    ),
-    click.option(
         "--kubelet-lag",
         type=click.FloatRange(min=0),
         default=0.0,
@@ -87,6 +81,13 @@ _NODE_OPTIONS = (
 _CLUSTER_OPTIONS = (
     click.option("--nodes", type=click.IntRange(min=1), default=4, show_default=True, help="Simulated nodes."),
     *_NODE_OPTIONS,
+    click.option(
+        "--speed",
+        type=Speed(),
+        default="1",
+        show_default=True,
+        help="How fast the cluster's time runs: a number, or max to skip every wait.",
+    ),
     click.option("--scheduler-conf", type=_PATH, help="Volcano's scheduler configuration."),
     click.option("--controller-conf", type=_PATH, help="Controller configuration (policies)."),
     click.option("--plugins-dir", type=_PATH, multiple=True, help="Directory of scheduler and job plugins."),
@@ -162,6 +163,9 @@ def hollow_nodes(kubeconfig: Path | None, verbose: int, **options: Any) -> int:
     from volcanoio.compose.hollow import HollowOptions
 
     return run_hollow_nodes(kubeconfig, HollowOptions(**options), verbose)
+
+
+volcanoio.add_command(node)
 
 
 def main() -> None:

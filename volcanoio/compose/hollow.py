@@ -26,14 +26,13 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 @dataclass(frozen=True, kw_only=True)
 class HollowOptions:
-    """What to serve: `count` nodes called `prefix`-0 and up. `speed` is simulated seconds per second, `kubelet_lag`
-    the seconds by which nodes see changes late.
+    """What to serve: `count` nodes called `prefix`-0 and up. `kubelet_lag` is by how many seconds nodes see changes
+    late. Time is real: the cluster is not ours, and would not go along.
     """
 
     count: int = 4
     prefix: str = "hollow"
     node_resources: str = DEFAULT_RESOURCES
-    speed: float = 1.0
     kubelet_lag: float = 0.0
 
     def shapes(self) -> tuple[NodeShape, ...]:
@@ -125,7 +124,6 @@ async def _allowed(transport: Transport, right: Right, verb: str) -> bool:
 
 def hollow_fleet(transport: Transport, options: HollowOptions) -> NodeFleet:
     """The nodes as a fleet whose `run` serves until cancelled. Raises OptionError."""
-    clock = RunningClock(options.speed)
     return NodeFleet(
-        transport, options.shapes(), clock, kubelet_lag=options.kubelet_lag, name=f"hollow-{options.prefix}"
+        transport, options.shapes(), RunningClock(), kubelet_lag=options.kubelet_lag, name=f"hollow-{options.prefix}"
     )

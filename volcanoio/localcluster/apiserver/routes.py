@@ -7,6 +7,7 @@ from volcanoio.localcluster.apiserver.discovery import Discovery
 from volcanoio.localcluster.apiserver.events.route import EventsRoute
 from volcanoio.localcluster.apiserver.health import health, version
 from volcanoio.localcluster.apiserver.logs import LogSource, PodLogs
+from volcanoio.localcluster.apiserver.metrics.route import MetricsRoute
 from volcanoio.localcluster.apiserver.openapi import OpenApi
 from volcanoio.localcluster.apiserver.openapi_v2 import OpenApiV2
 from volcanoio.localcluster.apiserver.printing.tables import Tables
@@ -16,10 +17,11 @@ from volcanoio.localcluster.apiserver.unserved import unserved
 
 
 def install(server: ApiServer, *, logs: LogSource | None = None, clock: TimeOfDay | None = None) -> None:
-    """Add discovery, OpenAPI, version, health, reviews and tables to `server`, and pod logs when they have a source."""
+    """Add discovery, OpenAPI, version, health, reviews, metrics and tables, and pod logs when they have a source."""
     clock = clock or server.core.clock
     registry = server.registry
-    server.pages += [Discovery(registry), OpenApi(registry), OpenApiV2(registry), version, health]
+    metrics = MetricsRoute(server.core, server.reader, clock)
+    server.pages += [Discovery(registry), OpenApi(registry), OpenApiV2(registry), version, health, metrics]
     server.routes += [reviews, unserved, EventsRoute(registry, server.handle)]
     if logs is not None:
         server.pages.append(PodLogs(server.handle, logs, clock))

@@ -27,6 +27,7 @@ from volcanoio.localcluster.apiserver.errors import ApiError
 from volcanoio.localcluster.apiserver.faults import Faults, carry_out
 from volcanoio.localcluster.apiserver.persistence import Journal
 from volcanoio.localcluster.apiserver.protobuf.door import as_json, is_protobuf
+from volcanoio.localcluster.apiserver.reader import Reader
 from volcanoio.localcluster.apiserver.registry import Registry
 from volcanoio.localcluster.apiserver.store import Store
 from volcanoio.localcluster.apiserver.streams.remote import StreamSource
@@ -88,6 +89,11 @@ class ApiServer:
     def store(self) -> Store:
         """The objects, for routes that read them (logs)."""
         return self.core.store
+
+    @property
+    def reader(self) -> Reader:
+        """What answers reads, for routes that make their objects themselves (metrics)."""
+        return self._dispatcher.reader
 
     @property
     def table(self) -> TableView | None:

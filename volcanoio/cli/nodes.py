@@ -1,0 +1,135 @@
+"""`volcanoio node`: what befalls simulated nodes, asked for through the API of whatever cluster has some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from volcanoio.cli.connection import explained
+from volcanoio.cli.errors import CommandError, ExitCode
+from volcanoio.cli.tables import columns
+from volcanoio.kube.client import Client
+from volcanoio.kube.errors import NotFound
+from volcanoio.localcluster.clock import rfc3339
+from volcanoio.localcluster.nodes.chaos import ChaosError, Outlook, outlook
+from volcanoio.model import durations, kinds, names
+from volcanoio.model.core import Node, Pod
+
+_HEADER = ("Name", "Status", "Pods", "CPU", "Memory", "Trouble")
+_WIDTHS = (24, 28, 7, 8, 10, 30)
+
+
+async def show(client: Client) -> None:
+    """Print all simulated nodes: how they are, what runs there, and what is to befall them."""
+    with explained():
+        nodes = [node for node in await client.list(kinds.NODE) if names.SIM_NODE in node.metadata.labels]
+        pods = await client.list(kinds.POD)
+    counts: dict[str, int] = {}
+    for pod in pods:
+        assert isinstance(pod, Pod)
+        if pod.status.phase not in ("Succeeded", "Failed"):
+            counts[pod.spec.node_name] = counts.get(pod.spec.node_name, 0) + 1
+    rows = []
+    for node in nodes:
+        assert isinstance(node, Node)
+        offered = node.status.allocatable
+        cpu, memory = offered.get("cpu", ""), offered.get("memory", "")
+        name = node.metadata.name
+        rows.append((name, _status(node), counts.get(name, 0), cpu, memory, _trouble(node)))
+    print(columns(_WIDTHS, _HEADER, rows) if rows else "No simulated nodes found")
+
+
+def _status(node: Node) -> str:
+    ready = next((c.status for c in node.status.conditions if c.type == "Ready"), "Unknown")
+    words = [{"True": "Ready", "False": "NotReady"}.get(ready, "NotReady (silent)")]
+    return ",".join([*words, "SchedulingDisabled"] if node.spec.unschedulable else words)
+
+
+def _trouble(node: Node) -> str:
+    """What its annotations ask for, in words."""
+    try:
+        expected = outlook(node.metadata.annotations, 0.0)
+    except ChaosError as error:
+        return str(error)
+    return ", ".join(_words(expected)) or "-"
+
+
+def _words(expected: Outlook) -> list[str]:
+    never = Outlook()
+    words = []
+    if expected.fails_at != never.fails_at:
+        until = "" if expected.back_at == never.back_at else f" until {rfc3339(expected.back_at)}"
+        words.append(f"fails at {rfc3339(expected.fails_at)}{until}")
+    if (flapping := expected.flapping) is not None:
+        words.append(f"flaps: {flapping.down:g} s of every {flapping.every:g} s")
+    if expected.drain_at != never.drain_at:
+        words.append(f"drained at {rfc3339(expected.drain_at)}")
+    return words
+
+
+def failing(lasting: str) -> dict[str, str | None]:
+    """The annotations of nodes that fail now, for so long or (empty) until they recover; raises CommandError."""
+    return {names.NODE_NOT_READY_AT: f"now,for={_duration('--for', lasting)}" if lasting else "now"}
+
+
+def flapping(every: str, down: str) -> dict[str, str | None]:
+    """The annotations of nodes that fail and come back again and again; raises CommandError."""
+    options = [f"every={_duration('--every', every)}", "from=now"]
+    if down:
+        options.append(f"down={_duration('--for', down)}")
+        if durations.seconds(down) >= durations.seconds(every):
+            msg = f"--for: {down} must be less than --every {every}: a node that flaps is up in between"
+            raise CommandError(msg, ExitCode.USAGE)
+    return {names.NODE_FLAP: ",".join(options)}
+
+
+RECOVERED: dict[str, str | None] = {names.NODE_NOT_READY_AT: None, names.NODE_FLAP: None}
+"""The annotations of nodes that are well."""
+DRAINED: dict[str, str | None] = {names.NODE_DRAIN: "now"}
+
+
+async def annotate(client: Client, wanted: Sequence[str], annotations: dict[str, str | None], done: str) -> None:
+    """Give these annotations to simulated nodes; raises CommandError, before any is changed, for one that is none."""
+    await _patch(client, wanted, {"metadata": {"annotations": annotations}}, done)
+
+
+async def uncordon(client: Client, wanted: Sequence[str]) -> None:
+    """Let pods be scheduled there again."""
+    change = {"spec": {"unschedulable": None}, "metadata": {"annotations": {names.NODE_DRAIN: None}}}
+    await _patch(client, wanted, change, "uncordoned")
+
+
+async def _patch(client: Client, wanted: Sequence[str], change: dict[str, Any], done: str) -> None:
+    with explained():
+        for name in wanted:
+            await _check(client, name)
+        for name in wanted:
+            await client.patch(kinds.NODE, name, change)
+            print(f"node/{name} {done}")
+
+
+async def _check(client: Client, name: str) -> None:
+    try:
+        node = await client.get(kinds.NODE, name)
+    except NotFound:
+        known = [each.metadata.name for each in await client.list(kinds.NODE)]
+        some = ", ".join(known[:5]) + (" …" if len(known) > 5 else "")
+        msg = f'there is no node "{name}"; {f"there are: {some}" if known else "the cluster has none"}'
+        raise CommandError(msg) from None
+    if names.SIM_NODE not in node.metadata.labels:
+        msg = (
+            f'node "{name}" is not a simulated one (it has no label {names.SIM_NODE}), so nobody would carry this out; '
+            f"use kubectl for real nodes"
+        )
+        raise CommandError(msg)
+
+
+def _duration(flag: str, text: str) -> str:
+    try:
+        if durations.seconds(text) <= 0:
+            msg = f"{text!r} must be more than 0"
+            raise ValueError(msg)
+    except ValueError as error:
+        msg = f"{flag}: {error}"
+        raise CommandError(msg, ExitCode.USAGE) from None
+    return text
