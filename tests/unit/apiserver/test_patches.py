@@ -125,7 +125,7 @@ B = {"name": "b", "image": "b:1"}
     ("patch", "result"),
     [
         ({"spec": {"containers": [{"name": "a", "image": "a:2"}]}}, pod_with([{**A, "image": "a:2"}, B])),
-        ({"spec": {"containers": [{"name": "c"}]}}, pod_with([A, B, {"name": "c"}])),
+        ({"spec": {"containers": [{"name": "c"}]}}, pod_with([{"name": "c"}, A, B])),
         ({"spec": {"containers": [{"name": "a", "$patch": "delete"}]}}, pod_with([B])),
         ({"spec": {"containers": [{"$patch": "replace"}, {"name": "c"}]}}, pod_with([{"name": "c"}])),
         (
@@ -134,7 +134,7 @@ B = {"name": "b", "image": "b:1"}
         ),
         (
             {"spec": {"containers": [{"name": "a", "env": [{"name": "Y", "value": "2"}]}]}},
-            pod_with([{**A, "env": [*A["env"], {"name": "Y", "value": "2"}]}, B]),
+            pod_with([{**A, "env": [{"name": "Y", "value": "2"}, *A["env"]]}, B]),
         ),
         ({"spec": {"$patch": "replace", "nodeName": "n"}}, {"spec": {"nodeName": "n"}}),
         ({"spec": {"$retainKeys": ["nodeName"], "nodeName": "n"}}, {"spec": {"nodeName": "n"}}),

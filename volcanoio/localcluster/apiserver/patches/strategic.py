@@ -70,21 +70,26 @@ def _merge(target: dict[str, Any], patch: dict[str, Any], parent: str) -> dict[s
         retained = set(_list(patch["$retainKeys"], "$retainKeys"))
         target = {key: value for key, value in target.items() if key in retained}
     orders: dict[str, list[Any]] = {}
+    before: dict[str, list[Any]] = {}
     for key, value in patch.items():
         if key[:1] != "$":
             if isinstance(value, str):  # most fields
                 target[key] = value
             else:
+                if isinstance(value, list) and isinstance(target.get(key), list):
+                    before[key] = target[key]
                 _merge_field(target, key, value, parent)
         elif key.startswith(_ORDER):
             orders[key.removeprefix(_ORDER)] = _list(value, key)
         elif key.startswith(_DELETE):
             field, gone = key.removeprefix(_DELETE), _list(value, key)
             if isinstance(target.get(field), list):
+                before.setdefault(field, target[field])
                 target[field] = [one for one in target[field] if one not in gone]
     for field, order in orders.items():
         if isinstance(target.get(field), list):
-            target[field] = _ordered(target[field], order, MERGE_KEYS.get(parent, {}).get(field))
+            merge_key = MERGE_KEYS.get(parent, {}).get(field)
+            target[field] = _ordered(target[field], order, before.get(field, target[field]), merge_key)
     return target
 
 
@@ -100,7 +105,8 @@ def _merge_field(target: dict[str, Any], key: str, value: Any, parent: str) -> N
         if merge_key is not None:
             target[key] = _merge_list(before, value, key, merge_key)
         elif (parent, key) in MERGED_SETS:
-            target[key] = before + [one for one in value if one not in before]
+            merged = before + [one for one in value if one not in before]
+            target[key] = _ordered(merged, value, before, None)
         else:
             target[key] = _plain(value)
     else:
@@ -108,8 +114,9 @@ def _merge_field(target: dict[str, Any], key: str, value: Any, parent: str) -> N
 
 
 def _merge_list(before: list[Any], patch: list[Any], field: str, merge_key: str) -> list[Any]:
-    """Merge by key; items are appended when new, removed with `$patch: delete`."""
+    """Merge by key, in the patch's order; items are removed with `$patch: delete`."""
     merged = list(before)
+    latest, in_order = -1, True
     for one in patch:
         if not isinstance(one, dict) or merge_key not in one:
             if any(isinstance(one, dict) and one.get("$patch") == "replace" and merge_key not in one for one in patch):
@@ -122,9 +129,11 @@ def _merge_list(before: list[Any], patch: list[Any], field: str, merge_key: str)
                 del merged[position]
         elif position is None:
             merged.append(_merge({}, one, field))
+            in_order = not before and in_order
         else:
             merged[position] = _merge(merged[position], one, field)
-    return merged
+            in_order, latest = in_order and position > latest, position
+    return merged if in_order else _ordered(merged, patch, before, merge_key)
 
 
 def _position(items: list[Any], merge_key: str, value: Any) -> int | None:
@@ -134,19 +143,21 @@ def _position(items: list[Any], merge_key: str, value: Any) -> int | None:
     return None
 
 
-def _ordered(items: list[Any], order: list[Any], merge_key: str | None) -> list[Any]:
-    """Items named in `order` in that order; the others keep their place before those they preceded."""
+def _ordered(items: list[Any], order: list[Any], before: list[Any], merge_key: str | None) -> list[Any]:
+    """Items named in `order` in that order; each other one stays ahead of the first it preceded in the list before."""
 
     def identity(item: Any) -> Any:
         return item.get(merge_key) if merge_key is not None and isinstance(item, dict) else item
 
-    wanted = [identity(one) for one in order]
-    position = {id(item): at for at, item in enumerate(items)}
+    wanted, known = [identity(one) for one in order], [identity(one) for one in before]
     named = sorted((item for item in items if identity(item) in wanted), key=lambda item: wanted.index(identity(item)))
     others = [item for item in items if identity(item) not in wanted]
     result: list[Any] = []
     for item in named:
-        while others and position[id(others[0])] < position[id(item)]:
+        own = identity(item)
+        while own in known and others and (other := identity(others[0])) in known:
+            if known.index(other) > known.index(own):
+                break
             result.append(others.pop(0))
         result.append(item)
     return result + others
