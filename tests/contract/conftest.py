@@ -14,7 +14,7 @@ import pytest
 
 from tests.contract.embedded import embedded_server
 from tests.contract.support import FOREIGN, Cluster, Namespace, settled, unique
-from tests.contract.widgets import DEFINITION, definition
+from tests.contract.widgets import with_widgets
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +22,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster that serves widgets."""
     with _kubeconfig(tmp_path_factory) as kubeconfig:
         cluster = Cluster.of(kubeconfig)
-        yield _with_widgets(cluster)
+        yield with_widgets(cluster)
         cluster.close()
 
 
@@ -41,15 +41,3 @@ def namespace(cluster: Cluster) -> Iterator[Namespace]:
     pods = f"/api/v1/namespaces/{name}/pods"
     cluster.delete(pods, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
     cluster.delete(f"/api/v1/namespaces/{name}")
-
-
-def _with_widgets(cluster: Cluster) -> Cluster:
-    collection = DEFINITION.rpartition("/")[0]
-    if cluster.get(DEFINITION).code == 404:
-        assert cluster.create(collection, definition()).code in {201, 409}, "made here, or by another worker"
-    with cluster.watch(collection, fieldSelector=f"metadata.name={DEFINITION.rpartition('/')[2]}") as events:
-        for event in events:
-            conditions = event["object"].get("status", {}).get("conditions", [])
-            if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
-                break
-    return cluster

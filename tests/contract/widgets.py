@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.contract.support import Cluster
+
 GROUP = "contract.volcanoio.dev"
 PLURAL = f"widgets.v1.{GROUP}"
 DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{GROUP}"
@@ -75,3 +77,16 @@ def definition(group: str = GROUP) -> dict[str, Any]:
 def widget(name: str, **spec: Any) -> dict[str, Any]:
     """A Widget."""
     return {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"size": 1, **spec}}
+
+
+def with_widgets(cluster: Cluster) -> Cluster:
+    """The cluster, once it serves widgets."""
+    collection = DEFINITION.rpartition("/")[0]
+    if cluster.get(DEFINITION).code == 404:
+        assert cluster.create(collection, definition()).code in {201, 409}, "made here, or by another worker"
+    with cluster.watch(collection, fieldSelector=f"metadata.name={DEFINITION.rpartition('/')[2]}") as events:
+        for event in events:
+            conditions = event["object"].get("status", {}).get("conditions", [])
+            if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+                break
+    return cluster

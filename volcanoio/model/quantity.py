@@ -65,3 +65,35 @@ def format_bytes(amount: int) -> str:
         if amount and amount % unit == 0:
             return f"{amount // unit}{suffix}"
     return str(amount)
+
+
+_DECIMAL = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
+
+
+@lru_cache(maxsize=4096)
+def canonical(text: str | int | float) -> str:
+    """The one text that Kubernetes writes for this quantity: 0.1 → `100m`, 1024Mi → `1Gi`, 1000m → `1`.
+
+    The family of suffixes stays: decimal, binary (unless the amount is small or no whole number) or exponent. No
+    digits but the significant ones, and the largest suffix without a fraction. Raises QuantityError.
+    Source: k8s.io/apimachinery/pkg/api/resource, Quantity.CanonicalizeBytes.
+    """
+    plain = str(text).strip()
+    exact = parse(plain)
+    form = _FORM.match(plain)
+    assert form is not None
+    _, suffix, exponent = form.groups()
+    nano = exact * 10**9
+    exact = Fraction(-((-nano.numerator) // nano.denominator), 10**9) if nano >= 0 else Fraction(nano // 1, 10**9)
+    if not exact:
+        return "0"
+    if suffix is not None and suffix.endswith("i") and exact.denominator == 1 and abs(exact) >= 1024:
+        sign, amount = ("-", -exact) if exact < 0 else ("", exact)
+        return sign + format_bytes(int(amount))
+    power = 18
+    while (exact / Fraction(10) ** power).denominator != 1:
+        power -= 3
+    mantissa = int(exact / Fraction(10) ** power)
+    if exponent is not None:
+        return f"{mantissa}e{power}" if power else str(mantissa)
+    return f"{mantissa}{_DECIMAL[power]}"

@@ -156,6 +156,8 @@ class Deleter:
         if since is None:
             meta["deletionTimestamp"] = rfc3339(self._core.clock.now() + timedelta(seconds=grace))
             meta["deletionGracePeriodSeconds"] = grace
+            if meta.get("generation"):  # nobody who acts on a generation shall act on one that is going
+                meta["generation"] += 1
         elif known is not None and grace < known:
             meta["deletionTimestamp"] = rfc3339(parse_rfc3339(since) - timedelta(seconds=known - grace))
             meta["deletionGracePeriodSeconds"] = grace

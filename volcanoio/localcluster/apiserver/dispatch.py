@@ -111,7 +111,6 @@ class Dispatcher:
     async def _update(self, target: Target, request: ApiRequest) -> ApiResponse:
         resource = target.resource
         new, body = bodies.read_object(request, resource)
-        current = self._stored(target)
         meta = new["metadata"]
         if meta.get("name") != target.name:
             text = f"the name of the object ({meta.get('name', '')}) does not match the name on the URL ({target.name})"
@@ -119,6 +118,7 @@ class Dispatcher:
         if meta.get("namespace", target.namespace) != target.namespace:
             text = "the namespace of the provided object does not match the namespace sent on the request"
             raise errors.bad_request(text)
+        current = self._stored(target)
         check_versions(target, current, meta, required=resource.custom is not None)
         validation, trial = field_validation(request), dry_run(request)
         try:

@@ -34,7 +34,7 @@ class ApiError(Exception):
         self.code = code
         self.reason = reason
         self.message = message
-        self.details = details or {}
+        self.details = details
         self.headers = headers or {}
         self.warnings: tuple[str, ...] = ()
         """What admission told the client before it refused."""
@@ -45,7 +45,7 @@ class ApiError(Exception):
         found["message"] = self.message
         if self.reason:  # a webhook may refuse without one
             found["reason"] = self.reason
-        if self.details:
+        if self.details is not None:
             found["details"] = self.details
         found["code"] = self.code
         return found
@@ -73,10 +73,9 @@ def not_found(resource: Resource, name: str) -> ApiError:
     return ApiError(404, "NotFound", f'{resource.name} "{name}" not found', _details(resource, name))
 
 
-def no_such_path(path: str) -> ApiError:
+def no_such_path() -> ApiError:
     """Nothing is served there."""
-    message = "the server could not find the requested resource"
-    return ApiError(404, "NotFound", message, {"causes": [{"reason": "UnexpectedServerResponse", "message": path}]})
+    return ApiError(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def already_exists(resource: Resource, name: str) -> ApiError:
@@ -96,14 +95,16 @@ def modified(resource: Resource, name: str) -> ApiError:
     return conflict(resource, name, why)
 
 
-def invalid(resource: Resource, name: str, errors: Sequence[FieldError]) -> ApiError:
+def invalid(resource: Resource, name: str, errors: Sequence[FieldError], warnings: tuple[str, ...] = ()) -> ApiError:
     """The object breaks rules."""
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     details: Manifest = {"name": name} if name else {}
     if resource.group:
         details["group"] = resource.group
     details |= {"kind": resource.kind, "causes": causes(errors)}
-    return ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {summary(errors)}', details)
+    error = ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {summary(errors)}', details)
+    error.warnings = warnings
+    return error
 
 
 def forbidden(resource: Resource, name: str, why: str, **details: Any) -> ApiError:

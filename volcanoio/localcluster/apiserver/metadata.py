@@ -18,24 +18,31 @@ from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.model.base import Manifest
 
 _SERVER_SET: Final = (
-    *("uid", "resourceVersion", "selfLink", "managedFields", "creationTimestamp", "generation"),
+    *("uid", "resourceVersion", "selfLink", "managedFields", "creationTimestamp"),
     *("deletionTimestamp", "deletionGracePeriodSeconds"),
 )
 _KEPT: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _FREE_NAMES: Final = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
 _LABEL_NAMES: Final = frozenset({"namespaces", "services"})
-_OBJECT_GROUPS: Final = frozenset(
+_COUNTED: Final = frozenset(
     {
-        *("apps", "batch", "policy", "networking.k8s.io", "autoscaling"),
-        *("apiextensions.k8s.io", "admissionregistration.k8s.io"),
+        *("pods", "podtemplates", "replicationcontrollers"),
+        *("daemonsets.apps", "deployments.apps", "replicasets.apps", "statefulsets.apps"),
+        *("cronjobs.batch", "jobs.batch"),
+        *("ingresses.networking.k8s.io", "ingressclasses.networking.k8s.io", "networkpolicies.networking.k8s.io"),
+        *("deviceclasses.resource.k8s.io", "devicetaintrules.resource.k8s.io", "resourceslices.resource.k8s.io"),
+        "customresourcedefinitions.apiextensions.k8s.io",
+        "endpointslices.discovery.k8s.io",
+        "poddisruptionbudgets.policy",
+        "priorityclasses.scheduling.k8s.io",
     }
 )
 
 
 def counts_generations(resource: Resource) -> bool:
-    """Whether `metadata.generation` is kept: for custom resources and kinds that a controller reconciles."""
-    counted = resource.group in _OBJECT_GROUPS or resource.name == "replicationcontrollers"
-    return counted or resource.custom is not None
+    """Whether `metadata.generation` is kept (Kubernetes: strategy.go of each kind, PrepareForCreate)."""
+    known = resource.name in _COUNTED or resource.group == "admissionregistration.k8s.io"
+    return known or resource.custom is not None
 
 
 def drop_server_set(metadata: Manifest) -> None:

@@ -32,19 +32,19 @@ def parse(path: str, registry: Registry) -> Target:
     elif parts[0] == "apis" and len(parts) > 3:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
-        raise no_such_path(path)
+        raise no_such_path()
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and not (len(rest) == 3 and rest[2] in _NAMESPACE_SUBRESOURCES):
         namespace, rest = rest[1], rest[2:]
     resource = registry.find(group, version, rest[0])
     if resource is None or len(rest) > 3 or (namespace and not resource.namespaced):
-        raise no_such_path(path)
+        raise no_such_path()
     name = rest[1] if len(rest) > 1 else ""
     subresource = rest[2] if len(rest) > 2 else ""
     if subresource and subresource not in resource.subresources:
-        raise no_such_path(path)
+        raise no_such_path()
     if name and resource.namespaced and not namespace:
-        raise no_such_path(path)
+        raise no_such_path()
     return Target(resource, namespace, name, subresource)
 
 

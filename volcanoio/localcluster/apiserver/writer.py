@@ -14,6 +14,7 @@ from volcanoio.localcluster.apiserver import bodies, errors, metadata
 from volcanoio.localcluster.apiserver.admission import AdmissionRequest, Operation, review_all
 from volcanoio.localcluster.apiserver.apply import tracking
 from volcanoio.localcluster.apiserver.apply.managers import newcomer
+from volcanoio.localcluster.apiserver.canonical import canonicalise, canonicalise_metadata
 from volcanoio.localcluster.apiserver.comparison import content, identity, is_finished, unchanged
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.kinds.strategy import PLAIN
@@ -23,6 +24,7 @@ from volcanoio.localcluster.apiserver.options import FieldValidation
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.plugins.chain import CHECKS, ON_CREATE
 from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.localcluster.apiserver.schema.comparison import write_whole_floats
 from volcanoio.localcluster.apiserver.webhooks.attributes import Attributes, of_target
 from volcanoio.localcluster.apiserver.webhooks.options import request_options
 from volcanoio.model.base import Manifest
@@ -72,6 +74,7 @@ class Writer:
         warnings = bodies.check_fields(obj, body, resource, validation)
         if "status" in resource.subresources and resource.name not in _KEEPS_STATUS:
             obj.pop("status", None)
+        self._canonicalise(target, obj, body)
         if managed is None and (manager := newcomer()) is not None:
             self._complete(resource, obj)
             managed = tracking.created(core, resource, obj, manager)
@@ -88,9 +91,12 @@ class Writer:
         if managed:
             meta["managedFields"] = managed
         said: list[str] = []
-        if found := self._errors(resource, obj, warnings=said):
-            raise errors.invalid(resource, ref.name, found)
+        found = self._errors(resource, obj, warnings=said)
         warnings += tuple(said)
+        if found:
+            raise errors.invalid(resource, ref.name, found, warnings)
+        if strategy.warn is not None:
+            warnings += tuple(strategy.warn(obj, None))
         if strategy.warning:
             warnings += (strategy.warning,)
         if core.admission:
@@ -109,7 +115,7 @@ class Writer:
         limited = target.namespace in core.quotas.namespaces
         if limited:
             core.quotas.check(resource, target.namespace, obj)
-        self._to_storage(resource, obj)
+        self._to_storage(resource, obj, body)
         if dry_run:
             return Written(encode(obj), warnings)
         core.check_writable()
@@ -141,6 +147,7 @@ class Writer:
         warnings = bodies.check_fields(new, body, resource, validation)
         if not isinstance(new.get("metadata"), dict):
             raise errors.bad_request("metadata: expected an object")
+        self._canonicalise(target, new, body)
         known = old["metadata"].get("managedFields")
         sent = tracking.as_sent(new) if known is not None or "managedFields" in new["metadata"] else None
         self._isolate(target, new, old)
@@ -162,11 +169,14 @@ class Writer:
             return Written(current.data, warnings)
         changes = not unchanged(resource, content(resource, new), content(resource, old))
         said: list[str] = []
+        strategy = STRATEGIES.get(resource.name, PLAIN)
         found = metadata.update_errors(new["metadata"], current)
         found += self._errors(resource, new, old, content=changes, subresource=target.subresource, warnings=said)
-        if found:
-            raise errors.invalid(resource, target.name, found)
         warnings += tuple(said)
+        if found:
+            raise errors.invalid(resource, target.name, found, warnings)
+        if strategy.warn is not None:
+            warnings += tuple(strategy.warn(new, old))
         if core.admission and not target.subresource:
             changed, more = await self._review("UPDATE", target.ref, resource, new, old, dry_run=dry_run)
             warnings += more
@@ -188,7 +198,7 @@ class Writer:
             core.quotas.check(resource, target.namespace, new, old)
         if changes and metadata.counts_generations(resource):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        self._to_storage(resource, new)
+        self._to_storage(resource, new, body)
         if dry_run:
             return Written(encode(new), warnings)
         core.check_writable()
@@ -236,6 +246,14 @@ class Writer:
         """What the validating webhooks told; raises ApiError."""
         return await self._core.webhooks.validate(_attributes(operation, target, obj, old, dry_run=dry_run))
 
+    @staticmethod
+    def _canonicalise(target: Target, obj: Manifest, body: bytes) -> None:
+        """Bring an object into Kubernetes' form. A pod's status is written by nodes, often, and in that form."""
+        if target.resource.custom is not None:
+            canonicalise_metadata(obj["metadata"])
+        elif target.subresource != "status" or target.resource.name != "pods":
+            canonicalise(obj, target.resource, body)
+
     def _check_namespace(self, target: Target, obj: Manifest) -> None:
         """The namespace of body and path agree, and it takes new objects."""
         resource, namespace = target.resource, target.namespace
@@ -267,10 +285,7 @@ class Writer:
                 if store.get(ref) is None:
                     meta["name"] = ref.name
                     return ref
-        ref = Ref(resource.name, target.namespace, name if isinstance(name, str) else "")
-        if store.get(ref) is not None:
-            raise errors.already_exists(resource, ref.name)
-        return ref
+        return Ref(resource.name, target.namespace, name if isinstance(name, str) else "")
 
     def _complete(self, resource: Resource, obj: Manifest) -> None:
         """Defaults of the kind, or of the schema."""
@@ -362,9 +377,10 @@ class Writer:
             else:
                 new.pop("status", None)
 
-    def _to_storage(self, resource: Resource, obj: Manifest) -> None:
+    def _to_storage(self, resource: Resource, obj: Manifest, body: bytes) -> None:
         """Custom objects are stored under one version; without conversion only the apiVersion differs."""
         if resource.custom is not None:
             stored = self._core.registry.named(resource.name)
             if stored is not None:
                 obj["apiVersion"] = stored.api_version
+            write_whole_floats(obj, body)

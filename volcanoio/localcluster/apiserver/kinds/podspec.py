@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from volcanoio.model.base import Manifest
+from volcanoio.model.quantity import QuantityError, canonical
 
 _SPEC: Final = {
     "restartPolicy": "Always",
@@ -48,9 +49,11 @@ def _default_container(container: Manifest) -> None:
     if resources is None:
         container["resources"] = {}
     elif isinstance(resources, dict):
-        limits = resources.get("limits")
+        limits, requests = resources.get("limits"), resources.get("requests")
+        for amounts in (limits, requests):
+            if isinstance(amounts, dict):
+                _canonicalise(amounts)
         if isinstance(limits, dict) and limits:
-            requests = resources.get("requests")
             if requests is None:
                 resources["requests"] = dict(limits)
             elif isinstance(requests, dict):
@@ -61,6 +64,15 @@ def _default_container(container: Manifest) -> None:
         for port in ports:
             if isinstance(port, dict) and port.get("protocol") is None:
                 port["protocol"] = "TCP"
+
+
+def _canonicalise(amounts: Manifest) -> None:
+    """Write quantities as Kubernetes does; those that are none are somebody else's to refuse."""
+    for name, amount in amounts.items():
+        try:
+            amounts[name] = canonical(amount)
+        except (QuantityError, TypeError):
+            continue
 
 
 def _is_latest(image: str) -> bool:

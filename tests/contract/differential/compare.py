@@ -1,0 +1,96 @@
+"""`python -m tests.contract.differential.compare REAL-KUBECONFIG [--seeds 0:100] [--length 60]`: where servers differ.
+
+Sends random scripts to the embedded server and to the real one, and prints each answer that differs. What is known to
+differ on purpose is a table here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.contract.differential.running import Run
+from tests.contract.differential.scripts import Step, script
+from tests.contract.embedded import embedded_server
+from tests.contract.support import Cluster, Namespace, settled, unique
+from tests.contract.widgets import with_widgets
+
+
+class Difference(NamedTuple):
+    """One request that was answered differently."""
+
+    seed: int
+    number: int
+    step: Step
+    embedded: dict[str, Any]
+    real: dict[str, Any]
+
+    def __str__(self) -> str:
+        lines = [f"seed {self.seed}, step {self.number}: {self.step}"]
+        lines += [
+            f"  {path}: embedded {mine!r}, real {theirs!r}" for path, mine, theirs in parts(self.embedded, self.real)
+        ]
+        return "\n".join(lines)
+
+
+def parts(mine: Any, theirs: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """The leaves in which two answers differ."""
+    if mine == theirs:
+        return
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        for key in sorted(mine.keys() | theirs.keys()):
+            yield from parts(mine.get(key), theirs.get(key), f"{path}.{key}")
+    elif isinstance(mine, list) and isinstance(theirs, list) and len(mine) == len(theirs):
+        for at, (one, other) in enumerate(zip(mine, theirs, strict=True)):
+            yield from parts(one, other, f"{path}[{at}]")
+    else:
+        yield path, mine, theirs
+
+
+def differences(seed: int, length: int, embedded: Cluster, real: Cluster) -> Iterator[Difference]:
+    """Carry a script out on both; yields what was answered differently, until states have drifted apart."""
+    runs = [Run(_namespace(cluster)) for cluster in (embedded, real)]
+    for number, step in enumerate(script(seed, length)):
+        mine, theirs = (run.carry_out(step) for run in runs)
+        if mine != theirs:
+            yield Difference(seed, number, step, mine, theirs)
+            if mine["code"] // 100 != theirs["code"] // 100:
+                return
+
+
+def _namespace(cluster: Cluster) -> Namespace:
+    name = unique("differential")
+    cluster.create("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
+    settled(cluster, name)
+    return Namespace(cluster, name)
+
+
+def main() -> int:
+    """Compare; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.contract.differential.compare", description=__doc__)
+    parser.add_argument("kubeconfig", type=Path)
+    parser.add_argument("--seeds", default="0:20")
+    parser.add_argument("--length", type=int, default=60)
+    given = parser.parse_args()
+    first, last = map(int, given.seeds.split(":"))
+    real, found = Cluster.of(given.kubeconfig), 0
+    with tempfile.TemporaryDirectory() as directory, embedded_server(Path(directory)) as kubeconfig:
+        embedded = with_widgets(Cluster.of(kubeconfig))
+        with_widgets(real)
+        for seed in range(first, last):
+            for one in differences(seed, given.length, embedded, real):
+                print(one, flush=True)
+                found += 1
+        embedded.close()
+    real.close()
+    print(json.dumps({"scripts": last - first, "length": given.length, "differences": found}))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

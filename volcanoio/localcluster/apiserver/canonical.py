@@ -1,0 +1,109 @@
+"""An object as Kubernetes writes it: zero values that Go leaves out are left out, structs it always writes are there.
+
+The real server decodes a body into Go structs and encodes those, which clients see: `labels: {}` is gone, `status: {}`
+appears, `cpu: 0.1` has become `100m`. What a kind's fields do is in data/protobuf.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from volcanoio.localcluster.apiserver.protobuf.table import INLINE, Field, Rule, message, message_of
+from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.model import quantity
+from volcanoio.model.base import Manifest
+
+_SIGNS: Final = (b'""', b"{}", b"[]", b":0", b": 0", b"false")
+"""What the body of a pod holds when something in it may have to change, the resources of containers aside."""
+
+
+class _Rules(NamedTuple):
+    """What becomes of one message's fields, by JSON name."""
+
+    dropped: frozenset[str]
+    """Left out when they are zero or empty."""
+    always: tuple[str, ...]
+    """Structs that are written even when nothing is in them."""
+    inner: dict[str, Callable[[Any], Any]]
+    """How values with something inside are rewritten; those that are dictionaries in place."""
+
+
+def canonicalise(obj: Manifest, resource: Resource, body: bytes) -> None:
+    """Bring an object of a built-in kind into Kubernetes' form, in place; `body` is its JSON.
+
+    Values of a wrong type are left alone: they are somebody else's to refuse.
+    """
+    if resource.name == "pods" and not any(sign in body for sign in _SIGNS):
+        return
+    name = message_of(resource.api_version, resource.kind)
+    if name is not None:
+        _rewrite(obj, _rules(name))
+
+
+def canonicalise_metadata(metadata: Manifest) -> None:
+    """The same for the metadata of a custom resource."""
+    for key in ("labels", "annotations", "finalizers", "ownerReferences"):
+        if key in metadata and not metadata[key]:
+            del metadata[key]
+
+
+@cache
+def _rules(name: str) -> _Rules:
+    dropped: set[str] = set()
+    always: list[str] = []
+    inner: dict[str, Callable[[Any], Any]] = {}
+    for field in message(name).fields.values():
+        if field.name == INLINE:
+            embedded = _rules(field.type)
+            dropped |= embedded.dropped
+            always += embedded.always
+            inner |= embedded.inner
+            continue
+        listed = field.is_list or field.is_map
+        if field.rule is Rule.NONZERO or (listed and field.rule is Rule.GIVEN):
+            dropped.add(field.name)
+        structure = field.type[:1].islower() and "." in field.type
+        if field.rule is Rule.ALWAYS and structure and not listed:
+            always.append(field.name)
+        if structure or field.type == "Quantity":
+            inner[field.name] = _rewriter(field)
+    return _Rules(frozenset(dropped), tuple(always), inner)
+
+
+def _rewriter(field: Field) -> Callable[[Any], Any]:
+    one = _quantity if field.type == "Quantity" else _message(field.type)
+    if field.is_list:
+        return lambda value: [one(each) for each in value] if isinstance(value, list) else value
+    if field.is_map:
+        return lambda value: {key: one(each) for key, each in value.items()} if isinstance(value, dict) else value
+    return one
+
+
+def _message(name: str) -> Callable[[Any], Any]:
+    def rewrite(value: Any) -> Any:
+        if isinstance(value, dict):
+            _rewrite(value, _rules(name))  # looked up when used: messages contain themselves
+        return value
+
+    return rewrite
+
+
+def _rewrite(obj: Manifest, rules: _Rules) -> None:
+    dropped, inner = rules.dropped, rules.inner
+    for key, value in list(obj.items()):
+        if not value and key in dropped:
+            del obj[key]
+        elif key in inner:
+            obj[key] = inner[key](value)
+    for key in rules.always:
+        if key not in obj:
+            obj[key] = {}
+
+
+def _quantity(value: Any) -> Any:
+    try:
+        return quantity.canonical(value) if isinstance(value, str | int | float) else value
+    except quantity.QuantityError:
+        return value
