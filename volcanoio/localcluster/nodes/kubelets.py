@@ -73,6 +73,7 @@ class Entry:
     busy: bool = False
     deleting: bool = False
     counted: bool = True
+    resumed: bool = False
 
 
 class Kubelets:
@@ -211,7 +212,7 @@ class Kubelets:
         )  # fmt: skip
         (self.executions.addresses(pod.metadata.uid) or self._addresses).keep(run.pod_ip)
         self.attempts.note(run)
-        return Entry(pod, node, lifecycle.misconfigured(run, problem) if problem else run)
+        return Entry(pod, node, lifecycle.misconfigured(run, problem) if problem else run, resumed=True)
 
     def _carried(self, pod: Pod, node: HollowNode, problem: str) -> tuple[frozenset[str], str]:
         """The containers that a runtime carries out, and what is wrong with the manifest."""
@@ -373,7 +374,8 @@ class Kubelets:
             waits = due is None or due > self._clock.now() + _WORTH_SHOWING
             if not waits and not any(c.message for c in run.containers):
                 return b""
-        return msgspec.json.encode(status_of(run, self.executions.scheme(entry.pod.metadata.uid)))
+        scheme = self.executions.scheme(entry.pod.metadata.uid)
+        return msgspec.json.encode(status_of(run, scheme, clearing=bool(entry.sent) or entry.resumed))
 
     async def _mount(self, entry: Entry) -> None:
         """Look for the pod's volumes; look again later if one is missing."""

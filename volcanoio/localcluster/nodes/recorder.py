@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -44,6 +44,14 @@ class _Pending(NamedTuple):
     at: float
 
 
+@dataclass(slots=True)
+class _Told:
+    """An Event that was written; names grow with time, so that a list of them is in order."""
+
+    name: str
+    count: int = 1
+
+
 class Recorder:
     """Writes what nodes tell; the same thing told again raises the count of its Event.
 
@@ -54,7 +62,8 @@ class Recorder:
         self._transport = transport
         self._clock = clock
         self._pending: OrderedDict[_Key, _Pending] = OrderedDict()
-        self._counts: OrderedDict[_Key, int] = OrderedDict()
+        self._told: OrderedDict[_Key, _Told] = OrderedDict()
+        self._number = 0
         self._wake = asyncio.Event()
         self.dropped = 0
 
@@ -99,20 +108,20 @@ class Recorder:
     async def _write(self, key: _Key, pending: _Pending) -> None:
         subject = key.subject
         namespace = subject.namespace or "default"
-        digest = hashlib.sha256("|".join((*subject, key.reason, key.message)).encode()).hexdigest()[:16]
-        name = f"{subject.name}.{digest}"
-        count = self._counts.get(key, 0) + 1
-        self._counts[key] = count
-        if len(self._counts) > _REMEMBER:
-            self._counts.popitem(last=False)
         moment = rfc3339(pending.at)
-        if count > 1:
-            body = msgspec.json.encode({"count": count, "lastTimestamp": moment})
-            path = EVENT.path(namespace, name)
+        known = self._told.get(key)
+        if known is not None:
+            known.count += 1
+            body = msgspec.json.encode({"count": known.count, "lastTimestamp": moment})
+            path = EVENT.path(namespace, known.name)
             response = await self._transport.request("PATCH", path, body=body, content_type=ContentType.MERGE_PATCH)
-            if response.status != 404:
+            if response.status != 404:  # else it was too old to be kept
                 return
-            count = self._counts[key] = 1  # it was too old to be kept
+        self._number = max(self._number + 1, int(pending.at * 1e9))
+        name = f"{subject.name}.{self._number:x}"
+        self._told[key] = _Told(name)
+        if len(self._told) > _REMEMBER:
+            self._told.popitem(last=False)
         about = {"apiVersion": "v1", "kind": subject.kind, "name": subject.name, "uid": subject.uid}
         if subject.namespace:
             about["namespace"] = subject.namespace
@@ -129,7 +138,7 @@ class Recorder:
             "source": {"component": "kubelet", "host": pending.node},
             "reportingComponent": "kubelet",
             "reportingInstance": pending.node,
-            "count": count,
+            "count": 1,
             "firstTimestamp": moment,
             "lastTimestamp": moment,
         }

@@ -19,10 +19,11 @@ SCHEME = "simulated"
 _TRUE = ("True", "", "")
 
 
-def status_of(run: PodRun, scheme: str = SCHEME) -> Json:
+def status_of(run: PodRun, scheme: str = SCHEME, *, clearing: bool = False) -> Json:
     """The whole status this node is responsible for. PodScheduled is the scheduler's and not among the conditions.
 
-    `scheme` is what the ids of containers that a runtime carries out begin with.
+    `scheme` is what the ids of containers that a runtime carries out begin with. With `clearing` it is a patch that
+    also takes away what an earlier status of this node said and this one does not.
     """
     mains = [_container(run, c, scheme) for c in run.containers if c.role is Role.MAIN]
     status: Json = {
@@ -30,7 +31,7 @@ def status_of(run: PodRun, scheme: str = SCHEME) -> Json:
         "startTime": rfc3339(run.accepted_at),
         "hostIP": run.host_ip,
         "hostIPs": [{"ip": run.host_ip}],
-        "conditions": _conditions(run),
+        "conditions": _conditions(run, clearing),
         "containerStatuses": sorted(mains, key=_name) if len(mains) > 1 else mains,
     }
     if run.pod.metadata.generation:
@@ -64,7 +65,7 @@ def rejected_status(pod: Pod, rejection: Refusal, now: float) -> Json:
     return status
 
 
-def _conditions(run: PodRun) -> list[Json]:
+def _conditions(run: PodRun, clearing: bool) -> list[Json]:
     initialized = run.initialized_at
     holds, reason, message, since = _readiness(run)
     ready = (holds, reason, message)
@@ -80,6 +81,11 @@ def _conditions(run: PodRun) -> list[Json]:
         conditions.append(
             _condition(run, "DisruptionTarget", ("True", "TerminationByKubelet", run.message), run.ending_at)
         )
+    if clearing:
+        for condition in conditions:
+            if condition["status"] == "True":
+                condition.setdefault("reason", None)
+                condition.setdefault("message", None)
     return conditions
 
 
