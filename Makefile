@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint types layers unit soak real-apiserver contract-real format crds wheel clean
+.PHONY: help demo up test lint types layers unit soak real-apiserver contract-real go-clients format crds wheel clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -51,6 +51,9 @@ soak: $(VENV)/.dev  ## 24 virtual hours of random clients and faults, 200 kills 
 
 real-apiserver:  ## Build etcd, kube-apiserver and kube-controller-manager (needs Go; once; minutes)
 	@$(PYTHON) -m tests.realcluster.build
+
+go-clients:  ## Build the Go clients that the tests run (needs Go; once; minutes)
+	@$(PYTHON) -m tests.goclient.building
 
 contract-real: $(VENV)/.dev  ## The contract tests against a real control plane
 	@$(BIN)/python -m tests.realcluster.contract

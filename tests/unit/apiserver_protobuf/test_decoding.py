@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.goclient.building import MODULE, NoGoError, program
+from tests.goclient.building import MODULE, NotBuiltError, program
 from volcanoio.localcluster.apiserver.protobuf.decoding import MAGIC, UnknownKind, decode, decode_message
 from volcanoio.localcluster.apiserver.protobuf.generate import versions
 from volcanoio.localcluster.apiserver.protobuf.table import TARGET
@@ -61,7 +61,7 @@ def test_the_table_is_what_the_generator_writes(tmp_path: Path) -> None:
 def built(package: str) -> Path:
     try:
         return program(package)
-    except NoGoError as error:
+    except NotBuiltError as error:
         pytest.skip(f"NOT TESTED with Go's own encoders: {error}")
 
 
