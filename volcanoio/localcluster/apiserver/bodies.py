@@ -11,7 +11,7 @@ from volcanoio.localcluster.apiserver.api import ApiRequest
 from volcanoio.localcluster.apiserver.errors import (
     MALFORMED,
     MAX_REQUEST_BYTES,
-    ApiError,
+    UndecodableError,
     bad_request,
     too_large,
     unsupported_media_type,
@@ -20,6 +20,7 @@ from volcanoio.localcluster.apiserver.hints import schema_siblings, unknown_fiel
 from volcanoio.localcluster.apiserver.objects import decode, encode
 from volcanoio.localcluster.apiserver.options import FieldValidation
 from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.localcluster.apiserver.schema.embedded import Misfit
 from volcanoio.model.base import Manifest
 
 
@@ -102,21 +103,17 @@ def check_fields(obj: Manifest, body: bytes, resource: Resource, validation: Fie
     """Drop fields the kind does not have; returns warnings, or raises ApiError 400 under Strict."""
     if resource.custom is not None:
         siblings = resource.custom.schema
-        unknown = [unknown_field(path, schema_siblings(siblings, path)) for path in resource.custom.prune(obj)]
+        try:
+            removed = resource.custom.prune(obj)
+        except Misfit as error:
+            raise UndecodableError(resource, str(error)) from None
+        unknown = [unknown_field(path, schema_siblings(siblings, path)) for path in removed]
     else:
         unknown, wrong = builtin_types.check(resource.name, body, obj)
         if wrong:
-            raise bad_request(_cannot_handle(resource, "; ".join(wrong)))
+            raise UndecodableError(resource, "; ".join(wrong))
     if not unknown or validation == "Ignore":
         return ()
     if validation == "Strict":
-        raise _strict(resource, unknown)
+        raise UndecodableError(resource, f"strict decoding error: {', '.join(unknown)}")
     return tuple(unknown)
-
-
-def _strict(resource: Resource, unknown: list[str]) -> ApiError:
-    return bad_request(_cannot_handle(resource, f"strict decoding error: {', '.join(unknown)}"))
-
-
-def _cannot_handle(resource: Resource, why: str) -> str:
-    return f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}'

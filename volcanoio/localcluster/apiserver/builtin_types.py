@@ -119,6 +119,14 @@ def _walk(value: Any, type_: str, path: str, unknown: list[str], wrong: list[str
                 del value[key]
 
 
+def check_part(value: Any, type_: str, path: str) -> tuple[list[str], list[str]]:
+    """The same for a value of a type within kinds, such as V1ObjectMeta; unknown fields are given by their paths."""
+    unknown: list[str] = []
+    wrong: list[str] = []
+    _walk(value, type_, path, unknown, wrong)
+    return [one.split('"')[1] for one in unknown], wrong
+
+
 def _is(value: Any, type_: str) -> bool:
     if type_ == "str" or isinstance(value, bool):
         return isinstance(value, str) if type_ == "str" else type_ == "bool"

@@ -9,16 +9,34 @@ from volcanoio.localcluster.apiserver import errors
 from volcanoio.localcluster.apiserver.objects import Stored
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.localcluster.apiserver.schema.comparison import identical
 from volcanoio.model.base import Manifest
 
 _NOT_CONTENT: Final = frozenset({"metadata", "status"})
 
 
-def check_versions(target: Target, current: Stored, meta: Manifest, *, required: bool) -> None:
-    """Compare the uid and resourceVersion a client states with the stored ones; raises ApiError 409 and 422."""
+def check_address(target: Target, meta: Manifest) -> None:
+    """The object is the one that the path names; raises ApiError 400."""
+    name, namespace = meta.get("name"), meta.get("namespace")
+    if not name:
+        text = f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+        raise errors.bad_request(text)
+    if name != target.name:
+        text = f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        raise errors.bad_request(text)
+    if namespace and namespace != target.namespace:
+        raise errors.other_namespace()
+
+
+def check_versions(
+    target: Target, current: Stored, meta: Manifest, *, required: bool = False, patching: bool = False
+) -> None:
+    """Compare the uid and resourceVersion a client states with the stored ones; raises ApiError 409, 422 and 500."""
     resource = target.resource
     version, uid = meta.get("resourceVersion"), meta.get("uid")
     if uid and uid != current.uid:
+        if patching:  # what a patch results in is no precondition
+            raise errors.invalid(resource, target.name, [invalid("metadata.uid", uid, "field is immutable")])
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current.uid}"
         raise errors.conflict(resource, target.name, why)
     if not version or version == "0":
@@ -26,6 +44,8 @@ def check_versions(target: Target, current: Stored, meta: Manifest, *, required:
             rule = invalid("metadata.resourceVersion", 0, "must be specified for an update")
             raise errors.invalid(resource, target.name, [rule])
         return
+    if not str(version).isdigit():
+        raise errors.unclassified(f'strconv.ParseUint: parsing "{version}": invalid syntax')
     if str(version) != str(current.revision):
         raise errors.modified(resource, target.name)
 
@@ -40,6 +60,11 @@ def content(resource: Resource, obj: Manifest) -> Any:
     """What a generation counts: all but metadata and, where it has a subresource, the status."""
     custom_status = resource.custom is not None and not resource.custom.status_subresource
     return {key: value for key, value in obj.items() if key not in _NOT_CONTENT or (custom_status and key == "status")}
+
+
+def unchanged(resource: Resource, new: Any, old: Any) -> bool:
+    """Whether two objects, or parts of them, are the same: for custom resources also in `true` and `1`."""
+    return bool(new == old) and (resource.custom is None or identical(new, old))
 
 
 def is_finished(resource: Resource, obj: Manifest) -> bool:

@@ -7,13 +7,16 @@ from typing import Any
 
 import msgspec
 
+from volcanoio.engine.admission.fielderrors import invalid as field_error
 from volcanoio.localcluster.apiserver.api import ApiResponse
 from volcanoio.localcluster.apiserver.fields import FieldError, causes, summary
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.model.base import Manifest
 
-MAX_REQUEST_BYTES = 1_572_864
-"""1.5 MiB: the limit of one request, as etcd's."""
+MAX_REQUEST_BYTES = 3 * 2**20
+"""The limit of one request's body (apiserver `MaxRequestBodyBytes`)."""
+MAX_OBJECT_BYTES = 3 * 2**19
+"""1.5 MiB: the limit of what is stored as one object, as etcd's."""
 
 MALFORMED = (msgspec.MsgspecError, UnicodeDecodeError)
 """What decoding a body may raise."""
@@ -56,6 +59,28 @@ class ApiError(Exception):
         return ApiResponse(self.code, body, headers=self.headers, warnings=self.warnings)
 
 
+class UndecodableError(ApiError):
+    """The body is no object of the kind; `why` says it without the kind."""
+
+    def __init__(self, resource: Resource, why: str) -> None:
+        kind = resource.kind
+        super().__init__(
+            400, "BadRequest", f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {why}'
+        )
+        self.why = why
+
+
+class NoPageError(ApiError):
+    """Nothing of Kubernetes' API is at this path, nor beside it."""
+
+    def __init__(self) -> None:
+        super().__init__(404, "NotFound", "404 page not found")
+
+    def response(self) -> ApiResponse:
+        """A plain text, as Go's router answers."""
+        return ApiResponse(404, b"404 page not found\n", content_type="text/plain; charset=utf-8")
+
+
 def _details(resource: Resource, name: str, **more: Any) -> Manifest:
     details: Manifest = {"name": name} if name else {}
     if resource.group:
@@ -66,6 +91,11 @@ def _details(resource: Resource, name: str, **more: Any) -> Manifest:
 def bad_request(message: str) -> ApiError:
     """The request itself is malformed."""
     return ApiError(400, "BadRequest", message)
+
+
+def other_namespace() -> ApiError:
+    """The object says another namespace than the path."""
+    return bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
 def not_found(resource: Resource, name: str) -> ApiError:
@@ -116,7 +146,7 @@ def forbidden(resource: Resource, name: str, why: str, **details: Any) -> ApiErr
 def method_not_allowed() -> ApiError:
     """The resource does not serve this verb."""
     message = "the server does not allow this method on the requested resource"
-    return ApiError(405, "MethodNotAllowed", message)
+    return ApiError(405, "MethodNotAllowed", message, {})
 
 
 def unsupported_media_type(message: str) -> ApiError:
@@ -126,10 +156,22 @@ def unsupported_media_type(message: str) -> ApiError:
 
 def too_large(size: int) -> ApiError:
     """The body is over the limit."""
-    message = f"Request entity too large: limit is {MAX_REQUEST_BYTES} bytes (1.5 MiB)"
+    message = f"Request entity too large: limit is {MAX_REQUEST_BYTES}"
     if size:
-        message += f", the request has {size}"
+        message += f", the request has {size} bytes"
     return ApiError(413, "RequestEntityTooLarge", message + "; make the object smaller or split it")
+
+
+def too_large_to_store() -> ApiError:
+    """The object is over what etcd takes in one request."""
+    return unclassified("etcdserver: request is too large")
+
+
+def unfit_patch(patched: Manifest | msgspec.Raw, why: str) -> ApiError:
+    """What a patch results in is no object of the kind."""
+    shown = msgspec.json.encode(patched).decode()
+    error = field_error("patch", shown, why)
+    return ApiError(422, "Invalid", f' "" is invalid: {error}', {"causes": causes([error])})
 
 
 def expired(message: str) -> ApiError:

@@ -30,7 +30,7 @@ def schema_siblings(schema: Manifest, path: str) -> list[str]:
         name = part.partition("[")[0]
         properties = node.get("properties") or {}
         node = properties.get(name) or node.get("additionalProperties") or {}
-        for _ in range(part.count("[")):
+        for _ in range(part.count("[") if isinstance(node, dict) else 0):
             node = node.get("items") or {}
         if not isinstance(node, dict):
             return []

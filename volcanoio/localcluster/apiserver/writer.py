@@ -84,6 +84,7 @@ class Writer:
             self._check_namespace(target, obj)
         meta = obj["metadata"]
         ref = self._choose_name(target, meta)
+        stated = meta.get("resourceVersion")
         metadata.prepare_create(core, resource, target.namespace, meta)
         strategy = STRATEGIES.get(resource.name, PLAIN)
         self._complete_new(target, obj)
@@ -118,6 +119,10 @@ class Writer:
         self._to_storage(resource, obj, body)
         if dry_run:
             return Written(encode(obj), warnings)
+        if stated and stated != "0":
+            raise errors.unclassified("resourceVersion should not be set on objects to be created")
+        if len(body) > errors.MAX_OBJECT_BYTES:
+            raise errors.too_large_to_store()
         core.check_writable()
         stored = core.store.put(ref, obj)
         if limited:
@@ -201,6 +206,8 @@ class Writer:
         self._to_storage(resource, new, body)
         if dry_run:
             return Written(encode(new), warnings)
+        if len(body) > errors.MAX_OBJECT_BYTES:
+            raise errors.too_large_to_store()
         core.check_writable()
         if current.deleting and is_finished(resource, new):
             return Written(core.store.remove(target.ref, new).data, warnings)
@@ -261,8 +268,7 @@ class Writer:
             return
         stated = obj["metadata"].get("namespace")
         if not namespace or (stated and stated != namespace):
-            text = "the namespace of the provided object does not match the namespace sent on the request"
-            raise errors.bad_request(f"metadata.namespace: {stated!r} is not {namespace!r}: {text}")
+            raise errors.other_namespace()
         found = self._core.store.get(Ref("namespaces", "", namespace))
         if found is None:
             raise errors.not_found(self._core.registry.builtin("namespaces"), namespace)

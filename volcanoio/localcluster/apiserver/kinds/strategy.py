@@ -30,7 +30,8 @@ class Strategy:
 
     `create` sets what a new object gets besides its defaults (a status, an assigned value); `default` fills absent
     fields on create and update; `validate` names broken rules, `validate_update` forbidden changes. `create` and
-    `default` change the object in place and may raise ApiError. `warning` is shown to whoever creates one.
+    `default` change the object in place and may raise ApiError. `warning` is shown to whoever creates one, as
+    is what `warn` says of a new object (and the old one, on an update).
     """
 
     create: Callable[[Manifest, Core], None] = _no_default
@@ -38,6 +39,7 @@ class Strategy:
     validate: Callable[[Manifest], list[FieldError]] = _no_errors
     validate_update: Callable[[Manifest, Manifest], list[FieldError]] = _no_update_errors
     warning: str = ""
+    warn: Callable[[Manifest, Manifest | None], list[str]] | None = None
 
 
 PLAIN = Strategy()

@@ -1,4 +1,7 @@
-"""Defaulting: fills absent fields of a structural schema (CRD docs, "Defaulting")."""
+"""Defaulting: fills absent fields of a structural schema (CRD docs, "Defaulting").
+
+A null where none is allowed becomes the default, or goes where there is none (apiextensions `schema/defaulting`).
+"""
 
 from __future__ import annotations
 
@@ -11,26 +14,39 @@ Default: TypeAlias = Callable[[Any], None]
 
 
 def compile_default(schema: dict[str, Any]) -> Default | None:
-    """The defaulter of a schema; None where it has no defaults. A null that is not allowed counts as absent."""
+    """The defaulter of a schema; None for scalars."""
     properties: dict[str, Any] = schema.get("properties") or {}
-    own = {
-        name: (sub["default"], not sub.get("nullable", False)) for name, sub in properties.items() if "default" in sub
-    }
-    inner = {name: sub for name, one in properties.items() if (sub := compile_default(one)) is not None}
     others = schema.get("additionalProperties")
-    each = compile_default(others) if isinstance(others, dict) else None
     items = schema.get("items")
-    item = compile_default(items) if isinstance(items, dict) else None
-    if item is not None:
-        return _default_items(item)
-    if not own and not inner and each is None:
+    if isinstance(items, dict):
+        return _default_items(items)
+    if not properties and not isinstance(others, dict):
         return None
+    return _default_fields(properties, others if isinstance(others, dict) else None)
+
+
+def _default_fields(properties: dict[str, Any], others: dict[str, Any] | None) -> Default:
+    own = {name: sub["default"] for name, sub in properties.items() if sub.get("default") is not None}
+    nullable = {name for name, sub in properties.items() if sub.get("nullable")}
+    inner = {name: sub for name, one in properties.items() if (sub := compile_default(one)) is not None}
+    each = compile_default(others) if others is not None else None
+    other_null = others is None or bool(others.get("nullable"))
+    other_default = others.get("default") if others is not None else None
 
     def default(value: Any) -> None:
-        if not isinstance(value, dict):
+        if type(value) is not dict:
             return
-        for name, (given, fills_null) in own.items():
-            if name not in value or (fills_null and value[name] is None):
+        if None in value.values():
+            for name in [name for name, one in value.items() if one is None]:
+                keeps = name in nullable if name in properties else other_null
+                if not keeps:
+                    given = own.get(name) if name in properties else other_default
+                    if given is None:
+                        del value[name]
+                    else:
+                        value[name] = deepcopy(given)
+        for name, given in own.items():
+            if name not in value:
                 value[name] = deepcopy(given) if isinstance(given, dict | list) else given
         for name, sub in inner.items():
             if name in value:
@@ -43,9 +59,16 @@ def compile_default(schema: dict[str, Any]) -> Default | None:
     return default
 
 
-def _default_items(item: Default) -> Default:
+def _default_items(items: dict[str, Any]) -> Default:
+    item = compile_default(items)
+    given = None if items.get("nullable") else items.get("default")
+
     def default(value: Any) -> None:
-        if isinstance(value, list):
+        if type(value) is not list:
+            return
+        if given is not None and None in value:
+            value[:] = [deepcopy(given) if one is None else one for one in value]
+        if item is not None:
             for one in value:
                 item(one)
 

@@ -1,52 +1,198 @@
-"""String formats that a schema may ask for; unknown ones are ignored, as Kubernetes does."""
+"""String formats that a schema may ask for (kube-openapi `pkg/validation/strfmt`); others are ignored."""
 
 from __future__ import annotations
 
-import base64
 import ipaddress
 import re
 from collections.abc import Callable
-from datetime import datetime
-from urllib.parse import urlsplit
+from datetime import date
+from typing import Final
 
-_DURATION = re.compile(r"^[+-]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)((\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h))*$|^0$")
-_UUID = re.compile(r"^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$", re.IGNORECASE)
-_EMAIL = re.compile(r"^[^@\s]+@[^@\s]+$")
-_DATE = re.compile(r"^\d{4}-\d{2}-\d{2}$")
-_TIME = re.compile(r"^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})$")
+from volcanoio.localcluster.apiserver.schema.patterns import compile_pattern
+from volcanoio.localcluster.apiserver.schema.urls import is_url
+
+Check = Callable[[str], bool]
+
+_GO_DURATION = re.compile(r"[+-]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)")
+_WORD_DURATION = re.compile(r"(\d+)\s*([A-Za-zµ]+)")
+_WORDS = (
+    "ns",
+    "nano",
+    "us",
+    "µs",
+    "micro",
+    "ms",
+    "milli",
+    "s",
+    "sec",
+    "m",
+    "min",
+    "h",
+    "hr",
+    "hour",
+    "d",
+    "day",
+    "w",
+    "wk",
+)
+_TIME = re.compile(r"(\d{2}):(\d{2}):(\d{2})(?:.\d+)?(?:z|[+-]\d{2}:\d{2})")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_EMAIL = re.compile(r"(?:[^<>@]*<)?[^\s<>@]+@[^\s<>@]+>?")
+_MAC = re.compile(
+    r"[0-9a-fA-F]{2}([:-])(?:[0-9a-fA-F]{2}\1){4}(?:(?:[0-9a-fA-F]{2}\1){2}|(?:[0-9a-fA-F]{2}\1){14})?[0-9a-fA-F]{2}"
+)
+_MAC_DOTS = re.compile(r"[0-9a-fA-F]{4}(?:\.[0-9a-fA-F]{4}){2}(?:\.[0-9a-fA-F]{4}|(?:\.[0-9a-fA-F]{4}){7})?")
+_CARD = re.compile(
+    r"(?:4\d{12}(?:\d{3})?|5[1-5]\d{14}|6(?:011|5\d\d)\d{12}|3[47]\d{13}|3(?:0[0-5]|[68]\d)\d{11}|(?:2131|1800|35\d{3})\d{11})"
+)
+_RGB = re.compile(
+    r"rgb\(\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,"
+    r"\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*\)"
+)
+_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
+_HOSTNAME = (
+    r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)"
+    r"|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$"
+)
 
 
-def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
+def _whole(pattern: str, flags: int = re.IGNORECASE) -> Check:
+    match = re.compile(pattern, flags).fullmatch
+    return lambda text: match(text) is not None
+
+
+def _is_date(text: str) -> bool:
+    if _DAY.fullmatch(text) is None:
+        return False
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_moment(text: str) -> bool:
+    day, mark, rest = text.lower().partition("t")
+    match = _TIME.fullmatch(rest)
+    if not mark or match is None or not _is_date(day):
+        return False
+    return int(match[1]) <= 23 and int(match[2]) <= 59 and int(match[3]) <= 59
+
+
+def _is_duration(text: str) -> bool:
+    if _GO_DURATION.fullmatch(text):
+        return True
+    units = [unit for _, unit in _WORD_DURATION.findall(text)]
+    return any(unit.startswith(_WORDS) for unit in units)
+
+
+def _is_address(version: int) -> Check:
     def check(text: str) -> bool:
+        if (":" in text) != (version == 6):
+            return False
         try:
-            parse(text)
+            found = ipaddress.ip_address(".".join(str(int(one)) for one in text.split(".")) if version == 4 else text)
         except ValueError:
             return False
-        return True
+        return "%" not in text and found.version == version
 
     return check
 
 
-def _base64(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)
+def _is_network(text: str) -> bool:
+    address, _, bits = text.partition("/")
+    try:
+        if ":" not in address:
+            address = ".".join(str(int(one)) for one in address.split("."))
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return bits.isdigit() and int(bits) <= found.max_prefixlen and "%" not in address
 
 
-FORMATS: dict[str, Callable[[str], bool]] = {
-    "date-time": lambda text: bool(_TIME.match(text)) and _parses(datetime.fromisoformat)(text),
-    "datetime": lambda text: bool(_TIME.match(text)) and _parses(datetime.fromisoformat)(text),
-    "date": lambda text: bool(_DATE.match(text)) and _parses(datetime.fromisoformat)(text),
-    "duration": lambda text: bool(_DURATION.match(text)),
-    "uuid": lambda text: bool(_UUID.match(text)),
-    "email": lambda text: bool(_EMAIL.match(text)),
-    "ipv4": _parses(ipaddress.IPv4Address),
-    "ipv6": _parses(ipaddress.IPv6Address),
-    "cidr": _parses(lambda text: ipaddress.ip_network(text, strict=False)),
-    "byte": _parses(_base64),
-    "uri": lambda text: bool(urlsplit(text).scheme),
+def _is_hostname(text: str) -> bool:
+    if compile_pattern(_HOSTNAME).search(text) is None or len(text.encode()) > 255:
+        return False
+    return all(len(one.encode()) <= 63 for one in text.split("."))
+
+
+def _is_isbn(size: int) -> Check:
+    def check(text: str) -> bool:
+        digits = re.sub(r"[\s-]", "", text)
+        if size == 10:
+            if not re.fullmatch(r"\d{9}[\dX]", digits):
+                return False
+            return sum((at + 1) * (10 if one == "X" else int(one)) for at, one in enumerate(digits)) % 11 == 0
+        if not re.fullmatch(r"\d{13}", digits):
+            return False
+        return sum(int(one) * (3 if at % 2 else 1) for at, one in enumerate(digits)) % 10 == 0
+
+    return check
+
+
+def _is_card(text: str) -> bool:
+    digits = re.sub(r"\D", "", text)
+    if _CARD.fullmatch(digits) is None:
+        return False
+    total = 0
+    for at, one in enumerate(reversed(digits)):
+        number = int(one) * (2 if at % 2 else 1)
+        total += number - 9 if number > 9 else number
+    return total % 10 == 0
+
+
+def _is_name(most: int, *, dots: bool) -> Check:
+    def check(text: str) -> bool:
+        parts = text.split(".") if dots else [text]
+        return len(text) <= most and all(_LABEL.fullmatch(one) for one in parts)
+
+    return check
+
+
+_HEX = "[0-9a-f]"
+FORMATS: Final[dict[str, Check]] = {
+    "bsonobjectid": _whole(rf"{_HEX}{{24}}"),
+    "uri": is_url,
+    "email": lambda text: _EMAIL.fullmatch(text) is not None,
+    "hostname": _is_hostname,
+    "ipv4": _is_address(4),
+    "ipv6": _is_address(6),
+    "cidr": _is_network,
+    "mac": lambda text: _MAC.fullmatch(text) is not None or _MAC_DOTS.fullmatch(text) is not None,
+    "uuid": _whole(rf"{_HEX}{{8}}-?{_HEX}{{4}}-?{_HEX}{{4}}-?{_HEX}{{4}}-?{_HEX}{{12}}"),
+    "uuid3": _whole(rf"{_HEX}{{8}}-?{_HEX}{{4}}-?3{_HEX}{{3}}-?{_HEX}{{4}}-?{_HEX}{{12}}"),
+    "uuid4": _whole(rf"{_HEX}{{8}}-?{_HEX}{{4}}-?4{_HEX}{{3}}-?[89ab]{_HEX}{{3}}-?{_HEX}{{12}}"),
+    "uuid5": _whole(rf"{_HEX}{{8}}-?{_HEX}{{4}}-?5{_HEX}{{3}}-?[89ab]{_HEX}{{3}}-?{_HEX}{{12}}"),
+    "isbn": lambda text: _is_isbn(10)(text) or _is_isbn(13)(text),
+    "isbn10": _is_isbn(10),
+    "isbn13": _is_isbn(13),
+    "creditcard": _is_card,
+    "ssn": _whole(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
+    "hexcolor": _whole(rf"#?({_HEX}{{3}}|{_HEX}{{6}})"),
+    "rgbcolor": lambda text: _RGB.fullmatch(text) is not None,
+    "byte": _whole(r"(?:[a-z0-9+/]{4})*(?:[a-z0-9+/]{2}==|[a-z0-9+/]{3}=|[a-z0-9+/]{4})"),
+    "password": lambda _: True,
+    "date": _is_date,
+    "duration": _is_duration,
+    "datetime": _is_moment,
+    "k8sshortname": _is_name(63, dots=False),
+    "k8slongname": _is_name(253, dots=True),
 }
+"""By name without dashes: `date-time` is `datetime`."""
 
-RANGES: dict[str, tuple[int, int]] = {
+NUMBER_FORMATS: Final[dict[str, tuple[str, ...]]] = {"integer": ("int32", "int64"), "number": ("float", "double")}
+"""The formats of numbers, by type."""
+
+RANGES: Final[dict[str, tuple[float, float]]] = {
     "int32": (-(2**31), 2**31 - 1),
-    "int64": (-(2**63), 2**63 - 1),
+    "float": (-3.4028234663852886e38, 3.4028234663852886e38),
 }
-"""Numbers that fit an integer format."""
+"""Numbers that fit a format."""
+
+
+def known_format(schema: dict[str, object]) -> bool:
+    """Whether the format of a schema means something for its type (string, or none)."""
+    name, kind = str(schema.get("format") or ""), str(schema.get("type") or "")
+    if kind in {"", "string"}:
+        return name.replace("-", "") in FORMATS
+    return name in NUMBER_FORMATS.get(kind, ())

@@ -3,53 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 Prune: TypeAlias = Callable[[Any, str, list[str]], None]
 """Changes the value in place and notes the removed paths."""
 
-_OBJECT_META = ("apiVersion", "kind", "metadata")
+_OBJECT_META: Final = ("apiVersion", "kind", "metadata")
 
 
-def compile_prune(schema: dict[str, Any], *, root: bool = False) -> Prune | None:
-    """The pruner of a schema; None where nothing can be removed. The root keeps apiVersion, kind and metadata."""
-    preserve = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
-    embedded = root or bool(schema.get("x-kubernetes-embedded-resource"))
-    properties: dict[str, Any] = schema.get("properties") or {}
-    known = {name: compile_prune(sub) for name, sub in properties.items()}
-    if embedded:
-        known |= dict.fromkeys(_OBJECT_META)
-    others = schema.get("additionalProperties")
-    each = compile_prune(others) if isinstance(others, dict) else None
+def compile_prune(schema: dict[str, Any] | None, *, root: bool = False) -> Prune:
+    """The pruner of a schema. The root keeps apiVersion, kind and metadata; without a schema all fields go."""
+    if schema is None:
+        return _prune_all
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return _compile_skip(schema, root=root)
+    fields, each = _inner(schema, root=root)
+    return _pruner(fields, each, _items(schema.get("items")), keeps=schema.get("additionalProperties") is not None)
+
+
+def _compile_skip(schema: dict[str, Any], *, root: bool = False) -> Prune:
+    """The pruner where unknown fields are kept: what is specified below is pruned all the same."""
+    fields, each = _inner(schema, root=root)
     items = schema.get("items")
-    item = compile_prune(items) if isinstance(items, dict) else None
-    keep_others = preserve or (others is not None and others is not False)
-    is_object = schema.get("type") == "object" or bool(properties)
-    if not is_object or (keep_others and each is None and not any(known.values())):
-        return _prune_items(item) if item is not None else None
+    item = _compile_skip(items) if isinstance(items, dict) else _keep
+    return _pruner(fields, each, item, keeps=True)
+
+
+def _inner(schema: dict[str, Any], *, root: bool) -> tuple[dict[str, Prune], Prune]:
+    fields = {name: compile_prune(sub) for name, sub in (schema.get("properties") or {}).items()}
+    if root or schema.get("x-kubernetes-embedded-resource"):
+        fields |= dict.fromkeys(_OBJECT_META, _keep)
+    others = schema.get("additionalProperties")
+    if others is None:
+        return fields, _keep
+    return fields, compile_prune(others if isinstance(others, dict) else None)
+
+
+def _items(items: Any) -> Prune:
+    return compile_prune(items if isinstance(items, dict) else None)
+
+
+def _pruner(fields: dict[str, Prune], each: Prune, item: Prune, *, keeps: bool) -> Prune:
+    if keeps and each is _keep and item is _keep and all(one is _keep for one in fields.values()):
+        return _keep
 
     def prune(value: Any, path: str, removed: list[str]) -> None:
-        if not isinstance(value, dict):
-            return
-        for key in list(value):
-            if key in known:
-                sub = known[key]
-            elif keep_others:
-                sub = each
-            else:
-                del value[key]
-                removed.append(f"{path}.{key}" if path else key)
-                continue
-            if sub is not None:
-                sub(value[key], f"{path}.{key}" if path else key, removed)
-
-    return prune
-
-
-def _prune_items(item: Prune) -> Prune:
-    def prune(value: Any, path: str, removed: list[str]) -> None:
-        if isinstance(value, list):
+        if type(value) is dict:
+            for key in list(value):
+                known = fields.get(key)
+                if known is None:
+                    if not keeps:
+                        del value[key]
+                        removed.append(f"{path}.{key}" if path else key)
+                        continue
+                    known = each
+                one = value[key]
+                if known is not _keep and type(one) in {dict, list}:
+                    known(one, f"{path}.{key}" if path else key, removed)
+        elif type(value) is list:
             for at, one in enumerate(value):
-                item(one, f"{path}[{at}]", removed)
+                if type(one) in {dict, list}:
+                    item(one, f"{path}[{at}]", removed)
 
     return prune
+
+
+def _keep(value: Any, path: str, removed: list[str]) -> None:
+    """Nothing goes."""
+
+
+def _prune_all(value: Any, path: str, removed: list[str]) -> None:
+    """Every field goes; lists stay, and what is in them is pruned."""
+    if type(value) is dict:
+        removed += [f"{path}.{key}" if path else key for key in value]
+        value.clear()
+    elif type(value) is list:
+        for at, one in enumerate(value):
+            _prune_all(one, f"{path}[{at}]", removed)

@@ -1,170 +1,250 @@
-"""The rules of one schema node about one value: ranges, lengths, patterns, enumerations and list uniqueness."""
+"""The rules of one schema node about one value: ranges, lengths, patterns, formats and enumerations.
+
+Texts are those of kube-openapi (`pkg/validation/errors/schema.go`), the order that of its validators.
+"""
 
 from __future__ import annotations
 
-import re
+import math
+import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, TypeAlias
 
-import msgspec
+from volcanoio.engine.admission.fielderrors import (
+    FieldError,
+    invalid,
+    shown,
+    too_long,
+    too_many,
+    unsupported,
+    wrong_type,
+)
+from volcanoio.localcluster.apiserver.schema.comparison import identical
+from volcanoio.localcluster.apiserver.schema.formats import FORMATS, NUMBER_FORMATS, RANGES, known_format
+from volcanoio.localcluster.apiserver.schema.patterns import PatternError, compile_pattern
 
-from volcanoio.engine.admission.fielderrors import FieldError, duplicate, invalid, too_long, too_many, unsupported
-from volcanoio.localcluster.apiserver.schema.formats import FORMATS, RANGES
+Check: TypeAlias = Callable[[Any, str, list[FieldError]], None]
+"""Notes what is wrong with a value at a path."""
 
-Check = Callable[[Any, str, list[FieldError]], None]
+INT64: Final = (-(2**63), 2**63 - 1)
+_Bound: TypeAlias = Callable[[float, bool, str, list[FieldError]], None]
+
+
+def composite(text: str) -> FieldError:
+    """What is wrong with several schemas, or with a schema itself, is at no field."""
+    return FieldError("<nil>", "FieldValueInvalid", f'Invalid value: "": {text}')
+
+
+def is_int(value: Any) -> bool:
+    """Whether Go reads the number as an int64: beyond that it is a float."""
+    return type(value) is int and INT64[0] <= value <= INT64[1]
 
 
 def is_number(value: Any) -> bool:
     """Whether a JSON value is a number; true and false are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) in {int, float}
 
 
-def compile_rules(schema: dict[str, Any]) -> list[Check]:
-    """The checks of every rule the node states, in a fixed order."""
-    return [make(schema[word], schema) for word, make in _RULES.items() if schema.get(word) is not None]
+def go_number(value: float) -> str:
+    """A number as Go's `%v` prints it."""
+    if type(value) is int or (math.isfinite(value) and value.is_integer() and abs(value) < 1e21):
+        whole = int(value)
+        if type(value) is float and abs(whole) >= 10**21:
+            return f"{value:e}"
+        return str(whole)
+    text = repr(float(value))
+    mantissa, mark, exponent = text.partition("e")
+    return f"{mantissa}e{exponent[0] if exponent[0] in '+-' else '+'}{exponent.lstrip('+-'):0>2}" if mark else text
 
 
-def _when(
-    applies: Callable[[Any], bool], broken: Callable[[Any], bool], error: Callable[[str, Any], FieldError]
-) -> Check:
+def strings(schema: dict[str, Any]) -> Check | None:
+    """Lengths and the pattern of a string: the first that is broken."""
+    most, least, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
+    if most is None and least is None and not pattern:
+        return None
+    search, broken = None, ""
+    if pattern:
+        try:
+            search = compile_pattern(pattern).search
+        except PatternError as error:
+            broken = f"{pattern}, but pattern is invalid: {error}"
+
     def check(value: Any, path: str, errors: list[FieldError]) -> None:
-        if applies(value) and broken(value):
-            errors.append(error(path, value))
+        if most is not None and len(value) > most:
+            errors.append(too_long(path, most))
+        elif least is not None and len(value) < least:
+            errors.append(invalid(path, value, f"{path} in body should be at least {least} chars long"))
+        elif broken:
+            errors.append(invalid(path, value, f"{path} in body should match '{broken}'"))
+        elif search is not None and search(value) is None:
+            errors.append(invalid(path, value, f"{path} in body should match '{pattern}'"))
 
     return check
 
 
-def _rule(text: str) -> Callable[[str, Any], FieldError]:
-    """An error whose text names the path, as kube-openapi's do."""
-    return lambda path, value: invalid(path, value, f"{path} in body {text}")
+def formats(schema: dict[str, Any]) -> Check | None:
+    """The format of a string."""
+    name = schema.get("format")
+    if not name or schema.get("x-kubernetes-int-or-string") or not known_format(schema):
+        return None
+    if schema.get("type") in NUMBER_FORMATS:
+        return None
+    holds = FORMATS[name.replace("-", "")]
+
+    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+        if not holds(value):
+            errors.append(wrong_type(path, value, f'{path} in body must be of type {name}: "{value}"'))
+
+    return check
 
 
-def _text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _list(value: Any) -> bool:
-    return isinstance(value, list)
-
-
-def _map(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _enum(values: list[Any], _: dict[str, Any]) -> Check:
-    texts = [value if isinstance(value, str) else str(value) for value in values]
-    return _when(lambda _: True, lambda value: value not in values, lambda path, v: unsupported(path, v, texts))
-
-
-def _minimum(bound: float, schema: dict[str, Any]) -> Check:
-    if schema.get("exclusiveMinimum"):
-        return _when(is_number, lambda value: value <= bound, _rule(f"should be greater than {bound}"))
-    return _when(is_number, lambda value: value < bound, _rule(f"should be greater than or equal to {bound}"))
-
-
-def _maximum(bound: float, schema: dict[str, Any]) -> Check:
-    if schema.get("exclusiveMaximum"):
-        return _when(is_number, lambda value: value >= bound, _rule(f"should be less than {bound}"))
-    return _when(is_number, lambda value: value > bound, _rule(f"should be less than or equal to {bound}"))
-
-
-def _multiple(of: float, _: dict[str, Any]) -> Check:
-    return _when(is_number, lambda value: value % of != 0, _rule(f"should be a multiple of {of}"))
-
-
-def _pattern(pattern: str, _: dict[str, Any]) -> Check:
-    search = re.compile(pattern).search
-    return _when(_text, lambda value: search(value) is None, _rule(f"should match '{pattern}'"))
-
-
-def _min_length(least: int, _: dict[str, Any]) -> Check:
-    return _when(_text, lambda value: len(value) < least, _rule(f"should be at least {least} chars long"))
-
-
-def _max_length(most: int, _: dict[str, Any]) -> Check:
-    return _when(_text, lambda value: len(value) > most, lambda path, _: too_long(path, most))
-
-
-def _min_items(least: int, _: dict[str, Any]) -> Check:
-    return _when(_list, lambda value: len(value) < least, _rule(f"should have at least {least} items"))
-
-
-def _max_items(most: int, _: dict[str, Any]) -> Check:
-    return _when(_list, lambda value: len(value) > most, lambda path, v: too_many(path, len(v), most))
-
-
-def _min_properties(least: int, _: dict[str, Any]) -> Check:
-    return _when(_map, lambda value: len(value) < least, _rule(f"should have at least {least} properties"))
-
-
-def _max_properties(most: int, _: dict[str, Any]) -> Check:
-    return _when(_map, lambda value: len(value) > most, lambda path, v: too_many(path, len(v), most))
-
-
-def _unique_items(unique: bool, _: dict[str, Any]) -> Check:
-    def repeats(value: list[Any]) -> bool:
-        return unique and len({msgspec.json.encode(one, order="sorted") for one in value}) < len(value)
-
-    return _when(_list, repeats, _rule("shouldn't contain duplicates"))
-
-
-def _format(name: str, _: dict[str, Any]) -> Check:
-    if name in RANGES:
-        low, high = RANGES[name]
-        return _when(
-            is_number,
-            lambda value: not low <= value <= high,
-            _rule(f"should be a value of format {name}: out of range"),
-        )
-    matches = FORMATS.get(name, _anything)
-    return _when(
-        _text,
-        lambda value: not matches(value),
-        lambda path, value: invalid(path, value, f'{path} in body must be of type {name}: "{value}"'),
+def numbers(schema: dict[str, Any]) -> Check | None:
+    """The range of a number's format, multipleOf, maximum and minimum."""
+    kind = "" if schema.get("x-kubernetes-int-or-string") else schema.get("type") or ""
+    name = schema.get("format") or ""
+    fits = RANGES.get(name) if name in NUMBER_FORMATS.get(kind, ()) else None
+    shown_format = (
+        f"with format {name}" if fits is not None or name in NUMBER_FORMATS.get(kind, ()) else "(default format)"
     )
-
-
-def _anything(_: str) -> bool:
-    return True
-
-
-def _list_type(kind: str, schema: dict[str, Any]) -> Check:
-    """Items of a set are unique; items of a map by their keys."""
-    keys: list[str] = schema.get("x-kubernetes-list-map-keys") or []
-    defaults = {key: ((schema.get("items") or {}).get("properties") or {}).get(key, {}).get("default") for key in keys}
-
-    def identity(item: Any) -> Any:
-        if kind == "set":
-            return item
-        return {key: item.get(key, defaults[key]) for key in keys} if isinstance(item, dict) else item
+    judges = _bounds(schema, kind, shown_format)
+    if fits is None and kind != "integer" and not judges:
+        return None
 
     def check(value: Any, path: str, errors: list[FieldError]) -> None:
-        if kind not in {"set", "map"} or not isinstance(value, list):
-            return
-        seen: set[bytes] = set()
-        for at, item in enumerate(value):
-            known = identity(item)
-            encoded = msgspec.json.encode(known, order="sorted")
-            if encoded in seen:
-                errors.append(duplicate(f"{path}[{at}]", known))
-            seen.add(encoded)
+        if not _in_range(value, kind, fits):
+            errors.append(composite(f"Checked value must be of type {kind} {shown_format} in {path}"))
+        whole = is_int(value)
+        for judge in judges:
+            judge(value, whole, path, errors)
 
     return check
 
 
-_RULES: dict[str, Callable[[Any, dict[str, Any]], Check]] = {
-    "enum": _enum,
-    "minimum": _minimum,
-    "maximum": _maximum,
-    "multipleOf": _multiple,
-    "minLength": _min_length,
-    "maxLength": _max_length,
-    "pattern": _pattern,
-    "format": _format,
-    "minItems": _min_items,
-    "maxItems": _max_items,
-    "uniqueItems": _unique_items,
-    "minProperties": _min_properties,
-    "maxProperties": _max_properties,
-    "x-kubernetes-list-type": _list_type,
+def _bounds(schema: dict[str, Any], kind: str, shown_format: str) -> list[_Bound]:
+    """multipleOf, maximum and minimum. An integer is compared with the whole part of a bound, as in Go."""
+    found: list[_Bound] = []
+    for word, (name, judge) in _BOUNDED.items():
+        bound = schema.get(word)
+        if bound is None:
+            continue
+        if kind == "integer" and type(bound) is float and not bound.is_integer():
+            found.append(_misfit(f"{name} value must be of type integer {shown_format} in "))
+        found.append(judge(bound, schema))
+    return found
+
+
+def _misfit(text: str) -> _Bound:
+    return lambda value, whole, path, errors: errors.append(composite(text + path))  # noqa: ARG005 - a _Bound
+
+
+def _multiple(factor: float, _: dict[str, Any]) -> _Bound:
+    def check(value: float, whole: bool, path: str, errors: list[FieldError]) -> None:
+        if whole and int(factor) == 0:
+            text = f"factor MultipleOf declared for {path} must be positive: 0"
+            errors.append(invalid(path, 0, text))
+        elif not _divides(value, int(factor) if whole else factor):
+            errors.append(invalid(path, value, f"{path} in body should be a multiple of {go_number(factor)}"))
+
+    return check
+
+
+def _maximum(bound: float, schema: dict[str, Any]) -> _Bound:
+    strict = bool(schema.get("exclusiveMaximum"))
+    return _limit(bound, operator.ge if strict else operator.gt, "less than" if strict else "less than or equal to")
+
+
+def _minimum(bound: float, schema: dict[str, Any]) -> _Bound:
+    strict = bool(schema.get("exclusiveMinimum"))
+    rule = "greater than" if strict else "greater than or equal to"
+    return _limit(bound, operator.le if strict else operator.lt, rule)
+
+
+_BOUNDED: Final[dict[str, tuple[str, Callable[[float, dict[str, Any]], _Bound]]]] = {
+    "multipleOf": ("MultipleOf", _multiple),
+    "maximum": ("Maximum boundary", _maximum),
+    "minimum": ("Minimum boundary", _minimum),
 }
+
+
+def _limit(bound: float, broken: Callable[[float, float], bool], rule: str) -> _Bound:
+    def check(value: float, whole: bool, path: str, errors: list[FieldError]) -> None:
+        limit = int(bound) if whole else bound
+        if broken(value, limit):
+            errors.append(invalid(path, value, f"{path} in body should be {rule} {go_number(limit)}"))
+
+    return check
+
+
+def _in_range(value: float, kind: str, fits: tuple[float, float] | None) -> bool:
+    if kind == "integer" and (not is_int(value) and not float(value).is_integer()):
+        return False
+    if fits is not None:
+        return fits[0] <= value <= fits[1]
+    return kind != "integer" or INT64[0] <= value <= INT64[1]
+
+
+def _divides(value: float, factor: float) -> bool:
+    if type(value) is int:
+        return value % factor == 0
+    quotient = 1 / factor * value if factor < 1 else value / factor
+    return math.isfinite(quotient) and (quotient == int(quotient) or abs(quotient - round(quotient)) < 1e-9)
+
+
+def sizes(schema: dict[str, Any]) -> Check | None:
+    """The number of a list's items."""
+    most, least = schema.get("maxItems"), schema.get("minItems")
+    if most is None and least is None:
+        return None
+
+    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+        if least is not None and len(value) < least:
+            errors.append(invalid(path, len(value), f"{path} in body should have at least {least} items"))
+        if most is not None and len(value) > most:
+            errors.append(too_many(path, len(value), most))
+
+    return check
+
+
+def properties(schema: dict[str, Any]) -> Check | None:
+    """The number of an object's fields."""
+    most, least = schema.get("maxProperties"), schema.get("minProperties")
+    if most is None and least is None:
+        return None
+
+    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+        if least is not None and len(value) < least:
+            errors.append(invalid(path, len(value), f"{path} in body should have at least {least} properties"))
+        if most is not None and len(value) > most:
+            errors.append(too_many(path, len(value), most))
+
+    return check
+
+
+def enumeration(schema: dict[str, Any]) -> Check | None:
+    """The values allowed."""
+    values: list[Any] = schema.get("enum") or []
+    if not values:
+        return None
+    texts = frozenset(one for one in values if type(one) is str)
+    listed = [one if type(one) is str else _json(one) for one in values]
+
+    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+        if type(value) is str:
+            if value in texts:
+                return
+        elif value is not None and any(_equal(value, one) for one in values):
+            return
+        errors.append(unsupported(path, value, listed))
+
+    return check
+
+
+def _equal(value: Any, one: Any) -> bool:
+    """Numbers are equal by their value; true is no number."""
+    return bool(value == one) if is_number(value) and is_number(one) else identical(value, one)
+
+
+def _json(value: Any) -> str:
+    if value is None or type(value) is bool:
+        return {None: "null", True: "true", False: "false"}[value]
+    return go_number(value) if is_number(value) else shown(value)

@@ -1,123 +1,232 @@
-"""Validation of a value against a structural schema, with the texts of Kubernetes (kube-openapi `pkg/validation`)."""
+"""Validation of a value against a structural schema, as kube-openapi does it (`pkg/validation/validate`).
+
+On an update an unchanged value is not judged again: what is wrong with a node that equals its old value is dropped
+(apiextensions `validation/ratcheting.go`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from volcanoio.engine.admission.fielderrors import FieldError, required, wrong_type
 from volcanoio.localcluster.apiserver.schema import rules
+from volcanoio.localcluster.apiserver.schema.comparison import identical
+from volcanoio.localcluster.apiserver.schema.correlation import UNCORRELATED, old_field, old_items
+from volcanoio.localcluster.apiserver.schema.formats import known_format
 
-Validate: TypeAlias = Callable[[Any, str, list[FieldError]], None]
-"""Notes what is wrong with the value at a path."""
+Validate: TypeAlias = Callable[[Any, Any, str, list[FieldError]], int]
+"""Notes what is wrong with a value (then its old value, or UNCORRELATED) at a path; returns how much was looked at."""
 
-_TYPES: dict[str, Callable[[Any], bool]] = {
-    "object": lambda value: isinstance(value, dict),
-    "array": lambda value: isinstance(value, list),
-    "string": lambda value: isinstance(value, str),
-    "boolean": lambda value: isinstance(value, bool),
-    "integer": lambda value: rules.is_number(value) and float(value).is_integer(),
-    "number": rules.is_number,
-    "integer or string": lambda value: isinstance(value, str) or (rules.is_number(value) and float(value).is_integer()),
-}
-
-_INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
-"""What structural schemas have to say beside `x-kubernetes-int-or-string`."""
+_EXACT: Final = 2.0**53
+_ROOT_UNRATCHETED: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def type_name(value: Any) -> str:
     """The JSON type of a value, as messages name it."""
     if value is None:
         return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    names: dict[type, str] = {dict: "object", list: "array", str: "string", int: "integer"}
-    return names.get(type(value), "number")
+    names: dict[type, str] = {bool: "boolean", dict: "object", list: "array", str: "string"}
+    return names.get(type(value)) or ("integer" if rules.is_int(value) else "number")
 
 
-def compile_validate(schema: dict[str, Any]) -> Validate | None:
+def compile_validate(schema: dict[str, Any], *, root: bool = False) -> Validate | None:
     """The validator of a schema; None where everything is valid."""
-    int_or_string = bool(schema.get("x-kubernetes-int-or-string"))
-    if int_or_string and schema.get("anyOf") == _INT_OR_STRING:
-        schema = {key: value for key, value in schema.items() if key != "anyOf"}  # the type says as much
-    checks = [*rules.compile_rules(schema), *_junctors(schema)]
-    if (children := _children(schema)) is not None:
-        checks.append(children)
-    kind = schema.get("type")
-    wanted = "integer or string" if int_or_string else kind
-    is_type = _TYPES.get(str(wanted))
-    nullable = bool(schema.get("nullable"))
-    if wanted is None and not checks:
+    judge_type = _type(schema)
+    junctors = _junctors(schema)
+    by_kind: dict[type, list[rules.Check]] = {
+        str: [one for one in (rules.strings(schema), rules.formats(schema)) if one is not None],
+        list: [one for one in (rules.sizes(schema),) if one is not None],
+        dict: [],
+    }
+    by_kind[int] = by_kind[float] = [one for one in (rules.numbers(schema),) if one is not None]
+    enumeration, fields, items = rules.enumeration(schema), _fields(schema, root=root), _items(schema)
+    judges = (judge_type, enumeration, fields, items)
+    if not junctors and all(one is None for one in judges) and not any(by_kind.values()):
         return None
 
-    def validate(value: Any, path: str, errors: list[FieldError]) -> None:
-        if value is None and nullable:
-            return
-        if wanted is not None and is_type is not None and not is_type(value):
-            found = type_name(value)
-            errors.append(wrong_type(path, found, f'{path} in body must be of type {wanted}: "{found}"'))
-            return
-        for check in checks:
-            check(value, path, errors)
+    def validate(value: Any, old: Any, path: str, errors: list[FieldError]) -> int:
+        start, looked = len(errors), 1
+        if judge_type is not None:
+            judge_type(value, path, errors)
+        if value is not None:
+            for junctor in junctors:
+                looked += junctor(value, old, path, errors)
+            kind = type(value)
+            if kind is list and items is not None:
+                looked += items(value, old, path, errors)
+            for check in by_kind.get(kind, ()):
+                check(value, path, errors)
+        if enumeration is not None:
+            enumeration(value, path, errors)
+        if fields is not None and type(value) is dict:
+            looked += fields(value, old, path, errors)
+        if len(errors) > start and old is not UNCORRELATED and identical(value, old):
+            del errors[start:]
+        return looked
 
     return validate
 
 
-def _children(schema: dict[str, Any]) -> Validate | None:
-    """Properties, additional properties, items and required names."""
-    properties: dict[str, Any] = schema.get("properties") or {}
-    known = {name: compile_validate(sub) for name, sub in properties.items()}
+def _type(schema: dict[str, Any]) -> rules.Check | None:
+    """The type, which a null fits only where that is said."""
+    nullable = bool(schema.get("nullable"))
+    kind = schema.get("type") or ""
+    wanted = {"integer", "string"} if schema.get("x-kubernetes-int-or-string") else {kind} if kind else set()
+    form = str(schema.get("format") or "") if len(wanted) < 2 and known_format(schema) else ""
+    if not wanted and not form:
+        return None
+    shown = "integer,string" if len(wanted) == 2 else kind
+    # kube-openapi takes a text or list of any format, unless numbers are wanted
+    texts_pass = bool(form) and not wanted & {"integer", "number"}
+
+    def judge(value: Any, path: str, errors: list[FieldError]) -> None:
+        found = type_name(value)
+        if value is None:
+            if nullable or not wanted:
+                return
+        elif (
+            found in wanted
+            or (found == "integer" and "number" in wanted)
+            or (found == "number" and "integer" in wanted and _is_json_integer(value))
+            or (texts_pass and found in {"string", "array"})
+        ):
+            return
+        elif form and found not in {"string", "array"}:
+            given = {"integer": "int64", "number": "float64"}.get(found, "")
+            errors.append(wrong_type(path, given, f'{path} in body must be of type {form}: "{given}"'))
+            return
+        errors.append(wrong_type(path, found, f'{path} in body must be of type {shown}: "{found}"'))
+
+    return judge
+
+
+def _is_json_integer(value: float) -> bool:
+    """Whether a float stands for a whole number that JSON can hold exactly."""
+    return abs(value) < _EXACT and float(value).is_integer()
+
+
+def _fields(schema: dict[str, Any], *, root: bool) -> Validate | None:
+    """Properties, additional properties, their number and required names."""
+    specified: dict[str, Any] = schema.get("properties") or {}
+    known = {name: check for name, sub in specified.items() if (check := compile_validate(sub)) is not None}
     others = schema.get("additionalProperties")
     each = compile_validate(others) if isinstance(others, dict) else None
-    items = schema.get("items")
-    item = compile_validate(items) if isinstance(items, dict) else None
     names: list[str] = schema.get("required") or []
-    if not names and each is None and item is None and not any(known.values()):
+    count = rules.properties(schema)
+    forbids = others is False
+    if not names and each is None and not known and count is None and not forbids:
         return None
+    unratcheted = _ROOT_UNRATCHETED if root else frozenset()
 
-    def validate(value: Any, path: str, errors: list[FieldError]) -> None:
-        if isinstance(value, dict):
-            errors += [required(f"{path}.{name}" if path else name) for name in names if name not in value]
-            for key, one in value.items():
-                check = known.get(key) if key in known else each
-                if check is not None:
-                    check(one, f"{path}.{key}" if path else key, errors)
-        elif item is not None and isinstance(value, list):
-            for at, one in enumerate(value):
-                item(one, f"{path}[{at}]", errors)
+    def validate(value: Any, old: Any, path: str, errors: list[FieldError]) -> int:
+        looked = 0
+        if count is not None:
+            count(value, path, errors)
+        for key, one in value.items():
+            check = known.get(key) if key in specified else each
+            if check is not None:
+                before = UNCORRELATED if key in unratcheted else old_field(old, key)
+                looked += check(one, before, f"{path}.{key}" if path else key, errors)
+            elif forbids and key not in specified:
+                text = f"{path}.{key} in body is a forbidden property"
+                errors.append(FieldError(path, "FieldValueInvalid", f'Invalid value: "{key}": {text}'))
+        errors += [required(f"{path}.{name}" if path else name) for name in names if name not in value]
+        return looked
+
+    return validate
+
+
+def _items(schema: dict[str, Any]) -> Validate | None:
+    items = schema.get("items")
+    check = compile_validate(items) if isinstance(items, dict) else None
+    if check is None:
+        return None
+    item = check
+    correlate = old_items(schema)
+
+    def validate(value: Any, old: Any, path: str, errors: list[FieldError]) -> int:
+        find = correlate(old)
+        return sum(item(one, find(one), f"{path}[{at}]", errors) for at, one in enumerate(value))
 
     return validate
 
 
 def _junctors(schema: dict[str, Any]) -> list[Validate]:
-    """allOf, anyOf, oneOf and not."""
+    """anyOf, oneOf, allOf and not, in the order in which they are judged."""
     found: list[Validate] = []
-    words = {
-        "anyOf": (lambda count, _: count > 0, "must validate at least one schema (anyOf)"),
-        "oneOf": (lambda count, _: count == 1, "must validate one and only one schema (oneOf)"),
-        "allOf": (lambda count, total: count == total, "must validate all the schemas (allOf)"),
-    }
-    for word, (enough, text) in words.items():
-        subs = schema.get(word)
-        if subs:
-            found.append(_counted([compile_validate(sub) for sub in subs], enough, text))
+    if schema.get("anyOf"):
+        found.append(_any_of([compile_validate(sub) for sub in schema["anyOf"]]))
+    if schema.get("oneOf"):
+        found.append(_one_of([compile_validate(sub) for sub in schema["oneOf"]]))
+    if schema.get("allOf"):
+        found.append(_all_of([compile_validate(sub) for sub in schema["allOf"]]))
     if isinstance(schema.get("not"), dict):
-        text = "must not validate the schema (not)"
-        found.append(_counted([compile_validate(schema["not"])], lambda count, _: count == 0, text))
+        found.append(_not(compile_validate(schema["not"])))
     return found
 
 
-def _counted(subs: list[Validate | None], enough: Callable[[int, int], bool], text: str) -> Validate:
-    def validate(value: Any, path: str, errors: list[FieldError]) -> None:
-        passed = 0
-        inner: list[FieldError] = []
+def _tried(sub: Validate | None, value: Any, old: Any, path: str) -> tuple[int, list[FieldError]]:
+    errors: list[FieldError] = []
+    return (sub(value, old, path, errors) if sub is not None else 1), errors
+
+
+def _any_of(subs: list[Validate | None]) -> Validate:
+    def validate(value: Any, old: Any, path: str, errors: list[FieldError]) -> int:
+        best: tuple[int, list[FieldError]] | None = None
         for sub in subs:
-            before = len(inner)
-            if sub is not None:
-                sub(value, path, inner)
-            passed += len(inner) == before
-        if not enough(passed, len(subs)):
-            errors.append(FieldError(path, "FieldValueInvalid", f'Invalid value: "": {path} in body {text}'))
-            errors.extend(inner)
+            found = _tried(sub, value, old, path)
+            if not found[1]:
+                return found[0]
+            if best is None or found[0] > best[0]:
+                best = found
+        errors.append(rules.composite(f'"{path}" must validate at least one schema (anyOf)'))
+        if best is None:
+            return 0
+        errors += best[1]
+        return best[0]
+
+    return validate
+
+
+def _one_of(subs: list[Validate | None]) -> Validate:
+    def validate(value: Any, old: Any, path: str, errors: list[FieldError]) -> int:
+        tried = [_tried(sub, value, old, path) for sub in subs]
+        passed = [looked for looked, wrong in tried if not wrong]
+        if len(passed) == 1:
+            return passed[0]
+        text = f'"{path}" must validate one and only one schema (oneOf). '
+        if passed:
+            errors.append(rules.composite(f"{text}Found {len(passed)} valid alternatives"))
+            return passed[0]
+        errors.append(rules.composite(f"{text}Found none valid"))
+        looked, wrong = max(tried, key=lambda one: one[0])
+        errors += wrong
+        return looked
+
+    return validate
+
+
+def _all_of(subs: list[Validate | None]) -> Validate:
+    def validate(value: Any, old: Any, path: str, errors: list[FieldError]) -> int:
+        looked = passed = 0
+        for sub in subs:
+            more, wrong = _tried(sub, value, old, path)
+            looked += more
+            passed += not wrong
+            errors += wrong
+        if passed < len(subs):
+            none = "" if passed else ". None validated"
+            errors.append(rules.composite(f'"{path}" must validate all the schemas (allOf){none}'))
+        return looked
+
+    return validate
+
+
+def _not(sub: Validate | None) -> Validate:
+    def validate(value: Any, old: Any, path: str, errors: list[FieldError]) -> int:
+        if not _tried(sub, value, old, path)[1]:
+            errors.append(rules.composite(f'"{path}" must not validate the schema (not)'))
+        return 0
 
     return validate

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Final
 
 from volcanoio.engine.admission.dnsnames import label_rule, qualified_rule, subdomain_rule, value_rule
 from volcanoio.localcluster.apiserver.cel.functions.arguments import taking
-from volcanoio.localcluster.apiserver.cel.functions.urls import parse_url
 from volcanoio.localcluster.apiserver.cel.signatures import Declared
 from volcanoio.localcluster.apiserver.cel.values import NOTHING, Opaque, Optional
 from volcanoio.localcluster.apiserver.schema.formats import FORMATS
+from volcanoio.localcluster.apiserver.schema.names import dns1035_rule
+from volcanoio.localcluster.apiserver.schema.urls import parse_url
 
 
 class Format(Opaque):
@@ -25,20 +25,6 @@ class Format(Opaque):
 
     def __str__(self) -> str:
         return self.name
-
-
-_DNS1035: Final = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?")
-_DNS1035_TEXT: Final = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
-    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
-    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
-
-
-def _dns1035_rule(text: str) -> str:
-    if len(text) > 63:
-        return "must be no more than 63 characters"
-    return "" if _DNS1035.fullmatch(text) else _DNS1035_TEXT
 
 
 def _prefix(rule: Callable[[str], str]) -> Callable[[str], str]:
@@ -61,11 +47,11 @@ def _known(name: str, why: str) -> Callable[[str], str]:
 _CHECKS: Final[dict[str, Callable[[str], str]]] = {
     "dns1123Label": label_rule,
     "dns1123Subdomain": subdomain_rule,
-    "dns1035Label": _dns1035_rule,
+    "dns1035Label": dns1035_rule,
     "qualifiedName": qualified_rule,
     "dns1123LabelPrefix": _prefix(label_rule),
     "dns1123SubdomainPrefix": _prefix(subdomain_rule),
-    "dns1035LabelPrefix": _prefix(_dns1035_rule),
+    "dns1035LabelPrefix": _prefix(dns1035_rule),
     "labelValue": value_rule,
     "uri": _uri,
     "uuid": _known("uuid", "does not match the UUID format"),

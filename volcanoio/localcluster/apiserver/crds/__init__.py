@@ -1,0 +1,1 @@
+"""CustomResourceDefinitions: which are accepted, and under which names they are served."""

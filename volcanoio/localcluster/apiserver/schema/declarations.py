@@ -1,0 +1,174 @@
+"""What a structural schema means to CEL: the types of expressions over its values, and the values themselves.
+
+Rules: Kubernetes docs "Validation rules", and apiserver `pkg/cel/common/schemas.go`.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from volcanoio.localcluster.apiserver.cel.functions.times import parse_duration, parse_timestamp
+from volcanoio.localcluster.apiserver.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Field,
+    Type,
+    list_of,
+    map_of,
+    object_of,
+)
+from volcanoio.localcluster.apiserver.cel.values import Duration, MapList, SetList, Timestamp
+
+Lift: TypeAlias = Callable[[Any], Any]
+"""From a JSON value to CEL's; what it does not change it returns as it is."""
+
+_RESERVED: Final = frozenset(
+    {
+        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
+        "let", "loop", "package", "namespace", "return", "var", "void", "while",
+    }
+)  # fmt: skip
+_ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+_ESCAPED: Final = re.compile(r"__|[.\-/]")
+_NAMEABLE: Final = re.compile(r"[A-Za-z_.\-/][A-Za-z0-9_.\-/]*")
+_SCALARS: Final = {"boolean": BOOL, "number": DOUBLE, "integer": INT}
+_FORMATS: Final = {"byte": BYTES, "duration": DURATION, "date": TIMESTAMP, "date-time": TIMESTAMP}
+_OBJECT_META: Final = {"type": "object", "properties": {"name": {"type": "string"}, "generateName": {"type": "string"}}}
+_TYPE_META: Final[dict[str, Any]] = {
+    "kind": {"type": "string"},
+    "apiVersion": {"type": "string"},
+    "metadata": _OBJECT_META,
+}
+
+
+def escaped(name: str) -> str | None:
+    """A field's name as an identifier; None for one that cannot be written in an expression."""
+    if name in _RESERVED:
+        return f"__{name}__"
+    if _NAMEABLE.fullmatch(name) is None:
+        return None
+    return _ESCAPED.sub(lambda match: _ESCAPES[match.group()], name)
+
+
+def with_type_meta(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a resource: what its expressions see of apiVersion, kind and metadata is fixed."""
+    return {**schema, "properties": {**(schema.get("properties") or {}), **_TYPE_META}}
+
+
+def declare(schema: dict[str, Any], path: str = "self", *, root: bool = False) -> Type | None:
+    """The type of values of a schema; None for what expressions cannot see. Objects are named by their path."""
+    if schema.get("x-kubernetes-int-or-string"):
+        return DYN
+    if root:
+        schema = with_type_meta(schema)
+    kind = schema.get("type")
+    if kind == "array":
+        inner = _declare_below(schema.get("items"), f"{path}.@items")
+        return list_of(inner) if inner is not None else None
+    if kind == "object":
+        others = schema.get("additionalProperties")
+        if isinstance(others, dict):
+            inner = _declare_below(others, f"{path}.@values")
+            return map_of(STRING, inner) if inner is not None else None
+        fields: dict[str, Field] = {}
+        for name, sub in (schema.get("properties") or {}).items():
+            inner, known = _declare_below(sub, f"{path}.{name}"), escaped(name)
+            if inner is not None and known is not None:
+                fields[known] = Field(name, inner)
+        return object_of(path, fields)
+    if kind == "string":
+        return _FORMATS.get(schema.get("format") or "", STRING)
+    return _SCALARS.get(kind or "")
+
+
+def _declare_below(schema: Any, path: str) -> Type | None:
+    if not isinstance(schema, dict):
+        return None
+    return declare(schema, path, root=bool(schema.get("x-kubernetes-embedded-resource")))
+
+
+def _parsed(parse: Callable[[str], Any]) -> Lift:
+    """Texts that do not parse stay texts: that they are wrong is said by the format."""
+
+    def lift(value: Any) -> Any:
+        if type(value) is not str:
+            return value
+        try:
+            return parse(value)
+        except ValueError:
+            return value
+
+    return lift
+
+
+_TEXTS: Final[dict[str, Lift]] = {
+    "byte": _parsed(lambda text: base64.b64decode(text, validate=True)),
+    "duration": _parsed(lambda text: Duration(parse_duration(text))),
+    "date": _parsed(lambda text: Timestamp(parse_timestamp(f"{text}T00:00:00Z"))),
+    "date-time": _parsed(lambda text: Timestamp(parse_timestamp(text.upper()))),
+}
+
+
+def compile_lift(schema: dict[str, Any]) -> Lift | None:
+    """How values of a schema become CEL's; None where they are that already."""
+    if schema.get("x-kubernetes-int-or-string"):
+        return None
+    kind = schema.get("type")
+    if kind == "string":
+        return _TEXTS.get(schema.get("format") or "")
+    if kind == "number":
+        return lambda value: float(value) if type(value) is int else value
+    if kind == "array":
+        return _lift_list(schema)
+    if kind != "object":
+        return None
+    fields = {
+        name: inner
+        for name, sub in (schema.get("properties") or {}).items()
+        if (inner := compile_lift(sub)) is not None
+    }
+    others = schema.get("additionalProperties")
+    each = compile_lift(others) if isinstance(others, dict) else None
+    if each is not None:
+        every = each
+        return lambda value: {key: every(one) for key, one in value.items()} if type(value) is dict else value
+    if not fields:
+        return None
+
+    def lift(value: Any) -> Any:
+        if type(value) is not dict:
+            return value
+        return value | {name: sub(value[name]) for name, sub in fields.items() if name in value}
+
+    return lift
+
+
+def _lift_list(schema: dict[str, Any]) -> Lift | None:
+    items, kind = schema.get("items"), schema.get("x-kubernetes-list-type")
+    item = compile_lift(items) if isinstance(items, dict) else None
+    keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
+    if item is None and kind not in {"set", "map"}:
+        return None
+
+    def lift(value: Any) -> Any:
+        if type(value) is not list:
+            return value
+        values = value if item is None else [item(one) for one in value]
+        if kind == "set":
+            return SetList(values)
+        if kind == "map":
+            found = MapList(values)
+            found.keys = keys
+            return found
+        return values
+
+    return lift
