@@ -163,7 +163,7 @@ def _first_pod() -> Obj:
         "env": [{"name": "a", "value": "b"}],
         "ports": [{"containerPort": 80}],
     }
-    return {"metadata": {}, "spec": {"containers": [container], "schedulerName": "contract-tests"}}
+    return {"metadata": {}, "spec": {"containers": [container], "automountServiceAccountToken": False}}
 
 
 def _condition(random: Random, name: str) -> Obj:
@@ -303,12 +303,12 @@ _VARYING = ("uid", "resourceVersion", "creationTimestamp", "namespace", "deletio
 def _normal(answer: Answer) -> Any:
     body = answer.body
     if not isinstance(body, dict):
-        return answer.code, body
+        return [answer.code, body]
     if body.get("kind") == "Status":
         details = body.get("details") or {}
         causes = sorted(json.dumps(one, sort_keys=True) for one in details.get("causes") or ())
         message = body.get("message", "") if body.get("reason") == "Conflict" else ""
-        return answer.code, body.get("reason"), sorted(message.splitlines()), causes if message else []
+        return [answer.code, body.get("reason"), *sorted(message.splitlines()), *(causes if message else [])]
     metadata = {key: value for key, value in body["metadata"].items() if key not in _VARYING}
     annotations = metadata.get("annotations") or {}
     annotations.pop("deployment.kubernetes.io/revision", None)
@@ -321,12 +321,12 @@ def _normal(answer: Answer) -> Any:
         _drop_revision(entry["fieldsV1"])
     found = {
         "managedFields": sorted(json.dumps(one, sort_keys=True) for one in entries),
-        "metadata": _compact({**metadata, "finalizers": sorted(metadata.get("finalizers") or ())}),
+        "metadata": _compact(metadata),
     }
     rest = {key: value for key, value in body.items() if key != "metadata"}
     if body["kind"] in {"ConfigMap", "Gadget"}:
         found["rest"] = rest if body["kind"] == "Gadget" else _compact(rest)
-    return answer.code, found
+    return {"code": answer.code, **found}
 
 
 def _drop_revision(fields: Obj) -> None:
@@ -347,12 +347,25 @@ def differences(one: Cluster, other: Cluster, namespace: str, kind: Kind, seed: 
         sent = [_send(cluster, Namespace(cluster, namespace), kind, step) for cluster in (one, other)]
         answers = [_normal(answer) for answer in sent]
         history.append(f"  {step}")
-        history += [f"    {answer.body.get('message')}" for answer in sent if answer.code >= 300]
+        messages = [str(answer.body.get("message")).partition("\n{")[0] for answer in sent if answer.code >= 300]
+        history += [f"    {message}" for message in messages]
         if answers[0] != answers[1]:
-            yield f"{kind.kind} {seed}\n" + "\n".join(history) + f"\n  first:  {answers[0]}\n  second: {answers[1]}"
+            yield "\n".join([f"{kind.kind} {seed}", *history, *_apart(*answers)])
             break
     for cluster in (one, other):
         _remove(cluster, namespace, kind)
+
+
+def _apart(ours: Any, theirs: Any, path: str = "") -> list[str]:
+    """What differs between two normalised answers, one line each."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        keys = dict.fromkeys([*ours, *theirs])
+        return [line for key in keys for line in _apart(ours.get(key), theirs.get(key), f"{path}.{key}")]
+    if isinstance(ours, list | tuple) and isinstance(theirs, list | tuple):
+        found = [f"  first  {path}: {one}" for one in ours if one not in theirs]
+        found += [f"  second {path}: {one}" for one in theirs if one not in ours]
+        return found or ([] if ours == theirs else [f"  order {path}: {ours} {theirs}"])
+    return [] if ours == theirs else [f"  first  {path}: {ours}", f"  second {path}: {theirs}"]
 
 
 def prepare(cluster: Cluster, namespace: str) -> None:

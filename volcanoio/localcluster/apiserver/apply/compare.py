@@ -117,10 +117,13 @@ def _all(type_: Type, value: Any) -> FieldSet:
 
 
 def _note_all(type_: Type, value: Any, found: FieldSet) -> None:
-    """Note everything below a value that is owned by parts."""
-    if not value:
+    """Note everything below a value that is owned by parts, what Go writes unasked included."""
+    if not value and not (value == {} and type_.present):
         return
     if isinstance(value, dict) and type_.is_map and not type_.atomic_map:
+        for name, zero in type_.present.items():
+            if name not in value:
+                found[elements.field(name)] = _all(type_.field(name), zero)
         omitted = type_.omitted
         for name, inner in value.items():
             if inner or name not in omitted:

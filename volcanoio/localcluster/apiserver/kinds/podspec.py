@@ -18,8 +18,8 @@ _CONTAINER: Final = {"terminationMessagePath": "/dev/termination-log", "terminat
 _MODES: Final = {"configMap": 420, "secret": 420, "projected": 420, "downwardAPI": 420}
 
 
-def default_pod_spec(spec: Manifest) -> None:
-    """Fill the absent fields of a pod's spec."""
+def default_pod_spec(spec: Manifest, *, requests: bool = False) -> None:
+    """Fill the absent fields of a pod's spec; `requests` are filled from limits in pods, and not in templates."""
     for key, value in _SPEC.items():
         if spec.get(key) is None:
             spec[key] = value
@@ -30,7 +30,7 @@ def default_pod_spec(spec: Manifest) -> None:
         if isinstance(containers, list):
             for container in containers:
                 if isinstance(container, dict):
-                    _default_container(container)
+                    _default_container(container, fill_requests=requests)
     volumes = spec.get("volumes")
     if isinstance(volumes, list):
         for volume in volumes:
@@ -38,7 +38,7 @@ def default_pod_spec(spec: Manifest) -> None:
                 _default_volume(volume)
 
 
-def _default_container(container: Manifest) -> None:
+def _default_container(container: Manifest, *, fill_requests: bool) -> None:
     for key, value in _CONTAINER.items():
         if container.get(key) is None:
             container[key] = value
@@ -53,7 +53,7 @@ def _default_container(container: Manifest) -> None:
         for amounts in (limits, requests):
             if isinstance(amounts, dict):
                 _canonicalise(amounts)
-        if isinstance(limits, dict) and limits:
+        if fill_requests and isinstance(limits, dict) and limits:
             if requests is None:
                 resources["requests"] = dict(limits)
             elif isinstance(requests, dict):

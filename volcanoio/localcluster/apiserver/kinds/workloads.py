@@ -60,6 +60,11 @@ def _default_template(spec: Manifest) -> None:
             default_pod_spec(template["spec"])
 
 
+def _default_pod_template(obj: Manifest, core: Core) -> None:
+    del core
+    _default_template(obj)
+
+
 def _default_replicated(obj: Manifest, core: Core) -> None:
     del core
     _default_template(_fill(_spec(obj), replicas=1))
@@ -263,6 +268,7 @@ def _idle(kind: str) -> str:
 
 
 WORKLOADS: Final = {
+    "podtemplates": Strategy(default=_default_pod_template),
     "deployments.apps": Strategy(
         create=_with_status(), default=_default_deployment, validate=_validate, validate_update=_immutable("selector")
     ),
