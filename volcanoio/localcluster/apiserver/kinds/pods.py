@@ -40,7 +40,7 @@ def _create(pod: Manifest, core: Core) -> None:
 
 def _default(pod: Manifest, core: Core) -> None:
     del core
-    default_pod_spec(pod.setdefault("spec", {}))
+    default_pod_spec(pod.setdefault("spec", {}), requests=True)
 
 
 def _validate(pod: Manifest) -> list[FieldError]:
