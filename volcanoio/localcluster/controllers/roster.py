@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from volcanoio.localcluster.controllers.budgets.controller import BudgetController
 from volcanoio.localcluster.controllers.deployments.controller import DeploymentController
+from volcanoio.localcluster.controllers.endpoints.controller import EndpointsController
 from volcanoio.localcluster.controllers.frame.contract import Controller
 from volcanoio.localcluster.controllers.jobs.controller import JobController
 from volcanoio.localcluster.controllers.kinds import REPLICATION_CONTROLLER
@@ -20,4 +21,5 @@ def controllers() -> tuple[Controller, ...]:
         StatefulSetController(),
         JobController(),
         BudgetController(),
+        EndpointsController(),
     )

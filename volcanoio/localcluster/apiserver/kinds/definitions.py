@@ -38,6 +38,9 @@ def _default(definition: Manifest, core: Core) -> None:
     if isinstance(names, dict) and isinstance(names.get("kind"), str) and names["kind"]:
         names.setdefault("singular", names["kind"].lower())
         names.setdefault("listKind", names["kind"] + "List")
+    for version in spec.get("versions") or ():
+        for flag in ("served", "storage"):
+            version.setdefault(flag, False)
     conversion = spec.setdefault("conversion", {"strategy": "None"})
     service = ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("service")
     if isinstance(service, dict):

@@ -1,10 +1,8 @@
-"""Kinds with a few defaults and no behaviour: services, secrets, volumes, claims."""
+"""Kinds with a few defaults or rules and no behaviour: services, secrets, volumes, claims, leases."""
 
 from __future__ import annotations
 
-import base64
-
-from volcanoio.engine.admission.fielderrors import FieldError, required
+from volcanoio.engine.admission.fielderrors import FieldError, invalid, required
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.model.base import Manifest
@@ -15,31 +13,6 @@ def _spec(obj: Manifest) -> Manifest:
     if not isinstance(spec, dict):
         spec = obj["spec"] = {}
     return spec
-
-
-def _default_service(service: Manifest, core: Core) -> None:
-    del core
-    spec = _spec(service)
-    spec.setdefault("type", "ClusterIP")
-    spec.setdefault("sessionAffinity", "None")
-    for port in spec.get("ports") or ():
-        port.setdefault("protocol", "TCP")
-        port.setdefault("targetPort", port.get("port"))
-
-
-def _create_service(service: Manifest, core: Core) -> None:
-    del core
-    service["status"] = {"loadBalancer": {}}
-
-
-def _default_secret(secret: Manifest, core: Core) -> None:
-    """`stringData` is written into `data`, base64-encoded."""
-    del core
-    secret.setdefault("type", "Opaque")
-    texts = secret.pop("stringData", None)
-    if isinstance(texts, dict) and texts:
-        encoded = {key: base64.b64encode(str(text).encode()).decode() for key, text in texts.items()}
-        secret["data"] = {**(secret.get("data") or {}), **encoded}
 
 
 def _default_claim(claim: Manifest, core: Core) -> None:
@@ -62,7 +35,19 @@ def _validate_claim(claim: Manifest) -> list[FieldError]:
     return found
 
 
-SERVICES = Strategy(create=_create_service, default=_default_service)
-SECRETS = Strategy(default=_default_secret)
 VOLUMES = Strategy(create=_create_pending)
 CLAIMS = Strategy(create=_create_pending, default=_default_claim, validate=_validate_claim)
+
+
+def _validate_lease(lease: Manifest) -> list[FieldError]:
+    spec = lease.get("spec") or {}
+    duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+    found: list[FieldError] = []
+    if duration is not None and duration <= 0:
+        found.append(invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+    if transitions is not None and transitions < 0:
+        found.append(invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
+    return found
+
+
+LEASES = Strategy(validate=_validate_lease)

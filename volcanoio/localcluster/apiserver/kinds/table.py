@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from volcanoio.localcluster.apiserver.kinds import definitions, plain
 from volcanoio.localcluster.apiserver.kinds.cluster import NAMESPACES, NODES
+from volcanoio.localcluster.apiserver.kinds.configuration import CONFIG_MAPS, SECRETS
 from volcanoio.localcluster.apiserver.kinds.pods import PODS
 from volcanoio.localcluster.apiserver.kinds.priorities import PRIORITY_CLASSES
 from volcanoio.localcluster.apiserver.kinds.quotas import LIMIT_RANGES, QUOTAS
+from volcanoio.localcluster.apiserver.kinds.services import SERVICES
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.localcluster.apiserver.kinds.webhooks import WEBHOOKS
 from volcanoio.localcluster.apiserver.kinds.workloads import WORKLOADS
@@ -15,13 +17,15 @@ STRATEGIES: dict[str, Strategy] = {
     "pods": PODS,
     "namespaces": NAMESPACES,
     "nodes": NODES,
-    "services": plain.SERVICES,
-    "secrets": plain.SECRETS,
+    "services": SERVICES,
+    "configmaps": CONFIG_MAPS,
+    "secrets": SECRETS,
     "persistentvolumes": plain.VOLUMES,
     "persistentvolumeclaims": plain.CLAIMS,
     "priorityclasses.scheduling.k8s.io": PRIORITY_CLASSES,
     "resourcequotas": QUOTAS,
     "limitranges": LIMIT_RANGES,
+    "leases.coordination.k8s.io": plain.LEASES,
     definitions.NAME: definitions.DEFINITIONS,
     **WORKLOADS,
     **WEBHOOKS,

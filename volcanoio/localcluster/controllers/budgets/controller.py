@@ -9,7 +9,7 @@ from volcanoio.framework.events import Observed
 from volcanoio.localcluster.apiserver.selectors import matches_label_selector
 from volcanoio.localcluster.clock import epoch, rfc3339
 from volcanoio.localcluster.controllers.conditions import find
-from volcanoio.localcluster.controllers.frame.contract import NOTHING, Plan, View
+from volcanoio.localcluster.controllers.frame.contract import NOTHING, Defaults, Plan, View
 from volcanoio.localcluster.controllers.frame.tables import Tables
 from volcanoio.localcluster.controllers.kinds import (
     BUDGET,
@@ -37,17 +37,12 @@ class _NoScaleError(Exception):
     """Why it cannot be said how many pods there should be."""
 
 
-class BudgetController:
+class BudgetController(Defaults):
     """Counts healthy and expected pods."""
 
     name = "controllermanager"
     primary = BUDGET
     reads = (POD, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, DEPLOYMENT)
-
-    def wanted(self, obj: ApiObject) -> bool:
-        """Any."""
-        del obj
-        return True
 
     def keys(self, event: Observed, tables: Tables) -> Iterable[str]:
         """Itself; of a pod those that select it; of a workload all of its namespace when it is scaled."""

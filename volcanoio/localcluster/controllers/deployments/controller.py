@@ -9,30 +9,25 @@ from volcanoio.framework.events import Change, Observed
 from volcanoio.localcluster.controllers.deployments import revisions, sizes
 from volcanoio.localcluster.controllers.deployments import status as statuses
 from volcanoio.localcluster.controllers.deployments.sizes import Limits, limits_of, size
-from volcanoio.localcluster.controllers.frame.contract import NOTHING, Plan, Stage, Told, View, Write
+from volcanoio.localcluster.controllers.frame.contract import NOTHING, Defaults, Plan, Stage, Told, View, Write
 from volcanoio.localcluster.controllers.frame.tables import Tables
 from volcanoio.localcluster.controllers.kinds import DEPLOYMENT, REPLICA_SET, Workload, reference
 from volcanoio.localcluster.controllers.owners import claim, concerned, selector_of, status_stages
 from volcanoio.localcluster.controllers.pods import controller_reference, finished
 from volcanoio.localcluster.controllers.quantities import count
-from volcanoio.model.base import ApiObject, Manifest
+from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import POD
 
 _LONGEST_NAME = 253
 
 
-class DeploymentController:
+class DeploymentController(Defaults):
     """Rolls Deployments out."""
 
     name = "deployment-controller"
     primary = DEPLOYMENT
     reads = (REPLICA_SET, POD)
-
-    def wanted(self, obj: ApiObject) -> bool:
-        """Any."""
-        del obj
-        return True
 
     def keys(self, event: Observed, tables: Tables) -> Iterable[str]:
         """Itself; of a ReplicaSet those it belongs to or may; of a pod that is over, who may wait for that."""

@@ -78,6 +78,18 @@ class View:
     held: bool = False
 
 
+class Defaults:
+    """What most controllers say."""
+
+    settles = 0.0
+    every = 0.0
+
+    def wanted(self, obj: ApiObject) -> bool:
+        """As `Controller`: any object."""
+        del obj
+        return True
+
+
 class Controller(Protocol):
     """One controller. Nothing beyond `primary` is watched, and nothing is done, before an object of it is `wanted`."""
 
@@ -94,6 +106,16 @@ class Controller(Protocol):
     @property
     def reads(self) -> tuple[Kind, ...]:
         """What else it reads and writes; watched from the first wanted object on."""
+        ...
+
+    @property
+    def settles(self) -> float:
+        """Seconds after a change in which more changes are waited for."""
+        ...
+
+    @property
+    def every(self) -> float:
+        """Every how many seconds all keys are looked at though nothing changed; 0 for never."""
         ...
 
     def wanted(self, obj: ApiObject) -> bool:

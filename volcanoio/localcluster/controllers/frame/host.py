@@ -74,6 +74,7 @@ class ControllerHost:
         self._trouble: dict[Item, Trouble] = {}
         self._held: set[Item] = set()
         self._due: dict[Item, float] = {}
+        self._settling: set[Item] = set()
         self._started = asyncio.Event()
 
     async def run(self) -> None:
@@ -84,6 +85,9 @@ class ControllerHost:
             tasks.create_task(self._informers.run())
             tasks.create_task(self._recorder.run())
             tasks.create_task(self._timers.run())
+            for record in self._records.values():
+                if record.controller.every:
+                    tasks.create_task(self._look_again(record))
             for _ in range(WORKERS):
                 tasks.create_task(self._work())
             self._started.set()
@@ -126,9 +130,20 @@ class ControllerHost:
                 if primary and event.change is not Change.GONE and controller.wanted(event.obj):
                     self._wake(record)
             elif record.open:
-                name = controller.name
                 for key in controller.keys(event, self.tables):
-                    self._backlog.add((name, key))
+                    self._add((controller.name, key), controller.settles)
+
+    def _add(self, item: Item, settles: float) -> None:
+        """Have a key looked at, after the time in which its controller waits for more."""
+        if not settles:
+            self._backlog.add(item)
+        elif item not in self._settling:
+            self._settling.add(item)
+            self._timers.at(self._clock.now() + settles, lambda: self._settled(item))
+
+    def _settled(self, item: Item) -> None:
+        self._settling.discard(item)
+        self._backlog.add(item)
 
     def _wake(self, record: _Record) -> None:
         record.woken = True
@@ -144,6 +159,15 @@ class ControllerHost:
             record.open = True
             for key in controller.all_keys(self.tables):
                 self._backlog.add((controller.name, key))
+
+    async def _look_again(self, record: _Record) -> None:
+        """From time to time all keys of a controller, without hurrying a clock for it."""
+        controller = record.controller
+        while True:
+            await self._clock.idle(controller.every)
+            if record.open:
+                for key in controller.all_keys(self.tables):
+                    self._backlog.add((controller.name, key))
 
     # What is done.
 

@@ -8,7 +8,16 @@ from volcanoio.framework.effects import Create, Delete, Patch, Record
 from volcanoio.framework.events import Observed
 from volcanoio.localcluster.clock import epoch, rfc3339
 from volcanoio.localcluster.controllers.conditions import find, with_condition
-from volcanoio.localcluster.controllers.frame.contract import NOTHING, Plan, Stage, Told, View, Write, in_slow_start
+from volcanoio.localcluster.controllers.frame.contract import (
+    NOTHING,
+    Defaults,
+    Plan,
+    Stage,
+    Told,
+    View,
+    Write,
+    in_slow_start,
+)
 from volcanoio.localcluster.controllers.frame.tables import Tables
 from volcanoio.localcluster.controllers.jobs import verdict as verdicts
 from volcanoio.localcluster.controllers.jobs.indexes import shown
@@ -17,22 +26,17 @@ from volcanoio.localcluster.controllers.jobs.tally import FINALIZER, Tally
 from volcanoio.localcluster.controllers.jobs.verdict import Verdict
 from volcanoio.localcluster.controllers.kinds import BATCH_JOB, Workload, reference
 from volcanoio.localcluster.controllers.owners import claim, concerned, selector_of, status_stages
-from volcanoio.model.base import ApiObject, Manifest
+from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import POD
 
 
-class JobController:
+class JobController(Defaults):
     """Runs batch Jobs to their end, and removes those whose time is over."""
 
     name = "job-controller"
     primary = BATCH_JOB
     reads = (POD,)
-
-    def wanted(self, obj: ApiObject) -> bool:
-        """Any."""
-        del obj
-        return True
 
     def keys(self, event: Observed, tables: Tables) -> Iterable[str]:
         """Itself; of a pod those it belongs to or may; a pod that holds our finalizer for no job is a key, too."""

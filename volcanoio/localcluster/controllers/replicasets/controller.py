@@ -9,6 +9,7 @@ from volcanoio.framework.events import Observed
 from volcanoio.localcluster.controllers.frame.contract import (
     BURST,
     NOTHING,
+    Defaults,
     Plan,
     Stage,
     Told,
@@ -22,12 +23,11 @@ from volcanoio.localcluster.controllers.owners import claim, concerned, selector
 from volcanoio.localcluster.controllers.pods import active, finished, generated, pod_of, terminating
 from volcanoio.localcluster.controllers.replicasets.ranking import deletion_order
 from volcanoio.localcluster.controllers.replicasets.status import next_availability, status_of
-from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import POD, Kind
 
 
-class ReplicaSetController:
+class ReplicaSetController(Defaults):
     """Keeps as many pods as a ReplicaSet (or what else `kind` is) wants."""
 
     reads = (POD,)
@@ -35,11 +35,6 @@ class ReplicaSetController:
     def __init__(self, kind: Kind = REPLICA_SET, name: str = "replicaset-controller") -> None:
         self.primary = kind
         self.name = name
-
-    def wanted(self, obj: ApiObject) -> bool:
-        """Any."""
-        del obj
-        return True
 
     def keys(self, event: Observed, tables: Tables) -> Iterable[str]:
         """Itself; of a pod those it belongs to or may."""

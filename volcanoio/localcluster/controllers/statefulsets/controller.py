@@ -7,7 +7,16 @@ from collections.abc import Iterable, Sequence
 from volcanoio.framework.effects import Create, Delete
 from volcanoio.framework.events import Observed
 from volcanoio.localcluster.controllers import history
-from volcanoio.localcluster.controllers.frame.contract import NOTHING, Plan, Stage, Told, View, Write, in_slow_start
+from volcanoio.localcluster.controllers.frame.contract import (
+    NOTHING,
+    Defaults,
+    Plan,
+    Stage,
+    Told,
+    View,
+    Write,
+    in_slow_start,
+)
 from volcanoio.localcluster.controllers.frame.tables import Tables
 from volcanoio.localcluster.controllers.kinds import (
     CONTROLLER_REVISION,
@@ -20,24 +29,18 @@ from volcanoio.localcluster.controllers.owners import claim, concerned, selector
 from volcanoio.localcluster.controllers.quantities import count
 from volcanoio.localcluster.controllers.statefulsets import members
 from volcanoio.localcluster.controllers.statefulsets.rollout import Rollout
-from volcanoio.model.base import ApiObject
 from volcanoio.model.core import PersistentVolumeClaim, Pod
 from volcanoio.model.kinds import POD, PVC
 
 _HASH = "controller.kubernetes.io/hash"
 
 
-class StatefulSetController:
+class StatefulSetController(Defaults):
     """Keeps StatefulSets."""
 
     name = "statefulset-controller"
     primary = STATEFUL_SET
     reads = (POD, PVC, CONTROLLER_REVISION)
-
-    def wanted(self, obj: ApiObject) -> bool:
-        """Any."""
-        del obj
-        return True
 
     def keys(self, event: Observed, tables: Tables) -> Iterable[str]:
         """Itself; of a pod or revision whose it is or may be."""

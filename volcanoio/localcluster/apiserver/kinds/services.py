@@ -1,0 +1,236 @@
+"""Services: defaults, rules, and the addresses and ports that the server gives (Kubernetes: pkg/registry/core/service).
+
+Addresses are of 10.96.0.0/12, node ports of 30000-32767; nothing in this cluster answers under them.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from random import Random
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from volcanoio.engine.admission.fielderrors import FieldError, invalid, required, unsupported
+from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.errors import invalid as refused
+from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
+from volcanoio.localcluster.apiserver.objects import Event, Ref
+from volcanoio.model.base import Manifest
+
+NETWORK: Final = ipaddress.IPv4Network("10.96.0.0/12")
+NODE_PORTS: Final = range(30000, 32768)
+_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_WITH_NODE_PORTS: Final = frozenset({"NodePort", "LoadBalancer"})
+_RESERVED: Final = frozenset({"10.96.0.1", "10.96.0.10"})
+"""Where clusters have the API server and DNS."""
+
+
+class Allocations:
+    """Which addresses and node ports the Services of one server have; follows its store."""
+
+    def __init__(self, core: Core) -> None:
+        self._by_service: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self.addresses: set[str] = set()
+        self.ports: set[int] = set()
+        self._random = Random()
+        for stored in core.store.collection("services").objects.values():
+            self._take(stored.uid, stored.decode())
+        core.store.on("services", self._observe)
+
+    def _observe(self, ref: Ref, event: Event) -> None:
+        del ref
+        uid = event.new.uid
+        address, ports = self._by_service.pop(uid, ("", ()))
+        self.addresses.discard(address)
+        self.ports.difference_update(ports)
+        if event.type != "DELETED":
+            self._take(uid, event.new.decode())
+
+    def _take(self, uid: str, service: Manifest) -> None:
+        spec = service.get("spec") or {}
+        address = spec.get("clusterIP") or ""
+        ports = tuple(port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort"))
+        self._by_service[uid] = address, ports
+        if address and address != "None":
+            self.addresses.add(address)
+        self.ports.update(ports)
+
+    def address(self) -> str:
+        """A free one."""
+        while True:
+            text = str(NETWORK[self._random.randrange(256, 65536)])
+            if text not in self.addresses:
+                return text
+
+    def port(self, taken: Iterable[int]) -> int | None:
+        """A free one that is none of those; None when there is none."""
+        free = [number for number in NODE_PORTS if number not in self.ports and number not in taken]
+        return self._random.choice(free) if free else None
+
+
+_of: WeakKeyDictionary[Core, Allocations] = WeakKeyDictionary()
+
+
+def _allocations(core: Core) -> Allocations:
+    known = _of.get(core)
+    if known is None:
+        known = _of[core] = Allocations(core)
+    return known
+
+
+def _spec(service: Manifest) -> Manifest:
+    spec = service.get("spec")
+    if not isinstance(spec, dict):
+        spec = service["spec"] = {}
+    return spec
+
+
+def _ports(spec: Manifest) -> list[Manifest]:
+    ports = spec.get("ports")
+    return [port for port in ports if isinstance(port, dict)] if isinstance(ports, list) else []
+
+
+def _default(service: Manifest, core: Core) -> None:
+    spec = _spec(service)
+    spec.setdefault("type", "ClusterIP")
+    spec.setdefault("sessionAffinity", "None")
+    if spec["sessionAffinity"] == "ClientIP":
+        spec.setdefault("sessionAffinityConfig", {"clientIP": {"timeoutSeconds": 10800}})
+    for port in _ports(spec):
+        port.setdefault("protocol", "TCP")
+        port.setdefault("targetPort", port.get("port"))
+    _keep_allocated(service, core)
+    if spec["type"] == "ExternalName":
+        return
+    spec.setdefault("internalTrafficPolicy", "Cluster")
+    if spec["type"] in _WITH_NODE_PORTS:
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+        if spec["type"] == "LoadBalancer":
+            spec.setdefault("allocateLoadBalancerNodePorts", True)
+    else:
+        spec.pop("externalTrafficPolicy", None)
+
+
+def _keep_allocated(service: Manifest, core: Core) -> None:
+    """An update that names no address or node port keeps those the Service has."""
+    meta, spec = service.get("metadata") or {}, service["spec"]
+    stored = core.store.get(Ref("services", str(meta.get("namespace", "")), str(meta.get("name", ""))))
+    if stored is None or stored.uid != meta.get("uid"):
+        return
+    before = stored.decode()["spec"]
+    was_external, is_external = before.get("type") == "ExternalName", spec["type"] == "ExternalName"
+    if is_external:
+        for name in ("clusterIP", "clusterIPs"):
+            if spec.get(name) == before.get(name):
+                spec.pop(name, None)
+        return
+    if not was_external and not spec.get("clusterIP"):
+        for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            if before.get(name) is not None:
+                spec[name] = before[name]
+    known = {(port.get("protocol"), port.get("port")): port.get("nodePort") for port in before.get("ports") or ()}
+    for port in _ports(spec):
+        number = known.get((port.get("protocol"), port.get("port")))
+        if spec["type"] not in _WITH_NODE_PORTS:
+            if number is not None and port.get("nodePort") == number:
+                del port["nodePort"]
+        elif number is not None and not port.get("nodePort"):
+            port["nodePort"] = number
+    _allocate(service, core, allocated=known.values())
+
+
+def _create(service: Manifest, core: Core) -> None:
+    service["status"] = {"loadBalancer": {}}
+    _allocate(service, core, allocated=())
+
+
+def _allocate(service: Manifest, core: Core, *, allocated: Iterable[int | None]) -> None:
+    """Give an address and node ports, or check those that are asked for; raises ApiError 422."""
+    spec = service["spec"]
+    if spec.get("type") == "ExternalName" or spec.get("type") not in _TYPES:
+        return
+    mine = frozenset(allocated)
+    found = _give_address(spec, core)
+    if spec["type"] in _WITH_NODE_PORTS:
+        found += _give_ports(spec, core, mine)
+    if found:
+        resource = core.registry.named("services")
+        assert resource is not None
+        raise refused(resource, str(service["metadata"].get("name", "")), found)
+
+
+def _give_address(spec: Manifest, core: Core) -> list[FieldError]:
+    addresses = spec.get("clusterIPs")
+    address = spec.get("clusterIP") or (addresses[0] if isinstance(addresses, list) and addresses else None)
+    if spec.get("ipFamilies"):  # it has been through here before
+        return []
+    known = _allocations(core)
+    path, text = "spec.clusterIPs", f"failed to allocate IP {address}: "
+    if not address:
+        address = known.address()
+    elif address != "None":
+        try:
+            if ipaddress.IPv4Address(address) not in NETWORK:
+                return [invalid(path, [address], text + "the provided network does not match the current range")]
+        except ValueError:
+            rule = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+            return [invalid("spec.clusterIPs[0]", address, rule)]
+        if address in known.addresses or address in _RESERVED:
+            return [invalid(path, [address], text + "provided IP is already allocated")]
+    spec |= {"clusterIP": address, "clusterIPs": [address], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}
+    return []
+
+
+def _give_ports(spec: Manifest, core: Core, mine: frozenset[int | None]) -> list[FieldError]:
+    known = _allocations(core)
+    found: list[FieldError] = []
+    given: set[int] = set()
+    for at, port in enumerate(_ports(spec)):
+        number, path = port.get("nodePort"), f"spec.ports[{at}].nodePort"
+        if not number:
+            number = known.port(given)
+            if number is None:
+                found.append(invalid(path, 0, "failed to allocate a nodePort: range is full"))
+                continue
+            port["nodePort"] = number
+        elif number not in NODE_PORTS:
+            span = f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
+            rule = f"provided port is not in the valid range. The range of valid ports is {span}"
+            found.append(invalid(path, number, rule))
+        elif number in known.ports and number not in mine:
+            found.append(invalid(path, number, "provided port is already allocated"))
+        given.add(number)
+    return found
+
+
+def _validate(service: Manifest) -> list[FieldError]:
+    spec = service["spec"]
+    found: list[FieldError] = []
+    ports = _ports(spec)
+    headless = spec.get("clusterIP") == "None"
+    if not ports and not headless and spec.get("type") != "ExternalName":
+        found.append(required("spec.ports"))
+    for at, port in enumerate(ports):
+        path = f"spec.ports[{at}]"
+        if len(ports) > 1 and not port.get("name"):
+            found.append(required(f"{path}.name"))
+        for name in ("port", "targetPort"):
+            number: Any = port.get(name)
+            if isinstance(number, int) and not 1 <= number <= 65535:
+                found.append(invalid(f"{path}.{name}", number, "must be between 1 and 65535, inclusive"))
+    if spec.get("type") not in _TYPES:
+        found.append(unsupported("spec.type", spec.get("type"), _TYPES))
+    return found
+
+
+def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
+    after, before = new["spec"], old["spec"]
+    if "ExternalName" in (after.get("type"), before.get("type")):
+        return []
+    if before.get("clusterIP") and after.get("clusterIP") != before["clusterIP"]:
+        return [invalid("spec.clusterIPs[0]", [after.get("clusterIP")], "may not change once set")]
+    return []
+
+
+SERVICES: Final = Strategy(create=_create, default=_default, validate=_validate, validate_update=_validate_update)

@@ -1,0 +1,1 @@
+"""Endpoints and EndpointSlices of Services with a selector (Kubernetes: pkg/controller/endpoint, endpointslice)."""
