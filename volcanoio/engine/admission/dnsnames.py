@@ -31,6 +31,12 @@ _QUALIFIED_RULE = (
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
+_TWO_PREFIXES = (
+    "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' "
+    "(e.g. 'example.com/MyName')"
+)
 _VALUE_RULE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
@@ -61,6 +67,8 @@ def qualified_rule(name: str) -> str:
     """What is wrong with a qualified name such as `example.com/key`; empty when nothing is."""
     prefix, slash, part = name.rpartition("/")
     if slash:
+        if "/" in prefix:
+            return _TWO_PREFIXES
         if not prefix:
             return "prefix part must be non-empty"
         if rule := subdomain_rule(prefix):

@@ -127,10 +127,10 @@ class Deleter:
         return self._put_if_changed(target, stored, obj)
 
     def _finalizers(self, stored: Stored, options: DeleteOptions) -> list[str]:
-        """The object's finalizers and the one the propagation policy needs while there are dependents."""
+        """The object's finalizers and the one the propagation policy needs; the garbage collector removes it."""
         found = [name for name in stored.finalizers if stored.deleting or name not in {FOREGROUND, ORPHAN}]
         needed = _FINALIZERS.get(options.propagation)
-        if needed is not None and needed not in found and self._core.store.dependents(stored.uid):
+        if needed is not None and needed not in found:
             found.append(needed)
         return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from volcanoio.localcluster.apiserver.errors import no_such_path
+from volcanoio.localcluster.apiserver.errors import NoPageError, no_such_path, not_found
 from volcanoio.localcluster.apiserver.objects import Ref
 from volcanoio.localcluster.apiserver.registry import Registry
 from volcanoio.localcluster.apiserver.resources import Resource
@@ -31,21 +31,23 @@ def parse(path: str, registry: Registry) -> Target:
         group, version, rest = "", parts[1], parts[2:]
     elif parts[0] == "apis" and len(parts) > 3:
         group, version, rest = parts[1], parts[2], parts[3:]
-    else:
+    elif parts[0] == "api" or (parts[0] == "apis" and len(parts) > 1 and registry.has_group(parts[1])):
         raise no_such_path()
+    else:
+        raise NoPageError
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and not (len(rest) == 3 and rest[2] in _NAMESPACE_SUBRESOURCES):
         namespace, rest = rest[1], rest[2:]
     resource = registry.find(group, version, rest[0])
     if resource is None or len(rest) > 3 or (namespace and not resource.namespaced):
-        raise no_such_path()
+        raise no_such_path() if registry.has_group(group, builtin=True) else NoPageError
     name = rest[1] if len(rest) > 1 else ""
     subresource = rest[2] if len(rest) > 2 else ""
     if subresource and subresource not in resource.subresources:
-        raise no_such_path()
+        raise no_such_path() if resource.custom is None else not_found(resource, name)
     if name and resource.namespaced and not namespace:
         raise no_such_path()
     return Target(resource, namespace, name, subresource)
 
 
-_NAMESPACE_SUBRESOURCES = ("status",)
+_NAMESPACE_SUBRESOURCES = ("status", "finalize")
