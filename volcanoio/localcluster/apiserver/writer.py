@@ -33,6 +33,12 @@ _KEEPS_STATUS: Final = frozenset({"nodes"})
 """Built-ins with a status subresource that may still be created with a status, as a kubelet does."""
 
 
+_WITH_STATUS: Final = frozenset({"labels", "annotations", "finalizers", "ownerReferences"})
+"""Metadata of built-ins that is written along with the status."""
+
+_NOT_WITH_STATUS: Final = {"pods": frozenset({"ownerReferences"}), "deployments.apps": frozenset({"labels"})}
+
+
 class Written(NamedTuple):
     """What became of a write: the object's JSON, and what to tell whoever asked for it."""
 
@@ -367,9 +373,11 @@ class Writer:
             absent = "status" not in new if resource.custom is not None else status is None
             kept = dict(old["metadata"])
             if resource.custom is None:
-                for key in ("labels", "annotations", "finalizers"):
+                for key in _WITH_STATUS - _NOT_WITH_STATUS.get(resource.name, frozenset()):
                     if key in stated:
                         kept[key] = stated[key]
+                    else:
+                        kept.pop(key, None)
             new.clear()
             new.update(old)
             new["metadata"] = kept

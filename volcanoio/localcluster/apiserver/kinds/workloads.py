@@ -268,7 +268,9 @@ def _idle(kind: str) -> str:
 
 
 WORKLOADS: Final = {
-    "podtemplates": Strategy(default=_default_pod_template),
+    "podtemplates": Strategy(
+        default=_default_pod_template, validate=lambda obj: pod_template_errors(obj.get("template"), "template")
+    ),
     "deployments.apps": Strategy(
         create=_with_status(), default=_default_deployment, validate=_validate, validate_update=_immutable("selector")
     ),
