@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+_UNSAFE = re.compile("[<>&\u2028\u2029]")
 _shown = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
@@ -21,8 +23,11 @@ class FieldError(NamedTuple):
 
 
 def shown(value: Any) -> str:
-    """A value as Kubernetes prints it in messages: strings quoted, the rest as JSON."""
-    return _shown(value)
+    """A value as Kubernetes prints it in messages: strings quoted, the rest as JSON that is safe within HTML."""
+    text = _shown(value)
+    if isinstance(value, str) or not _UNSAFE.search(text):
+        return text
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def required(field: str, hint: str = "") -> FieldError:

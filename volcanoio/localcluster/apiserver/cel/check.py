@@ -304,12 +304,9 @@ class Checker:
 
     def _bind(self, node: Bind) -> Type:
         value = self._types.substitute(self._check(node.value))
-        if node.macro != "bind":
-            if not is_optional(value) and value.kind not in {"dyn", "error"}:
-                text = f"found no matching overload for 'hasValue' applied to '{value}.()'"
-                self._issue(node.at, text)
-            value = unwrapped(value)
-        (node.slot,) = self._enter([node.name], [value])
+        if not is_optional(value) and value.kind not in {"dyn", "error"}:
+            self._issue(node.at, f"found no matching overload for 'hasValue' applied to '{value}.()'")
+        (node.slot,) = self._enter([node.name], [unwrapped(value)])
         result = self._types.substitute(self._check(node.body))
         self._scopes.pop()
         return optional_of(result) if node.macro == "optMap" else result

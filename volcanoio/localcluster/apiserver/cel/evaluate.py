@@ -271,10 +271,6 @@ def _size(node: Node) -> int:
 def _bind(node: Bind) -> Step:
     value_step, body, slot, macro = compile_node(node.value), compile_node(node.body), node.slot, node.macro
 
-    def bind(env: Bindings) -> Any:
-        env[slot] = value_step(env)
-        return body(env)
-
     def optional(env: Bindings) -> Any:
         value = value_step(env)
         if type(value) is not Optional:
@@ -285,7 +281,7 @@ def _bind(node: Bind) -> Step:
         result = body(env)
         return Optional(present=True, value=result) if macro == "optMap" else result
 
-    return bind if macro == "bind" else optional
+    return optional
 
 
 def _loop(node: Loop) -> Step:

@@ -37,11 +37,6 @@ def expand(call: Call, issues: list[Issue]) -> Node:
     if call.target is None:
         return _has(call, issues) if call.function == "has" and len(call.args) == 1 else call
     args = call.args
-    if call.function == "bind" and len(args) == 3 and qualified_name(call.target) == "cel":
-        if not isinstance(args[0], Ident):
-            issues.append(Issue(args[0].at, "cel.bind() variable names must be simple identifiers"))
-            return call
-        return Bind(call.at, "bind", args[0].name, args[1], args[2])
     if call.function in _BINDS and len(args) == 2:
         if not isinstance(args[0], Ident):
             text = f"{call.function}() variable name must be a simple identifier"

@@ -95,7 +95,7 @@ class Loop:
 
 @dataclass(slots=True)
 class Bind:
-    """`cel.bind(name, value, body)`, or `value.optMap(name, body)` and `value.optFlatMap(name, body)`."""
+    """`value.optMap(name, body)` or `value.optFlatMap(name, body)`."""
 
     at: int
     macro: str

@@ -44,7 +44,8 @@ def parse(source: str) -> Node:
     parser = _Parser(source)
     node = parser.expression()
     if parser.token.kind != "end":
-        parser.fail("extraneous input", "<EOF>")
+        last = parser.follows("<EOF>")
+        parser.fail("extraneous input" if last else "mismatched input", "<EOF>")
     if parser.issues:
         raise CompileError(source, parser.issues)
     return node
@@ -55,19 +56,22 @@ class _Parser:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._tokens = tokens(source)
+        self._tokens, self.issues = tokens(source)
         self._at = 0
         self._depth = 0
-        self.issues: list[Issue] = []
 
     @property
     def token(self) -> Token:
         """The token to be read next."""
         return self._tokens[self._at]
 
+    def follows(self, text: str) -> bool:
+        """Whether that is the token after the next one."""
+        return self._tokens[self._at + 1].text == text
+
     def fail(self, what: str, expecting: str) -> None:
         """Raise CompileError at the next token."""
-        text = f"Syntax error: {what} '{self.token.text}' expecting {expecting}"
+        text = f"Syntax error: {what} '{self.token.text}'" + (f" expecting {expecting}" if expecting else "")
         raise CompileError(self._source, [*self.issues, Issue(self.token.at, text)])
 
     def expression(self) -> Node:
@@ -237,7 +241,10 @@ class _Parser:
             return self._next().text
         if selector and token.kind == "quoted":
             return self._next().text[1:-1]
-        self.fail("no viable alternative at input" if selector else "mismatched input", "IDENTIFIER")
+        if selector:
+            text = f"Syntax error: no viable alternative at input '.{token.text}'"
+            raise CompileError(self._source, [*self.issues, Issue(token.at, text)])
+        self.fail("mismatched input", "IDENTIFIER")
         raise AssertionError("fail raises")
 
     def _accept(self, text: str) -> bool:
@@ -247,8 +254,13 @@ class _Parser:
         return False
 
     def _expect(self, text: str) -> None:
-        if not self._accept(text):
-            self.fail("mismatched input", f"'{text}'")
+        if self._accept(text):
+            return
+        if self.token.kind == "end":
+            raise CompileError(
+                self._source, [*self.issues, Issue(self.token.at, f"Syntax error: missing '{text}' at '<EOF>'")]
+            )
+        self.fail("mismatched input", f"'{text}'")
 
     def _next(self) -> Token:
         token = self.token

@@ -5,23 +5,28 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from volcanoio.localcluster.apiserver.cel.errors import CompileError, Issue
+from volcanoio.localcluster.apiserver.cel.errors import Issue
 
+_ESCAPE: Final = r"""\\(?:[abfnrtv\\?"'`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
 _TOKEN: Final = re.compile(
-    r"""(?P<space>(?:[\t\n\f\r ]|//[^\n]*)+)
-      | (?P<bytes>[bB][rR]?(?:\"{3}[\s\S]*?(?<!\\)\"{3}|'{3}[\s\S]*?(?<!\\)'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
-               |[rR][bB](?:"[^"\n]*"|'[^'\n]*'))
-      | (?P<string>[rR](?:\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"[^"\n]*"|'[^'\n]*')
-               |\"{3}(?:\\[\s\S]|[^\\])*?\"{3}|'{3}(?:\\[\s\S]|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
+    rf"""(?P<space>(?:[\t\n\f\r ]|//[^\n]*)+)
+      | (?P<bytes>(?:[bB][rR]|[rR][bB])(?:\"{{3}}[\s\S]*?\"{{3}}|'{{3}}[\s\S]*?'{{3}}|"[^"\n\r]*"|'[^'\n\r]*')
+               |[bB](?:\"{{3}}(?:{_ESCAPE}|[^\\])*?\"{{3}}|'{{3}}(?:{_ESCAPE}|[^\\])*?'{{3}}
+                      |"(?:{_ESCAPE}|[^\\"\n\r])*"|'(?:{_ESCAPE}|[^\\'\n\r])*'))
+      | (?P<string>[rR](?:\"{{3}}[\s\S]*?\"{{3}}|'{{3}}[\s\S]*?'{{3}}|"[^"\n\r]*"|'[^'\n\r]*')
+               |\"{{3}}(?:{_ESCAPE}|[^\\])*?\"{{3}}|'{{3}}(?:{_ESCAPE}|[^\\])*?'{{3}}
+               |"(?:{_ESCAPE}|[^\\"\n\r])*"|'(?:{_ESCAPE}|[^\\'\n\r])*')
       | (?P<float>\d+\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\.\d+(?:[eE][+-]?\d+)?)
       | (?P<uint>(?:0x[0-9a-fA-F]+|\d+)[uU])
       | (?P<int>0x[0-9a-fA-F]+|\d+)
       | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
-      | (?P<quoted>`[A-Za-z0-9_.\-/ ]+`)
-      | (?P<op>==|!=|<=|>=|&&|\|\||[-+*/%!<>=?:.,()\[\]{}])
+      | (?P<quoted>`[A-Za-z0-9_.\-/\ ]+`)
+      | (?P<op>==|!=|<=|>=|&&|\|\||[-+*/%!<>?:.,()\[\]{{}}])
     """,
     re.VERBOSE,
 )
+_BROKEN: Final = re.compile(rf"""(["'])(?:{_ESCAPE}|(?!\1)[^\\\n\r])*(?:\\.?)?""")
+"""As much of a text as is read before it turns out not to be one."""
 _SIMPLE_ESCAPES: Final = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
     "\\": "\\", "?": "?", '"': '"', "'": "'", "`": "`",
@@ -37,21 +42,25 @@ class Token(NamedTuple):
     at: int
 
 
-def tokens(source: str) -> list[Token]:
-    """All tokens and the end; raises CompileError at a character that starts none."""
+def tokens(source: str) -> tuple[list[Token], list[Issue]]:
+    """All tokens and the end, and what is none."""
     found: list[Token] = []
+    issues: list[Issue] = []
     at = 0
     while at < len(source):
         match = _TOKEN.match(source, at)
         if match is None:
-            shown = source[at:] if source[at] in "'\"" else source[at]
-            raise CompileError(source, [Issue(at, f"Syntax error: token recognition error at: '{shown}'")])
+            broken = _BROKEN.match(source, at)
+            shown = broken.group() if broken is not None else source[at]
+            issues.append(Issue(at, f"Syntax error: token recognition error at: '{shown}'"))
+            at += len(shown)
+            continue
         kind = match.lastgroup or ""
         if kind != "space":
             found.append(Token(kind, match.group(), at))
         at = match.end()
     found.append(Token("end", "<EOF>", len(source)))
-    return found
+    return found, issues
 
 
 def text_of(token: str) -> str:

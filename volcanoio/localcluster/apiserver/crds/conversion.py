@@ -55,9 +55,9 @@ def _url_errors(text: str, path: str) -> Iterator[FieldError]:
 
 
 def _service_errors(service: Manifest, path: str) -> Iterator[FieldError]:
-    for field in ("name", "namespace"):
-        if not service.get(field):
-            yield required(f"{path}.{field}")
+    for field, other in (("name", "namespace"), ("namespace", "name")):
+        if not service.get(other):
+            yield required(f"{path}.{field}")  # the real server, too, names the other of the two
     port = service.get("port", 443)
     if not 1 <= port <= 65535:
         yield invalid(f"{path}.port", port, "port is not valid: must be between 1 and 65535, inclusive")

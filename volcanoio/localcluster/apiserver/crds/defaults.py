@@ -72,4 +72,4 @@ def _broken_rules(value: Any, schema: Manifest, path: str) -> list[FieldError]:
 def _joined(path: str, field: str) -> str:
     if field == "<nil>" or not field:
         return path
-    return f"{path}{field}" if field.startswith("[") else f"{path}.{field}"
+    return f"{path}.{field}"

@@ -94,7 +94,9 @@ def _version_errors(spec: Manifest) -> Iterator[FieldError]:
         yield invalid("spec.versions", versions_shown(spec), "must contain unique version names")
     if sum(bool(one.get("storage")) for one in versions) != 1:
         rule = "must have exactly one version marked as storage version"
-        yield invalid("spec.versions", versions_shown(spec) if versions else None, rule)
+        yield invalid("spec.versions", versions_shown(spec) if "versions" in spec else None, rule)
+    if names and (rule := dns1035_rule(names[0])):
+        yield invalid("spec.version", names[0], rule)  # what the first version was once called
 
 
 def _deprecation_errors(version: Manifest, path: str) -> Iterator[FieldError]:
@@ -219,7 +221,11 @@ def _stored_version_errors(definition: Manifest) -> Iterator[FieldError]:
     if not stored:
         yield invalid(path, None, "must have at least one stored version")
         return
-    known = {one.get("name") for one in definition["spec"].get("versions") or ()}
+    versions: list[Manifest] = definition["spec"].get("versions") or []
+    known = {one.get("name") for one in versions}
+    for one in versions:
+        if one.get("storage") and one.get("name") not in stored:
+            yield invalid(path, stored, f"must have the storage version {one.get('name')}")
     for at, name in enumerate(stored):
         if name not in known:
             rule = (

@@ -50,7 +50,7 @@ def compile_unique(schema: dict[str, Any]) -> Unique | None:
 def _repeats(schema: dict[str, Any]) -> Unique:
     keys: list[str] | None = None
     if schema["x-kubernetes-list-type"] == "map":
-        keys = schema.get("x-kubernetes-list-map-keys") or []
+        keys = sorted(schema.get("x-kubernetes-list-map-keys") or ())
 
     def check(value: list[Any], path: str, errors: list[FieldError]) -> None:
         if keys is not None:

@@ -103,7 +103,10 @@ class _Translator:
             return
         match = _GROUP.match(pattern, self._at)
         if match is None:
-            end = 4 if pattern.startswith(("(?<=", "(?<!"), self._at) else 3
+            if pattern.startswith(("(?<", "(?P<"), self._at):
+                end = pattern.find(">", self._at) + 1
+                raise PatternError("invalid named capture", pattern[self._at : end or len(pattern)])
+            end = 3
             raise PatternError("invalid or unsupported Perl syntax", pattern[self._at : self._at + end])
         self._at = match.end()
         if match[1]:
