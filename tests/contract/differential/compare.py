@@ -1,7 +1,6 @@
 """`python -m tests.contract.differential.compare REAL-KUBECONFIG [--seeds 0:100] [--length 60]`: where servers differ.
 
-Sends random scripts to the embedded server and to the real one, and prints each answer that differs. What is known to
-differ on purpose is a table here.
+Sends random scripts to the embedded server and to the real one, and prints each answer that differs.
 """
 
 from __future__ import annotations
@@ -19,6 +18,22 @@ from tests.contract.differential.scripts import Step, script
 from tests.contract.embedded import embedded_server
 from tests.contract.support import Cluster, Namespace, settled, unique
 from tests.contract.widgets import with_widgets
+
+_BEGINNINGS = ("invalid continue token: continue key is not valid", "error decoding patch: ")
+"""Messages that go on with the words of a parser, which every implementation has of its own."""
+
+
+def alike(mine: Any, theirs: Any) -> bool:
+    """Whether two leaves say the same.
+
+    Of two texts one may go on where the other ends: ours with the next step, theirs with a dump of Go structs.
+    """
+    if not isinstance(mine, str) or not isinstance(theirs, str):
+        return bool(mine == theirs)
+    if any(mine.startswith(one) and theirs.startswith(one) for one in _BEGINNINGS):
+        return True
+    shorter, longer = sorted((mine, theirs), key=len)
+    return bool(shorter) and longer.startswith(shorter)
 
 
 class Difference(NamedTuple):
@@ -40,7 +55,7 @@ class Difference(NamedTuple):
 
 def parts(mine: Any, theirs: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
     """The leaves in which two answers differ."""
-    if mine == theirs:
+    if mine == theirs or alike(mine, theirs):
         return
     if isinstance(mine, dict) and isinstance(theirs, dict):
         for key in sorted(mine.keys() | theirs.keys()):
@@ -57,7 +72,7 @@ def differences(seed: int, length: int, embedded: Cluster, real: Cluster) -> Ite
     runs = [Run(_namespace(cluster)) for cluster in (embedded, real)]
     for number, step in enumerate(script(seed, length)):
         mine, theirs = (run.carry_out(step) for run in runs)
-        if mine != theirs:
+        if any(parts(mine, theirs)):
             yield Difference(seed, number, step, mine, theirs)
             if mine["code"] // 100 != theirs["code"] // 100:
                 return
