@@ -40,7 +40,7 @@ def _create(pod: Manifest, core: Core) -> None:
 
 def _default(pod: Manifest, core: Core) -> None:
     del core
-    default_pod_spec(pod.setdefault("spec", {}), requests=True)
+    default_pod_spec(pod.setdefault("spec", {}), of_pod=True)
 
 
 def _validate(pod: Manifest) -> list[FieldError]:

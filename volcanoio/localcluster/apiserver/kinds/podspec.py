@@ -12,14 +12,15 @@ _SPEC: Final = {
     "terminationGracePeriodSeconds": 30,
     "dnsPolicy": "ClusterFirst",
     "schedulerName": "default-scheduler",
-    "enableServiceLinks": True,
 }
 _CONTAINER: Final = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
 _MODES: Final = {"configMap": 420, "secret": 420, "projected": 420, "downwardAPI": 420}
 
 
-def default_pod_spec(spec: Manifest, *, requests: bool = False) -> None:
-    """Fill the absent fields of a pod's spec; `requests` are filled from limits in pods, and not in templates."""
+def default_pod_spec(spec: Manifest, *, of_pod: bool = False) -> None:
+    """Fill the absent fields of a pod's spec; in templates requests are not filled from limits, nor service links."""
+    if of_pod and spec.get("enableServiceLinks") is None:
+        spec["enableServiceLinks"] = True
     for key, value in _SPEC.items():
         if spec.get(key) is None:
             spec[key] = value
@@ -30,7 +31,7 @@ def default_pod_spec(spec: Manifest, *, requests: bool = False) -> None:
         if isinstance(containers, list):
             for container in containers:
                 if isinstance(container, dict):
-                    _default_container(container, fill_requests=requests)
+                    _default_container(container, fill_requests=of_pod)
     volumes = spec.get("volumes")
     if isinstance(volumes, list):
         for volume in volumes:
