@@ -13,12 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.contract import widgets
 from tests.contract.differential.running import Run
 from tests.contract.differential.scripts import Step, script
 from tests.contract.embedded import embedded_server
 from tests.contract.support import Cluster, Namespace, settled, unique
 from tests.contract.widgets import with_widgets
 
+WATCHED = ("configmaps", "secrets", "pods", "leases.v1.coordination.k8s.io", widgets.PLURAL)
+"""Kinds whose watches are compared: those that no controller writes."""
 _BEGINNINGS = ("invalid continue token: continue key is not valid", "error decoding patch: ")
 """Messages that go on with the words of a parser, which every implementation has of its own."""
 
@@ -70,12 +73,17 @@ def parts(mine: Any, theirs: Any, path: str = "") -> Iterator[tuple[str, Any, An
 def differences(seed: int, length: int, embedded: Cluster, real: Cluster) -> Iterator[Difference]:
     """Carry a script out on both; yields what was answered differently, until states have drifted apart."""
     runs = [Run(_namespace(cluster)) for cluster in (embedded, real)]
+    began = [run.version(WATCHED[0]) for run in runs]
     for number, step in enumerate(script(seed, length)):
         mine, theirs = (run.carry_out(step) for run in runs)
         if any(parts(mine, theirs)):
             yield Difference(seed, number, step, mine, theirs)
             if mine["code"] // 100 != theirs["code"] // 100:
                 return
+    for plural in WATCHED:
+        mine, theirs = (run.watched(plural, since) for run, since in zip(runs, began, strict=True))
+        if any(parts(mine, theirs)):
+            yield Difference(seed, length, Step("WATCH", (plural, "", "")), mine, theirs)
 
 
 def _namespace(cluster: Cluster) -> Namespace:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from typing import Any
 
+from tests.contract.differential.kinds import KINDS
 from tests.contract.differential.scripts import Step, Symbol
 from tests.contract.support import Answer, Namespace
 
 _SERVERS_OWN = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "deletionTimestamp", "selfLink")
 _ALIVE = "still there"
+_COLLECTORS = {"foregroundDeletion", "orphan"}
+_PATIENCE = 2000
+_LAST = "zz-last"
 
 
 class Run:
@@ -27,8 +32,44 @@ class Run:
         body = _filled(step.body, self._known)
         answer = cluster.request(step.method, path, body, content_type=step.content_type, headers=None, **step.query)
         self._learn(step, answer)
+        self._settle(step, answer)
         warnings = sorted(value for name, value in answer.headers.items() if name.lower() == "warning")
         return {"code": answer.code, "warnings": warnings, "body": normal(answer.body, self._namespace.name)}
+
+    def watched(self, plural: str, since: str) -> dict[str, list[Any]]:
+        """What a watch has told of each object of a kind since a version, normalised."""
+        path, cluster = self._namespace.path(plural), self._namespace.cluster
+        kind = next(one for one in KINDS if one.plural == plural)
+        told: dict[str, list[Any]] = {}
+        with cluster.watch(path, resourceVersion=since) as events:
+            rng = random.Random(_LAST)
+            while cluster.create(path, kind.new(_LAST, rng)).code != 201:
+                pass  # a random object need not be valid; another one is
+            for event in events:
+                name = event["object"]["metadata"]["name"]
+                if name == _LAST:
+                    break
+                told.setdefault(name, []).append([event["type"], normal(event["object"], self._namespace.name)])
+        return told
+
+    def version(self, plural: str) -> str:
+        """The version of everything, now."""
+        listed = self._namespace.cluster.get(self._namespace.path(plural)).ok()
+        return str(listed["metadata"]["resourceVersion"])
+
+    def _settle(self, step: Step, answer: Answer) -> None:
+        """Wait for what controllers do after a write: scripts must not race with them."""
+        name = step.path[1] or (answer.body.get("metadata") or {}).get("name", "")
+        if answer.code >= 300 or step.method == "GET" or not name:
+            return
+        for _ in range(_PATIENCE):
+            found = self._namespace.cluster.get(self._namespace.path(step.path[0], name))
+            meta = found.body["metadata"] if found.code == 200 else {}
+            held = meta.get("deletionTimestamp") and _COLLECTORS.intersection(meta.get("finalizers") or ())
+            quota = step.path[0] == "resourcequotas" and found.code == 200 and not meta.get("deletionTimestamp")
+            if not held and (not quota or found.body["spec"].get("hard") == found.body.get("status", {}).get("hard")):
+                return
+        raise AssertionError(f"{step}: no controller has finished what follows from it")
 
     def _learn(self, step: Step, answer: Answer) -> None:
         plural = step.path[0]
