@@ -23,7 +23,7 @@ class ContainerPort(Model):
 
     container_port: int = 0
     host_port: int = 0
-    host_ip: str = ""
+    host_ip: str = msgspec.field(default="", name="hostIP")
     protocol: str = "TCP"
     name: str = ""
 
@@ -149,6 +149,7 @@ class Condition(Model):
     reason: str = ""
     message: str = ""
     last_transition_time: str | None = None
+    last_heartbeat_time: str | None = None
 
 
 class ContainerStateTerminated(Model):
@@ -192,7 +193,7 @@ class PodStatus(Model):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     nominated_node_name: str = ""
     start_time: str | None = None
-    pod_ip: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
 
 
 class Pod(ApiObject):

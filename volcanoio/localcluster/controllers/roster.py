@@ -8,6 +8,9 @@ from volcanoio.localcluster.controllers.endpoints.controller import EndpointsCon
 from volcanoio.localcluster.controllers.frame.contract import Controller
 from volcanoio.localcluster.controllers.jobs.controller import JobController
 from volcanoio.localcluster.controllers.kinds import REPLICATION_CONTROLLER
+from volcanoio.localcluster.controllers.nodes.collection import PodCollector
+from volcanoio.localcluster.controllers.nodes.eviction import TaintEvictionController
+from volcanoio.localcluster.controllers.nodes.health import NodeHealthController
 from volcanoio.localcluster.controllers.replicasets.controller import ReplicaSetController
 from volcanoio.localcluster.controllers.statefulsets.controller import StatefulSetController
 
@@ -22,4 +25,7 @@ def controllers() -> tuple[Controller, ...]:
         JobController(),
         BudgetController(),
         EndpointsController(),
+        NodeHealthController(),
+        TaintEvictionController(),
+        PodCollector(),
     )

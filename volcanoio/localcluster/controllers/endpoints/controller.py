@@ -31,9 +31,10 @@ class EndpointsController(Defaults):
     reads = (POD, ENDPOINT_SLICE, ENDPOINTS)
     settles = 0.25
 
-    def wanted(self, obj: ApiObject) -> bool:
+    def wakes(self, event: Observed) -> bool:
         """Services that have a selector."""
-        return isinstance(obj, Service) and bool(obj.spec.get("selector"))
+        obj = event.obj
+        return super().wakes(event) and isinstance(obj, Service) and bool(obj.spec.get("selector"))
 
     def keys(self, event: Observed, tables: Tables) -> Iterable[str]:
         """Itself; of a pod those that select it; of a slice or Endpoints object whose it is."""

@@ -12,9 +12,9 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from volcanoio.framework.effects import Create, Delete, Patch, Record
-from volcanoio.framework.events import Observed
+from volcanoio.framework.events import Change, Observed
 from volcanoio.localcluster.controllers.frame.tables import Tables
-from volcanoio.model.base import ApiObject, ObjectReference
+from volcanoio.model.base import ObjectReference
 from volcanoio.model.kinds import Kind
 
 BURST = 500
@@ -84,14 +84,13 @@ class Defaults:
     settles = 0.0
     every = 0.0
 
-    def wanted(self, obj: ApiObject) -> bool:
+    def wakes(self, event: Observed) -> bool:
         """As `Controller`: any object."""
-        del obj
-        return True
+        return event.change is not Change.GONE
 
 
 class Controller(Protocol):
-    """One controller. Nothing beyond `primary` is watched, and nothing is done, before an object of it is `wanted`."""
+    """One controller. Nothing beyond `primary` is watched, and nothing is done, before a change of it `wakes`."""
 
     @property
     def name(self) -> str:
@@ -105,7 +104,7 @@ class Controller(Protocol):
 
     @property
     def reads(self) -> tuple[Kind, ...]:
-        """What else it reads and writes; watched from the first wanted object on."""
+        """What else it reads and writes; watched from then on."""
         ...
 
     @property
@@ -118,8 +117,8 @@ class Controller(Protocol):
         """Every how many seconds all keys are looked at though nothing changed; 0 for never."""
         ...
 
-    def wanted(self, obj: ApiObject) -> bool:
-        """Whether the controller has something to do once there is such an object of its primary kind."""
+    def wakes(self, event: Observed) -> bool:
+        """Whether a change of its primary kind gives it something to do; it is asked until one does."""
         ...
 
     def keys(self, event: Observed, tables: Tables) -> Iterable[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from volcanoio.framework.events import Change, Event, Observed, Relisting, Synced
+from volcanoio.framework.events import Event, Observed, Relisting, Synced
 from volcanoio.framework.probe import Probe
 from volcanoio.kube.informers import InformerSet
 from volcanoio.kube.recorder import EventRecorder
@@ -126,8 +126,7 @@ class ControllerHost:
         for record in self._listening.get(resource, ()):
             controller = record.controller
             if not record.woken:
-                primary = controller.primary.resource == resource
-                if primary and event.change is not Change.GONE and controller.wanted(event.obj):
+                if controller.primary.resource == resource and controller.wakes(event):
                     self._wake(record)
             elif record.open:
                 for key in controller.keys(event, self.tables):

@@ -1,0 +1,119 @@
+"""Nodes whose kubelet is silent become Unknown, and nodes are tainted by their conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from volcanoio.framework.effects import Patch, PatchType, Record
+from volcanoio.framework.events import Change, Observed
+from volcanoio.localcluster.clock import epoch, rfc3339
+from volcanoio.localcluster.controllers.frame.contract import NOTHING, Defaults, Plan, View, Write
+from volcanoio.localcluster.controllers.frame.tables import Tables
+from volcanoio.localcluster.controllers.nodes.taints import tainting, wanted_taints
+from volcanoio.model.base import Manifest, ObjectReference
+from volcanoio.model.core import Lease, Node
+from volcanoio.model.kinds import LEASE, NODE
+
+GRACE, STARTUP_GRACE = 50.0, 60.0
+"""Seconds of silence after which a node is Unknown; and for one that has never said anything, since it was made."""
+_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+_LEASES = "kube-node-lease"
+
+
+class NodeHealthController(Defaults):
+    """Looks at all nodes every few seconds.
+
+    It remembers when, by its own clock, it saw a sign of life change: clocks of nodes do not matter, and after a start
+    every node has its whole time.
+    """
+
+    name = "node-controller"
+    primary = NODE
+    reads = (LEASE,)
+    every = 5.0
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[tuple[str, ...], float]] = {}
+
+    def keys(self, event: Observed, tables: Tables) -> Iterable[str]:
+        """A node that changed in what taints depend on."""
+        del tables
+        if event.resource != NODE.resource:
+            return ()
+        if event.change is Change.GONE:
+            self._seen.pop(event.obj.metadata.name, None)
+            return ()
+        return (event.obj.metadata.name,)
+
+    def all_keys(self, tables: Tables) -> Iterable[str]:
+        """All nodes."""
+        return sorted(tables.table(NODE).objects)
+
+    def reconcile(self, key: str, view: View) -> Plan:
+        """Judge one node."""
+        node = view.tables.get(NODE, key, Node)
+        if node is None or view.held:
+            return NOTHING
+        silent = self._silent(node, view)
+        unknown = [one for one in _CONDITIONS if self._status(node, one) != "Unknown"] if silent else []
+        if unknown:
+            events: tuple[Record, ...] = ()
+            if self._status(node, "Ready") == "True":
+                regarding = ObjectReference(
+                    api_version="v1", kind="Node", name=key, uid=node.metadata.uid or key,
+                )  # fmt: skip
+                text = f"Node {key} status is now: NodeNotReady"
+                events = (Record(regarding=regarding, type="Normal", reason="NodeNotReady", message=text),)
+            return Plan(((self._unknown(node, unknown, view.now),),), events)
+        taints = wanted_taints(node, view.now, driving=self._any_ready(view.tables))
+        if taints != list(node.spec.taints):
+            return Plan(((tainting(node, taints),),))
+        return NOTHING
+
+    def _any_ready(self, tables: Tables) -> bool:
+        """Whether there is a node that pods could go to: when all are lost, most likely it is not their fault."""
+        nodes = tables.table(NODE).objects.values()
+        return any(isinstance(node, Node) and self._status(node, "Ready") == "True" for node in nodes)
+
+    def _silent(self, node: Node, view: View) -> bool:
+        name = node.metadata.name
+        lease = view.tables.get(LEASE, f"{_LEASES}/{name}", Lease)
+        ready = next((one for one in node.status.conditions if one.type == "Ready"), None)
+        beat = (
+            str(lease.spec.get("renewTime", "")) if lease is not None else "",
+            (ready.last_heartbeat_time or "") if ready is not None else "",
+        )
+        known = self._seen.get(name)
+        if known is None or known[0] != beat:
+            known = self._seen[name] = beat, view.now
+            if beat == ("", ""):
+                created = epoch(node.metadata.creation_timestamp)
+                known = self._seen[name] = beat, (created or view.now) + STARTUP_GRACE - GRACE
+        return view.now - known[1] > GRACE
+
+    def _status(self, node: Node, type_: str) -> str:
+        return next((one.status for one in node.status.conditions if one.type == type_), "")
+
+    def _unknown(self, node: Node, types: list[str], now: float) -> Write:
+        moment = rfc3339(now)
+        conditions: list[Manifest] = []
+        for type_ in types:
+            known = self._status(node, type_)
+            reason, text = "NodeStatusUnknown", "Kubelet stopped posting node status."
+            if not known:
+                reason, text = "NodeStatusNeverUpdated", "Kubelet never posted node status."
+            entry: Manifest = {"type": type_, "status": "Unknown", "reason": reason, "message": text}
+            conditions.append({**entry, "lastTransitionTime": moment})
+        meta = node.metadata
+        return Write(
+            Patch(
+                resource=NODE.resource,
+                namespace="",
+                name=meta.name,
+                uid=meta.uid,
+                resource_version=meta.resource_version,
+                subresource="status",
+                type=PatchType.STRATEGIC,
+                patch={"status": {"conditions": conditions}},
+            )
+        )
