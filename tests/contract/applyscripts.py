@@ -320,8 +320,9 @@ def _normal(answer: Answer) -> Any:
         for one in metadata.pop("managedFields", None) or ()
         if one["manager"] not in {"kube-controller-manager", "volcanoio"}
     ]
-    for entry in entries:
-        _drop_revision(entry["fieldsV1"])
+    if body["kind"] == "Deployment":
+        for entry in entries:
+            entry["fieldsV1"].get("f:metadata", {}).pop("f:annotations", None)  # the controller's revision
     found = {
         "managedFields": sorted(json.dumps(one, sort_keys=True) for one in entries),
         "metadata": _compact(metadata),
@@ -330,10 +331,6 @@ def _normal(answer: Answer) -> Any:
     if body["kind"] in {"ConfigMap", "Gadget"}:
         found["rest"] = rest if body["kind"] == "Gadget" else _compact(rest)
     return {"code": answer.code, **found}
-
-
-def _drop_revision(fields: Obj) -> None:
-    fields.get("f:metadata", {}).get("f:annotations", {}).pop("f:deployment.kubernetes.io/revision", None)
 
 
 def _compact(value: Any) -> Any:

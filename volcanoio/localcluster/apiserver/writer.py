@@ -381,6 +381,8 @@ class Writer:
             new.clear()
             new.update(old)
             new["metadata"] = kept
+            if resource.name == "pods" and isinstance(status, dict) and not status.get("qosClass"):
+                status["qosClass"] = (old.get("status") or {}).get("qosClass", "BestEffort")
             if absent:
                 new.pop("status", None)
             else:

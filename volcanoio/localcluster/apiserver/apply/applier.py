@@ -10,7 +10,7 @@ from volcanoio.localcluster.apiserver.apply import configuration, owners
 from volcanoio.localcluster.apiserver.apply.applying import applied
 from volcanoio.localcluster.apiserver.apply.configuration import Options
 from volcanoio.localcluster.apiserver.apply.nulls import null_errors
-from volcanoio.localcluster.apiserver.apply.presence import trimmed
+from volcanoio.localcluster.apiserver.apply.presence import as_go_writes
 from volcanoio.localcluster.apiserver.apply.terms import terms, type_of_resource
 from volcanoio.localcluster.apiserver.comparison import check_versions
 from volcanoio.localcluster.apiserver.core import Core
@@ -72,7 +72,7 @@ class Applier:
         stored = _empty(target) if current is None else current.decode()
         entries = stored["metadata"].pop("managedFields", None)
         stored["apiVersion"] = resource.api_version
-        live = trimmed(type_of_resource(resource), stored)
+        live = as_go_writes(type_of_resource(resource), stored)
         merged, found = applied(
             terms(self._core.registry, resource, target.subresource, written=True),
             live,
@@ -82,7 +82,7 @@ class Applier:
             target.subresource,
             self._core.now(),
         )
-        merged = stored if merged is None else trimmed(type_of_resource(resource), merged)
+        merged = stored if merged is None else as_go_writes(type_of_resource(resource), merged)
         _check_place(target, current, merged)
         if resource.custom is not None:
             found_nulls = null_errors(resource.custom.schema, merged, target.subresource)

@@ -55,7 +55,9 @@ def named_type(name: str, *, written: bool = False) -> Type:
         field: _field_type(kind, lists.get(field, ""), atomic=field in atomic, written=written)
         for field, kind in table.types[name].items()
     }
-    omitted = frozenset[str]() if written else frozenset(own.omitted.get(name, ()))
+    if written:
+        return Type(is_map=True, fields=fields)
+    omitted = frozenset(own.omitted.get(name, ()))
     return Type(is_map=True, fields=fields, present=own.present.get(name, {}), omitted=omitted)
 
 

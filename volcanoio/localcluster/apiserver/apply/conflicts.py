@@ -8,6 +8,7 @@ from volcanoio.localcluster.apiserver.apply import fieldset
 from volcanoio.localcluster.apiserver.apply.fieldset import FieldSet
 from volcanoio.localcluster.apiserver.apply.owners import Owner
 from volcanoio.localcluster.apiserver.errors import ApiError
+from volcanoio.localcluster.apiserver.objects import encode
 
 
 class Conflicts(Exception):  # noqa: N818 - named for what they are
@@ -24,7 +25,7 @@ class Conflicts(Exception):  # noqa: N818 - named for what they are
 
     def refusal(self) -> ApiError:
         """The 409 that names every field and its manager (texts: apimachinery `managedfields`)."""
-        named = sorted((described(owner), owner) for owner in self.fields)
+        named = [(described(owner), owner) for owner in sorted(self.fields, key=_identity)]
         found = [(name, fieldset.shown(path)) for name, owner in named for path in fieldset.paths(self.fields[owner])]
         causes = [
             {"reason": "FieldManagerConflict", "message": f"conflict with {name}", "field": path}
@@ -38,6 +39,13 @@ class Conflicts(Exception):  # noqa: N818 - named for what they are
                 lines += [f"conflicts with {name}:", *(f"- {path}" for other, path in found if other == name)]
             message = f"Apply failed with {len(found)} conflicts: " + "\n".join(lines)
         return ApiError(409, "Conflict", message, {"causes": causes})
+
+
+def _identity(owner: Owner) -> str:
+    """What Kubernetes sorts managers by: their entries as JSON."""
+    fields = {"manager": owner.manager, "operation": owner.operation, "apiVersion": owner.version}
+    fields["subresource"] = owner.subresource
+    return encode({key: value for key, value in fields.items() if value}).decode()
 
 
 def described(owner: Owner) -> str:

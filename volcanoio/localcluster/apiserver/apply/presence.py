@@ -1,4 +1,4 @@
-"""Objects without what Go leaves out of their JSON: fields that are zero or empty."""
+"""Objects as Go writes them: without fields that are zero or empty, and with those that are always there."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from typing import Any
 from volcanoio.localcluster.apiserver.apply.types import Type
 
 
-def trimmed(type_: Type, value: Any) -> Any:
-    """The value without what Go leaves out; parts are shared with the operand."""
+def as_go_writes(type_: Type, value: Any) -> Any:
+    """The value without what Go leaves out and with what it always writes; parts are shared with the operand."""
     if isinstance(value, dict) and type_.is_map:
         omitted = type_.omitted
-        return {
-            name: trimmed(type_.field(name), inner) for name, inner in value.items() if inner or name not in omitted
+        found = {
+            name: as_go_writes(type_.field(name), inner)
+            for name, inner in value.items()
+            if inner or name not in omitted
         }
+        for name, zero in type_.present.items():
+            if name not in found and zero is not None:
+                found[name] = as_go_writes(type_.field(name), zero)
+        return found
     if isinstance(value, list) and type_.items is not None:
         items = type_.items
-        return [trimmed(items, one) for one in value] if items.is_map else value
+        return [as_go_writes(items, one) for one in value] if items.is_map else value
     return value
