@@ -12,7 +12,7 @@ from volcanoio.localcluster.apiserver import bodies, errors
 from volcanoio.localcluster.apiserver.api import ApiRequest
 from volcanoio.localcluster.apiserver.apply import configuration
 from volcanoio.localcluster.apiserver.apply import scale as managed_scale
-from volcanoio.localcluster.apiserver.apply.applying import applied
+from volcanoio.localcluster.apiserver.apply.applying import Asked, applied
 from volcanoio.localcluster.apiserver.apply.fieldset import Path
 from volcanoio.localcluster.apiserver.apply.managers import current_manager
 from volcanoio.localcluster.apiserver.apply.owners import Owners
@@ -119,8 +119,9 @@ class Scaler:
         configuration.check_kind(config, managed_scale.API_VERSION, managed_scale.KIND)
         live = self._scale(target, obj)
         known = managed_scale.to_scale(decode_owners(obj["metadata"].get("managedFields")), self._replicas_of(target))
-        terms = managed_scale.scale_terms(written=True)
-        merged, owners = applied(terms, live, config, known, options, managed_scale.SUBRESOURCE, self._core.now())
+        written, stored = managed_scale.scale_terms(written=True), managed_scale.scale_terms()
+        asked = Asked(options, managed_scale.SUBRESOURCE, self._core.now())
+        merged, owners = applied(written, stored, live, config, known, asked)
         return merged or live, owners
 
     def _replicas_of(self, target: Target) -> managed_scale.ReplicasOf:

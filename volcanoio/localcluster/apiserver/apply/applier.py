@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from volcanoio.localcluster.apiserver import errors
 from volcanoio.localcluster.apiserver.api import ApiRequest
 from volcanoio.localcluster.apiserver.apply import configuration, owners
-from volcanoio.localcluster.apiserver.apply.applying import applied
+from volcanoio.localcluster.apiserver.apply.applying import Asked, applied
 from volcanoio.localcluster.apiserver.apply.configuration import Options
 from volcanoio.localcluster.apiserver.apply.nulls import null_errors
 from volcanoio.localcluster.apiserver.apply.presence import as_go_writes
@@ -73,14 +73,14 @@ class Applier:
         entries = stored["metadata"].pop("managedFields", None)
         stored["apiVersion"] = resource.api_version
         live = as_go_writes(type_of_resource(resource), stored)
+        registry, subresource = self._core.registry, target.subresource
         merged, found = applied(
-            terms(self._core.registry, resource, target.subresource, written=True),
+            terms(registry, resource, subresource, written=True),
+            terms(registry, resource, subresource),
             live,
             config,
             owners.decode(entries),
-            options,
-            target.subresource,
-            self._core.now(),
+            Asked(options, subresource, self._core.now()),
         )
         merged = stored if merged is None else as_go_writes(type_of_resource(resource), merged)
         _check_place(target, current, merged)

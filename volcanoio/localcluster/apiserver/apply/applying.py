@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from volcanoio.localcluster.apiserver.apply import conform, lastapplied, owners, owning
 from volcanoio.localcluster.apiserver.apply.configuration import Options
@@ -16,18 +16,28 @@ BEFORE_FIRST_APPLY: Final = "before-first-apply"
 """Who owns what was there when an object that nobody tracked is first applied to."""
 
 
+class Asked(NamedTuple):
+    """One request to apply: by whom, to which subresource, and when."""
+
+    options: Options
+    subresource: str
+    now: str
+
+
 def applied(
-    terms: Terms, live: Manifest, config: Manifest, known: Owners, options: Options, subresource: str, now: str
+    terms: Terms, stored: Terms, live: Manifest, config: Manifest, known: Owners, asked: Asked
 ) -> tuple[Manifest | None, Owners]:
     """The object after an apply, None when it stays as it is, and who owns what; `live` is without managed fields.
 
-    Raises ApiError 409 for conflicts, 500 for what does not fit the schema.
+    `terms` are those of what clients write, `stored` those of what is stored. Raises ApiError 409 for conflicts, 500
+    for what does not fit the schema.
     """
+    options, subresource, now = asked
     check(terms, config)
     if not known:
         first = owners.updater(BEFORE_FIRST_APPLY, terms.version, subresource)
         empty: Manifest = {"apiVersion": live["apiVersion"], "kind": live["kind"]}
-        known = owning.update(terms, empty, live, {}, first, now)
+        known = owning.update(stored, empty, live, {}, first, now)
     applier = owners.applier(options.manager, subresource)
     try:
         found = owning.apply(terms, live, config, known, applier, now, force=options.force)
