@@ -15,13 +15,30 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from volcanoio.localcluster.apiserver.cel.check import Checker
-from volcanoio.localcluster.apiserver.cel.errors import CompileError, CostExceeded, EvaluationError, Issue
+from volcanoio.localcluster.apiserver.cel.errors import (
+    CompileError,
+    CostExceeded,
+    EvaluationError,
+    InstantiationError,
+    ResultError,
+)
 from volcanoio.localcluster.apiserver.cel.evaluate import COST, Step, compile_node
-from volcanoio.localcluster.apiserver.cel.literals import literal_issues
+from volcanoio.localcluster.apiserver.cel.literals import fold_error, literal_issues
 from volcanoio.localcluster.apiserver.cel.parser import parse
 from volcanoio.localcluster.apiserver.cel.types import BOOL, DYN, STRING, Type
 
-__all__ = ["BOOL", "DYN", "STRING", "CompileError", "CostExceeded", "EvaluationError", "Program", "compile_expression"]
+__all__ = [
+    "BOOL",
+    "DYN",
+    "STRING",
+    "CompileError",
+    "CostExceeded",
+    "EvaluationError",
+    "InstantiationError",
+    "Program",
+    "ResultError",
+    "compile_expression",
+]
 
 CALL_LIMIT: Final = 1_000_000
 """What one evaluation may cost, in nodes evaluated (Kubernetes' PerCallLimit counts about the same)."""
@@ -54,23 +71,19 @@ class Program:
                 budget[0] -= limit - left[0] + 1
 
 
-def compile_expression(source: str, variables: Mapping[str, Type]) -> Program:
-    """Compile and check an expression over some variables; raises CompileError.
+def compile_expression(source: str, variables: Mapping[str, Type], result: Type | None = None) -> Program:
+    """Compile and check an expression over some variables, with the type its value must have if that is given.
 
-    What its value has to be (`program.type`) is for the caller to compare, as the texts differ by place.
+    Raises CompileError, or the kinds of it for what is valid but no use: ResultError, InstantiationError.
     """
     node = parse(source)
     checker = Checker(variables)
     found = checker.check(node)
-    issues = checker.issues or literal_issues(node)
+    issues = checker.issues or literal_issues(node, checker.resolved)
     if issues:
         raise CompileError(source, issues)
+    if result is not None and found != result:
+        raise ResultError(found)
+    if why := fold_error(node):
+        raise InstantiationError(why)
     return Program(source, found, frozenset(checker.used), compile_node(node))
-
-
-def compile_condition(source: str, variables: Mapping[str, Type]) -> Program:
-    """Compile an expression whose value is a bool; raises CompileError otherwise too."""
-    program = compile_expression(source, variables)
-    if program.type != BOOL:
-        raise CompileError(source, [Issue(0, "must evaluate to bool")])
-    return program

@@ -73,6 +73,10 @@ class Checker:
     def check(self, node: Node) -> Type:
         """The type of the tree, parameters resolved; sets `type` on each node."""
         found = self._check(node)
+        return self.resolved(found)
+
+    def resolved(self, found: Type) -> Type:
+        """A node's type once all is known; what was never said is dyn."""
         return self._types.substitute(found, to_dyn=True)
 
     def _check(self, node: Node) -> Type:
@@ -210,15 +214,15 @@ class Checker:
     def _list(self, node: ListNode) -> Type:
         joined: Type | None = None
         for at, one in enumerate(node.items):
-            joined = self._join(one, joined, self._entry(one, optional=at in node.optional))
+            joined = self._join(joined, self._entry(one, optional=at in node.optional))
         return list_of(joined if joined is not None else self._types.variable())
 
     def _map(self, node: MapNode) -> Type:
         keys: Type | None = None
         values: Type | None = None
         for at, (key, value) in enumerate(node.entries):
-            keys = self._join(key, keys, self._check(key))
-            values = self._join(value, values, self._entry(value, optional=at in node.optional))
+            keys = self._join(keys, self._check(key))
+            values = self._join(values, self._entry(value, optional=at in node.optional))
         if keys is None or values is None:
             return map_of(self._types.variable(), self._types.variable())
         return map_of(keys, values)
@@ -231,13 +235,10 @@ class Checker:
             self._mismatch(node, optional_of(found), found)
         return unwrapped(found)
 
-    def _join(self, node: Node, before: Type | None, found: Type) -> Type:
+    def _join(self, before: Type | None, found: Type) -> Type:
         if before is None:
             return found
-        if self._types.assignable(before, found):
-            return most_general(before, found)
-        self._mismatch(node, before, found)
-        return ERROR
+        return most_general(before, found) if self._types.assignable(before, found) else DYN
 
     def _range(self, node: Loop) -> list[Type]:
         """The types of the macro's variables."""

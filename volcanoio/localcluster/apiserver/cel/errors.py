@@ -20,6 +20,22 @@ class CompileError(ValueError):
         super().__init__("\n".join(_shown(source, one) for one in self.issues))
 
 
+class ResultError(CompileError):
+    """The value has another type than it must have."""
+
+    def __init__(self, found: object) -> None:
+        super().__init__(str(found), [])
+        self.args = (f"the value is a {found}",)
+
+
+class InstantiationError(CompileError):
+    """The expression is valid, but a conversion of a constant in it always fails."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why, [])
+        self.args = (why,)
+
+
 class EvaluationError(Exception):
     """The expression has no value: a missing key, a division by zero, an overload that does not exist."""
 

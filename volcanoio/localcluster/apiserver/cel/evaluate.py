@@ -22,7 +22,7 @@ from volcanoio.localcluster.apiserver.cel.nodes import (
     Select,
     Struct,
 )
-from volcanoio.localcluster.apiserver.cel.types import Type
+from volcanoio.localcluster.apiserver.cel.types import Type, unwrapped
 from volcanoio.localcluster.apiserver.cel.values import NOTHING, Optional, TypeValue
 
 Bindings: TypeAlias = dict[str, Any]
@@ -96,6 +96,8 @@ def _select(node: Select) -> Step:
         value = TypeValue(_type_name(TYPE_NAMES[qualified_name(node)]))
         return lambda _: value
     operand, key = compile_node(node.operand), node.key
+    # in objects with known fields a null is a field that is not set
+    nulls = unwrapped(node.operand.type).kind != "object"
     if node.test:
 
         def test(env: Bindings) -> bool:
@@ -105,35 +107,35 @@ def _select(node: Select) -> Step:
                     return False
                 found = found.value
             if type(found) is dict:
-                return key in found
+                return key in found if nulls else found.get(key) is not None
             raise NoSuchOverload
 
         return test
     if node.optional:
-        return lambda env: _maybe(operand(env), key)
+        return lambda env: _maybe(operand(env), key, nulls=nulls)
 
     def select(env: Bindings) -> Any:
         found = operand(env)
-        try:
-            return found[key]
-        except KeyError:
-            raise EvaluationError(f"no such key: {key}") from None
-        except TypeError:
-            if type(found) is Optional:
-                return _maybe(found, key)
-            raise NoSuchOverload from None
+        if type(found) is dict:
+            value = found.get(key)
+            if value is not None or (nulls and key in found):
+                return value
+        elif type(found) is Optional:
+            return _maybe(found, key, nulls=nulls)
+        raise EvaluationError(f"no such key: {key}")
 
     return select
 
 
-def _maybe(found: Any, key: str) -> Optional:
+def _maybe(found: Any, key: str, *, nulls: bool) -> Optional:
     if type(found) is Optional:
         if not found.present:
             return NOTHING
         found = found.value
     if type(found) is not dict:
         raise NoSuchOverload
-    return Optional(present=True, value=found[key]) if key in found else NOTHING
+    value = found.get(key)
+    return Optional(present=True, value=value) if value is not None or (nulls and key in found) else NOTHING
 
 
 def _call(node: Call) -> Step:
@@ -151,12 +153,26 @@ def _call(node: Call) -> Step:
         call = _sum(call, node.target.type)
     if node.function in _TRAVERSING:
         return _traversing(call, steps)
+    if node.function[0].isalpha():
+        call = _named(node.function, call)
     match steps:
         case [one]:
             return lambda env: call(one(env))
         case [one, other]:
             return lambda env: call(one(env), other(env))
     return lambda env: call(*[step(env) for step in steps])
+
+
+def _named(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, but saying which function has no such overload."""
+
+    def run(*values: Any) -> Any:
+        try:
+            return call(*values)
+        except NoSuchOverload:
+            raise EvaluationError(f"no such overload: {name}") from None
+
+    return run
 
 
 def _sum(call: Callable[..., Any], items: Type) -> Callable[..., Any]:
@@ -239,8 +255,6 @@ def _map(node: MapNode) -> Step:
         found: dict[Any, Any] = {}
         for at, (key_step, value_step) in enumerate(steps):
             key, value = key_step(env), value_step(env)
-            if key in found:
-                raise EvaluationError(f"Failed with repeated key: {key}")
             if at not in optional:
                 found[key] = value
             elif value.present:

@@ -12,7 +12,6 @@ _LOOPS: Final[dict[tuple[str, int], int]] = {
     ("all", 2): 1,
     ("exists", 2): 1,
     ("exists_one", 2): 1,
-    ("existsOne", 2): 1,
     ("map", 2): 1,
     ("map", 3): 1,
     ("filter", 2): 1,

@@ -72,12 +72,12 @@ def declare(schema: dict[str, Any], path: str = "self", *, root: bool = False) -
         schema = with_type_meta(schema)
     kind = schema.get("type")
     if kind == "array":
-        inner = _declare_below(schema.get("items"), f"{path}.@items")
+        inner = _declare_below(schema.get("items"), f"{path}.@idx")
         return list_of(inner) if inner is not None else None
     if kind == "object":
         others = schema.get("additionalProperties")
         if isinstance(others, dict):
-            inner = _declare_below(others, f"{path}.@values")
+            inner = _declare_below(others, f"{path}.@elem")
             return map_of(STRING, inner) if inner is not None else None
         fields: dict[str, Field] = {}
         for name, sub in (schema.get("properties") or {}).items():

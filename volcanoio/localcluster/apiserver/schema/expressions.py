@@ -16,7 +16,9 @@ from volcanoio.localcluster.apiserver.cel import (
     CompileError,
     CostExceeded,
     EvaluationError,
+    InstantiationError,
     Program,
+    ResultError,
     compile_expression,
 )
 from volcanoio.localcluster.apiserver.cel.types import Type, optional_of
@@ -75,19 +77,23 @@ def compile_rule(rule: dict[str, Any], type_: Type, schema: dict[str, Any]) -> R
         return Rule(rule)
     variables = {"self": type_, "oldSelf": optional_of(type_) if rule.get("optionalOldSelf") else type_}
     try:
-        program = compile_expression(source, variables)
+        program = compile_expression(source, variables, BOOL)
+    except ResultError:
+        return Rule(rule, error="cel expression must evaluate to a bool")
+    except InstantiationError as error:
+        return Rule(rule, error=f"program instantiation failed: {error}")
     except CompileError as error:
         return Rule(rule, error=f"compilation failed: {error}")
-    if program.type != BOOL:
-        return Rule(rule, error="cel expression must evaluate to a bool")
     message, message_error = None, ""
     if rule.get("messageExpression"):
         try:
-            message = compile_expression(str(rule["messageExpression"]), variables)
+            message = compile_expression(str(rule["messageExpression"]), variables, STRING)
+        except ResultError:
+            message_error = "messageExpression must evaluate to a string"
+        except InstantiationError as error:
+            message_error = f"messageExpression instantiation failed: {error}"
         except CompileError as error:
             message_error = f"messageExpression compilation failed: {error}"
-        if message is not None and message.type != STRING:
-            message, message_error = None, "messageExpression must evaluate to a string"
     try:
         path = normalized(str(rule.get("fieldPath") or ""), schema)
     except FieldPathError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from volcanoio.localcluster.apiserver.cel.errors import NoSuchOverload
+from volcanoio.localcluster.apiserver.cel.errors import EvaluationError, NoSuchOverload
 from volcanoio.localcluster.apiserver.cel.values import INT_MIN, Opaque
 
 Implementation = Callable[..., Any]
@@ -34,7 +34,7 @@ def taking(*kinds: type) -> Callable[[Implementation], Implementation]:
 
 
 def whole(value: float) -> int:
-    """A double cut to an int as Go does where the range is checked; raises ValueError outside."""
+    """A double cut to an int; raises EvaluationError outside of its range."""
     if value != value or not float(INT_MIN) < value < float(-INT_MIN):
-        raise ValueError("integer overflow")
+        raise EvaluationError("integer overflow")
     return int(value)

@@ -49,7 +49,7 @@ def _int(value: Any) -> int:
         if kind is UInt:
             return fitting(int(value))
         if kind is float:
-            return whole(value)
+            return whole(value)  # raises EvaluationError outside of the range
         if kind is Duration:
             return int(value)
         if kind is Timestamp:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, Final
 
 from volcanoio.localcluster.apiserver.cel.errors import EvaluationError
 from volcanoio.localcluster.apiserver.cel.functions.times import duration_text, timestamp_text
+from volcanoio.localcluster.apiserver.cel.types import Type
 from volcanoio.localcluster.apiserver.cel.values import Duration, Timestamp, TypeValue, UInt, double_text, type_name
 
-_CLAUSE: Final = re.compile(r"%(?:%|(?:\.(\d+))?([a-zA-Z]))")
+CLAUSE: Final = re.compile(r"%(?:%|(?:\.(\d+))?([a-zA-Z]))")
 _INTS: Final = (int, UInt)
 
 
@@ -27,7 +29,7 @@ def formatted(template: str, values: list[Any]) -> str:
         used += 1
         return _clause(match[2], None if match[1] is None else int(match[1]), value)
 
-    return _CLAUSE.sub(replace, template)
+    return CLAUSE.sub(replace, template)
 
 
 def _clause(verb: str, precision: int | None, value: Any) -> str:
@@ -41,7 +43,8 @@ def _clause(verb: str, precision: int | None, value: Any) -> str:
         case "f" if kind in {float, *_INTS}:
             return f"{float(value):.{digits}f}"
         case "e" if kind in {float, *_INTS}:
-            return f"{float(value):.{digits}e}"
+            mantissa, _, power = f"{float(value):.{digits}e}".partition("e")
+            return f"{mantissa}×10{power.lstrip('+').translate(_SUPERSCRIPT)}"
         case "b" if kind in _INTS:
             return f"{int(value):b}"
         case "b" if kind is bool:
@@ -69,6 +72,53 @@ _refusals: Final = {
 }
 
 
+_TAKEN: Final = {
+    "d": frozenset({"int", "uint"}),
+    "f": frozenset({"double", "int", "uint"}),
+    "e": frozenset({"double", "int", "uint"}),
+    "b": frozenset({"int", "uint", "bool"}),
+    "o": frozenset({"int", "uint"}),
+    "x": frozenset({"int", "uint", "bytes", "string"}),
+    "X": frozenset({"int", "uint", "bytes", "string"}),
+}
+_SHOWN: Final = frozenset(
+    {"bool", "bytes", "double", "duration", "int", "null", "string", "timestamp", "type", "uint", "dyn", "error"}
+)
+
+
+def clause_fault(verb: str, given: Type) -> str:
+    """What is wrong with a clause for a value of a type; empty when nothing is."""
+    if verb == "s":
+        stranger = _stranger(given)
+        return f"error during formatting: {_STRINGS}, was given {stranger}" if stranger else ""
+    if verb not in _TAKEN:
+        return f'could not parse formatting clause: unrecognized formatting clause "{verb}"'
+    if given.kind in {"dyn", "error"} or given.kind in _TAKEN[verb]:
+        return ""
+    return f"error during formatting: {_refusals[verb]}, was given {given.name}"
+
+
+def _stranger(given: Type) -> str:
+    """The name of the type that keeps a value from being shown."""
+    if given.kind in {"list", "map"}:
+        return next((found for one in given.params if (found := _stranger(one))), "")
+    return "" if given.kind in _SHOWN else given.name
+
+
+_STRINGS: Final = (
+    "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
+    "and timestamps"
+)
+
+
+_SUPERSCRIPT: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+
+
+def _inner(value: Any) -> str:
+    """A value within a list or map: texts are quoted."""
+    return json.dumps(value, ensure_ascii=False) if type(value) is str else shown(value)
+
+
 def shown(value: Any) -> str:
     """A value as `%s` prints it."""
     kind = type(value)
@@ -81,7 +131,7 @@ def shown(value: Any) -> str:
     if kind in _INTS:
         return str(int(value))
     if kind is float:
-        return double_text(value)
+        return double_text(value, 6)
     if kind is Duration:
         return duration_text(value)
     if kind is Timestamp:
@@ -91,10 +141,7 @@ def shown(value: Any) -> str:
     if kind is bytes:
         return str(value, "utf-8", "replace")
     if isinstance(value, list):
-        return f"[{', '.join(shown(one) for one in value)}]"
+        return f"[{', '.join(_inner(one) for one in value)}]"
     if kind is dict:
-        return "{" + ", ".join(sorted(f"{shown(key)}: {shown(one)}" for key, one in value.items())) + "}"
-    raise EvaluationError(
-        "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, "
-        f"types, durations, and timestamps, was given {type_name(value)}"
-    )
+        return "{" + ", ".join(sorted(f"{_inner(key)}:{_inner(one)}" for key, one in value.items())) + "}"
+    raise EvaluationError(f"error during formatting: {_STRINGS}, was given {type_name(value)}")

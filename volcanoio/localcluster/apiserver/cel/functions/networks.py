@@ -64,7 +64,8 @@ def _parse_ip(text: str) -> _Address:
     try:
         found = ipaddress.ip_address(text)
     except ValueError:
-        raise ValueError(f'IP Address "{text}" parse error during conversion from string') from None
+        shown = f'ParseAddr("{text}"): unable to parse IP'
+        raise ValueError(f'IP Address "{text}" parse error during conversion from string: {shown}') from None
     if isinstance(found, ipaddress.IPv6Address):
         if found.scope_id is not None:
             raise ValueError(f'IP address "{text}" with zone value is not allowed')
@@ -85,7 +86,8 @@ def _parse_cidr(text: str) -> Cidr:
             raise ValueError(f'IPv4-mapped IPv6 address "{text}" is not allowed')
         if slash and bits.isdigit() and str(int(bits)) == bits and int(bits) <= found.max_prefixlen:
             return Cidr(found, int(bits))
-    raise ValueError(f'network address parse error during conversion from string: netip.ParsePrefix("{text}")')
+    why = "bad address or prefix length" if "/" in text else "no '/'"
+    raise ValueError(f'network address parse error during conversion from string: netip.ParsePrefix("{text}"): {why}')
 
 
 def _valid(parse: Any, text: str) -> bool:

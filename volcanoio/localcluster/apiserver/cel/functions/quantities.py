@@ -75,7 +75,7 @@ _one, _pair = taking(Quantity), taking(Quantity, Quantity)
 TABLE: dict[str, Declared] = {
     "quantity": Declared("(string) -> kubernetes.Quantity", taking(str)(_quantity)),
     "isQuantity": Declared("(string) -> bool", taking(str)(_is_quantity)),
-    "sign": Declared("kubernetes.Quantity.() -> int", _one(_sign)),
+    "sign": Declared("(kubernetes.Quantity) -> int", _one(_sign)),
     "isGreaterThan": Declared(f"{_TWO} -> bool", _pair(lambda one, other: one.amount > other.amount)),
     "isLessThan": Declared(f"{_TWO} -> bool", _pair(lambda one, other: one.amount < other.amount)),
     "compareTo": Declared(

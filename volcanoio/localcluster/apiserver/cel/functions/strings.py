@@ -27,7 +27,7 @@ def _char_at(text: str, at: int) -> str:
 def _index_of(text: str, part: str, start: int = 0) -> int:
     if not part:
         return start
-    if not 0 <= start <= len(text):
+    if start < 0:
         raise EvaluationError(f"index out of range: {start}")
     return text.find(part, start)
 

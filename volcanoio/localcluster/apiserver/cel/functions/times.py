@@ -108,7 +108,5 @@ TABLE: dict[str, Declared] = {
     "getHours": Declared(_BOTH, _part(lambda one: one.hour, lambda span: _cut(span, 3600 * _SECOND))),
     "getMinutes": Declared(_BOTH, _part(lambda one: one.minute, lambda span: _cut(span, 60 * _SECOND))),
     "getSeconds": Declared(_BOTH, _part(lambda one: one.second, lambda span: _cut(span, _SECOND))),
-    "getMilliseconds": Declared(
-        _BOTH, _part(lambda one: one.microsecond // 1000, lambda span: _cut(span % _SECOND, 1_000_000))
-    ),
+    "getMilliseconds": Declared(_BOTH, _part(lambda one: one.microsecond // 1000, lambda span: _cut(span, 1_000_000))),
 }
