@@ -70,8 +70,6 @@ async def serve(request: web.BaseRequest, upgrade: ApiUpgrade) -> web.StreamResp
     except web.HTTPException as refused:  # no handshake
         return refused
     remote = WebSocketRemote(socket)
-    first = Channel.STDOUT if upgrade.options.stdout else Channel.ERROR
-    await remote.write(first, b"")  # tells the client that it is connected
     receiving = asyncio.create_task(remote.receive())
     serving = asyncio.ensure_future(upgrade.serve(remote))
     try:

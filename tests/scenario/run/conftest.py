@@ -1,0 +1,36 @@
+"""One cluster for all tests that do not end theirs, with a directory of stub programs before its PATH."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.support import Namespace
+from tests.scenario.run.upped import Upped, upped
+
+if sys.platform != "linux":
+    collect_ignore_glob = ["test_*.py"]
+
+
+@pytest.fixture(scope="session")
+def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory of programs that the pods find first."""
+    return tmp_path_factory.mktemp("stubs")
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory, stubs: Path) -> Iterator[Upped]:
+    """A running cluster."""
+    with upped(
+        tmp_path_factory.mktemp("run"), "--memory", "--run-image=echoer*=echo from the image", path=[stubs]
+    ) as one:
+        yield one
+
+
+@pytest.fixture
+def namespace(running: Upped) -> Namespace:
+    """A namespace of the test's own."""
+    return running.namespace()

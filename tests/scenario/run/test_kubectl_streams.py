@@ -1,0 +1,64 @@
+"""exec, attach, cp, logs and run by unmodified kubectls: WebSocket from 1.30 on, SPDY before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.contract.kubectls import Kubectl, installed
+from tests.contract.support import Namespace, eventually
+from tests.scenario.run.upped import Upped, log, run_pod, shell, until
+
+pytestmark = pytest.mark.kubectl
+BINARIES = {name: path for name, path in installed().items() if name.startswith("kubectl.1.")} or installed()
+ECHO = "echo ready; while read line; do echo got $line; done; echo over"
+
+
+@pytest.fixture(params=BINARIES or [pytest.param("", marks=pytest.mark.skip(reason="no kubectl on this machine"))])
+def kubectl(request: pytest.FixtureRequest, running: Upped, namespace: Namespace, tmp_path: Path) -> Kubectl:
+    """A kubectl in a namespace where pod `box` runs and waits for input."""
+    path = run_pod(namespace, "box", shell(ECHO, stdin=True, stdinOnce=True), shell("sleep 1000") | {"name": "side"})
+    until(running.cluster, path, lambda pod: pod["status"].get("phase") == "Running")
+    eventually(lambda: True if "ready" in log(running.cluster, path, container="main") else None)
+    return Kubectl(BINARIES[request.param], running.kubeconfig, tmp_path, namespace.name)
+
+
+def test_streams(kubectl: Kubectl, tmp_path: Path) -> None:
+    ran = kubectl.run("exec", "box", "-c", "side", "--", "sh", "-c", "echo out; echo err >&2; hostname; exit 3")
+    assert (ran.code, ran.out) == (3, "out\nbox\n")
+    assert "err\n" in ran.err
+    assert "command terminated with exit code 3" in ran.err
+
+    big = "x" * 300_000
+    assert kubectl.run("exec", "-i", "box", "-c", "side", "--", "sh", "-c", "cat; echo", manifest=big).out == big + "\n"
+
+    refused = kubectl.run("exec", "box", "-c", "side", "--", "no-such-program")
+    assert refused.code == 1
+    assert '"no-such-program": executable file not found' in refused.err
+
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "file").write_text("content\n")
+    kubectl("cp", str(tmp_path / "there"), "box:copied", "-c", "side")
+    kubectl("cp", "box:copied/file", str(tmp_path / "back"), "-c", "side")
+    assert (tmp_path / "back").read_text() == "content\n"
+
+    assert kubectl("attach", "-i", "box", "-c", "main", manifest="a word\n") == "got a word\nover\n"
+    assert kubectl("logs", "box", "-c", "main") == "ready\ngot a word\nover\n"
+
+    ended = kubectl.run(
+        "run", "quick", "--image=none", "-i", "--rm", "--restart=Never", "--command", "--",
+        "sh", "-c", "cat; echo done; exit 4", manifest="input\n",
+    )  # fmt: skip
+    assert ended.code == 4
+    assert "input\ndone\n" in ended.out
+
+
+def test_what_has_no_process_says_so(kubectl: Kubectl, running: Upped) -> None:
+    namespace = Namespace(running.cluster, kubectl.namespace)
+    path = run_pod(namespace, "image", {"name": "main", "image": "nginx"})
+    until(running.cluster, path, lambda pod: pod["status"].get("phase") == "Running")
+    ran = kubectl.run("exec", "image", "--", "true")
+    assert ran.code == 1
+    assert "it is simulated because" in ran.err
+    assert "container nope is not valid for pod box" in kubectl.run("exec", "box", "-c", "nope", "--", "true").err

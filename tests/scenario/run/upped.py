@@ -1,0 +1,141 @@
+"""`volcanoio up --run` as a process of its own, and what tests ask of it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.contract.support import Cluster, Namespace, Obj, settled, unique
+
+PROGRAM = Path(sys.executable).with_name("volcanoio")
+SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Upped:
+    """A running cluster whose pods are processes."""
+
+    process: subprocess.Popen[str]
+    kubeconfig: Path
+    cluster: Cluster
+
+    def namespace(self) -> Namespace:
+        """A new namespace, ready for pods."""
+        name = unique("run")
+        self.cluster.create("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
+        settled(self.cluster, name)
+        return Namespace(self.cluster, name)
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.process.kill()
+        self.process.communicate(timeout=SECONDS)
+
+
+@contextmanager
+def upped(data: Path, *options: str, path: Sequence[Path] = ()) -> Iterator[Upped]:
+    """Run the cluster until the block ends, with directories before its PATH. It must then end by itself, in time."""
+    environment = os.environ | {"PATH": os.pathsep.join([*map(str, path), os.environ["PATH"]])}
+    command = [str(PROGRAM), "up", "--run", f"--data={data}", *options]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            assert process.stdout is not None
+            ready = process.stdout.readline()
+            assert ready.startswith("ready "), process.communicate(timeout=SECONDS)
+            cluster = Cluster.of(data / "kubeconfig")
+            yield Upped(process, data / "kubeconfig", cluster)
+            cluster.close()
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                _, errors = process.communicate(timeout=SECONDS)
+                assert process.returncode == 0, errors
+                assert "warning: --run" in errors
+                assert "Traceback" not in errors, errors
+        finally:
+            process.kill()
+
+
+def shell(script: str, **container: Any) -> Obj:
+    """A container that runs a shell script."""
+    return {"name": "main", "image": "none", "command": ["sh", "-c", script], **container}
+
+
+def run_pod(namespace: Namespace, name: str, *containers: Obj, labels: Obj | None = None, **spec: Any) -> str:
+    """Create a pod that is not restarted unless said otherwise; its path."""
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": {"restartPolicy": "Never", "containers": list(containers), **spec},
+    }
+    namespace.cluster.create(namespace.path("pods"), manifest).ok()
+    return namespace.path("pods", name)
+
+
+def until(cluster: Cluster, path: str, holds: Callable[[Obj], Any]) -> Obj:
+    """The object at a path once something holds of it, by watching it; the test's timeout is the limit."""
+    collection, _, name = path.rpartition("/")
+    seen: Obj = {}
+    with cluster.watch(collection, fieldSelector=f"metadata.name={name}") as events:
+        for event in events:
+            seen = event["object"]
+            if event["type"] != "DELETED" and holds(seen):
+                return seen
+    raise AssertionError(seen)
+
+
+def ended(cluster: Cluster, path: str) -> Obj:
+    """The pod once it has succeeded or failed."""
+    return until(cluster, path, lambda pod: pod["status"].get("phase") in ("Succeeded", "Failed"))
+
+
+def log(cluster: Cluster, path: str, **query: Any) -> str:
+    """A container's log; followed, its whole log."""
+    answer = cluster.get(f"{path}/log", **query)
+    assert answer.code == 200, answer.body
+    body: bytes = answer.body
+    return body.decode()
+
+
+def terminated(pod: Obj, container: str = "main") -> Obj:
+    """How a container of a pod ended."""
+    status = next(one for one in pod["status"]["containerStatuses"] if one["name"] == container)
+    found: Obj = status["state"]["terminated"]
+    return found
+
+
+class Lock:
+    """A file that processes hold locked for as long as any of them, or of their children, lives.
+
+    `script` takes it in a shell, on descriptor 9.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / unique("lock")
+        self._path.touch()
+        self.script = f"exec 9<{self._path}; flock 9; "
+
+    @property
+    def held(self) -> bool:
+        """Whether anybody holds it."""
+        with self._path.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            return False
+
+    def wait_until_free(self) -> None:
+        """Return when nobody holds it any more; the test's timeout is the limit."""
+        with self._path.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
