@@ -79,7 +79,8 @@ class Api:
         answer = await self.transport.request(
             method, path, body=data, content_type=kind, query=query, accept=accept or "application/json"
         )
-        return Answer(answer.status, msgspec.json.decode(answer.body), answer.headers.get("Warning", ""))
+        decoded = msgspec.json.decode(answer.body) if answer.body[:1] in b"{[" else {"message": answer.body.decode()}
+        return Answer(answer.status, decoded, answer.headers.get("Warning", ""))
 
     async def made(self, path: str, body: Manifest, **query: str) -> Manifest:
         """Create an object that must be accepted."""

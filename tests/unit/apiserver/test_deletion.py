@@ -108,7 +108,7 @@ async def test_bad_options_are_named() -> None:
     async with running() as api:
         await api.made(CONFIG_MAPS, config_map("a"))
         wrong = await api("DELETE", f"{CONFIG_MAPS}/a", {"propagationPolicy": "Sideways"})
-        assert wrong.code == 400
-        assert "Background, Foreground, Orphan" in wrong.message
-        assert (await api("DELETE", f"{CONFIG_MAPS}/a", gracePeriodSeconds="-1")).code == 400
+        assert wrong.code == 422
+        assert '"Foreground", "Background", "Orphan"' in wrong.message
+        assert (await api("DELETE", f"{CONFIG_MAPS}/a", gracePeriodSeconds="x")).code == 400
         assert (await api("GET", f"{CONFIG_MAPS}/a")).code == 200

@@ -12,7 +12,6 @@ from volcanoio.localcluster.apiserver.objects import Ref
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.model.base import Manifest
 
-_OTHER_NAMESPACE = "the namespace of the provided object does not match the namespace sent on the request"
 SUCCESS: Final = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
 
 
@@ -57,7 +56,7 @@ class Binder:
         if binding.metadata.name != name:
             raise errors.bad_request("name in URL does not match name in Binding object")
         if binding.metadata.namespace not in {"", namespace}:
-            raise errors.bad_request(_OTHER_NAMESPACE)
+            raise errors.other_namespace()
         if not binding.target.name:
             raise errors.unclassified("target.name: Required value")
         if binding.target.kind not in {"", "Node"}:

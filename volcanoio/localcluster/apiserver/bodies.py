@@ -75,6 +75,8 @@ def parse_json(body: bytes) -> Any:
 def read_object(request: ApiRequest, resource: Resource) -> tuple[Manifest, bytes]:
     """The object in the body, of the kind that is served there, and its JSON."""
     obj = read(request)
+    if obj is None:  # as Go reads it: an object without anything
+        return check_kind({}, resource), b"{}"
     body = request.body if content_type(request) == "application/json" else encode(obj)
     return check_kind(obj, resource), body
 

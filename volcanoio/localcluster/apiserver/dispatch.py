@@ -9,15 +9,18 @@ from volcanoio.kube.transport import ContentType
 from volcanoio.localcluster.apiserver import bodies, errors
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
 from volcanoio.localcluster.apiserver.apply.applier import Applier
+from volcanoio.localcluster.apiserver.authn.requests import create_token
 from volcanoio.localcluster.apiserver.binding import Binder
 from volcanoio.localcluster.apiserver.caller import REQUEST
-from volcanoio.localcluster.apiserver.comparison import check_versions
+from volcanoio.localcluster.apiserver.comparison import check_address, check_versions
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.deleter import Deleter, status_of
 from volcanoio.localcluster.apiserver.errors import ApiError
 from volcanoio.localcluster.apiserver.eviction import Evictor
+from volcanoio.localcluster.apiserver.finalizing import finalize_namespace
 from volcanoio.localcluster.apiserver.objects import Stored, decode
 from volcanoio.localcluster.apiserver.options import delete_options, dry_run, field_validation
+from volcanoio.localcluster.apiserver.paging import Page
 from volcanoio.localcluster.apiserver.patcher import Patcher
 from volcanoio.localcluster.apiserver.paths import Target, parse
 from volcanoio.localcluster.apiserver.reader import Reader
@@ -65,6 +68,8 @@ class Dispatcher:
             ("scale", "PATCH"): self._write_scale,
             ("binding", "POST"): self._bind,
             ("eviction", "POST"): self._evict,
+            ("token", "POST"): self._create_token,
+            ("finalize", "PUT"): self._finalize,
             **{(name, method): self._connect for name in ("exec", "attach") for method in ("GET", "POST")},
         }
 
@@ -85,6 +90,8 @@ class Dispatcher:
             if operation is None:
                 raise errors.method_not_allowed()
             return await operation(target, request)
+        if not target.namespace and target.resource.namespaced and request.method != "GET":
+            raise errors.NoPageError if target.resource.custom is not None else errors.method_not_allowed()
         table = self._on_object if target.name else self._on_collection
         verb, operation = table.get(request.method, ("", None))
         if operation is None or verb not in target.resource.verbs:
@@ -112,12 +119,7 @@ class Dispatcher:
         resource = target.resource
         new, body = bodies.read_object(request, resource)
         meta = new["metadata"]
-        if meta.get("name") != target.name:
-            text = f"the name of the object ({meta.get('name', '')}) does not match the name on the URL ({target.name})"
-            raise errors.bad_request(text)
-        if meta.get("namespace", target.namespace) != target.namespace:
-            text = "the namespace of the provided object does not match the namespace sent on the request"
-            raise errors.bad_request(text)
+        check_address(target, meta)
         current = self._stored(target)
         check_versions(target, current, meta, required=resource.custom is not None)
         validation, trial = field_validation(request), dry_run(request)
@@ -153,8 +155,8 @@ class Dispatcher:
                 if error.code != 404:
                     raise
         await self._core.durable()
-        body = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}'
-        return ApiResponse(200, body, warnings=tuple(dict.fromkeys(warnings)))
+        listed = self.reader.rendering(request, target.resource).page(Page(found, self._core.store.revision))
+        return ApiResponse(200, listed, warnings=tuple(dict.fromkeys(warnings)))
 
     async def _get_scale(self, target: Target, request: ApiRequest) -> ApiResponse:
         del request
@@ -172,6 +174,17 @@ class Dispatcher:
         body = self._binder.bind(target.namespace, target.name, request.body, dry_run=dry_run(request))
         await self._core.durable()
         return ApiResponse(201, body, warnings=warnings)
+
+    async def _create_token(self, target: Target, request: ApiRequest) -> ApiResponse:
+        warnings: tuple[str, ...] = ()
+        if self._core.webhooks.configured:
+            request, warnings = await reviewed(self._core, target, request)
+        return ApiResponse(201, create_token(self._core, target, request), warnings=warnings)
+
+    async def _finalize(self, target: Target, request: ApiRequest) -> ApiResponse:
+        body = finalize_namespace(self._core, target, request)
+        await self._core.durable()
+        return ApiResponse(200, body)
 
     async def _evict(self, target: Target, request: ApiRequest) -> ApiResponse:
         warnings: tuple[str, ...] = ()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from volcanoio.engine.admission.dnsnames import (
     annotation_errors,
     label_errors,
     label_rule,
-    qualified_rule,
     subdomain_rule,
 )
 from volcanoio.engine.admission.fielderrors import FieldError, forbidden, invalid, required
 from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.metarules import finalizer_errors, owner_errors
 from volcanoio.localcluster.apiserver.objects import Stored
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.model.base import Manifest
@@ -23,6 +23,8 @@ _SERVER_SET: Final = (
 )
 _KEPT: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _FREE_NAMES: Final = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
+_OWN_FINALIZERS: Final = frozenset({"apiextensions.k8s.io", "admissionregistration.k8s.io"})
+"""Groups whose kinds may have finalizers without a domain, as custom resources may."""
 _LABEL_NAMES: Final = frozenset({"namespaces", "services"})
 _COUNTED: Final = frozenset(
     {
@@ -87,14 +89,19 @@ def errors(resource: Resource, metadata: Manifest) -> list[FieldError]:
         return [required("metadata.name", "name or generateName is required")]
     if rule := _name_rule(resource, name):
         found.append(invalid("metadata.name", name, rule))
+    prefix = metadata.get("generateName")
+    if prefix and prefix != name and (rule := _name_rule(resource, f"{prefix}x"[:200])):
+        found.append(invalid("metadata.generateName", prefix, rule))
     if metadata.get("labels"):
         found += label_errors(metadata["labels"], "metadata.labels")
     if metadata.get("annotations"):
         found += annotation_errors(metadata["annotations"], "metadata.annotations")
     if metadata.get("finalizers"):
-        found += _finalizer_errors(metadata["finalizers"])
+        found += finalizer_errors(
+            metadata["finalizers"], known=resource.custom is None and resource.group not in _OWN_FINALIZERS
+        )
     if metadata.get("ownerReferences"):
-        found += _owner_errors(metadata["ownerReferences"])
+        found += owner_errors(metadata["ownerReferences"])
     return found
 
 
@@ -113,35 +120,3 @@ def _name_rule(resource: Resource, name: str) -> str:
     if resource.plural in _FREE_NAMES:
         return "may not be '.' or '..' or contain '/' or '%'" if name in {".", ".."} or set(name) & {"/", "%"} else ""
     return label_rule(name) if resource.name in _LABEL_NAMES else subdomain_rule(name)
-
-
-def _finalizer_errors(finalizers: Any) -> list[FieldError]:
-    if not isinstance(finalizers, list):
-        return [invalid("metadata.finalizers", finalizers, "must be a list of names")]
-    return [
-        invalid(f"metadata.finalizers[{at}]", name, rule)
-        for at, name in enumerate(finalizers)
-        if (rule := qualified_rule(str(name)))
-    ]
-
-
-def _owner_errors(owners: Any) -> list[FieldError]:
-    if not isinstance(owners, list):
-        return [invalid("metadata.ownerReferences", owners, "must be a list of references")]
-    found: list[FieldError] = []
-    controllers = 0
-    for at, owner in enumerate(owners):
-        path = f"metadata.ownerReferences[{at}]"
-        if not isinstance(owner, dict):
-            found.append(invalid(path, owner, "must be a reference"))
-            continue
-        found += [
-            invalid(f"{path}.{field}", owner.get(field) or "", f"{field} must not be empty")
-            for field in ("apiVersion", "kind", "name", "uid")
-            if not isinstance(owner.get(field), str) or not owner[field]
-        ]
-        controllers += owner.get("controller") is True
-    if controllers > 1:
-        rule = "Only one reference can have Controller set to true"
-        found.append(invalid("metadata.ownerReferences", owners, rule))
-    return found

@@ -7,13 +7,16 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from volcanoio.engine.admission.fielderrors import FieldError, forbidden, invalid, unsupported
 from volcanoio.localcluster.apiserver.api import ApiRequest
+from volcanoio.localcluster.apiserver.apply.managers import invalid_options
 from volcanoio.localcluster.apiserver.errors import MALFORMED, bad_request
 
 Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
 FieldValidation: TypeAlias = Literal["Strict", "Warn", "Ignore"]
 
 _PROPAGATIONS: dict[str, Propagation] = {"Background": "Background", "Foreground": "Foreground", "Orphan": "Orphan"}
+_MATCH = "resourceVersionMatch"
 _LARGEST = 2**64 - 1
 _VALIDATIONS: dict[str, FieldValidation] = {"Strict": "Strict", "Warn": "Warn", "Ignore": "Ignore"}
 
@@ -37,6 +40,8 @@ class _Preconditions(msgspec.Struct, rename="camel"):
 class _DeleteBody(msgspec.Struct, rename="camel"):
     """`meta/v1 DeleteOptions`."""
 
+    kind: str = ""
+    api_version: str = ""
     grace_period_seconds: int | None = None
     propagation_policy: str | None = None
     orphan_dependents: bool | None = None
@@ -48,58 +53,64 @@ _decode_delete = msgspec.json.Decoder(_DeleteBody).decode
 
 
 def dry_run(request: ApiRequest) -> bool:
-    """Whether `dryRun=All` is asked for."""
-    return _is_dry_run(request.query.get("dryRun", []))
+    """Whether `dryRun=All` is asked for; raises ApiError 422."""
+    return _is_dry_run(request, request.query.get("dryRun", []))
 
 
-def _is_dry_run(values: list[str]) -> bool:
+def _is_dry_run(request: ApiRequest, values: list[str]) -> bool:
     if not values or values == [""]:
         return False
     if values != ["All"]:
-        raise bad_request(f"dryRun: Unsupported value: {values}: supported values: All")
+        raise invalid_options(request, [unsupported("dryRun", values, ["All"])])
     return True
 
 
 def field_validation(request: ApiRequest) -> FieldValidation:
-    """What happens to unknown fields; Warn unless said otherwise."""
+    """What happens to unknown fields; Warn unless said otherwise. Raises ApiError 422."""
     value = request.first("fieldValidation") or "Warn"
     if value in _VALIDATIONS:
         return _VALIDATIONS[value]
-    raise bad_request(f'fieldValidation: Unsupported value: "{value}": supported values: {", ".join(_VALIDATIONS)}')
+    raise invalid_options(request, [unsupported("fieldValidation", value, ["", *sorted(_VALIDATIONS)])])
 
 
 def delete_options(request: ApiRequest) -> DeleteOptions:
-    """The options of a DELETE: the body's, and where it says nothing the query's; raises ApiError 400 and 415."""
+    """The options of a DELETE: the body's, and where it says nothing the query's; raises ApiError 400 and 422."""
     try:
         body = _decode_delete(request.body) if request.body.strip() else _DeleteBody()
     except MALFORMED as error:
         raise bad_request(f"the body is not a DeleteOptions object: {error}") from None
+    if body.kind not in {"", "DeleteOptions"}:
+        raise bad_request(f'no kind "{body.kind}" is registered for version "{body.api_version}"')
     grace = body.grace_period_seconds
     if grace is None and (text := request.first("gracePeriodSeconds")) is not None:
-        grace = _integer("gracePeriodSeconds", text)
-    if grace is not None and grace < 0:
-        raise bad_request(f"gracePeriodSeconds: Invalid value: {grace}: must be greater than or equal to 0")
+        grace = _integer(text)
     preconditions = body.preconditions or _Preconditions()
+    propagation = body.propagation_policy or request.first("propagationPolicy")
     return DeleteOptions(
-        grace=grace,
-        propagation=_propagation(body.propagation_policy or request.first("propagationPolicy"), body.orphan_dependents),
+        grace=grace if grace is None or grace >= 0 else 1,  # less than nothing is the shortest grace there is
+        propagation=_propagation(request, propagation, body.orphan_dependents),
         uid=preconditions.uid or "",
         resource_version=preconditions.resource_version or "",
-        dry_run=_is_dry_run(body.dry_run or []) or dry_run(request),
+        dry_run=_is_dry_run(request, body.dry_run or []) or dry_run(request),
     )
 
 
-def _propagation(text: str | None, orphan: bool | None) -> Propagation:
+def _propagation(request: ApiRequest, text: str | None, orphan: bool | None) -> Propagation:
     if not text:
         return "Orphan" if orphan else "Background"
-    if text in _PROPAGATIONS:
-        return _PROPAGATIONS[text]
-    raise bad_request(f'propagationPolicy: Unsupported value: "{text}": supported values: {", ".join(_PROPAGATIONS)}')
+    if text not in _PROPAGATIONS:
+        supported = ["Foreground", "Background", "Orphan", "nil"]
+        raise invalid_options(request, [unsupported("propagationPolicy", text, supported)])
+    if orphan is not None:
+        rule = "orphanDependents and deletionPropagation cannot be both set"
+        raise invalid_options(request, [invalid("propagationPolicy", text, rule)])
+    return _PROPAGATIONS[text]
 
 
-def _integer(name: str, text: str) -> int:
+def _integer(text: str) -> int:
+    """A number as Go's strconv reads it; raises ApiError 400 with its text."""
     if not text.removeprefix("-").isdigit():
-        raise bad_request(f'{name}: Invalid value: "{text}": must be a whole number')
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     return int(text)
 
 
@@ -117,4 +128,46 @@ def version(text: str) -> int:
 def number(request: ApiRequest, name: str) -> int:
     """A numeric parameter; 0 when absent. Raises ApiError 400."""
     text = request.first(name)
-    return _integer(name, text) if text else 0
+    return _integer(text) if text else 0
+
+
+def check_list_options(request: ApiRequest, *, watching: bool) -> None:
+    """Parameters of a list or watch that contradict each other; raises ApiError 400 and 422.
+
+    Rules: apimachinery `pkg/apis/meta/internalversion/validation`.
+    """
+    query = request.query
+    if not watching:
+        number(request, "timeoutSeconds")
+    match, initial = request.first("resourceVersionMatch") or "", "sendInitialEvents" in query
+    if not match and not initial:
+        return
+    if found := _watch_errors(match, initial=initial) if watching else _list_errors(request, match, initial=initial):
+        raise invalid_options(request, found)
+
+
+def _watch_errors(match: str, *, initial: bool) -> list[FieldError]:
+    if not initial:
+        rule = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        return [forbidden(_MATCH, rule)]
+    found: list[FieldError] = []
+    if match != "NotOlderThan":
+        found.append(forbidden(_MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+        if match:
+            found.append(unsupported(_MATCH, match, ["NotOlderThan"]))
+    return found
+
+
+def _list_errors(request: ApiRequest, match: str, *, initial: bool) -> list[FieldError]:
+    if initial:
+        return [forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")]
+    version_asked = request.first("resourceVersion")
+    if request.first("continue"):
+        return [forbidden(_MATCH, "resourceVersionMatch is forbidden when continue is provided")]
+    if not version_asked:
+        return [forbidden(_MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided")]
+    if match not in {"Exact", "NotOlderThan"}:
+        return [unsupported(_MATCH, match, ["Exact", "NotOlderThan", ""])]
+    if match == "Exact" and version_asked == "0":
+        return [forbidden(_MATCH, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')]
+    return []

@@ -44,8 +44,8 @@ class Snapshots:
         self._lists: OrderedDict[int, tuple[int, Sequence[Stored]]] = OrderedDict()
 
     def first(self, items: Sequence[Stored], revision: int, limit: int) -> Page:
-        """The first page of a list; `limit` 0 means all of it."""
-        if not limit or len(items) <= limit:
+        """The first page of a list; `limit` 0 or less means all of it."""
+        if limit <= 0 or len(items) <= limit:
             return Page(items, revision)
         self._next += 1
         self._lists[self._next] = (revision, items)
@@ -58,7 +58,7 @@ class Snapshots:
         try:
             token = msgspec.json.decode(base64.urlsafe_b64decode(text.encode()), type=_Token)
         except (ValueError, binascii.Error, msgspec.MsgspecError):
-            msg = "continue key is not valid: it is not a token of this server; start a new list without it"
+            msg = "invalid continue token: continue key is not valid: it is not a token of this server; list without it"
             raise bad_request(msg) from None
         known = self._lists.get(token.snapshot)
         if known is None or known[0] != token.revision:
@@ -71,7 +71,7 @@ class Snapshots:
 
     def _page(self, snapshot: int, offset: int, limit: int) -> Page:
         revision, items = self._lists[snapshot]
-        end = offset + limit if limit else len(items)
+        end = offset + limit if limit > 0 else len(items)
         if end >= len(items):
             return Page(items[offset:], revision)
         token = base64.urlsafe_b64encode(msgspec.json.encode(_Token(snapshot, revision, end))).decode()

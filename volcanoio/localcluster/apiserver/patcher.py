@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
 from volcanoio.engine.admission.fielderrors import forbidden
 from volcanoio.kube.transport import ContentType
 from volcanoio.localcluster.apiserver import bodies, errors
 from volcanoio.localcluster.apiserver.api import ApiRequest
 from volcanoio.localcluster.apiserver.apply.managers import invalid_options
-from volcanoio.localcluster.apiserver.comparison import check_versions
+from volcanoio.localcluster.apiserver.comparison import check_address, check_versions
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.objects import encode
 from volcanoio.localcluster.apiserver.options import dry_run, field_validation
-from volcanoio.localcluster.apiserver.patches import PatchError, json_patch, merge_patch, strategic
+from volcanoio.localcluster.apiserver.patches import MalformedPatchError, PatchError, json_patch, merge_patch, strategic
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.localcluster.apiserver.writer import Raced, Writer, Written
@@ -44,14 +46,28 @@ def patch_function(request: ApiRequest, resource: Resource) -> Callable[[Manifes
 
 def apply_patch(apply: Callable[[Manifest, Any], Any], obj: Manifest, patch: Any) -> Manifest:
     """The patched object; raises ApiError 422 when the patch does not fit, 400 when the result is no object."""
+    if patch is None and apply is not json_patch.apply:
+        patch = {}
     try:
         patched = apply(obj, patch)
+    except MalformedPatchError as error:
+        raise errors.bad_request(str(error)) from None
     except PatchError as error:
         text = f"the server rejected our request due to an error in our request: the patch cannot be applied: {error}"
         raise errors.ApiError(422, "Invalid", text) from error
     if not isinstance(patched, dict):
         raise errors.bad_request("the patch does not result in an object")
     return patched
+
+
+def _check_kind(patched: Manifest, resource: Resource) -> None:
+    """The patched object is still of its kind and version, and has metadata; raises ApiError 422."""
+    for key, expected in (("apiVersion", resource.api_version), ("kind", resource.kind)):
+        if patched.get(key) != expected:
+            why = f"{key} must stay {expected}"
+            raise errors.unfit_patch(patched, why)
+    if not isinstance(patched.get("metadata") or {}, dict):
+        raise errors.unfit_patch(patched, "metadata must be an object")
 
 
 class Patcher:
@@ -72,12 +88,20 @@ class Patcher:
             if current is None:
                 raise errors.not_found(target.resource, target.name)
             new = apply_patch(apply, current.decode(), bodies.parse_json(request.body))
-            if target.resource.custom is not None:
-                new["apiVersion"] = target.resource.api_version
-            bodies.check_kind(new, target.resource)
-            check_versions(target, current, new["metadata"], required=False)
+            resource = target.resource
+            if resource.custom is not None:
+                new["apiVersion"] = resource.api_version
+            elif apply is strategic.apply:  # it changes what the kind has, and the kind is none of that
+                new["apiVersion"], new["kind"] = resource.api_version, resource.kind
+            _check_kind(new, resource)
+            meta = new.get("metadata") or {}
+            check_address(target, meta)
+            check_versions(target, current, meta, patching=True)
+            body = encode(new)
             try:
-                return await self._writer.update(target, current, new, encode(new), validation, dry_run=trial)
+                return await self._writer.update(target, current, new, body, validation, dry_run=trial)
+            except errors.UndecodableError as error:
+                raise errors.unfit_patch(msgspec.Raw(body), error.why) from None
             except Raced:
                 continue
         raise errors.modified(target.resource, target.name)

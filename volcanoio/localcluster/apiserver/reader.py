@@ -11,7 +11,7 @@ from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.fieldpaths import METADATA, READERS, SELECTABLE, reader
 from volcanoio.localcluster.apiserver.kinds.definitions import NAME as DEFINITIONS
 from volcanoio.localcluster.apiserver.objects import Event, Ref, frame
-from volcanoio.localcluster.apiserver.options import number, version
+from volcanoio.localcluster.apiserver.options import check_list_options, number, version
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.localcluster.apiserver.selection import Selection
@@ -45,6 +45,7 @@ class Reader:
 
     def list(self, target: Target, request: ApiRequest) -> ApiResponse:
         """A list, or a page of one."""
+        check_list_options(request, watching=False)
         shown = self.rendering(request, target.resource)
         limit = number(request, "limit")
         token = request.first("continue")
@@ -54,21 +55,19 @@ class Reader:
         asked = self._revision(request, listing=True)
         self._reached(asked)
         if request.first("resourceVersionMatch") == "Exact" and asked != store.revision:
-            raise errors.expired(f"The resourceVersion for the provided list is too old: {asked} ({store.revision})")
+            raise errors.expired("The resourceVersion for the provided list is too old.")
         found = store.collection(target.resource.name).select(self.selection(target, request))
         return ApiResponse(200, shown.page(self._core.snapshots.first(found, store.revision, limit)))
 
     def watch(self, target: Target, request: ApiRequest) -> ApiStream:
         """A stream of changes. Raises ApiError 410 when it would start before the window."""
+        check_list_options(request, watching=True)
         store, resource = self._core.store, target.resource
         collection = store.collection(resource.name)
         shown = self.rendering(request, resource)
         selection = self.selection(target, request)
         watcher = Watcher(selection, shown.view, shown.key if shown.view is not None else None)
         asked, initial = self._revision(request, listing=False), request.flag("sendInitialEvents")
-        if initial and request.first("resourceVersionMatch") != "NotOlderThan":
-            rule = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-            raise errors.ApiError(422, "Invalid", f"resourceVersionMatch: Forbidden: {rule}")
         self._reached(asked)
         first: list[bytes] = []
         bookmarks = request.flag("allowWatchBookmarks")

@@ -24,6 +24,10 @@ class Registry:
         """The resource served at that path."""
         return self._by_path.get((group, version, plural))
 
+    def has_group(self, group: str, *, builtin: bool = False) -> bool:
+        """Whether anything of the group is served; with `builtin`, anything but custom resources."""
+        return any(one.group == group and not (builtin and one.custom) for one in self._by_path.values())
+
     def named(self, name: str) -> Resource | None:
         """The resource stored under `plural.group`, in the version that is stored."""
         return self._by_name.get(name)

@@ -21,7 +21,13 @@ UNKNOWN: Final = "unknown"
 MAX_LENGTH: Final = 128
 """Bytes of a manager's name (Kubernetes: FieldManagerMaxLength)."""
 
-_OPTIONS: Final = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
+_OPTIONS: Final = {
+    "GET": "ListOptions",
+    "POST": "CreateOptions",
+    "PUT": "UpdateOptions",
+    "PATCH": "PatchOptions",
+    "DELETE": "DeleteOptions",
+}
 
 
 def current_manager() -> str:

@@ -6,11 +6,13 @@ Rules: Kubernetes `pkg/apis/core/validation` (ValidateConfigMap, ValidateSecret 
 from __future__ import annotations
 
 import base64
+import binascii
 import re
 from typing import Any, Final
 
 from volcanoio.engine.admission.fielderrors import FieldError, forbidden, invalid, required, too_long
 from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.errors import UndecodableError
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.model.base import Manifest
 
@@ -99,9 +101,22 @@ def _validate_secret_update(new: Manifest, old: Manifest) -> list[FieldError]:
     return found + _kept(new, old, "data")
 
 
+def _check_base64(core: Core, plural: str, data: Any) -> None:
+    """Values are base64; raises ApiError 400, as a decoder does that meets it in a field of bytes."""
+    for text in data.values() if isinstance(data, dict) else ():
+        try:
+            base64.b64decode(text, validate=True)
+        except (binascii.Error, TypeError, ValueError) as error:
+            raise UndecodableError(core.registry.builtin(plural), f"illegal base64 data: {error}") from None
+
+
+def _default_config_map(config_map: Manifest, core: Core) -> None:
+    _check_base64(core, "configmaps", config_map.get("binaryData"))
+
+
 def _default_secret(secret: Manifest, core: Core) -> None:
     """`stringData` is written into `data`, base64-encoded."""
-    del core
+    _check_base64(core, "secrets", secret.get("data"))
     secret.setdefault("type", "Opaque")
     texts = secret.pop("stringData", None)
     if isinstance(texts, dict) and texts:
@@ -109,5 +124,7 @@ def _default_secret(secret: Manifest, core: Core) -> None:
         secret["data"] = {**(secret.get("data") or {}), **encoded}
 
 
-CONFIG_MAPS = Strategy(validate=_validate_config_map, validate_update=_validate_config_map_update)
+CONFIG_MAPS = Strategy(
+    default=_default_config_map, validate=_validate_config_map, validate_update=_validate_config_map_update
+)
 SECRETS = Strategy(default=_default_secret, validate=_validate_secret, validate_update=_validate_secret_update)

@@ -4,4 +4,8 @@ from __future__ import annotations
 
 
 class PatchError(ValueError):
-    """The patch is malformed, or does not fit the object."""
+    """The patch does not fit the object."""
+
+
+class MalformedPatchError(PatchError):
+    """The body is no patch of its type, whatever the object."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from volcanoio.localcluster.apiserver.patches import PatchError
+from volcanoio.localcluster.apiserver.patches import MalformedPatchError, PatchError
 
 
 def apply(document: Any, operations: Any) -> Any:
     """The changed document; `document` is changed in place. Raises PatchError."""
     if not isinstance(operations, list):
-        msg = "a JSON patch is a list of operations"
-        raise PatchError(msg)
+        msg = "error decoding patch: a JSON patch is a list of operations"
+        raise MalformedPatchError(msg)
     for number, operation in enumerate(operations):
         if not isinstance(operation, dict):
             msg = f"operation {number} is not an object"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from volcanoio.localcluster.apiserver.patches import PatchError
+from volcanoio.localcluster.apiserver.patches import MalformedPatchError, PatchError
 
 _CONTAINER = {"env": "name", "ports": "containerPort", "volumeMounts": "mountPath", "volumeDevices": "devicePath"}
 
@@ -50,7 +50,7 @@ def apply(target: dict[str, Any], patch: Any) -> dict[str, Any]:
     """The merged object; `target` is changed in place. Raises PatchError."""
     if not isinstance(patch, dict):
         msg = "a strategic merge patch is an object"
-        raise PatchError(msg)
+        raise MalformedPatchError(msg)
     return _merge(target, patch, "")
 
 
