@@ -9,6 +9,7 @@ from typing import NamedTuple
 from volcanoio.localcluster.apiserver.fields import FieldError
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.localcluster.apiserver.schema.compiled import CompiledSchema, ScalePaths
+from volcanoio.localcluster.apiserver.schema.embedded import Misfit
 from volcanoio.model.base import Manifest
 
 
@@ -40,10 +41,37 @@ class CustomResource:
     status_subresource: bool = False
     scale: ScalePaths | None = None
     selectable_fields: tuple[str, ...] = ()
+    list_kind: str = ""
+    served: bool = True
+    deprecation: str = ""
+    """What whoever uses a deprecated version is warned of."""
+    refusal: str = ""
+    """Why this version cannot be read or written: its conversion is a webhook's."""
+
+    def refit(self, obj: Manifest) -> None:
+        """Make a stored object one of this version, or of a changed schema: pruned and with defaults, in place."""
+        try:
+            self.prune(obj)
+        except Misfit:
+            return  # stored under an older schema; shown as it is
+        self.default(obj)
 
 
-def compile_version(version: Manifest) -> CustomResource:
-    """One entry of `spec.versions[]`; its schema is compiled when first used."""
+def compile_version(version: Manifest, spec: Manifest | None = None) -> CustomResource:
+    """One entry of the `versions[]` of a spec; its schema is compiled when first used."""
+    spec = spec or {}
+    names: Manifest = spec.get("names") or {}
+    kind = f"{spec.get('group')}/{version.get('name')}"
+    deprecation = ""
+    if version.get("deprecated"):
+        deprecation = version.get("deprecationWarning") or f"{kind} {names.get('kind')} is deprecated"
+    refusal = ""
+    if (spec.get("conversion") or {}).get("strategy") == "Webhook" and not version.get("storage"):
+        stored = next((one["name"] for one in spec["versions"] if one.get("storage")), "")
+        refusal = (
+            f"conversion webhook for {kind}, Kind={names.get('kind')} failed: this server calls none; "
+            f"use the stored version {stored}"
+        )
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
     subresources = version.get("subresources") or {}
     scale = _scale(subresources.get("scale"))
@@ -57,6 +85,10 @@ def compile_version(version: Manifest) -> CustomResource:
         status_subresource="status" in subresources,
         scale=scale,
         selectable_fields=tuple(one["jsonPath"].lstrip(".") for one in version.get("selectableFields") or ()),
+        list_kind=names.get("listKind") or "",
+        served=bool(version.get("served", True)),
+        deprecation=deprecation,
+        refusal=refusal,
     )
 
 
@@ -67,14 +99,15 @@ def _scale(given: Manifest | None) -> ScalePaths | None:
 
 
 def resources_of(definition: Manifest) -> tuple[Resource, ...]:
-    """The served resources of a definition, the stored version last."""
+    """The resources of a definition under the names it was given, the stored version last, served or not."""
     spec = definition["spec"]
-    names = spec["names"]
+    accepted: Manifest = (definition.get("status") or {}).get("acceptedNames") or {}
+    names = accepted if accepted.get("kind") else spec["names"]
     found = []
     for version in sorted(spec["versions"], key=lambda one: bool(one.get("storage"))):
         if not version.get("served", True) and not version.get("storage"):
             continue
-        custom = compile_version(version)
+        custom = compile_version(version, spec)
         subresources = [name for name in ("status", "scale") if name in (version.get("subresources") or {})]
         found.append(
             Resource(

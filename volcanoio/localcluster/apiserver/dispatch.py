@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+import msgspec
+
 from volcanoio.kube.transport import ContentType
 from volcanoio.localcluster.apiserver import bodies, errors
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
@@ -85,6 +87,15 @@ class Dispatcher:
 
     async def _carry_out(self, request: ApiRequest) -> ApiResponse | ApiStream:
         target = parse(request.path, self._core.registry)
+        custom = target.resource.custom
+        if custom is None or not (custom.deprecation or custom.refusal):
+            return await self._operate(target, request)
+        if custom.refusal:
+            raise errors.internal(custom.refusal)
+        answer = await self._operate(target, request)
+        return msgspec.structs.replace(answer, warnings=(custom.deprecation, *answer.warnings))
+
+    async def _operate(self, target: Target, request: ApiRequest) -> ApiResponse | ApiStream:
         if target.subresource:
             operation = self._on_subresource.get((target.subresource, request.method))
             if operation is None:

@@ -46,7 +46,8 @@ class Registry:
         """Serve a custom resource in these versions, the stored one last; replaces what was served under its name."""
         self._drop(versions[-1].name)
         for one in versions:
-            self._by_path[one.group, one.version, one.plural] = one
+            if one.custom is None or one.custom.served:
+                self._by_path[one.group, one.version, one.plural] = one
             self._by_name[one.name] = one
         self.revision += 1
 
@@ -59,5 +60,6 @@ class Registry:
         gone = [path for path, one in self._by_path.items() if one.name == name and one.custom is not None]
         for path in gone:
             del self._by_path[path]
-        if gone:
+        known = self._by_name.get(name)
+        if known is not None and known.custom is not None:
             del self._by_name[name]

@@ -42,4 +42,4 @@ class Resource:
     @property
     def list_kind(self) -> str:
         """The kind of a list."""
-        return self.kind + "List"
+        return (self.custom.list_kind if self.custom is not None else "") or self.kind + "List"

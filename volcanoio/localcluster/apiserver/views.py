@@ -87,6 +87,8 @@ class Rendering:
     def _decode(self, stored: Stored) -> Manifest:
         obj = stored.decode()
         obj["apiVersion"] = self._resource.api_version
+        if self._convert and self._resource.custom is not None:
+            self._resource.custom.refit(obj)
         return obj
 
     def _tabulate(self, objects: list[Manifest]) -> Manifest:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from volcanoio.localcluster.apiserver.controllers.worklist import Worklist
 from volcanoio.localcluster.apiserver.core import Core
-from volcanoio.localcluster.apiserver.crd import resources_of
+from volcanoio.localcluster.apiserver.crd import CustomResource, resources_of
+from volcanoio.localcluster.apiserver.crds.acceptance import accept, is_established
 from volcanoio.localcluster.apiserver.deleter import Deleter
-from volcanoio.localcluster.apiserver.kinds.definitions import CLEANUP, NAME
+from volcanoio.localcluster.apiserver.kinds.definitions import CLEANUP, NAME, group_of, others_of_group
 from volcanoio.localcluster.apiserver.objects import Event, Ref, Stored
 from volcanoio.localcluster.apiserver.options import DeleteOptions
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.model.base import Manifest
+
+_TERMINATING = {
+    "type": "Terminating",
+    "status": "True",
+    "reason": "InstanceDeletionInProgress",
+    "message": "CustomResource deletion is in progress",
+}
 
 
 class DefinitionController:
@@ -23,7 +31,9 @@ class DefinitionController:
         self.work: Worklist[str] = Worklist(self._work)
         core.store.observers.append(self._observe)
         for (_, name), stored in core.store.collection(NAME).objects.items():
-            self._serve(stored.decode())
+            definition = stored.decode()
+            # What a later schema changed was changed in memory alone: it is done again where there was one.
+            self._serve(definition, refit=definition["metadata"].get("generation", 1) > 1)
             if stored.deleting:
                 self._deleting[name] = name
                 self.work.add(name)
@@ -34,31 +44,62 @@ class DefinitionController:
                 self._deleting.pop(ref.name, None)
                 plural, _, group = ref.name.partition(".")
                 self._core.registry.remove_custom(group, plural)
+                self.work.add(f"@{group}")
             elif event.new.deleting:
                 self._deleting[ref.name] = ref.name
                 self.work.add(ref.name)
             else:
-                self._serve(event.new.decode(), None if event.old is None else event.old.decode())
+                self._changed(event.new.decode(), None if event.old is None else event.old.decode())
         elif self._deleting and event.type == "DELETED" and ref.resource in self._deleting:
             self.work.add(ref.resource)
 
-    def _serve(self, definition: Manifest, before: Manifest | None = None) -> None:
-        """Serve what is defined; stored objects get defaults that were added, as they would on reading."""
-        if before is not None and before["spec"] == definition["spec"]:
+    def _changed(self, definition: Manifest, before: Manifest | None) -> None:
+        """Serve what is new; names that were given up are free for others of the group."""
+        if before is None:
+            self._serve(definition)
+            return
+        accepted, accepted_before = (one.get("status", {}).get("acceptedNames") for one in (definition, before))
+        if before["spec"] != definition["spec"] or accepted != accepted_before:
+            self._serve(definition, refit=True)
+        if accepted != accepted_before:
+            self.work.add(f"@{definition['spec']['group']}")
+
+    def _serve(self, definition: Manifest, *, refit: bool = False) -> None:
+        """Serve what is defined, once its names are its own; stored objects follow a changed schema."""
+        if not is_established(definition):
             return
         versions = resources_of(definition)
         self._core.registry.add_custom(*versions)
-        custom, collection = versions[-1].custom, self._core.store.collection(versions[-1].name)
-        for (namespace, name), stored in list(collection.objects.items()):
+        custom = versions[-1].custom
+        if refit and custom is not None:
+            self._refit(versions[-1].name, custom)
+
+    def _refit(self, name: str, custom: CustomResource) -> None:
+        """Stored objects lose what is unknown and get defaults that were added, as they would on reading."""
+        for (namespace, one), stored in list(self._core.store.collection(name).objects.items()):
             obj = stored.decode()
-            if custom is not None:
-                custom.default(obj)
-            renewed = Stored(namespace, name, stored.revision, obj)
+            custom.refit(obj)
+            renewed = Stored(namespace, one, stored.revision, obj)
             if renewed.data != stored.data:
-                self._core.store.load(Ref(versions[-1].name, namespace, name), renewed)
+                self._core.store.load(Ref(name, namespace, one), renewed)
+
+    def _reconsider(self, group: str) -> None:
+        """Definitions of the group that lacked a name may have it now."""
+        for (_, name), stored in list(self._core.store.collection(NAME).objects.items()):
+            if group_of(name) != group or stored.deleting:
+                continue
+            definition = stored.decode()
+            conditions = {one["type"]: one["status"] for one in definition["status"].get("conditions") or ()}
+            if conditions.get("NamesAccepted") != "True":
+                accept(definition, others_of_group(self._core, name), self._core.now())
+                if definition != stored.decode():
+                    self._core.store.put(Ref(NAME, "", name), definition)
 
     def _work(self, name: str) -> None:
-        """Delete the objects; when none is left, the definition."""
+        """Delete the objects; when none is left, the definition. `@group` asks for its names to be reconsidered."""
+        if name.startswith("@"):
+            self._reconsider(name[1:])
+            return
         ref = Ref(NAME, "", name)
         definition = self._core.store.get(ref)
         resource = self._core.registry.named(name)
@@ -77,3 +118,13 @@ class DefinitionController:
                 self._core.store.remove(ref, obj)
             elif CLEANUP in definition.finalizers:
                 self._core.store.put(ref, obj)
+        else:
+            self._mark(ref, definition)
+
+    def _mark(self, ref: Ref, definition: Stored) -> None:
+        """Say that objects are still on their way out."""
+        obj = definition.decode()
+        conditions = obj["status"].setdefault("conditions", [])
+        if all(one["type"] != "Terminating" for one in conditions):
+            conditions.append({"lastTransitionTime": self._core.now(), **_TERMINATING})
+            self._core.store.put(ref, obj)
