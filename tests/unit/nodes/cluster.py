@@ -11,6 +11,7 @@ import anyio
 import msgspec
 
 from tests.unit.nodes.pods import manifest
+from volcanoio.kube.transport import ContentType
 from volcanoio.localcluster.apiserver.faults import Faults
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.server import ApiServer
@@ -37,6 +38,12 @@ class Cluster:
         assert response.ok, response.body
         answer: dict[str, Any] = msgspec.json.decode(response.body)
         return answer
+
+    async def patch(self, path: str, change: Any) -> None:
+        """A merge patch that must succeed."""
+        body = msgspec.json.encode(change)
+        response = await self.transport.request("PATCH", path, body=body, content_type=ContentType.MERGE_PATCH)
+        assert response.ok, response.body
 
     async def submit(self, name: str, **changes: Any) -> dict[str, Any]:
         """A pod that is already bound to node-0."""

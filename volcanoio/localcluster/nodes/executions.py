@@ -91,12 +91,6 @@ class Executions:
         if not carried.left and self._tasks is not None:
             self._tasks.start_soon(carried.runtime.forget, carried.pod)
 
-    def kill_all(self) -> None:
-        """The fleet ends."""
-        for carried in self._pods.values():
-            for execution in carried.running.values():
-                execution.kill()
-
     def _order(self, carried: Carried, run: PodRun, container: ContainerRun, node: str) -> None:
         assert self._tasks is not None, "orders are given while the fleet runs"
         order = StartOrder(

@@ -86,16 +86,13 @@ class NodeFleet:
         self.registered.set()
         async with anyio.create_task_group() as tasks:
             self._kubelets.executions.use(tasks)
-            try:
-                tasks.start_soon(self._timers.run)
-                tasks.start_soon(self._registration.keep_alive)
-                tasks.start_soon(self._troubles.run)
-                if self._recorder is not None:
-                    tasks.start_soon(self._recorder.run)
-                for _ in range(WRITERS):
-                    tasks.start_soon(self._kubelets.work)
-                tasks.start_soon(self._node_feed.run)
-                await self._troubles.known.wait()
-                await self._pod_feed.run()
-            finally:
-                self._kubelets.executions.kill_all()
+            tasks.start_soon(self._timers.run)
+            tasks.start_soon(self._registration.keep_alive)
+            tasks.start_soon(self._troubles.run)
+            if self._recorder is not None:
+                tasks.start_soon(self._recorder.run)
+            for _ in range(WRITERS):
+                tasks.start_soon(self._kubelets.work)
+            tasks.start_soon(self._node_feed.run)
+            await self._troubles.known.wait()
+            await self._pod_feed.run()
