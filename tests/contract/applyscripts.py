@@ -370,14 +370,7 @@ def _apart(ours: Any, theirs: Any, path: str = "") -> list[str]:
 
 def prepare(cluster: Cluster, namespace: str) -> None:
     """Gadgets are served, and the namespace exists."""
-    collection = gadgets.DEFINITION.rpartition("/")[0]
-    if cluster.get(gadgets.DEFINITION).code == 404:
-        cluster.create(collection, gadgets.definition()).ok()
-    with cluster.watch(collection, fieldSelector=f"metadata.name={gadgets.DEFINITION.rpartition('/')[2]}") as events:
-        for event in events:
-            conditions = event["object"].get("status", {}).get("conditions", [])
-            if any(found["type"] == "Established" and found["status"] == "True" for found in conditions):
-                break
+    gadgets.with_gadgets(cluster)
     cluster.create("/api/v1/namespaces", {"metadata": {"name": namespace}}).ok()
     with cluster.watch(f"/api/v1/namespaces/{namespace}/serviceaccounts") as events:
         next(events)

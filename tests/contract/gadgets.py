@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.contract.support import Cluster
+
 GROUP = "apply.contract.volcanoio.dev"
 PLURAL = f"gadgets.v1.{GROUP}"
 DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.{GROUP}"
@@ -93,3 +95,21 @@ def definition() -> dict[str, Any]:
             "versions": versions,
         },
     }
+
+
+def gadget(name: str = "x", **spec: Any) -> dict[str, Any]:
+    """A configuration of a Gadget."""
+    return {"apiVersion": f"{GROUP}/v1", "kind": "Gadget", "metadata": {"name": name}, "spec": spec}
+
+
+def with_gadgets(cluster: Cluster) -> Cluster:
+    """The cluster, serving gadgets."""
+    collection, _, name = DEFINITION.rpartition("/")
+    if cluster.get(DEFINITION).code == 404:
+        cluster.create(collection, definition()).ok()
+    with cluster.watch(collection, fieldSelector=f"metadata.name={name}") as events:
+        for event in events:
+            conditions = event["object"].get("status", {}).get("conditions", [])
+            if any(found["type"] == "Established" and found["status"] == "True" for found in conditions):
+                break
+    return cluster

@@ -19,12 +19,12 @@ from volcanoio.localcluster.apiserver.apply.owners import Owners
 from volcanoio.localcluster.apiserver.apply.owners import decode as decode_owners
 from volcanoio.localcluster.apiserver.comparison import check_versions
 from volcanoio.localcluster.apiserver.core import Core
-from volcanoio.localcluster.apiserver.crd import ScalePaths
 from volcanoio.localcluster.apiserver.objects import Stored, decode, encode
 from volcanoio.localcluster.apiserver.options import dry_run, field_validation
 from volcanoio.localcluster.apiserver.patcher import apply_patch, patch_function
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.localcluster.apiserver.schema.compiled import ScalePaths
 from volcanoio.localcluster.apiserver.webhooks.subresources import reviewed_update
 from volcanoio.localcluster.apiserver.writer import Raced, Writer
 from volcanoio.model.base import Manifest
