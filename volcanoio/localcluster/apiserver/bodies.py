@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import yaml
 
+from volcanoio.engine.admission.fielderrors import invalid as invalid_value
 from volcanoio.localcluster.apiserver import builtin_types
 from volcanoio.localcluster.apiserver.api import ApiRequest
 from volcanoio.localcluster.apiserver.errors import (
@@ -13,6 +15,7 @@ from volcanoio.localcluster.apiserver.errors import (
     MAX_REQUEST_BYTES,
     UndecodableError,
     bad_request,
+    invalid,
     too_large,
     unsupported_media_type,
 )
@@ -93,6 +96,10 @@ def check_kind(obj: Any, resource: Resource) -> Manifest:
         raise bad_request(text.format(found_version, resource.api_version))
     if found_kind is None or found_kind == "":
         obj["kind"] = resource.kind
+    elif found_kind != resource.kind and resource.custom is not None:
+        stranger, meta = replace(resource, kind=str(found_kind)), obj.get("metadata")
+        name = str(meta.get("name") or "") if isinstance(meta, dict) else ""
+        raise invalid(stranger, name, [invalid_value("kind", found_kind, f"must be {resource.kind}")])
     elif found_kind != resource.kind:
         text = "the kind in the data ({}) does not match the expected kind ({})"
         raise bad_request(text.format(found_kind, resource.kind))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from volcanoio.localcluster.apiserver.fields import FieldError
@@ -45,15 +46,26 @@ class CustomResource:
     served: bool = True
     deprecation: str = ""
     """What whoever uses a deprecated version is warned of."""
+    terminating: bool = False
+    """Whether the definition is on its way out, and takes no new objects."""
     refusal: str = ""
     """Why this version cannot be read or written: its conversion is a webhook's."""
 
+    def seen(self, obj: Manifest, api_version: str) -> Manifest:
+        """A decoded object as clients of this version see it; changes it in place."""
+        if obj["apiVersion"] != api_version:
+            obj["apiVersion"] = api_version
+            self.shed(obj)
+        return obj
+
+    def shed(self, obj: Manifest) -> None:
+        """Drop what this version does not know from an object that was stored in another, in place."""
+        with suppress(Misfit):  # stored under an older schema; shown as it is
+            self.prune(obj)
+
     def refit(self, obj: Manifest) -> None:
         """Make a stored object one of this version, or of a changed schema: pruned and with defaults, in place."""
-        try:
-            self.prune(obj)
-        except Misfit:
-            return  # stored under an older schema; shown as it is
+        self.shed(obj)
         self.default(obj)
 
 
@@ -100,14 +112,14 @@ def _scale(given: Manifest | None) -> ScalePaths | None:
 
 def resources_of(definition: Manifest) -> tuple[Resource, ...]:
     """The resources of a definition under the names it was given, the stored version last, served or not."""
-    spec = definition["spec"]
+    spec, terminating = definition["spec"], definition["metadata"].get("deletionTimestamp") is not None
     accepted: Manifest = (definition.get("status") or {}).get("acceptedNames") or {}
     names = accepted if accepted.get("kind") else spec["names"]
     found = []
     for version in sorted(spec["versions"], key=lambda one: bool(one.get("storage"))):
         if not version.get("served", True) and not version.get("storage"):
             continue
-        custom = compile_version(version, spec)
+        custom = replace(compile_version(version, spec), terminating=terminating)
         subresources = [name for name in ("status", "scale") if name in (version.get("subresources") or {})]
         found.append(
             Resource(

@@ -87,7 +87,10 @@ class Patcher:
             current = self._core.store.get(target.ref)
             if current is None:
                 raise errors.not_found(target.resource, target.name)
-            new = apply_patch(apply, current.decode(), bodies.parse_json(request.body))
+            obj, custom = current.decode(), target.resource.custom
+            if custom is not None:
+                obj = custom.seen(obj, target.resource.api_version)
+            new = apply_patch(apply, obj, bodies.parse_json(request.body))
             resource = target.resource
             if resource.custom is not None:
                 new["apiVersion"] = resource.api_version

@@ -86,9 +86,10 @@ class Rendering:
 
     def _decode(self, stored: Stored) -> Manifest:
         obj = stored.decode()
-        obj["apiVersion"] = self._resource.api_version
-        if self._convert and self._resource.custom is not None:
-            self._resource.custom.refit(obj)
+        custom, api_version = self._resource.custom, self._resource.api_version
+        if custom is not None:
+            return custom.seen(obj, api_version)
+        obj["apiVersion"] = api_version
         return obj
 
     def _tabulate(self, objects: list[Manifest]) -> Manifest:

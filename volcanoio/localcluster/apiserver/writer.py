@@ -77,6 +77,9 @@ class Writer:
         """Store a new object; `managed` are its managed fields where the caller knows. Raises ApiError."""
         core, resource = self._core, target.resource
         self._check_namespace(target, obj)
+        if resource.custom is not None and resource.custom.terminating:
+            why = "create not allowed while custom resource definition is terminating"
+            raise errors.forbidden(resource, str(obj["metadata"].get("name") or ""), why)
         warnings = bodies.check_fields(obj, body, resource, validation)
         if "status" in resource.subresources and resource.name not in _KEEPS_STATUS:
             obj.pop("status", None)
@@ -158,9 +161,9 @@ class Writer:
         warnings = bodies.check_fields(new, body, resource, validation)
         if not isinstance(new.get("metadata"), dict):
             raise errors.bad_request("metadata: expected an object")
-        self._canonicalise(target, new, body)
         known = old["metadata"].get("managedFields")
         sent = tracking.as_sent(new) if known is not None or "managedFields" in new["metadata"] else None
+        self._canonicalise(target, new, body)
         self._isolate(target, new, old)
         metadata.prepare_update(new, old)
         if target.subresource != "status" or resource.custom is not None:
@@ -394,9 +397,10 @@ class Writer:
                 new.pop("status", None)
 
     def _to_storage(self, resource: Resource, obj: Manifest, body: bytes) -> None:
-        """Custom objects are stored under one version; without conversion only the apiVersion differs."""
+        """Custom objects are stored under one version, with what its schema knows of them."""
         if resource.custom is not None:
             stored = self._core.registry.named(resource.name)
-            if stored is not None:
+            if stored is not None and stored.custom is not None and stored.version != resource.version:
                 obj["apiVersion"] = stored.api_version
+                stored.custom.refit(obj)
             write_whole_floats(obj, body)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from volcanoio.localcluster.apiserver.controllers.worklist import Worklist
 from volcanoio.localcluster.apiserver.core import Core
-from volcanoio.localcluster.apiserver.crd import CustomResource, resources_of
+from volcanoio.localcluster.apiserver.crd import resources_of
 from volcanoio.localcluster.apiserver.crds.acceptance import accept, is_established
 from volcanoio.localcluster.apiserver.deleter import Deleter
 from volcanoio.localcluster.apiserver.kinds.definitions import CLEANUP, NAME, group_of, others_of_group
 from volcanoio.localcluster.apiserver.objects import Event, Ref, Stored
 from volcanoio.localcluster.apiserver.options import DeleteOptions
 from volcanoio.localcluster.apiserver.paths import Target
+from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.model.base import Manifest
 
 _TERMINATING = {
@@ -33,7 +34,9 @@ class DefinitionController:
         for (_, name), stored in core.store.collection(NAME).objects.items():
             definition = stored.decode()
             # What a later schema changed was changed in memory alone: it is done again where there was one.
-            self._serve(definition, refit=definition["metadata"].get("generation", 1) > 1)
+            self._serve(definition)
+            if definition["metadata"].get("generation", 1) > 1:
+                self._refit(resources_of(definition), {})
             if stored.deleting:
                 self._deleting[name] = name
                 self.work.add(name)
@@ -46,6 +49,8 @@ class DefinitionController:
                 self._core.registry.remove_custom(group, plural)
                 self.work.add(f"@{group}")
             elif event.new.deleting:
+                if ref.name not in self._deleting:
+                    self._serve(event.new.decode())
                 self._deleting[ref.name] = ref.name
                 self.work.add(ref.name)
             else:
@@ -60,25 +65,37 @@ class DefinitionController:
             return
         accepted, accepted_before = (one.get("status", {}).get("acceptedNames") for one in (definition, before))
         if before["spec"] != definition["spec"] or accepted != accepted_before:
-            self._serve(definition, refit=True)
+            self._serve(definition)
+        if before["spec"] != definition["spec"]:
+            self._refit(resources_of(definition), {one["name"]: one for one in before["spec"]["versions"]})
         if accepted != accepted_before:
             self.work.add(f"@{definition['spec']['group']}")
 
-    def _serve(self, definition: Manifest, *, refit: bool = False) -> None:
-        """Serve what is defined, once its names are its own; stored objects follow a changed schema."""
-        if not is_established(definition):
-            return
-        versions = resources_of(definition)
-        self._core.registry.add_custom(*versions)
-        custom = versions[-1].custom
-        if refit and custom is not None:
-            self._refit(versions[-1].name, custom)
+    def _serve(self, definition: Manifest) -> None:
+        """Serve what is defined, once its names are its own."""
+        if is_established(definition):
+            self._core.registry.add_custom(*resources_of(definition))
 
-    def _refit(self, name: str, custom: CustomResource) -> None:
-        """Stored objects lose what is unknown and get defaults that were added, as they would on reading."""
+    def _refit(self, versions: tuple[Resource, ...], before: dict[str, Manifest]) -> None:
+        """Stored objects follow a changed schema of the version they were written in, as they would on reading.
+
+        They lose what is unknown and get defaults that were added. `before` has the versions as they were.
+        """
+        name, api_version = versions[-1].name, versions[-1].api_version
+        changed = {
+            one.api_version: one.custom
+            for one in versions
+            if one.custom is not None
+            and ((before.get(one.version) or {}).get("schema") or {}).get("openAPIV3Schema") != one.custom.schema
+        }
         for (namespace, one), stored in list(self._core.store.collection(name).objects.items()):
             obj = stored.decode()
-            custom.refit(obj)
+            custom = changed.get(obj["apiVersion"])
+            if custom is None and obj["apiVersion"] == api_version:
+                continue
+            if custom is not None:
+                custom.refit(obj)
+            obj["apiVersion"] = api_version
             renewed = Stored(namespace, one, stored.revision, obj)
             if renewed.data != stored.data:
                 self._core.store.load(Ref(name, namespace, one), renewed)

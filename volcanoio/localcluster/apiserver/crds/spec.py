@@ -58,7 +58,8 @@ def definition_errors(definition: Manifest) -> list[FieldError]:
 
 def _name_errors(definition: Manifest, spec: Manifest, names: Manifest) -> Iterator[FieldError]:
     name = definition["metadata"].get("name")
-    if name != f"{names.get('plural') or ''}.{spec.get('group') or ''}":
+    is_new = "resourceVersion" not in definition["metadata"]  # later a change of what it is made of is refused
+    if is_new and name != f"{names.get('plural') or ''}.{spec.get('group') or ''}":
         rule = 'must be spec.names.plural+"."+spec.group'
         yield invalid("metadata.name", name, rule)
     for field in ("plural", "singular", "kind", "listKind"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,6 +14,7 @@ from volcanoio.localcluster.apiserver.printing.ages import since
 from volcanoio.localcluster.apiserver.printing.columns import GENERIC, PRINTERS, Column, Printer, name_of
 from volcanoio.localcluster.apiserver.printing.jsonpath import JsonPath, JsonPathError
 from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.localcluster.apiserver.schema.rules import is_number
 from volcanoio.model.base import Manifest
 
 _META = "meta.k8s.io/v1"
@@ -50,44 +51,71 @@ class Tables:
             return PRINTERS.get(resource.name, GENERIC)
         columns = resource.custom.printer_columns
         if not columns:
-            return GENERIC
+            return _DEFAULT_CUSTOM
         if columns not in self._custom:
             self._custom[columns] = custom_printer(columns)
         return self._custom[columns]
 
 
 def custom_printer(columns: tuple[PrinterColumn, ...]) -> Printer:
-    """The name and then the definition's own columns."""
-    definitions = (
-        Column("Name", format="name"),
-        *(Column(one.name, one.type, one.priority, one.format, one.description) for one in columns),
-    )
-    cells = [_cell(one) for one in columns]
-    return Printer(definitions, lambda obj, now: [name_of(obj), *(cell(obj, now) for cell in cells)])
+    """The name and then the definition's own columns, up to the first whose path cannot be read."""
+    definitions = [Column("Name", format="name")]
+    cells: list[Callable[[Manifest, datetime], Any]] = []
+    for one in columns:
+        try:
+            cells.append(_cell(one))
+        except JsonPathError:
+            break
+        text = one.description or f"Custom resource definition column (in JSONPath format): {one.json_path}"
+        definitions.append(Column(one.name, one.type, one.priority, one.format, text))
+    return Printer(tuple(definitions), lambda obj, now: [name_of(obj), *(cell(obj, now) for cell in cells)])
 
 
 def _cell(column: PrinterColumn) -> Callable[[Manifest, datetime], Any]:
-    try:
-        path = JsonPath(column.json_path)
-    except JsonPathError:
-        return lambda _obj, _now: None  # a column that cannot be read must not hide the object
+    """How a column reads its first value; raises JsonPathError."""
+    path, convert = JsonPath(column.json_path), _CONVERSIONS.get(column.type, _nothing)
 
     def cell(obj: Manifest, now: datetime) -> Any:
         found = path.find(obj)
-        if not found or found[0] is None:
-            return None
-        match column.type:
-            case "date":
-                return since(str(found[0]), now)
-            case "string":
-                return " ".join(_text(value) for value in found)
-        return found[0]
+        return convert(found[0], now) if found and found[0] is not None else None
 
     return cell
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _nothing(value: Any, now: datetime) -> None:
+    """A column of a type that there is not shows nothing."""
+
+
+def _integer(value: Any, _: datetime) -> int | None:
+    return int(value) if is_number(value) else None
+
+
+def _number(value: Any, _: datetime) -> float | None:
+    return value if is_number(value) else None
+
+
+def _boolean(value: Any, _: datetime) -> bool | None:
+    return value if type(value) is bool else None
+
+
+def _text(value: Any, _: datetime) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value, order="deterministic").decode()
+
+
+def _date(value: Any, now: datetime) -> str | None:
+    return since(value, now) if isinstance(value, str) else None
+
+
+_CONVERSIONS: Final[dict[str, Callable[[Any, datetime], Any]]] = {
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "string": _text,
+    "date": _date,
+}
+"""From a JSON value to a cell, by the column's type (apiextensions `tableconvertor`)."""
+
+_DEFAULT_CUSTOM: Final = Printer((GENERIC.columns[0], Column("Age", "date")), GENERIC.row)
 
 
 def _definition(column: Column) -> dict[str, Any]:

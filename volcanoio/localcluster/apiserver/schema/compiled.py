@@ -13,6 +13,7 @@ from volcanoio.localcluster.apiserver.schema.expressions import Judge as Rules
 from volcanoio.localcluster.apiserver.schema.expressions import Judging, compile_judge
 from volcanoio.localcluster.apiserver.schema.lists import Unique, compile_unique
 from volcanoio.localcluster.apiserver.schema.prune import Prune, compile_prune
+from volcanoio.localcluster.apiserver.schema.rules import plain
 from volcanoio.localcluster.apiserver.schema.validate import Validate, compile_validate
 from volcanoio.model.base import Manifest
 
@@ -154,7 +155,7 @@ def _at(obj: Manifest, path: str) -> tuple[Any, str]:
     for at, part in enumerate(parts):
         if type(value) is not dict:
             place = "." + ".".join(parts)
-            shown = f"{value} is of the type {_go_type(value)}, expected map[string]interface{{}}"
+            shown = f"{plain(value)} is of the type {_go_type(value)}, expected map[string]interface{{}}"
             del at
             return None, f"{place} accessor error: {shown}"
         if part not in value:
@@ -171,7 +172,7 @@ def _go_type(value: Any) -> str:
 def _judge_count(obj: Manifest, path: str, errors: list[FieldError]) -> None:
     value, wrong = _at(obj, path)
     if not wrong and value is not None and type(value) is not int:
-        wrong = f"{path} accessor error: {value} is of the type {_go_type(value)}, expected int64"
+        wrong = f"{path} accessor error: {plain(value)} is of the type {_go_type(value)}, expected int64"
     if wrong:
         errors.append(invalid(path, 0, wrong))
     elif value is not None and value < 0:
@@ -185,6 +186,6 @@ def _judge_selector(obj: Manifest, path: str, errors: list[FieldError]) -> None:
         return
     value, wrong = _at(obj, path)
     if not wrong and value is not None and type(value) is not str:
-        wrong = f"{path} accessor error: {value} is of the type {_go_type(value)}, expected string"
+        wrong = f"{path} accessor error: {plain(value)} is of the type {_go_type(value)}, expected string"
     if wrong:
         errors.append(invalid(path, "", wrong))

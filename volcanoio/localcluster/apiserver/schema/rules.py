@@ -226,7 +226,7 @@ def enumeration(schema: dict[str, Any]) -> Check | None:
     if not values:
         return None
     texts = frozenset(one for one in values if type(one) is str)
-    listed = [one if type(one) is str else _json(one) for one in values]
+    listed = [plain(one) for one in values]
 
     def check(value: Any, path: str, errors: list[FieldError]) -> None:
         if type(value) is str:
@@ -244,7 +244,10 @@ def _equal(value: Any, one: Any) -> bool:
     return bool(value == one) if is_number(value) and is_number(one) else identical(value, one)
 
 
-def _json(value: Any) -> str:
+def plain(value: Any) -> str:
+    """A value as Go prints it without quotes."""
+    if type(value) is str:
+        return value
     if value is None or type(value) is bool:
         return {None: "null", True: "true", False: "false"}[value]
     return go_number(value) if is_number(value) else shown(value)
