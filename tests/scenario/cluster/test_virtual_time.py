@@ -48,10 +48,12 @@ async def test_a_cluster_at_rest_does_not_hurry() -> None:
 async def test_a_policy_that_waits_an_hour_has_its_hour() -> None:
     """A delayed action is due by the cluster's clock."""
     policies = [{"event": "PodFailed", "action": "AbortJob", "timeout": "1h"}]
-    failing = {names.EXIT_CODE: "1"}
+    manifest = job_manifest("patient", run="never", policies=policies)
+    failing = job_manifest("x", run="1m", annotations={names.EXIT_CODE: "1"})["spec"]["tasks"][0]
+    manifest["spec"]["tasks"].append({**failing, "name": "failing"})
     async with cluster(speed=math.inf, nodes=1) as c:
         began = c.local.clock.now()
-        await c.create(job_manifest("patient", replicas=2, minimum=1, run="1m", annotations=failing, policies=policies))
+        await c.create(manifest)
         await c.job("patient", "Aborted")
         took = c.local.clock.now() - began
     assert HOUR <= took < HOUR + 600
