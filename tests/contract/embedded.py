@@ -55,13 +55,20 @@ def embedded_server(directory: Path) -> Iterator[Path]:
 
     async def main() -> None:
         identity = load_or_create(directory / "pki")
-        async with ApiServer(Store(window=REMEMBERED), None, WallClock(), (), None).running() as server:
+        async with ApiServer(Store(window=REMEMBERED), None, WallClock(), (), None, identity).running() as server:
             install(server, logs=NumberedLines())
             host = ControllerHost(InProcessTransport(server), RunningClock(), controllers())
-            async with serve(server, identity=identity) as bound, anyio.create_task_group() as tasks:
+            async with (
+                serve(server, identity=identity, account=server.tokens.user) as bound,
+                anyio.create_task_group() as tasks,
+            ):
                 tasks.start_soon(host.run)
                 path = directory / "kubeconfig"
-                started.put(kubeconfig.write(path, bound.url, token=bound.token, ca_pem=bound.ca_pem))
+                started.put(
+                    kubeconfig.write(
+                        path, bound.url, token=bound.token, ca_pem=bound.ca_pem, certificate=identity.admin
+                    )
+                )
                 await stop.wait()
                 tasks.cancel_scope.cancel()
 

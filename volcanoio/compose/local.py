@@ -136,7 +136,9 @@ class LocalCluster:
         await stack.enter_async_context(noted(clock, note))
         if isinstance(clock, JumpingClock):
             stack.enter_context(clock.within(asyncio.get_running_loop()))
-        api = ApiServer.open(None if options.memory else directory, clock=ServerClock(clock), faults=self._faults)
+        identity = load_or_create(directory)
+        stored = None if options.memory else directory
+        api = ApiServer.open(stored, clock=ServerClock(clock), faults=self._faults, identity=identity)
         await stack.enter_async_context(api.running())
         self.transport = InProcessTransport(api)
         runtimes = await process_runtimes(stack, options, api, self.transport, clock, directory)
@@ -144,14 +146,18 @@ class LocalCluster:
         api.pages.append(MetricsPage(self.probe))
         await install_crds(self.transport)
         await self._components(stack, registry, api, shapes, runtimes)
-        bound = await stack.enter_async_context(serve(api, port=options.port, identity=load_or_create(directory)))
+        bound = await stack.enter_async_context(
+            serve(api, port=options.port, identity=identity, account=api.tokens.user)
+        )
         self.server = bound.url
         for runtime in runtimes.values():
             runtime.serve_api_at(bound.host, bound.port)
         if isinstance(clock, JumpingClock):
             clock.clients = bound.connections
             clock.holds += [lambda: api.in_flight, lambda: self.fleet.executions.active, self._policies_think]
-        self.kubeconfig = kubeconfig.write(directory / "kubeconfig", bound.url, token=bound.token, ca_pem=bound.ca_pem)
+        self.kubeconfig = kubeconfig.write(
+            directory / "kubeconfig", bound.url, token=bound.token, ca_pem=bound.ca_pem, certificate=identity.admin
+        )
 
     def _policies_think(self) -> bool:
         """Whether a lifecycle policy is at work on its thread."""

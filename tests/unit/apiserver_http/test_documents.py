@@ -1,11 +1,10 @@
-"""Discovery, version, health, reviews and OpenAPI: the documents by which clients find their way."""
+"""Discovery, version, health and OpenAPI: the documents by which clients find their way."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-import msgspec
 import pytest
 
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse
@@ -17,7 +16,6 @@ from volcanoio.localcluster.apiserver.openapi import OpenApi
 from volcanoio.localcluster.apiserver.openapi_v2 import OpenApiV2
 from volcanoio.localcluster.apiserver.registry import Registry
 from volcanoio.localcluster.apiserver.resources import Resource
-from volcanoio.localcluster.apiserver.reviews import reviews
 from volcanoio.localcluster.apiserver.unserved import unserved
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
@@ -205,28 +203,10 @@ async def test_version_and_health() -> None:
     assert await health(get("/livezz")) is None
 
 
-async def test_reviews_say_yes() -> None:
-    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    review = {"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "spec": {"x": 1}}
-    answer = await reviews(ApiRequest("POST", path, body=msgspec.json.encode(review)))
-    assert answer is not None
-    assert answer.status == 201
-    assert json.loads(answer.body) == {**review, "status": {"allowed": True}}
-
-
 async def test_what_needs_a_process_is_refused_with_the_reason() -> None:
-    for name in ("portforward", "proxy", "proxy/metrics"):
+    for name in ("proxy", "proxy/metrics"):
         answer = await unserved(get(f"/api/v1/namespaces/default/pods/p/{name}"))
         assert answer is not None
         assert answer.status == 501
         assert "status.podIP" in json.loads(answer.body)["message"]
     assert await unserved(get("/api/v1/namespaces/default/pods/p/log")) is None
-
-
-@pytest.mark.parametrize("body", [b"[]", b"{", b'{"kind":"Pod"}'])
-async def test_bad_reviews_are_refused(body: bytes) -> None:
-    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    answer = await reviews(ApiRequest("POST", path, body=body))
-    assert answer is not None
-    assert answer.status == 400
-    assert json.loads(answer.body)["reason"] == "BadRequest"

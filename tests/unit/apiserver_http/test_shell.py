@@ -166,10 +166,11 @@ async def test_tls_and_the_token_guard_the_door(tmp_path: Path) -> None:
         async with aiohttp.ClientSession(bound.url, connector=connector) as session:
             good = {"Authorization": f"Bearer {bound.token}"}
             for path, headers, expected in (
-                ("/api", {}, 401),
+                ("/api", {}, 403),
                 ("/api", {"Authorization": "Bearer wrong"}, 401),
-                ("/versions", {}, 401),
+                ("/versions", {}, 403),
                 ("/version", {}, 200),
+                ("/version", {"Authorization": "Bearer wrong"}, 401),
                 ("/livez/ping", {}, 200),
                 ("/api", good, 200),
                 ("/api", good | {"Host": "evil.example"}, 403),

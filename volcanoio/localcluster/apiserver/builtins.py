@@ -44,13 +44,13 @@ _TABLE: dict[tuple[str, str], tuple[_Row, ...]] = {
         _Row("Node", "nodes", "no", "status", "cluster"),
         _Row("PersistentVolume", "persistentvolumes", "pv", "status", "cluster"),
         _Row("PersistentVolumeClaim", "persistentvolumeclaims", "pvc", "status"),
-        _Row("Pod", "pods", "po", "status binding eviction log exec attach", categories="all"),
+        _Row("Pod", "pods", "po", "status binding eviction log exec attach portforward", categories="all"),
         _Row("PodTemplate", "podtemplates"),
         _Row("ReplicationController", "replicationcontrollers", "rc", _STATUS_SCALE, categories="all"),
         _Row("ResourceQuota", "resourcequotas", "quota", "status"),
         _Row("Secret", "secrets"),
         _Row("Service", "services", "svc", "status", categories="all"),
-        _Row("ServiceAccount", "serviceaccounts", "sa"),
+        _Row("ServiceAccount", "serviceaccounts", "sa", "token"),
     ),
     ("apps", "v1"): (
         _Row("ControllerRevision", "controllerrevisions"),
@@ -110,6 +110,7 @@ _TABLE: dict[tuple[str, str], tuple[_Row, ...]] = {
     ),
     ("authentication.k8s.io", "v1"): (
         _Row("SelfSubjectReview", "selfsubjectreviews", scope="cluster", verbs=_CREATE_ONLY),
+        _Row("TokenReview", "tokenreviews", scope="cluster", verbs=_CREATE_ONLY),
     ),
     ("apiextensions.k8s.io", "v1"): (
         _Row(

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
+from volcanoio.localcluster.apiserver.authn.keys import SigningKey, new_key
+from volcanoio.localcluster.apiserver.authn.tokens import Tokens
 from volcanoio.localcluster.apiserver.clock import Clock, rfc3339
 from volcanoio.localcluster.apiserver.errors import internal
+from volcanoio.localcluster.apiserver.identity import Identity
 from volcanoio.localcluster.apiserver.objects import Event, Ref
 from volcanoio.localcluster.apiserver.paging import Snapshots
 from volcanoio.localcluster.apiserver.persistence import Journal, StorageFailed
@@ -30,7 +33,14 @@ _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 class Core:
     """The shared state of one server."""
 
-    def __init__(self, store: Store, clock: Clock, journal: Journal | None, admission: Sequence[Admission]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        journal: Journal | None,
+        admission: Sequence[Admission],
+        identity: Identity | None = None,
+    ) -> None:
         self.store = store
         self.registry = Registry()
         self.clock = clock
@@ -39,7 +49,8 @@ class Core:
         self.webhooks = Webhooks(self)
         self.limits = LimitRanges(self)
         self.quotas = Quotas(self)
-        self.authority = b""
+        self.tokens = Tokens(self, SigningKey(identity.account_key if identity else new_key()))
+        self.authority = identity.ca_pem if identity else b""
         """The authority that clients of this server trust, in PEM; empty without TLS."""
         self._journal = journal
         self._random = Random()

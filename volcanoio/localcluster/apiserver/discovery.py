@@ -38,7 +38,9 @@ _SUBRESOURCES = {
     "log": _Subresource(("get",)),
     "exec": _Subresource(("create", "get"), "PodExecOptions", "", "v1"),
     "attach": _Subresource(("create", "get"), "PodAttachOptions", "", "v1"),
+    "portforward": _Subresource(("create", "get"), "PodPortForwardOptions", "", "v1"),
     "finalize": _Subresource(("update",)),
+    "token": _Subresource(("create",), "TokenRequest", "authentication.k8s.io", "v1"),
 }
 
 

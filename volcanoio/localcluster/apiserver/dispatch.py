@@ -72,7 +72,7 @@ class Dispatcher:
             ("eviction", "POST"): self._evict,
             ("token", "POST"): self._create_token,
             ("finalize", "PUT"): self._finalize,
-            **{(name, method): self._connect for name in ("exec", "attach") for method in ("GET", "POST")},
+            **{(name, method): self._connect for name in ("exec", "attach", "portforward") for method in ("GET", "POST")},
         }
 
     async def dispatch(self, request: ApiRequest) -> ApiResponse | ApiStream:

@@ -1,39 +1,65 @@
-"""Who the server is and who may speak to it: a certificate of its own authority, and a bearer token; kept on disk.
+"""Who the server is and who may speak to it: certificates, a bearer token, and the key of service accounts; on disk.
 
 kubectl sends no bearer token over plain http, so the server speaks TLS. The authority signs one server certificate and
-its key is thrown away; a restart on the same directory reuses everything, so that a kubeconfig stays valid.
+its key is thrown away; a restart on the same directory reuses everything, so that a kubeconfig stays valid. Another
+authority signs client certificates; its key is kept, so that more users can be made.
 """
 
 from __future__ import annotations
 
 import secrets
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
+from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from volcanoio.localcluster.apiserver.authn.keys import new_key
+from volcanoio.localcluster.apiserver.caller import MASTERS, OWNER
 from volcanoio.localcluster.apiserver.private_files import write_private
 
 VALIDITY = timedelta(days=3650)
 RENEW_BEFORE = timedelta(days=30)
 _CA, _CERTIFICATE, _KEY, _TOKEN = "ca.crt", "server.crt", "server.key", "token"
+_CLIENT_CA, _CLIENT_CA_KEY, _ACCOUNT_KEY = "client-ca.crt", "client-ca.key", "sa.key"
+_ADMIN, _ADMIN_KEY = "admin.crt", "admin.key"
+
+
+class ClientCertificate(NamedTuple):
+    """A user's certificate and its key, both in PEM."""
+
+    certificate: bytes
+    key: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The authority's certificate in PEM, the files of the server's certificate and key, and the bearer token."""
+    """The authority's certificate in PEM, the files of the server's certificate and key, and the bearer token.
+
+    `client_ca` signs client certificates, of which `admin` is the owner's; `account_key` signs service account tokens.
+    """
 
     ca_pem: bytes
     certificate: Path
     key: Path
     token: str
+    client_ca: Path
+    client_ca_key: Path
+    admin: ClientCertificate
+    account_key: bytes
 
     def server_context(self) -> ssl.SSLContext:
         """TLS settings for serving."""
@@ -41,22 +67,39 @@ class Identity:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(self.certificate, self.key)
         context.set_alpn_protocols(["http/1.1"])
+        context.load_verify_locations(self.client_ca)
+        context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
     def client_context(self) -> ssl.SSLContext:
         """TLS settings for a client that trusts this server and nobody else."""
         return ssl.create_default_context(cadata=self.ca_pem.decode())
 
+    def issue_client(self, user: str, groups: Sequence[str] = ()) -> ClientCertificate:
+        """A certificate for a user and groups: its common name and organisations."""
+        authority = x509.load_pem_x509_certificate(self.client_ca.read_bytes())
+        signer = load_pem_private_key(self.client_ca_key.read_bytes(), None)
+        if not isinstance(signer, ec.EllipticCurvePrivateKey):
+            msg = f"{self.client_ca_key}: not an EC key; remove the file, and a new authority is made"
+            raise TypeError(msg)
+        return _client_certificate(authority, signer, user, groups)
+
 
 def load_or_create(directory: Path) -> Identity:
     """The identity stored in `directory`, or a new one when there is none, it is damaged or about to expire."""
     if not _usable(directory):
         _create(directory)
+    if not _clients_usable(directory):
+        _create_clients(directory)
     return Identity(
         ca_pem=(directory / _CA).read_bytes(),
         certificate=directory / _CERTIFICATE,
         key=directory / _KEY,
         token=(directory / _TOKEN).read_text().strip(),
+        client_ca=directory / _CLIENT_CA,
+        client_ca_key=directory / _CLIENT_CA_KEY,
+        admin=ClientCertificate((directory / _ADMIN).read_bytes(), (directory / _ADMIN_KEY).read_bytes()),
+        account_key=(directory / _ACCOUNT_KEY).read_bytes(),
     )
 
 
@@ -72,6 +115,50 @@ def _usable(directory: Path) -> bool:
     return has_token and certificate.not_valid_after_utc - RENEW_BEFORE > datetime.now(UTC)
 
 
+def _clients_usable(directory: Path) -> bool:
+    """Whether what client certificates and service accounts need is there: directories of older versions lack it."""
+    try:
+        authority = x509.load_pem_x509_certificate((directory / _CLIENT_CA).read_bytes())
+        admin = x509.load_pem_x509_certificate((directory / _ADMIN).read_bytes())
+        admin.verify_directly_issued_by(authority)
+        for name in (_CLIENT_CA_KEY, _ADMIN_KEY, _ACCOUNT_KEY):
+            load_pem_private_key((directory / name).read_bytes(), None)
+    except Exception:  # whatever is wrong with stored files, making new ones mends it
+        return False
+    return admin.not_valid_after_utc - RENEW_BEFORE > datetime.now(UTC)
+
+
+def _create_clients(directory: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    authority = _authority(key, "volcanoio-client-ca")
+    admin = _client_certificate(authority, key, OWNER.username, (MASTERS,))
+    write_private(directory / _CLIENT_CA, authority.public_bytes(Encoding.PEM))
+    write_private(directory / _CLIENT_CA_KEY, _private(key))
+    write_private(directory / _ADMIN, admin.certificate)
+    write_private(directory / _ADMIN_KEY, admin.key)
+    write_private(directory / _ACCOUNT_KEY, new_key())
+
+
+def _client_certificate(
+    authority: x509.Certificate, signer: ec.EllipticCurvePrivateKey, user: str, groups: Sequence[str]
+) -> ClientCertificate:
+    key = ec.generate_private_key(ec.SECP256R1())
+    organisations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    subject = x509.Name([*organisations, x509.NameAttribute(NameOID.COMMON_NAME, user)])
+    certificate = (
+        _builder(subject, authority.subject, key.public_key())
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+    return ClientCertificate(certificate.public_bytes(Encoding.PEM), _private(key))
+
+
+def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
 def _create(directory: Path) -> None:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
@@ -79,13 +166,13 @@ def _create(directory: Path) -> None:
     certificate = _server_certificate(authority, authority_key, server_key.public_key())
     write_private(directory / _CA, authority.public_bytes(Encoding.PEM))
     write_private(directory / _CERTIFICATE, certificate.public_bytes(Encoding.PEM))
-    write_private(directory / _KEY, server_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    write_private(directory / _KEY, _private(server_key))
     write_private(directory / _TOKEN, secrets.token_urlsafe(32).encode())
 
 
-def _authority(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+def _authority(key: ec.EllipticCurvePrivateKey, prefix: str = "volcanoio-ca") -> x509.Certificate:
     # A name with a random part: certificates of two clusters must not share issuer and serial.
-    name = _name(f"volcanoio-ca-{secrets.token_hex(4)}")
+    name = _name(f"{prefix}-{secrets.token_hex(4)}")
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     return (
         _builder(name, name, key.public_key())

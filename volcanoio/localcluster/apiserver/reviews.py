@@ -1,48 +1,125 @@
-"""Reviews of what a user may do. Whoever holds the token may do everything, so every review says yes."""
+"""Reviews of who somebody is and what they may do. Whoever is authenticated may do everything, so `can-i` says yes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from volcanoio.engine.admission.fielderrors import FieldError, invalid
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse
-from volcanoio.localcluster.apiserver.errors import bad_request
+from volcanoio.localcluster.apiserver.authn.tokens import ISSUER, Tokens
+from volcanoio.localcluster.apiserver.caller import ANONYMOUS_NAME
+from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.errors import ApiError, bad_request
+from volcanoio.localcluster.apiserver.fields import causes, summary
 from volcanoio.model.base import Manifest
 
-USER = {"username": "volcanoio", "groups": ["system:masters", "system:authenticated"]}
-"""Who holds the token."""
+_EVERYTHING: Final = ["*"]
+_GROUPS: Final = ("authorization.k8s.io/v1", "authentication.k8s.io/v1")
+_KINDS: Final = {
+    kind.lower() + "s": kind
+    for kind in (
+        *("SelfSubjectAccessReview", "SubjectAccessReview", "LocalSubjectAccessReview", "SelfSubjectRulesReview"),
+        *("SelfSubjectReview", "TokenReview"),
+    )
+}
 
-_EVERYTHING = ["*"]
-_ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
-    "SelfSubjectAccessReview": lambda: {"allowed": True},
-    "SubjectAccessReview": lambda: {"allowed": True},
-    "LocalSubjectAccessReview": lambda: {"allowed": True},
-    "SelfSubjectRulesReview": lambda: {
+
+class Reviews:
+    """A route that answers the creation of a review."""
+
+    def __init__(self, core: Core, tokens: Tokens) -> None:
+        self._core = core
+        self._tokens = tokens
+        self._answers: dict[str, Callable[[Manifest, ApiRequest], Manifest]] = {
+            "SelfSubjectAccessReview": self._may,
+            "SubjectAccessReview": self._subject_may,
+            "LocalSubjectAccessReview": self._subject_may,
+            "SelfSubjectRulesReview": _rules,
+            "SelfSubjectReview": _self,
+            "TokenReview": self._token,
+        }
+
+    async def __call__(self, request: ApiRequest) -> ApiResponse | None:
+        """Answer a review; None for any other request."""
+        prefix, _, plural = request.path.rpartition("/")
+        kind = _KINDS.get(plural)
+        api_version = next((one for one in _GROUPS if prefix.startswith(f"/apis/{one}")), "")
+        if request.method != "POST" or kind is None or not api_version:
+            return None
+        try:
+            review: Manifest = msgspec.json.decode(request.body or b"{}", type=dict)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise bad_request(f"body: not a JSON object: {error}") from None
+        if review.get("kind") not in {None, "", kind}:
+            text = f"kind: {review['kind']!r} does not belong to {request.path}; send a {kind}"
+            raise bad_request(text)
+        spec = review.get("spec") or {}
+        if not isinstance(spec, dict):
+            raise bad_request("spec: expected an object")
+        status = self._answers[kind](spec, request)
+        metadata = {**(review.get("metadata") or {})}
+        if kind == "SelfSubjectReview":
+            metadata["creationTimestamp"] = self._core.now()
+        answer = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
+        if kind != "SelfSubjectReview":
+            answer["spec"] = spec
+        return ApiResponse(201, msgspec.json.encode(answer | {"status": status}))
+
+    def _may(self, spec: Manifest, request: ApiRequest) -> Manifest:
+        del request
+        _one_question(spec)
+        return {"allowed": True}
+
+    def _subject_may(self, spec: Manifest, request: ApiRequest) -> Manifest:
+        del request
+        _one_question(spec)
+        if not spec.get("user") and not spec.get("groups"):
+            raise _invalid([invalid("spec.user", "", "at least one of user or group must be specified")])
+        if spec.get("user") == ANONYMOUS_NAME:
+            return {"allowed": False}
+        return {"allowed": True}
+
+    def _token(self, spec: Manifest, request: ApiRequest) -> Manifest:
+        del request
+        token = spec.get("token")
+        if not token or not isinstance(token, str):
+            raise bad_request("token is required for TokenReview in authentication")
+        found = self._tokens.verify(token, tuple(spec.get("audiences") or (ISSUER,)))
+        if found.user is None:
+            return {"user": {}, "error": found.problem}
+        return {"authenticated": True, "user": found.user.info(), "audiences": found.audiences}
+
+
+def _self(spec: Manifest, request: ApiRequest) -> Manifest:
+    del spec
+    return {"userInfo": request.user.info()}
+
+
+def _rules(spec: Manifest, request: ApiRequest) -> Manifest:
+    del request
+    if not spec.get("namespace"):
+        raise bad_request("no namespace on request")
+    return {
         "resourceRules": [{"verbs": _EVERYTHING, "apiGroups": _EVERYTHING, "resources": _EVERYTHING}],
         "nonResourceRules": [{"verbs": _EVERYTHING, "nonResourceURLs": _EVERYTHING}],
         "incomplete": False,
-    },
-    "SelfSubjectReview": lambda: {"userInfo": USER},
-}
-_GROUPS = ("authorization.k8s.io/v1", "authentication.k8s.io/v1")
-_KINDS = {kind.lower() + "s": kind for kind in _ANSWERS}
+    }
 
 
-async def reviews(request: ApiRequest) -> ApiResponse | None:
-    """Answer the creation of a review; None for any other request."""
-    prefix, _, plural = request.path.rpartition("/")
-    kind = _KINDS.get(plural)
-    if request.method != "POST" or kind is None or not prefix.startswith(tuple(f"/apis/{one}" for one in _GROUPS)):
-        return None
-    try:
-        review: Manifest = msgspec.json.decode(request.body, type=dict)
-    except msgspec.DecodeError as error:
-        return bad_request(f"body: not a JSON object: {error}").response()
-    if review.get("kind") not in {None, kind}:
-        text = f"kind: {review['kind']!r} does not belong to {request.path}; send a {kind}"
-        return bad_request(text).response()
-    api_version = next(one for one in _GROUPS if prefix.startswith(f"/apis/{one}"))
-    answer = {"kind": kind, "apiVersion": api_version, **review, "status": _ANSWERS[kind]()}
-    return ApiResponse(201, msgspec.json.encode(answer))
+def _one_question(spec: Manifest) -> None:
+    """An access review asks about a resource or about a path."""
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if resource is not None and path is not None:
+        rule = "cannot be specified in combination with resourceAttributes"
+        raise _invalid([invalid("spec.nonResourceAttributes", path, rule)])
+    if resource is None and path is None:
+        rule = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        raise _invalid([invalid("spec.resourceAttributes", None, rule)])
+
+
+def _invalid(found: list[FieldError]) -> ApiError:
+    details: dict[str, Any] = {"group": "authorization.k8s.io", "causes": causes(found)}
+    return ApiError(422, "Invalid", f'.authorization.k8s.io "" is invalid: {summary(found)}', details)

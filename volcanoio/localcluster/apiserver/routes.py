@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from volcanoio.localcluster.apiserver.authn.pages import OpenIdPages
 from volcanoio.localcluster.apiserver.clock import TimeOfDay
 from volcanoio.localcluster.apiserver.discovery import Discovery
 from volcanoio.localcluster.apiserver.events.route import EventsRoute
@@ -11,7 +12,7 @@ from volcanoio.localcluster.apiserver.metrics.route import MetricsRoute
 from volcanoio.localcluster.apiserver.openapi import OpenApi
 from volcanoio.localcluster.apiserver.openapi_v2 import OpenApiV2
 from volcanoio.localcluster.apiserver.printing.tables import Tables
-from volcanoio.localcluster.apiserver.reviews import reviews
+from volcanoio.localcluster.apiserver.reviews import Reviews
 from volcanoio.localcluster.apiserver.server import ApiServer
 from volcanoio.localcluster.apiserver.unserved import unserved
 
@@ -22,7 +23,8 @@ def install(server: ApiServer, *, logs: LogSource | None = None, clock: TimeOfDa
     registry = server.registry
     metrics = MetricsRoute(server.core, server.reader, clock)
     server.pages += [Discovery(registry), OpenApi(registry), OpenApiV2(registry), version, health, metrics]
-    server.routes += [reviews, unserved, EventsRoute(registry, server.handle)]
+    server.pages.append(OpenIdPages(server.tokens))
+    server.routes += [Reviews(server.core, server.tokens), unserved, EventsRoute(registry, server.handle)]
     if logs is not None:
         server.pages.append(PodLogs(server.handle, logs, clock))
     server.table = Tables(clock)

@@ -13,8 +13,10 @@ import structlog
 from volcanoio.localcluster.apiserver import bodies, errors
 from volcanoio.localcluster.apiserver.admission import Admission
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
+from volcanoio.localcluster.apiserver.authn.tokens import Tokens
 from volcanoio.localcluster.apiserver.bootstrap import bootstrap
 from volcanoio.localcluster.apiserver.clock import Clock, WallClock
+from volcanoio.localcluster.apiserver.controllers.accounttokens import AccountTokenController
 from volcanoio.localcluster.apiserver.controllers.definitions import DefinitionController
 from volcanoio.localcluster.apiserver.controllers.expiry import EventExpiry
 from volcanoio.localcluster.apiserver.controllers.garbage import GarbageCollector
@@ -25,6 +27,7 @@ from volcanoio.localcluster.apiserver.deleter import Deleter
 from volcanoio.localcluster.apiserver.dispatch import Dispatcher
 from volcanoio.localcluster.apiserver.errors import ApiError
 from volcanoio.localcluster.apiserver.faults import Faults, carry_out
+from volcanoio.localcluster.apiserver.identity import Identity
 from volcanoio.localcluster.apiserver.persistence import Journal
 from volcanoio.localcluster.apiserver.protobuf.door import as_json, is_protobuf
 from volcanoio.localcluster.apiserver.reader import Reader
@@ -47,9 +50,15 @@ class ApiServer:
     """
 
     def __init__(
-        self, store: Store, journal: Journal | None, clock: Clock, admission: Sequence[Admission], faults: Faults | None
+        self,
+        store: Store,
+        journal: Journal | None,
+        clock: Clock,
+        admission: Sequence[Admission],
+        faults: Faults | None,
+        identity: Identity | None = None,
     ) -> None:
-        self.core = Core(store, clock, journal, admission)
+        self.core = Core(store, clock, journal, admission, identity)
         self.pages: list[Route] = []
         self.routes: list[Route] = []
         self.faults = faults
@@ -68,17 +77,20 @@ class ApiServer:
         clock: Clock | None = None,
         admission: Sequence[Admission] = (),
         faults: Faults | None = None,
+        identity: Identity | None = None,
     ) -> ApiServer:
         """A server on a data directory, or in memory without one.
 
-        Reads back all objects. Raises DataDirectoryBusy when another server runs there, and DataDirectoryUnusable.
+        `identity` has the key of service account tokens, and the authority they are told to trust; without one the
+        tokens end with the server. Reads back all objects. Raises DataDirectoryBusy when another server runs there, and
+        DataDirectoryUnusable.
         """
         journal = None if data is None else Journal(data)
         store = Store(journal.revision if journal is not None else 0)
         if journal is not None:
             for ref, stored in journal.objects():
                 store.load(ref, stored)
-        return cls(store, journal, clock or WallClock(), admission, faults)
+        return cls(store, journal, clock or WallClock(), admission, faults, identity)
 
     @property
     def registry(self) -> Registry:
@@ -94,6 +106,11 @@ class ApiServer:
     def reader(self) -> Reader:
         """What answers reads, for routes that make their objects themselves (metrics)."""
         return self._dispatcher.reader
+
+    @property
+    def tokens(self) -> Tokens:
+        """Issues and verifies service account tokens."""
+        return self.core.tokens
 
     @property
     def table(self) -> TableView | None:
@@ -114,12 +131,14 @@ class ApiServer:
         definitions = DefinitionController(self.core, self._deleter)
         namespaces = NamespaceController(self.core, self._deleter)
         garbage = GarbageCollector(self.core, self._deleter)
-        accounts = AccountController(self.core)
+        accounts, account_tokens = AccountController(self.core), AccountTokenController(self.core)
         bootstrap(self.core)
         try:
             async with anyio.create_task_group() as tasks:
-                for work in (definitions.work, namespaces.work, garbage.work, accounts.work, self.core.quotas.work):
+                for work in (definitions.work, namespaces.work, garbage.work, accounts.work):
                     tasks.start_soon(work.run)
+                for run in (account_tokens.work.run, self.core.quotas.work.run):
+                    tasks.start_soon(run)
                 tasks.start_soon(self.expiry.run)
                 try:
                     yield self

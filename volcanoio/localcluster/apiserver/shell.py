@@ -16,10 +16,16 @@ from aiohttp.web_protocol import RequestHandler
 from multidict import CIMultiDict
 
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream, ApiUpgrade
-from volcanoio.localcluster.apiserver.auth import Guard
-from volcanoio.localcluster.apiserver.errors import MAX_REQUEST_BYTES, internal, too_large, unsupported_media_type
+from volcanoio.localcluster.apiserver.auth import Call, Guard
+from volcanoio.localcluster.apiserver.errors import (
+    MAX_REQUEST_BYTES,
+    ApiError,
+    internal,
+    too_large,
+    unsupported_media_type,
+)
 from volcanoio.localcluster.apiserver.faults import ConnectionDropped
-from volcanoio.localcluster.apiserver.streams.connections import carries, carry
+from volcanoio.localcluster.apiserver.streams.connections import carry
 
 GZIP_FROM = 128 * 1024
 """Answers larger than this are compressed for those who ask (Kubernetes: defaultGzipThresholdBytes)."""
@@ -50,9 +56,12 @@ class HttpShell:
         headers = {name.lower(): value for name, value in request.headers.items()}
         headers.setdefault("user-agent", "")  # one without is still no component of this process
         path = request.path
-        denial = self._guard.check(path, headers)
-        if denial is not None:
-            return _whole(denial.response())
+        transport = request.transport
+        certificate = transport.get_extra_info("peercert") if transport is not None else None
+        query_string = request.query_string
+        user = self._guard.admit(Call(request.method, path, query_string, headers, request.headers, certificate))
+        if isinstance(user, ApiError):
+            return _whole(user.response())
         encoding = headers.get("content-encoding", "identity")
         if encoding != "identity":  # not even unpacked: a small body may hide a huge one
             text = f"Content-Encoding: {encoding}: compressed bodies are not read; send the body as it is"
@@ -63,11 +72,10 @@ class HttpShell:
             return _reset(request)
         if body is None:
             return _whole(too_large(request.content_length or 0).response())
-        query_string = request.query_string
         query = parse_qs(query_string, keep_blank_values=True) if query_string else {}
         method = "GET" if request.method == "HEAD" else request.method
         try:
-            answer = await self._api.handle(ApiRequest(method, path, query, headers, body))
+            answer = await self._api.handle(ApiRequest(method, path, query, headers, body, user))
         except ConnectionDropped:
             return _reset(request)
         except Exception:
@@ -77,8 +85,9 @@ class HttpShell:
             )
         if isinstance(answer, ApiStream):
             return await self._stream(request, answer)
-        if isinstance(answer, ApiUpgrade) and carries(request):
-            return await self._attend(request, carry(request, answer))
+        if isinstance(answer, ApiUpgrade):
+            carried = carry(request, answer)
+            return _whole(answer) if carried is None else await self._attend(request, carried)
         if len(answer.body) > GZIP_FROM and "gzip" in headers.get("accept-encoding", ""):
             return await _compressed(answer)
         return _whole(answer)
