@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,32 @@ def test_streams(kubectl: Kubectl, tmp_path: Path) -> None:
     )  # fmt: skip
     assert ended.code == 4
     assert "input\ndone\n" in ended.out
+
+
+def test_ports_are_forwarded(kubectl: Kubectl, running: Upped) -> None:
+    namespace = Namespace(running.cluster, kubectl.namespace)
+    serve = "cd /www-test; exec python3 -u -m http.server --bind $(hostname -i) 8080"
+    volume = {"name": "www", "configMap": {"name": "www"}}
+    namespace.config_map("www", page="served")
+    mounts = [{"name": "www", "mountPath": "/www-test"}]
+    path = run_pod(namespace, "web", shell(serve, volumeMounts=mounts), volumes=[volume])
+    until(running.cluster, path, lambda pod: pod["status"].get("phase") == "Running")
+    eventually(lambda: True if "Serving" in log(running.cluster, path) else None)
+    with kubectl.following("port-forward", "pod/web", ":8080") as lines:
+        port = int(next(line for line in lines if "127.0.0.1:" in line).split(":")[1].split(" ")[0])
+        assert [_page(port) for _ in range(3)] == ["served"] * 3
+    refused = kubectl.run("port-forward", "pod/nope", ":80")
+    assert 'pods "nope" not found' in refused.err
+
+
+def _page(port: int) -> str:
+    """What an HTTP server on localhost serves."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", "/page")
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
 
 
 def test_what_has_no_process_says_so(kubectl: Kubectl, running: Upped) -> None:

@@ -53,15 +53,24 @@ class ApiStream(msgspec.Struct, frozen=True):
 
 
 class ApiUpgrade(ApiResponse, frozen=True, kw_only=True):
-    """An offer to carry a container's streams, for a connection that can; to any other it is a refusal.
+    """An offer to a connection that speaks another protocol from now on; to any other it is a refusal."""
 
-    `serve` is called once, with the client.
-    """
-
-    serve: Callable[[Remote], Awaitable[Outcome]]
-    options: StreamOptions
     status: int = 400
     body: bytes = (
         b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
         b'"message":"Upgrade request required","reason":"BadRequest","code":400}'
     )
+
+
+class ApiStreams(ApiUpgrade, frozen=True, kw_only=True):
+    """An offer to carry a container's streams; `serve` is called once, with the client."""
+
+    serve: Callable[[Remote], Awaitable[Outcome]]
+    options: StreamOptions
+
+
+class ApiForward(ApiUpgrade, frozen=True, kw_only=True):
+    """An offer to carry connections to ports of a pod, at the first of its addresses that answers."""
+
+    pod: str
+    addresses: tuple[str, ...]

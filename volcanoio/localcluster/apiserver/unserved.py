@@ -7,8 +7,7 @@ import re
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse
 from volcanoio.localcluster.apiserver.errors import ApiError
 
-_PATH = re.compile(r"/api/v1/namespaces/[^/]+/pods/[^/]+/(portforward|proxy)(/.*)?")
-_NAMES = {"portforward": "port-forward", "proxy": "proxy"}
+_PATH = re.compile(r"/api/v1/namespaces/[^/]+/pods/[^/]+/proxy(/.*)?")
 
 
 async def unserved(request: ApiRequest) -> ApiResponse | None:
@@ -16,5 +15,5 @@ async def unserved(request: ApiRequest) -> ApiResponse | None:
     match = _PATH.fullmatch(request.path)
     if match is None:
         return None
-    text = "is not served; a pod that `volcanoio up --run` runs can be reached at its own address (status.podIP)"
-    return ApiError(501, "NotImplemented", f"{_NAMES[match[1]]} {text}").response()
+    text = "proxy is not served; a pod that `volcanoio up --run` runs can be reached at its own address (status.podIP)"
+    return ApiError(501, "NotImplemented", text).response()

@@ -39,6 +39,7 @@ from volcanoio.model.core import Pod
 from volcanoio.model.kinds import POD, SERVICE
 
 NAME = "process"
+_LOCALHOST = "127.0.0.1"
 _LOOK_AGAIN = 0.5
 """Seconds until something that was missing is looked for again."""
 _REFRESH = 2.0
@@ -174,6 +175,11 @@ class ProcessRuntime:
         run = held.runs.get(container) if held is not None else None
         return run if run is not None and run.running else None
 
+    def runs(self, uid: str) -> bool:
+        """Whether any process of a pod runs."""
+        held = self._pods.get(uid)
+        return held is not None and held.running
+
     def knows(self, uid: str, container: str) -> bool:
         """Whether it has ever run a container."""
         held = self._pods.get(uid)
@@ -194,7 +200,8 @@ class ProcessRuntime:
         manifest = await self._found(POD.path(meta.namespace, meta.name))
         if manifest is None or manifest["metadata"]["uid"] != meta.uid:
             raise StartError("the pod is gone")
-        manifest["status"] = {**(manifest.get("status") or {}), "podIP": order.pod_ip, "hostIP": order.host_ip}
+        address = _LOCALHOST if manifest["spec"].get("hostNetwork") else order.pod_ip
+        manifest["status"] = {**(manifest.get("status") or {}), "podIP": address, "hostIP": order.host_ip}
         held = self._pods.get(meta.uid)
         if held is None:
             held = self._pods[meta.uid] = _Held(manifest, Sandbox(self._state, meta.uid))

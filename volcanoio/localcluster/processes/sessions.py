@@ -16,6 +16,7 @@ from volcanoio.localcluster.processes.runtime import ProcessRuntime
 from volcanoio.model.base import Manifest
 
 _CHANNELS = {"stdout": Channel.STDOUT, "stderr": Channel.STDERR}
+_LOCALHOST = "127.0.0.1"
 _END_OF_TRANSMISSION = b"\x04"
 
 
@@ -36,6 +37,11 @@ class ProcessSessions:
                 "it names no command or its pod asks for it (kubectl describe pod tells)"
             )
         return f"container {container} in pod {name} is not running"
+
+    def addresses(self, pod: Manifest) -> tuple[str, ...]:
+        """The pod's own address, then that of who listens on localhost."""
+        own = str((pod.get("status") or {}).get("podIP") or "")
+        return (own, _LOCALHOST) if self._runtime.runs(pod["metadata"]["uid"]) else ()
 
     async def execute(self, pod: Manifest, container: str, options: StreamOptions, remote: Remote) -> Outcome:
         """Run a command beside the container's own."""

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from aiohttp import web
 
-from volcanoio.localcluster.apiserver.api import ApiUpgrade
-from volcanoio.localcluster.apiserver.streams import spdy, websocket
+from volcanoio.localcluster.apiserver.api import ApiForward, ApiStreams, ApiUpgrade
+from volcanoio.localcluster.apiserver.streams import portforward, spdy, websocket
 
-_PROTOCOLS: dict[tuple[str, str], Callable[[web.BaseRequest, ApiUpgrade], Awaitable[web.StreamResponse]]] = {
-    ("GET", "websocket"): websocket.serve,
-    ("GET", "spdy/3.1"): spdy.serve,
-    ("POST", "spdy/3.1"): spdy.serve,
-}
-"""Method and `Upgrade` header → who serves it."""
+Serve = Callable[[web.BaseRequest, ApiStreams], Coroutine[Any, Any, web.StreamResponse]]
+Forward = Callable[[web.BaseRequest, ApiForward], Coroutine[Any, Any, web.StreamResponse]]
 
-
-def carries(request: web.BaseRequest) -> bool:
-    """Whether the request asks for an upgrade that is served."""
-    return _key(request) in _PROTOCOLS
+_STREAMS: dict[str, Serve] = {"websocket": websocket.serve, "spdy/3.1": spdy.serve}
+_FORWARDS: dict[str, Forward] = {"spdy/3.1": portforward.serve}
+"""`Upgrade` header → who serves it. kubectl falls back to SPDY where its tunnel in a WebSocket is not to be had."""
 
 
-async def carry(request: web.BaseRequest, upgrade: ApiUpgrade) -> web.StreamResponse:
-    """Serve an upgraded connection to its end."""
-    return await _PROTOCOLS[_key(request)](request, upgrade)
-
-
-def _key(request: web.BaseRequest) -> tuple[str, str]:
-    return request.method, request.headers.get("Upgrade", "").lower()
+def carry(request: web.BaseRequest, offer: ApiUpgrade) -> Coroutine[Any, Any, web.StreamResponse] | None:
+    """What serves the connection to its end; None when it asks for no upgrade that is served."""
+    protocol = request.headers.get("Upgrade", "").lower()
+    if isinstance(offer, ApiStreams) and protocol in _STREAMS:
+        return _STREAMS[protocol](request, offer)
+    if isinstance(offer, ApiForward) and protocol in _FORWARDS:
+        return _FORWARDS[protocol](request, offer)
+    return None

@@ -91,6 +91,10 @@ class StreamSource(Protocol):
         """Why a container has no streams, empty when it has."""
         ...
 
+    def addresses(self, pod: Manifest) -> tuple[str, ...]:
+        """Where the ports of a running pod are, the best first; none when it has no processes."""
+        ...
+
     async def execute(self, pod: Manifest, container: str, options: StreamOptions, remote: Remote) -> Outcome:
         """Run a command in a container with its streams at the client's. Cancelled, it ends the command."""
         ...

@@ -1,4 +1,4 @@
-"""`pods/NAME/exec` and `pods/NAME/attach`: which container, what of it, and the errors kubectl expects.
+"""`pods/NAME/exec`, `attach` and `portforward`: which container, what of it, and the errors kubectl expects.
 
 Kubernetes: `pkg/registry/core/pod/strategy.go` (ExecLocation, AttachLocation).
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from volcanoio.localcluster.apiserver.api import ApiRequest, ApiUpgrade
+from volcanoio.localcluster.apiserver.api import ApiForward, ApiRequest, ApiStreams, ApiUpgrade
 from volcanoio.localcluster.apiserver.errors import ApiError, bad_request
 from volcanoio.localcluster.apiserver.logs import LogRefused, choose_container
 from volcanoio.localcluster.apiserver.streams.remote import StreamOptions, StreamSource
@@ -16,6 +16,8 @@ from volcanoio.model.base import Manifest
 
 def connect(source: StreamSource | None, pod: Manifest, subresource: str, request: ApiRequest) -> ApiUpgrade:
     """The offer to carry a container's streams. Raises ApiError. Without a source all containers are simulated."""
+    if subresource == "portforward":
+        return _forward(source, pod)
     try:
         container = choose_container(pod, request.first("container"))
     except LogRefused as refused:
@@ -32,7 +34,21 @@ def connect(source: StreamSource | None, pod: Manifest, subresource: str, reques
     if refusal or source is None:
         raise ApiError(400, "BadRequest", refusal)
     act = source.execute if subresource == "exec" else source.attach
-    return ApiUpgrade(serve=partial(act, pod, container, options), options=options)
+    return ApiStreams(serve=partial(act, pod, container, options), options=options)
+
+
+def _forward(source: StreamSource | None, pod: Manifest) -> ApiForward:
+    """The offer to carry connections to a pod."""
+    name = pod["metadata"]["name"]
+    phase = (pod.get("status") or {}).get("phase")
+    if phase != "Running":
+        raise bad_request(f"unable to forward port because pod is not running. Current status={phase}")
+    addresses = source.addresses(pod) if source is not None else ()
+    if not addresses:
+        raise bad_request(
+            f"pod {name} is simulated: nothing listens there; start the cluster with `volcanoio up --run`"
+        )
+    return ApiForward(pod=name, addresses=addresses)
 
 
 def _options(request: ApiRequest) -> StreamOptions:

@@ -8,9 +8,9 @@ import contextlib
 import msgspec
 from aiohttp import web
 
-from volcanoio.localcluster.apiserver.api import ApiUpgrade
+from volcanoio.localcluster.apiserver.api import ApiStreams
 from volcanoio.localcluster.apiserver.streams.remote import Channel, Outcome, Resize, Size
-from volcanoio.localcluster.apiserver.streams.spdyconnection import SpdyStream, upgrade
+from volcanoio.localcluster.apiserver.streams.spdyconnection import SpdyStream, offered, refuse, upgrade
 
 PROTOCOL = "v4.channel.k8s.io"
 _OPENING_SECONDS = 30.0
@@ -73,13 +73,10 @@ class SpdyRemote:
                 await self._streams[channel].end()
 
 
-async def serve(request: web.BaseRequest, offer: ApiUpgrade) -> web.StreamResponse:
+async def serve(request: web.BaseRequest, offer: ApiStreams) -> web.StreamResponse:
     """Carry a container's streams until it ends or the client goes."""
-    if PROTOCOL not in _offered(request):
-        text = (
-            f"unable to upgrade: unable to negotiate protocol: client supports {_offered(request)}, server {PROTOCOL}"
-        )
-        return web.Response(status=403, text=text)
+    if PROTOCOL not in offered(request):
+        return refuse(request, PROTOCOL)
     options = offer.options
     wanted = {Channel.ERROR}
     for channel, asked in (
@@ -104,7 +101,3 @@ async def serve(request: web.BaseRequest, offer: ApiUpgrade) -> web.StreamRespon
 
     await upgrade(request, PROTOCOL, remote.opened, work)
     return web.Response()
-
-
-def _offered(request: web.BaseRequest) -> list[str]:
-    return request.headers.getall("X-Stream-Protocol-Version", [])

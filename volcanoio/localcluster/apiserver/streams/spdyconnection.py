@@ -157,3 +157,14 @@ async def upgrade(
             task.cancel()
         await asyncio.gather(receiving, working, return_exceptions=True)
         transport.close()
+
+
+def offered(request: web.BaseRequest) -> list[str]:
+    """The protocols on top of SPDY that the client speaks."""
+    return request.headers.getall("X-Stream-Protocol-Version", [])
+
+
+def refuse(request: web.BaseRequest, protocol: str) -> web.Response:
+    """The answer to a client that does not speak `protocol`."""
+    theirs = ", ".join(offered(request)) or "none"
+    return web.Response(status=403, text=f"unable to upgrade: the client speaks {theirs}, the server {protocol}")

@@ -11,7 +11,7 @@ import contextlib
 import msgspec
 from aiohttp import WSMsgType, web
 
-from volcanoio.localcluster.apiserver.api import ApiUpgrade
+from volcanoio.localcluster.apiserver.api import ApiStreams
 from volcanoio.localcluster.apiserver.streams.remote import Channel, Outcome, Resize, Size
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
@@ -62,7 +62,7 @@ class WebSocketRemote:
                     self._sizes.put_nowait(Size(size.width, size.height))
 
 
-async def serve(request: web.BaseRequest, upgrade: ApiUpgrade) -> web.StreamResponse:
+async def serve(request: web.BaseRequest, upgrade: ApiStreams) -> web.StreamResponse:
     """Carry a container's streams until it ends or the client goes."""
     socket = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=0, compress=False)
     try:
