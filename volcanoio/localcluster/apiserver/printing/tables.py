@@ -73,7 +73,8 @@ def custom_printer(columns: tuple[PrinterColumn, ...]) -> Printer:
 
 def _cell(column: PrinterColumn) -> Callable[[Manifest, datetime], Any]:
     """How a column reads its first value; raises JsonPathError."""
-    path, convert = JsonPath(column.json_path), _CONVERSIONS.get(column.type, _nothing)
+    path = JsonPath(column.json_path)
+    convert: Callable[[Any, datetime], Any] = _CONVERSIONS.get(column.type, _nothing)
 
     def cell(obj: Manifest, now: datetime) -> Any:
         found = path.find(obj)

@@ -19,6 +19,11 @@ Validate: TypeAlias = Callable[[Any, Any, str, list[FieldError]], int]
 """Notes what is wrong with a value (then its old value, or UNCORRELATED) at a path; returns how much was looked at."""
 
 _EXACT: Final = 2.0**53
+_TYPE_NAMES: Final[dict[type, str]] = {bool: "boolean", dict: "object", list: "array", str: "string"}
+_EXACT_TYPES: Final[dict[str, type]] = {name: kind for kind, name in _TYPE_NAMES.items()}
+_INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
+_FINE: Final[dict[str, type]] = {"string": str, "boolean": bool}
+_SAYS_NOTHING: Final = frozenset({"type", "description", "default", "title", "example", "externalDocs", "nullable"})
 _ROOT_UNRATCHETED: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
@@ -26,8 +31,7 @@ def type_name(value: Any) -> str:
     """The JSON type of a value, as messages name it."""
     if value is None:
         return "null"
-    names: dict[type, str] = {bool: "boolean", dict: "object", list: "array", str: "string"}
-    return names.get(type(value)) or ("integer" if rules.is_int(value) else "number")
+    return _TYPE_NAMES.get(type(value)) or ("integer" if rules.is_int(value) else "number")
 
 
 def compile_validate(schema: dict[str, Any], *, root: bool = False) -> Validate | None:
@@ -80,7 +84,11 @@ def _type(schema: dict[str, Any]) -> rules.Check | None:
     # kube-openapi takes a text or list of any format, unless numbers are wanted
     texts_pass = bool(form) and not wanted & {"integer", "number"}
 
+    exact = _EXACT_TYPES.get(shown)
+
     def judge(value: Any, path: str, errors: list[FieldError]) -> None:
+        if type(value) is exact:
+            return
         found = type_name(value)
         if value is None:
             if nullable or not wanted:
@@ -107,34 +115,53 @@ def _is_json_integer(value: float) -> bool:
 
 
 def _fields(schema: dict[str, Any], *, root: bool) -> Validate | None:
-    """Properties, additional properties, their number and required names."""
+    """Properties, additional properties, their number and required names.
+
+    Properties compile when the first object has them: schemas of a megabyte describe what nobody writes.
+    """
     specified: dict[str, Any] = schema.get("properties") or {}
-    known = {name: check for name, sub in specified.items() if (check := compile_validate(sub)) is not None}
     others = schema.get("additionalProperties")
     each = compile_validate(others) if isinstance(others, dict) else None
     names: list[str] = schema.get("required") or []
     count = rules.properties(schema)
     forbids = others is False
-    if not names and each is None and not known and count is None and not forbids:
+    if not names and each is None and not specified and count is None and not forbids:
         return None
     unratcheted = _ROOT_UNRATCHETED if root else frozenset()
+    fine = {name: kind for name, sub in specified.items() if (kind := _fine_kind(sub)) is not None}
+    known: dict[str, Validate | None] = {}
 
     def validate(value: Any, old: Any, path: str, errors: list[FieldError]) -> int:
         looked = 0
         if count is not None:
             count(value, path, errors)
         for key, one in value.items():
-            check = known.get(key) if key in specified else each
+            if type(one) is fine.get(key):
+                looked += 1
+                continue
+            if key in known:
+                check = known[key]
+            elif key in specified:
+                check = known[key] = compile_validate(specified[key])
+            else:
+                check = each
+                if forbids:
+                    text = f"{path}.{key} in body is a forbidden property"
+                    errors.append(FieldError(path, "FieldValueInvalid", f'Invalid value: "{key}": {text}'))
             if check is not None:
                 before = UNCORRELATED if key in unratcheted else old_field(old, key)
                 looked += check(one, before, f"{path}.{key}" if path else key, errors)
-            elif forbids and key not in specified:
-                text = f"{path}.{key} in body is a forbidden property"
-                errors.append(FieldError(path, "FieldValueInvalid", f'Invalid value: "{key}": {text}'))
-        errors += [required(f"{path}.{name}" if path else name) for name in names if name not in value]
+        for name in names:
+            if name not in value:
+                errors.append(required(f"{path}.{name}" if path else name))  # noqa: PERF401 - nearly always none
         return looked
 
     return validate
+
+
+def _fine_kind(schema: dict[str, Any]) -> type | None:
+    """The Python type whose values are all valid, for the many schemas that say a type and no more."""
+    return _FINE.get(schema.get("type") or "") if _SAYS_NOTHING.issuperset(schema) else None
 
 
 def _items(schema: dict[str, Any]) -> Validate | None:
@@ -156,7 +183,8 @@ def _junctors(schema: dict[str, Any]) -> list[Validate]:
     """anyOf, oneOf, allOf and not, in the order in which they are judged."""
     found: list[Validate] = []
     if schema.get("anyOf"):
-        found.append(_any_of([compile_validate(sub) for sub in schema["anyOf"]]))
+        any_of = _any_of([compile_validate(sub) for sub in schema["anyOf"]])
+        found.append(_int_or_string(any_of) if schema["anyOf"] == _INT_OR_STRING else any_of)
     if schema.get("oneOf"):
         found.append(_one_of([compile_validate(sub) for sub in schema["oneOf"]]))
     if schema.get("allOf"):
@@ -185,6 +213,15 @@ def _any_of(subs: list[Validate | None]) -> Validate:
             return 0
         errors += best[1]
         return best[0]
+
+    return validate
+
+
+def _int_or_string(any_of: Validate) -> Validate:
+    """The same for what is beside every int-or-string: values that are one make no errors first."""
+
+    def validate(value: Any, old: Any, path: str, errors: list[FieldError]) -> int:
+        return 1 if type(value) is str or rules.is_int(value) else any_of(value, old, path, errors)
 
     return validate
 
