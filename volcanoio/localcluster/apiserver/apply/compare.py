@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from volcanoio.localcluster.apiserver.apply import elements, fieldset
 from volcanoio.localcluster.apiserver.apply.elements import SELF
 from volcanoio.localcluster.apiserver.apply.fieldset import FieldSet
-from volcanoio.localcluster.apiserver.apply.types import ABSENT, Type
+from volcanoio.localcluster.apiserver.apply.types import ABSENT, DEDUCED, Type
 from volcanoio.localcluster.apiserver.objects import encode
+
+_LEAF: Final[FieldSet] = {}
+_COMPOSITE: Final = frozenset({dict, list})
+_BY_ITEM: Final = frozenset({"set", "map"})
 
 
 class Comparison(NamedTuple):
@@ -35,7 +39,7 @@ def compare(type_: Type, old: dict[str, Any], new: dict[str, Any]) -> Comparison
 def _compare(type_: Type, step: str, old: Any, new: Any, found: Comparison) -> None:
     """Note below `step` how two values differ; one of them may be ABSENT."""
     if old is ABSENT:
-        found.added[step] = _all(type_, new)
+        found.added[step] = _all(type_, new) if new.__class__ in _COMPOSITE else _LEAF
         return
     if new is ABSENT:
         found.removed[step] = _all(type_, old)
@@ -46,8 +50,7 @@ def _compare(type_: Type, step: str, old: Any, new: Any, found: Comparison) -> N
     inner = Comparison({}, {}, {})
     if before != after:
         found.modified[step] = {}
-        _note_all(type_, old, inner.removed)
-        _note_all(type_, new, inner.added)
+        inner = Comparison(_below(type_, old), {}, _below(type_, new))
     elif after == "map" and not type_.atomic_map and (old or new or type_.present):
         _compare_maps(type_, old or {}, new or {}, inner)
     elif after == "list" and type_.list_kind != "atomic" and (old or new):
@@ -110,26 +113,32 @@ def _by_step(type_: Type, values: list[Any]) -> dict[str, list[Any]]:
 
 
 def _all(type_: Type, value: Any) -> FieldSet:
-    """The path of a value that is there newly, or no more, and of everything below it."""
-    found: FieldSet = {}
-    _note_all(type_, value, found)
-    return {SELF: {}, **found} if found else found
+    """The path of a value that is there newly, or no more, and of everything below it, what Go writes unasked included.
 
-
-def _note_all(type_: Type, value: Any, found: FieldSet) -> None:
-    """Note everything below a value that is owned by parts, what Go writes unasked included."""
-    if not value and not (value == {} and type_.present):
-        return
-    if isinstance(value, dict) and type_.is_map and not type_.atomic_map:
-        for name, zero in type_.present.items():
-            if name not in value:
-                found[elements.field(name)] = _all(type_.field(name), zero)
-        omitted = type_.omitted
+    Flat on purpose: every new object passes here as a whole.
+    """
+    found: FieldSet = {SELF: _LEAF}
+    if isinstance(value, dict):
+        if not type_.is_map or type_.atomic_map:
+            return _LEAF
+        fields, others, omitted, present = type_.fields, type_.others or DEDUCED, type_.omitted, type_.present
         for name, inner in value.items():
-            if inner or name not in omitted:
-                found[elements.field(name)] = _all(type_.field(name), inner)
-    elif isinstance(value, list) and type_.list_kind in {"set", "map"}:
+            if inner.__class__ in _COMPOSITE:
+                if inner or name not in omitted:
+                    found["f:" + name] = _all(fields.get(name) or others, inner)
+            elif inner or name not in omitted:
+                found["f:" + name] = _LEAF
+        for name, zero in present.items():
+            if name not in value:
+                found["f:" + name] = _all(fields[name], zero)
+    elif isinstance(value, list) and value and type_.list_kind in _BY_ITEM:
         items = type_.items
         assert items is not None
         for step, values in _by_step(type_, value).items():
-            found[step] = _all(items, values[0]) if len(values) == 1 else {}
+            found[step] = _all(items, values[0]) if len(values) == 1 else _LEAF
+    return found if len(found) > 1 else _LEAF
+
+
+def _below(type_: Type, value: Any) -> FieldSet:
+    """Everything below a value that is owned by parts, without the value itself."""
+    return {step: below for step, below in _all(type_, value).items() if step != SELF}

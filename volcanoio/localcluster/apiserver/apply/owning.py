@@ -43,6 +43,8 @@ class Terms(NamedTuple):
     reset: FieldSet
     reset_elsewhere: FieldSet = {}
     """The same as seen in other versions."""
+    changing: bool = True
+    """Whether the types may have changed since fields were recorded, as those of custom resources may."""
 
     def type(self) -> Type:
         """The type in the write's own version."""
@@ -97,7 +99,7 @@ def _reconciled(terms: Terms, owners: Owners) -> Owners:
     for owner, owned in owners.items():
         type_ = terms.type_of(owned.version)
         if type_ is not None:
-            fields = reconcile(type_, owned.fields)
+            fields = reconcile(type_, owned.fields) if terms.changing else owned.fields
             found[owner] = owned if fields is owned.fields else owned._replace(fields=fields)
     return found
 

@@ -42,7 +42,8 @@ def terms(registry: Registry, resource: Resource, subresource: str = "", *, writ
         other = registry.find(resource.group, name, resource.plural) if group == resource.group else None
         return None if other is None else type_of_resource(other, written=written)
 
-    return Terms(resource.api_version, type_of, reset, reset if subresource else {})
+    elsewhere = reset if subresource else {}
+    return Terms(resource.api_version, type_of, reset, elsewhere, changing=resource.custom is not None)
 
 
 def type_of_resource(resource: Resource, *, written: bool = False) -> Type:
