@@ -193,6 +193,16 @@ def eventually(attempt: Callable[[], T | None]) -> T:
     return found
 
 
+def established(cluster: Cluster, name: str) -> None:
+    """Wait until a definition of custom resources is served."""
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    with cluster.watch(path, fieldSelector=f"metadata.name={name}") as events:
+        for event in events:
+            conditions = event["object"].get("status", {}).get("conditions") or ()
+            if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+                return
+
+
 def settled(cluster: Cluster, namespace: str) -> None:
     """Wait until controllers have put into a new namespace what they put into each: an account, a ConfigMap."""
     listed = [("serviceaccounts", "default")]

@@ -23,7 +23,7 @@ def secret(**more: Any) -> Obj:
 
 @pytest.mark.parametrize("key", ["a b", "..", "..x", "a" * 254])
 def test_keys(namespace: Namespace, key: str) -> None:
-    status = namespace.cluster.create(namespace.path("configmaps"), config_map("c", **{key: "x"}))
+    status = namespace.cluster.create(namespace.path("configmaps"), config_map("c") | {"data": {key: "x"}})
     assert fields(status.refused(422, "Invalid")) == [f"data[{key}]"]
     answer = namespace.cluster.create(namespace.path("secrets"), secret(data={key: VALUE}))
     assert fields(answer.refused(422, "Invalid")) == [f"data[{key}]"]

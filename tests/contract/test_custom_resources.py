@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tests.contract.support import Cluster, Namespace, eventually, gone, unique
+from tests.contract.support import Cluster, Namespace, established, eventually, gone, unique
 from tests.contract.widgets import PLURAL, definition, widget
 
 
@@ -40,16 +38,6 @@ def test_a_definition_comes_and_goes(cluster: Cluster) -> None:
     cluster.delete(f"{path}/widgets.{group}").ok()
     gone(cluster, f"{path}/widgets.{group}")
     eventually(lambda: cluster.get(f"/apis/{group}/v1/widgets").code == 404 or None)
-
-
-def established(cluster: Cluster, name: str) -> None:
-    """Wait until a definition is served."""
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    with cluster.watch(path, fieldSelector=f"metadata.name={name}") as events:
-        for event in events:
-            conditions: list[dict[str, Any]] = event["object"].get("status", {}).get("conditions", [])
-            if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
-                return
 
 
 def test_an_unfit_definition_is_refused(cluster: Cluster) -> None:

@@ -13,7 +13,7 @@ import pytest
 from anyio import to_thread
 
 from tests.contract.hollow import hollow_nodes
-from tests.contract.support import Cluster, Namespace, Obj, gone, unique
+from tests.contract.support import Cluster, Namespace, Obj, established, gone, unique
 from volcanoio.compose.controllers import ControllerManager, ControllerSettings
 from volcanoio.compose.crds import install_crds
 from volcanoio.compose.scheduler import SchedulerProcess, SchedulerSettings
@@ -59,16 +59,6 @@ async def volcano(cluster: Cluster) -> AsyncIterator[None]:
             tasks.cancel_scope.cancel()
     finally:
         await transport.aclose()
-
-
-def established(cluster: Cluster, name: str) -> None:
-    """Wait until a definition is served."""
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    with cluster.watch(path, fieldSelector=f"metadata.name={name}") as events:
-        for event in events:
-            conditions = event["object"].get("status", {}).get("conditions", [])
-            if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
-                return
 
 
 def job(fleet: str, replicas: int, run: str, cpu: str = "2") -> Obj:

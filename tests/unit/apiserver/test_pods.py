@@ -83,12 +83,12 @@ async def test_priority_comes_from_the_class() -> None:
         ),
         (
             {"containers": [{"name": "a", "image": "i", "resources": {"requests": {"cpu": "-1"}}}]},
-            "spec.containers[0].resources.requests.cpu",
+            "spec.containers[0].resources.requests[cpu]",
             "must be greater than or equal to 0",
         ),
         (
             {"containers": [{"name": "a", "image": "i", "resources": {"requests": {"cpu": "1x"}}}]},
-            "spec.containers[0].resources.requests.cpu",
+            "spec.containers[0].resources.requests[cpu]",
             "quantities must match the regular expression",
         ),
         (

@@ -13,6 +13,14 @@ from volcanoio.model.base import Manifest
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
+_MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_HANDLERS = frozenset({"exec", "httpGet", "tcpSocket", "grpc"})
+_FIELDS = re.compile(
+    r"metadata\.(name|namespace|uid|(annotations|labels)\['.+'\])"
+    r"|spec\.(nodeName|serviceAccountName)|status\.(hostIP|hostIPs|podIP|podIPs)"
+).fullmatch
+"""What an environment variable may take from its pod."""
 _ENV_NAME = re.compile(r"[ -<>-~]+").fullmatch
 _PORT_NAME = re.compile(r"(?=.{1,15}$)(?=.*[a-z])[a-z0-9]([a-z0-9]|-(?!-))*(?<!-)").fullmatch
 _PORT_RULE = "must be between 1 and 65535, inclusive"
@@ -39,6 +47,13 @@ def container_errors(container: Manifest, path: str) -> list[FieldError]:
     policy = container.get("imagePullPolicy")
     if policy and policy not in _PULL_POLICIES:
         errors.append(unsupported(f"{path}.imagePullPolicy", policy, _PULL_POLICIES))
+    policy = container.get("terminationMessagePolicy")
+    if policy and policy not in _MESSAGE_POLICIES:
+        errors.append(unsupported(f"{path}.terminationMessagePolicy", policy, _MESSAGE_POLICIES))
+    for field in _PROBES:
+        probe = container.get(field)
+        if isinstance(probe, dict) and not probe.keys() & _HANDLERS:
+            errors.append(required(f"{path}.{field}", "must specify a handler type"))
     for field, check in _LISTS.items():
         value = container.get(field)
         if value:
@@ -72,7 +87,22 @@ def env_errors(env: list[Manifest], path: str) -> list[FieldError]:
             errors.append(invalid(f"{where}.value", value, "must be a string; put it in quotes"))
         if value and one.get("valueFrom"):
             errors.append(invalid(f"{where}.valueFrom", "", "may not be specified when `value` is not empty"))
+        errors += _source_errors(one.get("valueFrom"), f"{where}.valueFrom")
     return errors
+
+
+def _source_errors(source: Any, path: str) -> list[FieldError]:
+    """The broken rules of what a variable is taken from."""
+    reference = source.get("fieldRef") if isinstance(source, dict) else None
+    if not isinstance(reference, dict):
+        return []
+    field = reference.get("fieldPath")
+    if not field:
+        return [required(f"{path}.fieldRef.fieldPath")]
+    if _FIELDS(str(field)):
+        return []
+    rule = f"error converting fieldPath: field label not supported: {field}"
+    return [invalid(f"{path}.fieldRef.fieldPath", field, rule)]
 
 
 def _port_errors(ports: list[Manifest], path: str) -> list[FieldError]:

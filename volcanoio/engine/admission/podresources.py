@@ -27,7 +27,7 @@ def _name_rule(name: str) -> str:
     if name in _STANDARD or name.startswith("hugepages-"):
         return ""
     if "/" not in name:
-        return "must be a standard resource for containers"
+        return "must be a standard resource type or fully qualified"
     return qualified_rule(name)
 
 
@@ -67,13 +67,15 @@ def _amounts(named: Any, path: str, errors: list[FieldError]) -> dict[str, tuple
         amount = None if isinstance(value, bool) else _amount(text)
         rule = _name_rule(name)
         if rule:
-            errors.append(invalid(path, name, rule))
+            errors.append(invalid(f"{path}[{name}]", name, rule))
+            if "/" not in name:
+                errors.append(invalid(f"{path}[{name}]", name, "must be a standard resource for containers"))
         elif amount is None:
-            errors.append(invalid(f"{path}.{name}", value, _QUANTITY_RULE))
+            errors.append(invalid(f"{path}[{name}]", value, _QUANTITY_RULE))
         elif amount < 0:
-            errors.append(invalid(f"{path}.{name}", text, "must be greater than or equal to 0"))
+            errors.append(invalid(f"{path}[{name}]", text, "must be greater than or equal to 0"))
         elif name not in _STANDARD and amount.denominator != 1:
-            errors.append(invalid(f"{path}.{name}", text, "must be an integer"))
+            errors.append(invalid(f"{path}[{name}]", text, "must be an integer"))
         else:
             found[name] = (text, amount)
     return found

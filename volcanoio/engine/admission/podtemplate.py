@@ -68,7 +68,7 @@ def pod_spec_errors(spec: Manifest, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     volumes = _volume_errors(spec.get("volumes"), f"{path}.volumes", errors)
     names: set[str] = set()
-    for field in ("initContainers", "containers"):
+    for field in ("containers", "initContainers"):
         containers = spec.get(field)
         if not containers:
             if field == "containers":

@@ -42,7 +42,7 @@ def check_versions(
     if not version or version == "0":
         if required:
             rule = invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            raise errors.invalid(resource, target.name, [rule])
+            raise errors.unversioned(resource, target.name, rule)
         return
     if not str(version).isdigit():
         raise errors.unclassified(f'strconv.ParseUint: parsing "{version}": invalid syntax')

@@ -137,6 +137,12 @@ def invalid(resource: Resource, name: str, errors: Sequence[FieldError], warning
     return error
 
 
+def unversioned(resource: Resource, name: str, rule: FieldError) -> ApiError:
+    """An update says no version where it must; found by storage, which knows the resource and not the kind."""
+    details = _details(resource, name, causes=causes([rule]))
+    return ApiError(422, "Invalid", f'{resource.name} "{name}" is invalid: {rule}', details)
+
+
 def forbidden(resource: Resource, name: str, why: str, **details: Any) -> ApiError:
     """The request is understood and refused."""
     message = f'{resource.name} "{name}" is forbidden: {why}'

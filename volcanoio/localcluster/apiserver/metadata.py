@@ -112,7 +112,8 @@ def update_errors(metadata: Manifest, old: Stored) -> list[FieldError]:
     added = sorted(set(metadata.get("finalizers") or ()) - set(old.finalizers))
     if not added:
         return []
-    text = f"no new finalizers can be added if the object is being deleted, found new finalizers {added}"
+    shown = ", ".join(f'"{name}"' for name in added)
+    text = f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}"
     return [forbidden("metadata.finalizers", text)]
 
 

@@ -13,6 +13,7 @@ from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.kinds.podspec import default_pod_spec, quality_of_service
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.localcluster.apiserver.objects import encode
+from volcanoio.localcluster.apiserver.plugins.pods import tolerate_lost_nodes
 from volcanoio.model.base import Manifest
 
 _MUTABLE: Final = frozenset(
@@ -27,20 +28,26 @@ _UPDATE_RULE = (
 
 def _create(pod: Manifest, core: Core) -> None:
     """The first status."""
-    del core
     spec = pod["spec"]
     status: Manifest = {"phase": "Pending", "qosClass": quality_of_service(spec)}
-    if gates := spec.get("schedulingGates"):
-        names = [gate.get("name") for gate in gates if isinstance(gate, dict)]
-        condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
-        condition |= {"message": f"Scheduling is blocked due to non-empty scheduling gates {names}"}
-        status["conditions"] = [condition]
+    if spec.get("schedulingGates"):
+        status["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "lastProbeTime": None,
+                "lastTransitionTime": core.now(),
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+        ]
     pod["status"] = status
 
 
 def _default(pod: Manifest, core: Core) -> None:
-    del core
     default_pod_spec(pod.setdefault("spec", {}), of_pod=True)
+    if pod["metadata"].get("uid"):  # admission gives these on update too; on create they come with the rest
+        tolerate_lost_nodes(pod, "", core)
 
 
 def _validate(pod: Manifest) -> list[FieldError]:
@@ -89,23 +96,50 @@ def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
     after, before = new.get("spec") or {}, old["spec"]
     if after == before:
         return []
+    for field in ("containers", "initContainers"):
+        if len(after.get(field) or ()) != len(before.get(field) or ()):
+            return [forbidden(f"spec.{field}", "pod updates may not add or remove containers")]
     changed = [key for key in after.keys() | before.keys() if after.get(key) != before.get(key)]
     found = [_container_changes(after.get(key), before.get(key)) for key in changed if key in _CONTAINERS]
     others = [key for key in changed if key not in _CONTAINERS and key not in _MUTABLE]
     gated = bool(before.get("schedulingGates"))
+    errors_: list[FieldError] = []
     if gated:
         others = [key for key in others if key not in {"nodeSelector", "affinity"} or not _narrows(key, after, before)]
-    errors_ = [forbidden("spec", _UPDATE_RULE)] if others or not all(found) else []
+        if "nodeSelector" in others:
+            others.remove("nodeSelector")
+            rule = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+            errors_.append(invalid("spec.nodeSelector", after.get("nodeSelector"), rule))
+    if "terminationGracePeriodSeconds" in changed and not _shortened(after, before):
+        others.append("terminationGracePeriodSeconds")
+    errors_ += [forbidden("spec", _UPDATE_RULE)] if others or not all(found) else []
     if "tolerations" in changed and not _contains(after.get("tolerations"), before.get("tolerations")):
         rule = "existing toleration can not be modified except its tolerationSeconds"
         errors_.append(forbidden("spec.tolerations", rule))
-    if "schedulingGates" in changed and not _contains(before.get("schedulingGates"), after.get("schedulingGates")):
-        errors_.append(forbidden("spec.schedulingGates", "only deletion is allowed, but found new scheduling gate"))
+    if "schedulingGates" in changed:
+        errors_ += _new_gates(after.get("schedulingGates") or (), before.get("schedulingGates") or ())
     deadline, was = after.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
     if was is not None and (deadline is None or deadline > was):
         rule = "must be less than or equal to previous value"
         errors_.append(invalid("spec.activeDeadlineSeconds", deadline, rule))
     return errors_
+
+
+def _shortened(after: Manifest, before: Manifest) -> bool:
+    """A negative grace period, as older servers stored, may become the shortest one."""
+    return int(before.get("terminationGracePeriodSeconds") or 0) < 0 and after["terminationGracePeriodSeconds"] == 1
+
+
+def _new_gates(after: Any, before: Any) -> list[FieldError]:
+    known = [one.get("name") for one in before]
+    return [
+        forbidden(
+            f"spec.schedulingGates[{at}].name",
+            f"only deletion is allowed, but found new scheduling gate '{one.get('name')}'",
+        )
+        for at, one in enumerate(after)
+        if one.get("name") not in known
+    ]
 
 
 _CONTAINERS: Final = frozenset({"containers", "initContainers"})

@@ -14,6 +14,8 @@ _SPEC: Final = {
     "schedulerName": "default-scheduler",
 }
 _CONTAINER: Final = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
+_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+_PROBE: Final = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 _MODES: Final = {"configMap": 420, "secret": 420, "projected": 420, "downwardAPI": 420}
 
 
@@ -24,6 +26,9 @@ def default_pod_spec(spec: Manifest, *, of_pod: bool = False) -> None:
     for key, value in _SPEC.items():
         if spec.get(key) is None:
             spec[key] = value
+    grace = spec["terminationGracePeriodSeconds"]
+    if type(grace) is int and grace < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     if spec.get("securityContext") is None:
         spec["securityContext"] = {}
     for field in ("containers", "initContainers"):
@@ -32,6 +37,8 @@ def default_pod_spec(spec: Manifest, *, of_pod: bool = False) -> None:
             for container in containers:
                 if isinstance(container, dict):
                     _default_container(container, fill_requests=of_pod)
+                    if spec.get("hostNetwork"):
+                        _default_host_ports(container)
     volumes = spec.get("volumes")
     if isinstance(volumes, list):
         for volume in volumes:
@@ -60,11 +67,41 @@ def _default_container(container: Manifest, *, fill_requests: bool) -> None:
             elif isinstance(requests, dict):
                 for name, amount in limits.items():
                     requests.setdefault(name, amount)
-    ports = container.get("ports")
-    if isinstance(ports, list):
-        for port in ports:
-            if isinstance(port, dict) and port.get("protocol") is None:
-                port["protocol"] = "TCP"
+    for port in _listed(container.get("ports")):
+        if port.get("protocol") is None:
+            port["protocol"] = "TCP"
+    for name in _PROBES:
+        if isinstance(probe := container.get(name), dict):
+            _default_probe(probe)
+    for variable in _listed(container.get("env")):
+        _default_reference(variable.get("valueFrom"))
+
+
+def _default_probe(probe: Manifest) -> None:
+    for key, value in _PROBE.items():
+        if not probe.get(key):
+            probe[key] = value
+    request = probe.get("httpGet")
+    if isinstance(request, dict) and not request.get("scheme"):
+        request["scheme"] = "HTTP"
+
+
+def _default_reference(holder: Any) -> None:
+    """A field of the pod is read in a version of the API."""
+    reference = holder.get("fieldRef") if isinstance(holder, dict) else None
+    if isinstance(reference, dict) and not reference.get("apiVersion"):
+        reference["apiVersion"] = "v1"
+
+
+def _default_host_ports(container: Manifest) -> None:
+    for port in _listed(container.get("ports")):
+        if not port.get("hostPort") and port.get("containerPort"):
+            port["hostPort"] = port["containerPort"]
+
+
+def _listed(items: Any) -> list[Manifest]:
+    """The objects of a list; nothing where it is none."""
+    return [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
 
 
 def _canonicalise(amounts: Manifest) -> None:
@@ -91,6 +128,11 @@ def _default_volume(volume: Manifest) -> None:
         found = volume.get(source)
         if isinstance(found, dict):
             found.setdefault("defaultMode", mode)
+    if isinstance(path := volume.get("hostPath"), dict):
+        path.setdefault("type", "")
+    if isinstance(downward := volume.get("downwardAPI"), dict):
+        for item in _listed(downward.get("items")):
+            _default_reference(item)
 
 
 def quality_of_service(spec: Manifest) -> str:

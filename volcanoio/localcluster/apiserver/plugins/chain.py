@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from volcanoio.localcluster.apiserver.kinds.priorities import check_default, resolve_priority
 from volcanoio.localcluster.apiserver.plugins.pods import give_account, tolerate_lost_nodes
+from volcanoio.localcluster.apiserver.plugins.runtimeclasses import use_runtime_class
 from volcanoio.localcluster.apiserver.plugins.storage import check_growth, give_class, protect_claim, protect_volume
 from volcanoio.model.base import Manifest
 
@@ -49,7 +50,7 @@ def _check_class(one: Manifest, old: Manifest | None, namespace: str, core: Core
 
 
 ON_CREATE: Final[dict[str, tuple[Mutation, ...]]] = {
-    "pods": (_limit_pod, give_account, _resolve, tolerate_lost_nodes),
+    "pods": (_limit_pod, give_account, use_runtime_class, _resolve, tolerate_lost_nodes),
     "persistentvolumeclaims": (protect_claim, give_class),
     "persistentvolumes": (protect_volume,),
 }
