@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from volcanoio.localcluster.controllers.budgets.controller import BudgetController
+from volcanoio.localcluster.controllers.daemonsets.controller import DaemonSetController
 from volcanoio.localcluster.controllers.deployments.controller import DeploymentController
 from volcanoio.localcluster.controllers.endpoints.controller import EndpointsController
 from volcanoio.localcluster.controllers.frame.contract import Controller
@@ -22,6 +23,7 @@ def controllers() -> tuple[Controller, ...]:
         ReplicaSetController(REPLICATION_CONTROLLER, "replication-controller"),
         DeploymentController(),
         StatefulSetController(),
+        DaemonSetController(),
         JobController(),
         BudgetController(),
         EndpointsController(),
