@@ -103,12 +103,16 @@ def _compare_lists(type_: Type, old: list[Any], new: list[Any], found: Compariso
 
 def _by_step(type_: Type, values: list[Any]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
+    step_of = type_.step
     for at, value in enumerate(values):
         try:
-            step = type_.step(value)
+            step = step_of(value)
         except ValueError:  # an item that no rule of the list allows: told apart by what it is
             step = elements.item({"": [at, encode(value).decode()]})
-        found.setdefault(step, []).append(value)
+        if step in found:
+            found[step].append(value)
+        else:
+            found[step] = [value]
     return found
 
 

@@ -5,6 +5,7 @@ The text of a step is canonical (keys sorted, no spaces), so that equal steps ar
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -26,6 +27,12 @@ def field(name: str) -> str:
 def item(keys: dict[str, Any]) -> str:
     """The step to the item of a list that has these keys."""
     return "k:" + _json(keys)
+
+
+@lru_cache(maxsize=4096)
+def named_item(key: str, value: str) -> str:
+    """The step to an item told apart by one text, such as a container's name; few names serve many objects."""
+    return item({key: value})
 
 
 def member(value: Any) -> str:

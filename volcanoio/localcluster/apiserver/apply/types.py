@@ -72,6 +72,8 @@ class Type(msgspec.Struct, eq=False):
         if not isinstance(value, dict):
             null = "associative list with keys may not have a null element"
             raise ValueError(null if value is None else "associative list with keys may not have non-map elements")
+        if len(self.keys) == 1 and (name := value.get(self.keys[0])).__class__ is str:
+            return elements.named_item(self.keys[0], name)
         found = {}
         for key in self.keys:
             if key in value:
