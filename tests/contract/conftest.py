@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.embedded import embedded_server
+from tests.contract.kubectls import Kubectl, installed, login, newest
 from tests.contract.support import FOREIGN, Cluster, Namespace, settled, unique
 from tests.contract.widgets import with_widgets
 
@@ -29,6 +30,24 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def _kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> AbstractContextManager[Path]:
     foreign = os.environ.get(FOREIGN)
     return nullcontext(Path(foreign)) if foreign else embedded_server(tmp_path_factory.mktemp("cluster"))
+
+
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where each kubectl keeps what it caches."""
+    return tmp_path_factory.mktemp("homes")
+
+
+@pytest.fixture(params=sorted(installed()))
+def any_kubectl(request: pytest.FixtureRequest, namespace: Namespace, homes: Path) -> Kubectl:
+    """Each kubectl of this machine in turn."""
+    return login(request.param, namespace, homes)
+
+
+@pytest.fixture
+def kubectl(namespace: Namespace, homes: Path) -> Kubectl:
+    """The newest kubectl."""
+    return login(newest(), namespace, homes)
 
 
 @pytest.fixture

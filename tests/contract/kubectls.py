@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+
+from tests.contract.support import Namespace, Obj
 
 VERSIONED = Path("/usr/lib/google-cloud-sdk/bin")
 SECONDS = 30
@@ -19,16 +23,39 @@ _V3 = {"KUBECTL_EXPLAIN_OPENAPIV3": "true"}  # the default from 1.28 on
 
 
 def installed() -> dict[str, str]:
-    """Binaries by name: $KUBECTL, then `kubectl` on the path, then the versioned ones of the Google Cloud SDK."""
+    """Binaries by name: $KUBECTL and the versioned ones beside `kubectl` or of the Google Cloud SDK, else `kubectl`.
+
+    Where there are versions, a plain `kubectl` is one of them, or chooses among them.
+    """
     found: dict[str, str] = {}
+    plain = shutil.which("kubectl")
+    places = {VERSIONED, *([Path(plain).parent] if plain else [])}
+    for path in sorted(path for place in places for path in place.glob("kubectl.1.*")):
+        found[path.name] = str(path)
     if os.environ.get("KUBECTL"):
         found["KUBECTL"] = os.environ["KUBECTL"]
-    plain = shutil.which("kubectl")
-    if plain:
+    elif plain and not found:
         found["kubectl"] = plain
-    for path in sorted(VERSIONED.glob("kubectl.1.*")):
-        found[path.name] = str(path)
     return found
+
+
+def newest() -> str:
+    """The name of the kubectl that $KUBECTL names, or of the newest one; empty when there is none."""
+    names = sorted(installed(), key=lambda name: [int(part) for part in re.findall(r"\d+", name)])
+    return "KUBECTL" if "KUBECTL" in names else names[-1] if names else ""
+
+
+def minor(name: str) -> int:
+    """The minor version in a binary's name, or a very new one when the name does not say."""
+    found = re.search(r"1\.(\d+)$", name)
+    return int(found[1]) if found else 99
+
+
+USED = [
+    pytest.mark.kubectl,
+    pytest.mark.skipif(not installed(), reason="no kubectl on this machine; set KUBECTL to the path of one"),
+]
+"""The marks of test modules that run kubectl."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +76,25 @@ class Kubectl:
     home: Path
     namespace: str
 
+    @property
+    def minor(self) -> int:
+        """Its minor version: 33 of 1.33."""
+        return minor(Path(self.binary).name)
+
     def _command(self, arguments: tuple[str, ...]) -> list[str]:
         return [self.binary, f"--cache-dir={self.home / 'cache'}", f"--namespace={self.namespace}", *arguments]
 
-    def _environment(self) -> dict[str, str]:
-        return {"KUBECONFIG": str(self.kubeconfig), "HOME": str(self.home), "PATH": os.environ["PATH"], **_V3}
+    def _environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        always = {"KUBECONFIG": str(self.kubeconfig), "HOME": str(self.home), "PATH": os.environ["PATH"], **_V3}
+        return always | dict(more or {})
 
-    def run(self, *arguments: str, manifest: Any = None) -> Ran:
+    def run(self, *arguments: str, manifest: Any = None, environment: Mapping[str, str] | None = None) -> Ran:
         """Run to the end; `manifest` (objects, or text) goes to standard input, for `-f -`."""
         text = manifest if isinstance(manifest, str) or manifest is None else yaml.safe_dump(manifest)
         done = subprocess.run(
             self._command(arguments),
             input=text,
-            env=self._environment(),
+            env=self._environment(environment),
             capture_output=True,
             text=True,
             timeout=SECONDS,
@@ -69,9 +102,9 @@ class Kubectl:
         )
         return Ran(done.returncode, done.stdout, done.stderr)
 
-    def __call__(self, *arguments: str, manifest: Any = None) -> str:
+    def __call__(self, *arguments: str, manifest: Any = None, environment: Mapping[str, str] | None = None) -> str:
         """Run, insist on success, and return the standard output."""
-        ran = self.run(*arguments, manifest=manifest)
+        ran = self.run(*arguments, manifest=manifest, environment=environment)
         assert ran.code == 0, f"kubectl {' '.join(arguments)}: {ran.err or ran.out}"
         return ran.out
 
@@ -90,3 +123,27 @@ class Kubectl:
                 yield (line.rstrip("\n") for line in process.stdout)
             finally:
                 process.kill()
+
+
+def login(name: str, namespace: Namespace, homes: Path) -> Kubectl:
+    """Each binary keeps one home, so that discovery is cached as it is for a user."""
+    home = homes / name
+    home.mkdir(exist_ok=True)
+    return Kubectl(installed()[name], namespace.cluster.kubeconfig, home, namespace.name)
+
+
+def running(namespace: Namespace, name: str, node: str = "node-1", **spec: Any) -> Obj:
+    """A pod that looks as if a node ran it."""
+    namespace.pod(name, **spec)
+    namespace.bind(name, node).ok()
+    started = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+    status = {
+        "phase": "Running",
+        "podIP": "10.244.0.7",
+        "podIPs": [{"ip": "10.244.0.7"}],
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "containerStatuses": [
+            {"name": "main", "image": "busybox", "imageID": "", "ready": True, "restartCount": 0, "state": started}
+        ],
+    }
+    return namespace.cluster.patch(namespace.path("pods", name, "status"), {"status": status}).ok()

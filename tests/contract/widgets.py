@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.contract.support import Cluster
+from tests.contract.support import Cluster, established
 
 GROUP = "contract.volcanoio.dev"
 PLURAL = f"widgets.v1.{GROUP}"
+WIDGETS = f"widgets.{GROUP}"
+"""Their full name: others may have taken the short one."""
 DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{GROUP}"
 
 _SCHEMA: dict[str, Any] = {
@@ -84,9 +86,5 @@ def with_widgets(cluster: Cluster) -> Cluster:
     collection = DEFINITION.rpartition("/")[0]
     if cluster.get(DEFINITION).code == 404:
         assert cluster.create(collection, definition()).code in {201, 409}, "made here, or by another worker"
-    with cluster.watch(collection, fieldSelector=f"metadata.name={DEFINITION.rpartition('/')[2]}") as events:
-        for event in events:
-            conditions = event["object"].get("status", {}).get("conditions", [])
-            if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
-                break
+    established(cluster, DEFINITION.rpartition("/")[2])
     return cluster

@@ -46,7 +46,7 @@ class Reviews:
         """Answer a review; None for any other request."""
         prefix, _, plural = request.path.rpartition("/")
         kind = _KINDS.get(plural)
-        api_version = next((one for one in _GROUPS if prefix.startswith(f"/apis/{one}")), "")
+        api_version = next((one for one in _GROUPS if f"{prefix}/".startswith(f"/apis/{one}/")), "")
         if request.method != "POST" or kind is None or not api_version:
             return None
         try:
