@@ -200,7 +200,7 @@ class World:
         obj = self.objects.get((effect.resource, key))
         if isinstance(effect, Delete):
             if obj is not None and obj["metadata"]["uid"] == effect.uid:
-                self._delete(kind, key, obj)
+                self._delete(kind, key, obj, effect.grace)
             return
         if obj is None:
             raise Refused(404, "NotFound")
@@ -220,13 +220,16 @@ class World:
             return
         new = self.put(kind, new)
         self._own(kind, new)
-        if new["metadata"].get("deletionTimestamp") and not new["metadata"].get("finalizers") and kind.kind == "Pod":
+        if new["metadata"].get("deletionTimestamp") and kind.kind == "Pod" and self._may_go(kind, new, None):
             self.remove(kind, key)
 
-    def _delete(self, kind: Kind, key: str, obj: Manifest) -> None:
-        """Pods on a node, and what has finalizers, go later."""
-        bound = kind.kind == "Pod" and (obj.get("spec") or {}).get("nodeName")
-        if not bound and not obj["metadata"].get("finalizers"):
+    def _may_go(self, kind: Kind, obj: Manifest, grace: int | None) -> bool:
+        """Pods on a node, unless without grace, and what has finalizers, go later."""
+        bound = kind.kind == "Pod" and grace != 0 and (obj.get("spec") or {}).get("nodeName")
+        return not bound and not obj["metadata"].get("finalizers")
+
+    def _delete(self, kind: Kind, key: str, obj: Manifest, grace: int | None) -> None:
+        if self._may_go(kind, obj, grace):
             self.remove(kind, key)
             self._seen(self._cache(kind.resource).own_deleted(key, obj["metadata"]["uid"]))
             return
