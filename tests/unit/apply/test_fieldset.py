@@ -63,7 +63,7 @@ def test_steps_are_read_into_one_form() -> None:
     assert elements.item({"port": 80, "name": "x"}) == 'k:{"name":"x","port":80}'
     with pytest.raises(ValueError, match="is no step"):
         elements.canonical("x:1")
-    with pytest.raises(ValueError, match="k:{"):
+    with pytest.raises(ValueError, match=r"k:\{"):
         elements.canonical("k:{")
 
 
