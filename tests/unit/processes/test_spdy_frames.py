@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volcanoio.localcluster.apiserver.streams.spdyframes import (
@@ -28,6 +28,7 @@ def test_the_dictionary_is_as_long_as_the_specification_says() -> None:
     assert len(DICTIONARY) == 1423
 
 
+@settings(max_examples=20)  # a codec takes a while to make
 @given(st.lists(st.dictionaries(_NAMES, st.text(max_size=20), max_size=4), max_size=4))
 def test_headers_survive_a_connection(blocks: list[dict[str, str]]) -> None:
     ours, theirs = HeaderCodec(), HeaderCodec()
