@@ -72,7 +72,9 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
         assert (await api("GET", f"{CONFIG_MAPS}/b")).code == 404
         assert (await api.got(f"{WIDGETS}/w"))["spec"]["color"] == "red"
         assert api.server.store.revision > revision
-        assert (await api("GET", CONFIG_MAPS, watch="true", resourceVersion=str(revision))).code == 410
+        async with api.watch(CONFIG_MAPS, resourceVersion=str(revision)) as lines:
+            type_, status = await lines.next()
+            assert (type_, status["code"]) == ("ERROR", 410)
 
 
 async def test_unfinished_work_goes_on_after_a_restart(tmp_path: Path) -> None:

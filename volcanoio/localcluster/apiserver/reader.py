@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 from volcanoio.localcluster.apiserver import errors
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
@@ -10,7 +11,7 @@ from volcanoio.localcluster.apiserver.collection import Watcher
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.fieldpaths import METADATA, READERS, SELECTABLE, reader
 from volcanoio.localcluster.apiserver.kinds.definitions import NAME as DEFINITIONS
-from volcanoio.localcluster.apiserver.objects import Event, Ref, frame
+from volcanoio.localcluster.apiserver.objects import Event, Ref, encode, frame
 from volcanoio.localcluster.apiserver.options import check_list_options, number, version
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.resources import Resource
@@ -50,17 +51,24 @@ class Reader:
         limit = number(request, "limit")
         token = request.first("continue")
         if token:
+            if request.first("resourceVersion"):
+                raise errors.bad_request("specifying resource version is not allowed when using continue")
             return ApiResponse(200, shown.page(self._core.snapshots.next(token, limit)))
         store = self._core.store
         asked = self._revision(request, listing=True)
         self._reached(asked)
         if request.first("resourceVersionMatch") == "Exact" and asked != store.revision:
             raise errors.expired("The resourceVersion for the provided list is too old.")
+        if request.first("resourceVersion") == "0":
+            limit = 0  # any version will do: the real server answers from its cache, which knows no pages
         found = store.collection(target.resource.name).select(self.selection(target, request))
-        return ApiResponse(200, shown.page(self._core.snapshots.first(found, store.revision, limit)))
+        page = self._core.snapshots.first(found, store.revision, limit)
+        if page.remaining and (request.first("labelSelector") or request.first("fieldSelector")):
+            page = replace(page, remaining=0)  # who has to look at each object cannot count the rest
+        return ApiResponse(200, shown.page(page))
 
     def watch(self, target: Target, request: ApiRequest) -> ApiStream:
-        """A stream of changes. Raises ApiError 410 when it would start before the window."""
+        """A stream of changes; only an ERROR 410 when it would start before the window, 504 after the present."""
         check_list_options(request, watching=True)
         store, resource = self._core.store, target.resource
         collection = store.collection(resource.name)
@@ -68,16 +76,19 @@ class Reader:
         selection = self.selection(target, request)
         watcher = Watcher(selection, shown.view, shown.key if shown.view is not None else None)
         asked, initial = self._revision(request, listing=False), request.flag("sendInitialEvents")
-        self._reached(asked)
         first: list[bytes] = []
         bookmarks = request.flag("allowWatchBookmarks")
-        if initial or asked == 0:
+        if asked > store.revision:
+            return _refusal(errors.future_version(asked, store.revision))
+        if initial or (asked == 0 and request.first("sendInitialEvents") is None):
             first = [frame("ADDED", shown.one(one)) for one in collection.select(selection)]
             if initial and bookmarks:
                 first.append(frame("BOOKMARK", shown.bookmark(store.revision, initial_end=True)))
             asked = store.revision
+        elif asked == 0:  # expressly without them
+            asked = store.revision
         elif asked < collection.floor:
-            raise errors.too_old(asked, collection.floor)
+            return _refusal(errors.too_old(asked, collection.floor))
         stream = WatchStream(
             watcher,
             first,
@@ -100,8 +111,13 @@ class Reader:
         known, read = _selectable(target.resource)
         for path, _, _ in terms:
             if path not in METADATA and path not in known:
-                supported = ", ".join(sorted({*METADATA, *known}))
-                text = f"field label not supported: {path}; {target.resource.name} can be selected by {supported}"
+                supported = sorted({*METADATA, *known})
+                if known or target.resource.custom is not None:
+                    text = f"field label not supported: {path}"
+                    text += f"; {target.resource.name} can be selected by {', '.join(supported)}"
+                else:
+                    names = ", ".join(f'"{one}"' for one in supported)
+                    text = f'"{path}" is not a known field selector: only {names}'
                 raise errors.bad_request(text)
         name = next((value for path, equal, value in terms if path == "metadata.name" and equal), "") or target.name
         rest = tuple(term for term in terms if term[0] != "metadata.name" or not term[1] or term[2] != name)
@@ -137,6 +153,15 @@ class Reader:
         """End all watches: the server stops."""
         for stream in list(self._streams):
             stream.end()
+
+
+def _refusal(error: errors.ApiError) -> ApiStream:
+    """A watch that only says why it is none: by then the real server has already answered 200."""
+
+    async def lines() -> AsyncIterator[list[bytes]]:
+        yield [frame("ERROR", encode(error.status()))]
+
+    return ApiStream(lines())
 
 
 def _selectable(resource: Resource) -> tuple[tuple[str, ...], Callable[[Manifest], dict[str, str]] | None]:

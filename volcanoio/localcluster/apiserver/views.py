@@ -38,6 +38,11 @@ class Rendering:
         self._include = include
         self._convert = resource.api_version != stored_version
         self.key: Hashable = (resource.version, form, include)
+        kind, api_version = encode(resource.kind), encode(resource.api_version)
+        self._beginnings = (
+            b'{"apiVersion":' + api_version + b',"kind":' + kind + b",",
+            b'{"kind":' + kind + b',"apiVersion":' + api_version + b",",
+        )
         self.view: View | None = self.one if form or self._convert else None
         """How a watch sends an object; None for its stored JSON."""
 
@@ -56,7 +61,9 @@ class Rendering:
         """A list."""
         metadata: Manifest = {"resourceVersion": str(page.revision)}
         if page.token:
-            metadata |= {"continue": page.token, "remainingItemCount": page.remaining}
+            metadata["continue"] = page.token
+        if page.remaining:
+            metadata["remainingItemCount"] = page.remaining
         if self._form == "Table":
             table = self._tabulate([self._decode(one) for one in page.items])
             return encode(table | {"metadata": metadata})
@@ -68,7 +75,7 @@ class Rendering:
 
     def bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
         """The object of a BOOKMARK: of the watched kind, with nothing but the version."""
-        metadata: Manifest = {"resourceVersion": str(revision), "creationTimestamp": None}
+        metadata: Manifest = {"resourceVersion": str(revision)}
         if initial_end:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         if self._form == "Table":
@@ -82,7 +89,18 @@ class Rendering:
         return encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
 
     def _items(self, items: Sequence[Stored]) -> list[bytes]:
-        return [one.data for one in items] if self.view is None else [self.one(one) for one in items]
+        if self.view is not None:
+            return [self.one(one) for one in items]
+        if self._resource.custom is not None:
+            return [one.data for one in items]
+        return [self._untyped(one.data) for one in items]
+
+    def _untyped(self, data: bytes) -> bytes:
+        """A list's item of a built-in kind: the list says once of what kind they all are."""
+        for beginning in self._beginnings:
+            if data.startswith(beginning):
+                return b"{" + data[len(beginning) :]
+        return encode({key: value for key, value in decode(data).items() if key not in {"kind", "apiVersion"}})
 
     def _decode(self, stored: Stored) -> Manifest:
         obj = stored.decode()
