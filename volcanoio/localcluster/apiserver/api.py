@@ -44,12 +44,13 @@ class ApiResponse(msgspec.Struct, frozen=True):
 class ApiStream(msgspec.Struct, frozen=True):
     """A streamed answer (a watch, or followed logs): batches of whole lines, each without its newline.
 
-    Closing the iterator (`aclose`) ends the subscription.
+    With `raw` a batch holds bytes that are sent as they are. Closing the iterator (`aclose`) ends the subscription.
     """
 
     batches: AsyncIterator[list[bytes]]
     content_type: str = "application/json"
     warnings: tuple[str, ...] = ()
+    raw: bool = False
 
 
 class ApiUpgrade(ApiResponse, frozen=True, kw_only=True):

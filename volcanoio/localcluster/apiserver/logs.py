@@ -84,7 +84,7 @@ class PodLogs:
         except LogRefused as refused:
             return bad_request(str(refused)).response()
         lines = self._source.read(namespace, pod, container, options)
-        return ApiStream(select(lines, options), content_type="text/plain")
+        return ApiStream(as_sent(select(lines, options), options.limit_bytes), content_type="text/plain", raw=True)
 
 
 class LogRefused(ValueError):  # noqa: N818 - named for what happened
@@ -167,7 +167,6 @@ def _container_status(pod: Manifest, container: str) -> dict[str, Any]:
 
 async def select(batches: AsyncIterator[list[bytes]], options: LogOptions) -> AsyncIterator[list[bytes]]:
     """The lines of a source that the options leave, with or without their timestamps."""
-    left = options.limit_bytes
     first = True
     try:
         async for batch in batches:
@@ -177,11 +176,9 @@ async def select(batches: AsyncIterator[list[bytes]], options: LogOptions) -> As
             first = False
             if not options.timestamps:
                 lines = [line.partition(b" ")[2] for line in lines]
-            if left is not None:
-                lines, left = _within(lines, left)
             if lines:
                 yield lines
-            if left == 0 or not options.follow:
+            if not options.follow:
                 return
     finally:
         close = getattr(batches, "aclose", None)
@@ -193,12 +190,19 @@ def _written_at(line: bytes) -> datetime:
     return parse_rfc3339(line.partition(b" ")[0].decode())
 
 
-def _within(lines: list[bytes], left: int) -> tuple[list[bytes], int]:
-    """The beginning of `lines` that fits into `left` bytes, newlines counted, and what is then left."""
-    kept: list[bytes] = []
-    for line in lines:
-        if left <= 0:
-            break
-        kept.append(line[:left])
-        left = max(0, left - len(line) - 1)
-    return kept, left
+async def as_sent(lines: AsyncIterator[list[bytes]], limit: int | None) -> AsyncIterator[list[bytes]]:
+    """Lines with their newlines, cut after `limit` bytes."""
+    left = limit
+    try:
+        async for batch in lines:
+            data = b"".join([line + b"\n" for line in batch])
+            if left is not None:
+                data = data[:left]
+                left -= len(data)
+            yield [data]
+            if left == 0:
+                return
+    finally:
+        close = getattr(lines, "aclose", None)
+        if close is not None:
+            await close()

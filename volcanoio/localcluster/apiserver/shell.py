@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, Protocol
 from urllib.parse import parse_qs
@@ -96,7 +96,7 @@ class HttpShell:
         """Write batches until the stream ends, the client goes or the server closes."""
         response = web.StreamResponse(headers=_warnings(stream.warnings))
         response.content_type = stream.content_type
-        return await self._attend(request, _pump(request, response, stream.batches), response)
+        return await self._attend(request, _pump(request, response, stream), response)
 
     async def _attend(
         self,
@@ -154,19 +154,17 @@ class ShellServer(web.Server):
         super().connection_lost(handler, exc)
 
 
-async def _pump(
-    request: web.BaseRequest, response: web.StreamResponse, batches: AsyncIterator[list[bytes]]
-) -> web.StreamResponse:
+async def _pump(request: web.BaseRequest, response: web.StreamResponse, stream: ApiStream) -> web.StreamResponse:
     try:
         await response.prepare(request)
         if request.method == "HEAD":
             return response
-        async for batch in batches:
+        async for batch in stream.batches:
             if batch:
-                await response.write(b"\n".join(batch) + b"\n")
+                await response.write(b"".join(batch) if stream.raw else b"\n".join(batch) + b"\n")
         return response
     finally:
-        close = getattr(batches, "aclose", None)
+        close = getattr(stream.batches, "aclose", None)
         if close is not None:
             with suppress(RuntimeError):  # an iterator that is still running its own clean-up
                 await close()
