@@ -79,7 +79,7 @@ def test_a_client_that_wants_none_gets_none() -> None:
     assert of_time(run({"timeoutSeconds": "150"})) == [(150, "end")]
 
 
-@pytest.mark.parametrize("seconds", [1, 30, 3600])
+@pytest.mark.parametrize("seconds", [10, 30, 3600])
 def test_a_watch_ends_in_time_while_there_is_much_to_tell(seconds: int) -> None:
     async def write(api: Api) -> None:
         for number in range(10):
