@@ -129,11 +129,11 @@ class EventRecorder:
 
     async def _give_way(self) -> None:
         """Events come last: where a turn of the loop takes long others have work, and most of the time is theirs."""
-        began = self._clock.monotonic()
+        began, rate = self._clock.monotonic(), self._clock.rate
         await asyncio.sleep(0)
-        busy = (self._clock.monotonic() - began) / self._clock.rate
+        busy = (self._clock.monotonic() - began) / rate
         if busy > _IDLE_TURN:
-            await asyncio.sleep(min(busy * _OTHERS_SHARE, _LONGEST_WAIT))
+            await self._clock.idle(min(busy * _OTHERS_SHARE, _LONGEST_WAIT) * rate)
 
     async def _write(self, key: EventKey, series: _Series) -> None:
         _, type_, reason, message, component = key

@@ -34,7 +34,7 @@ def running(subject: dict[str, Any]) -> dict[str, Any]:
     [
         (pod("p", {"cpu": "3", "memory": "2Gi"}), Usage(1500, 2**30)),
         (pod("p"), Usage(1, 2**20)),
-        (pod("p", **{names.KWOK_USAGE_CPU: "250m", names.KWOK_USAGE_MEMORY: "5Mi"}), Usage(250, 5 * 2**20)),
+        (pod("p", {}, **{names.KWOK_USAGE_CPU: "250m", names.KWOK_USAGE_MEMORY: "5Mi"}), Usage(250, 5 * 2**20)),
         (pod("p", {"cpu": "1"}, **{names.KWOK_USAGE_CPU: "lots"}), Usage(500, 2**20)),
     ],
 )

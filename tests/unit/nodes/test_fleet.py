@@ -265,6 +265,27 @@ async def test_logs_are_followed_to_the_end_of_the_pod() -> None:
         assert b"running for 2s" in lines
 
 
+async def test_following_ends_with_the_run_that_was_followed() -> None:
+    async with cluster() as api, api.nodes():
+        source: LogSource = SimulatedLogs(api.transport, api.clock)
+        api.server.routes.append(PodLogs(api.server.handle, source, api.server.core.clock))
+        await api.submit("p", restartPolicy="OnFailure", annotations={names.EXIT_CODE: "2", names.RUN_DURATION: "4s"})
+        await api.until(lambda: api.phase("p") == "Running")
+        lines: list[bytes] = []
+
+        async def follow() -> None:
+            async with api.transport.stream(f"{PODS}/p/log", query={"follow": "true"}) as batches:
+                async for batch in batches:
+                    lines.extend(batch)
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follow)
+            await api.clock.advance(60)
+        assert lines[-1] == b"exit code 2 (Error)"
+        assert lines.count(b"exit code 2 (Error)") == 1
+
+
 async def test_many_pods_are_written_as_few_times_as_can_be() -> None:
     faults = Faults()
     async with cluster(faults) as api, api.nodes(uniform_fleet(10), events=False) as fleet:

@@ -63,8 +63,14 @@ class SimulatedLogs:
         """Batches of lines, oldest first, each with its RFC 3339 time before it."""
         pod: Pod | None = msgspec.convert(pod_manifest, Pod)
         told = 0
+        followed: int | None = None
         while pod is not None:
             log = container_log(pod, container, self._clock.now(), options.previous)
+            if followed is not None and log.restarts != followed:  # it runs anew: the end of what was followed is left
+                log = container_log(pod, container, self._clock.now(), previous=True)
+                if log.restarts != followed:
+                    return
+            followed = log.restarts
             new = log.total - told
             if told and log.over:
                 new = max(1, new)  # stored times are whole seconds: the last line may come where one was expected
@@ -88,11 +94,14 @@ class SimulatedLogs:
 
 
 class Log(NamedTuple):
-    """What a container has written: the lines kept, how many there were in all, and whether no more come."""
+    """What one run of a container has written: the lines kept, how many there were in all, whether no more come, and
+    after how many restarts it ran.
+    """
 
     lines: list[bytes]
     total: int
     over: bool
+    restarts: int = 0
 
 
 def container_log(pod: Pod, name: str, now: float, previous: bool = False) -> Log:
@@ -103,10 +112,14 @@ def container_log(pod: Pod, name: str, now: float, previous: bool = False) -> Lo
     terminated = status.last_state.terminated if previous else status.state.terminated
     running: dict[str, Any] | None = None if previous else status.state.running
     over = terminated is not None or pod.status.phase in ("Succeeded", "Failed")
+    restarts = status.restart_count
+    if previous and running_now(status):
+        restarts -= 1
     if terminated is None and running is None:
         terminated = status.last_state.terminated
         if terminated is None:
-            return Log([], 0, over)
+            return Log([], 0, over, restarts)
+        over = True
     started = epoch(terminated.started_at if terminated is not None else str((running or {}).get("startedAt"))) or now
     until = (epoch(terminated.finished_at) or now) if terminated is not None else now
     lines = [_line(started, text) for text in first_lines(pod, spec)]
@@ -114,7 +127,12 @@ def container_log(pod: Pod, name: str, now: float, previous: bool = False) -> Lo
     lines.extend(beats)
     if terminated is not None:
         lines.append(_line(until, f"exit code {terminated.exit_code} ({terminated.reason})"))
-    return Log(lines, len(lines) + left_out, over)
+    return Log(lines, len(lines) + left_out, over, restarts)
+
+
+def running_now(status: ContainerStatus) -> bool:
+    """Whether the last run is the one before the present one, and not the one whose back-off is waited for."""
+    return status.state.waiting is None
 
 
 def first_lines(pod: Pod, container: Container) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -99,11 +98,11 @@ class Recorder:
 
     async def _give_way(self) -> None:
         """Let pods go first: where a turn of the loop takes long, they have work."""
-        began = time.monotonic()
+        began, rate = self._clock.monotonic(), self._clock.rate
         await asyncio.sleep(0)
-        busy = time.monotonic() - began
+        busy = (self._clock.monotonic() - began) / rate
         if busy > _IDLE_TURN:
-            await asyncio.sleep(min(busy * _OTHERS_SHARE, _LONGEST_WAIT))
+            await self._clock.idle(min(busy * _OTHERS_SHARE, _LONGEST_WAIT) * rate)
 
     async def _write(self, key: _Key, pending: _Pending) -> None:
         subject = key.subject
