@@ -104,3 +104,17 @@ async def test_they_print_as_tables() -> None:
         table = (await api("GET", f"{ROOT}/nodes", accept="application/json;as=Table;g=meta.k8s.io;v=v1")).body
         assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "CPU", "Memory", "Window"]
         assert [row["cells"] for row in table["rows"]] == [["node-0", "1500m", "1048576Ki", "10s"]]
+
+
+async def test_kubelets_tell_it_too() -> None:
+    async with metered() as api:
+        await loaded(api)
+        proxy = "/api/v1/nodes/node-0/proxy"
+        summary = (await api("GET", f"{proxy}/stats/summary")).body
+        assert summary["node"]["cpu"]["usageNanoCores"] == 1_500_000_000
+        assert [entry["podRef"]["name"] for entry in summary["pods"]] == ["runs"]
+        for page in ("metrics/resource", "metrics/cadvisor"):
+            text = (await api("GET", f"{proxy}/{page}")).message
+            line = 'container_memory_working_set_bytes{container="main",namespace="default",pod="runs"} 1073741824'
+            assert line in text.splitlines()
+        assert (await api("GET", "/api/v1/nodes/nope/proxy/stats/summary")).code == 404

@@ -8,6 +8,7 @@ from volcanoio.localcluster.apiserver.discovery import Discovery
 from volcanoio.localcluster.apiserver.events.route import EventsRoute
 from volcanoio.localcluster.apiserver.health import health, version
 from volcanoio.localcluster.apiserver.logs import LogSource, PodLogs
+from volcanoio.localcluster.apiserver.metrics.nodeproxy import NodeProxy
 from volcanoio.localcluster.apiserver.metrics.route import MetricsRoute
 from volcanoio.localcluster.apiserver.openapi import OpenApi
 from volcanoio.localcluster.apiserver.openapi_v2 import OpenApiV2
@@ -21,8 +22,8 @@ def install(server: ApiServer, *, logs: LogSource | None = None, clock: TimeOfDa
     """Add discovery, OpenAPI, version, health, reviews, metrics and tables, and pod logs when they have a source."""
     clock = clock or server.core.clock
     registry = server.registry
-    metrics = MetricsRoute(server.core, server.reader, clock)
-    server.pages += [Discovery(registry), OpenApi(registry), OpenApiV2(registry), version, health, metrics]
+    metrics, proxy = MetricsRoute(server.core, server.reader, clock), NodeProxy(server.core, clock)
+    server.pages += [Discovery(registry), OpenApi(registry), OpenApiV2(registry), version, health, metrics, proxy]
     server.pages.append(OpenIdPages(server.tokens))
     server.routes += [Reviews(server.core, server.tokens), unserved, EventsRoute(registry, server.handle)]
     if logs is not None:
