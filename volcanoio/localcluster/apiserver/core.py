@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,8 @@ class Core:
         self.tokens = Tokens(self, SigningKey(identity.account_key if identity else new_key()))
         self.authority = identity.ca_pem if identity else b""
         """The authority that clients of this server trust, in PEM; empty without TLS."""
+        self.volumes: Path | None = None
+        """Where the directories of dynamically made volumes are; None for a server without a data directory."""
         self._journal = journal
         self._random = Random()
         self._second, self._now = -1, ""

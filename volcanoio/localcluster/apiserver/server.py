@@ -17,6 +17,7 @@ from volcanoio.localcluster.apiserver.authn.tokens import Tokens
 from volcanoio.localcluster.apiserver.bootstrap import bootstrap
 from volcanoio.localcluster.apiserver.clock import Clock, WallClock
 from volcanoio.localcluster.apiserver.controllers.accounttokens import AccountTokenController
+from volcanoio.localcluster.apiserver.controllers.claims.binder import ClaimController
 from volcanoio.localcluster.apiserver.controllers.definitions import DefinitionController
 from volcanoio.localcluster.apiserver.controllers.expiry import EventExpiry
 from volcanoio.localcluster.apiserver.controllers.garbage import GarbageCollector
@@ -90,7 +91,9 @@ class ApiServer:
         if journal is not None:
             for ref, stored in journal.objects():
                 store.load(ref, stored)
-        return cls(store, journal, clock or WallClock(), admission, faults, identity)
+        server = cls(store, journal, clock or WallClock(), admission, faults, identity)
+        server.core.volumes = None if data is None else data / "volumes"
+        return server
 
     @property
     def registry(self) -> Registry:
@@ -132,12 +135,13 @@ class ApiServer:
         namespaces = NamespaceController(self.core, self._deleter)
         garbage = GarbageCollector(self.core, self._deleter)
         accounts, account_tokens = AccountController(self.core), AccountTokenController(self.core)
+        claims = ClaimController(self.core)
         bootstrap(self.core)
         try:
             async with anyio.create_task_group() as tasks:
                 for work in (definitions.work, namespaces.work, garbage.work, accounts.work):
                     tasks.start_soon(work.run)
-                for run in (account_tokens.work.run, self.core.quotas.work.run):
+                for run in (account_tokens.work.run, self.core.quotas.work.run, claims.work.run):
                     tasks.start_soon(run)
                 tasks.start_soon(self.expiry.run)
                 try:

@@ -33,6 +33,13 @@ class Store:
         """Tell of the changes of one resource, as observers are told of all; costs the others nothing."""
         self._listeners.setdefault(resource, []).append(listener)
 
+    def off(self, resource: str, listener: Observer) -> None:
+        """Tell a listener no more."""
+        listeners = self._listeners[resource]
+        listeners.remove(listener)
+        if not listeners:
+            del self._listeners[resource]
+
     def collection(self, resource: str) -> Collection:
         """The objects of a resource, named `plural.group`."""
         found = self._collections.get(resource)
@@ -94,7 +101,7 @@ class Store:
         for observer in self.observers:
             observer(ref, event)
         if ref.resource in self._listeners:
-            for listener in self._listeners[ref.resource]:
+            for listener in tuple(self._listeners[ref.resource]):
                 listener(ref, event)
 
     def _index(self, ref: Ref, old: Stored | None, new: Stored | None) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from volcanoio.engine.admission.fielderrors import FieldError, invalid, required
-from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.engine.admission.fielderrors import FieldError, invalid
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.model.base import Manifest
 
@@ -13,30 +12,6 @@ def _spec(obj: Manifest) -> Manifest:
     if not isinstance(spec, dict):
         spec = obj["spec"] = {}
     return spec
-
-
-def _default_claim(claim: Manifest, core: Core) -> None:
-    del core
-    _spec(claim).setdefault("volumeMode", "Filesystem")
-
-
-def _create_pending(obj: Manifest, core: Core) -> None:
-    del core
-    obj["status"] = {"phase": "Pending"}
-
-
-def _validate_claim(claim: Manifest) -> list[FieldError]:
-    spec = claim["spec"]
-    found: list[FieldError] = []
-    if not spec.get("accessModes"):
-        found.append(required("spec.accessModes", "at least 1 access mode is required"))
-    if not ((spec.get("resources") or {}).get("requests") or {}).get("storage"):
-        found.append(required("spec.resources[storage]"))
-    return found
-
-
-VOLUMES = Strategy(create=_create_pending)
-CLAIMS = Strategy(create=_create_pending, default=_default_claim, validate=_validate_claim)
 
 
 def _validate_lease(lease: Manifest) -> list[FieldError]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from volcanoio.localcluster.apiserver.kinds import definitions, plain
+from volcanoio.localcluster.apiserver.kinds import budgets, definitions, plain
 from volcanoio.localcluster.apiserver.kinds.cluster import NAMESPACES, NODES
 from volcanoio.localcluster.apiserver.kinds.configuration import CONFIG_MAPS, SECRETS
 from volcanoio.localcluster.apiserver.kinds.pods import PODS
 from volcanoio.localcluster.apiserver.kinds.priorities import PRIORITY_CLASSES
 from volcanoio.localcluster.apiserver.kinds.quotas import LIMIT_RANGES, QUOTAS
 from volcanoio.localcluster.apiserver.kinds.services import SERVICES
+from volcanoio.localcluster.apiserver.kinds.storage import CLAIMS, STORAGE_CLASSES, VOLUMES
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.localcluster.apiserver.kinds.webhooks import WEBHOOKS
 from volcanoio.localcluster.apiserver.kinds.workloads import WORKLOADS
@@ -20,13 +21,15 @@ STRATEGIES: dict[str, Strategy] = {
     "services": SERVICES,
     "configmaps": CONFIG_MAPS,
     "secrets": SECRETS,
-    "persistentvolumes": plain.VOLUMES,
-    "persistentvolumeclaims": plain.CLAIMS,
+    "persistentvolumes": VOLUMES,
+    "persistentvolumeclaims": CLAIMS,
+    "storageclasses.storage.k8s.io": STORAGE_CLASSES,
     "priorityclasses.scheduling.k8s.io": PRIORITY_CLASSES,
     "resourcequotas": QUOTAS,
     "limitranges": LIMIT_RANGES,
     "leases.coordination.k8s.io": plain.LEASES,
     definitions.NAME: definitions.DEFINITIONS,
+    budgets.NAME: budgets.BUDGETS,
     **WORKLOADS,
     **WEBHOOKS,
 }

@@ -1,0 +1,85 @@
+"""Volumes of the default class: directories under the data directory, made when a claim wants one.
+
+All simulated nodes are this machine, so that a directory is as good on one as on another and may be
+shared by many pods.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.plugins.storage import DEFAULT_CLASS, VOLUME_PROTECTION
+from volcanoio.model.base import Manifest
+
+PROVISIONER: Final = "volcanoio.dev/directory"
+CLASS_NAME: Final = "standard"
+PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+ELSEWHERE: Final = Path("/var/lib/volcanoio/volumes")
+"""Where volumes of a server without a data directory are said to be; nothing is made there."""
+
+
+def default_storage_class() -> Manifest:
+    """The class of claims that name none."""
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": CLASS_NAME, "annotations": {DEFAULT_CLASS: "true"}},
+        "provisioner": PROVISIONER,
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowVolumeExpansion": True,
+    }
+
+
+def new_volume(core: Core, claim: Manifest, storage_class: Manifest) -> Manifest:
+    """A volume for a claim, with its directory."""
+    metadata, spec = claim["metadata"], claim["spec"]
+    name = f"pvc-{metadata['uid']}"
+    path = (core.volumes or ELSEWHERE) / name
+    if core.volumes is not None:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    now = core.now()
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {
+            "name": name,
+            "uid": core.new_uid(),
+            "creationTimestamp": now,
+            "annotations": {PROVISIONED_BY: PROVISIONER},
+            "finalizers": [VOLUME_PROTECTION],
+        },
+        "spec": {
+            "capacity": {"storage": spec["resources"]["requests"]["storage"]},
+            "accessModes": spec["accessModes"],
+            "claimRef": claim_reference(claim),
+            "hostPath": {"path": str(path), "type": "DirectoryOrCreate"},
+            "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy") or "Delete",
+            "storageClassName": storage_class["metadata"]["name"],
+            "volumeMode": spec.get("volumeMode") or "Filesystem",
+        },
+        "status": {"phase": "Pending", "lastPhaseTransitionTime": now},
+    }
+
+
+def claim_reference(claim: Manifest) -> Manifest:
+    """How a volume names the claim it belongs to."""
+    metadata = claim["metadata"]
+    keys = ("namespace", "name", "uid", "resourceVersion")
+    return {"kind": "PersistentVolumeClaim", "apiVersion": "v1", **{key: metadata[key] for key in keys}}
+
+
+def is_ours(volume: Manifest) -> bool:
+    """Whether the volume is a directory of ours."""
+    return (volume["metadata"].get("annotations") or {}).get(PROVISIONED_BY) == PROVISIONER
+
+
+def remove_directory(core: Core, volume: Manifest) -> None:
+    """Remove the directory of a volume; one outside our own place is left alone."""
+    if core.volumes is not None and is_ours(volume):
+        path = core.volumes / volume["metadata"]["name"]
+        if str(path) == (volume["spec"].get("hostPath") or {}).get("path"):
+            shutil.rmtree(path, ignore_errors=True)
