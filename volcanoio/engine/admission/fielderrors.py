@@ -24,10 +24,22 @@ class FieldError(NamedTuple):
 
 def shown(value: Any) -> str:
     """A value as Kubernetes prints it in messages: strings quoted, the rest as JSON that is safe within HTML."""
-    text = _shown(value)
+    text = _shown(_whole(value) if isinstance(value, float | list | dict) else value)
     if isinstance(value, str) or not _UNSAFE.search(text):
         return text
     return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
+def _whole(value: Any) -> Any:
+    """The value with whole floats as integers, as Go writes them."""
+    match value:
+        case float():
+            return int(value) if value.is_integer() and abs(value) < 1e21 else value
+        case list():
+            return [_whole(one) for one in value]
+        case dict():
+            return {key: _whole(one) for key, one in value.items()}
+    return value
 
 
 def required(field: str, hint: str = "") -> FieldError:
@@ -68,9 +80,9 @@ def not_found(field: str, value: Any) -> FieldError:
 
 def too_many(field: str, count: int, most: int) -> FieldError:
     """A list or map has too many items."""
-    return FieldError(field, "FieldValueTooMany", f"Too many: {count}: must have at most {most} items")
+    return FieldError(field, "FieldValueTooMany", f"Too many: {count}: must have at most {most} item{'s'[: most != 1]}")
 
 
 def too_long(field: str, most: int) -> FieldError:
     """A text is too long."""
-    return FieldError(field, "FieldValueTooLong", f"Too long: may not be more than {most} bytes")
+    return FieldError(field, "FieldValueTooLong", f"Too long: may not be more than {most} byte{'s'[: most != 1]}")

@@ -108,6 +108,7 @@ class CompiledSchema:
         else:
             if self._validate is not None:
                 self._validate(obj, before, "", errors)
+                errors[:] = dict.fromkeys(errors)  # what several schemas say of a field is said once
             if self._scale is not None:
                 _judge_count(obj, self._scale.spec_replicas, errors)
         if self._scale is not None:
@@ -130,6 +131,7 @@ class CompiledSchema:
             return
         found: list[FieldError] = []
         self._validate_status(obj["status"], old_field(before, "status"), "", found)
+        found = list(dict.fromkeys(found))
         errors += [
             one if one.field == "<nil>" else one._replace(field=f"status.{one.field}" if one.field else "status")
             for one in found
