@@ -79,5 +79,17 @@ async def test_a_follower_sees_what_is_there_what_comes_and_the_end(tmp_path: Pa
     assert [text async for lines in following for text in _texts(lines)] == [b"after"]
 
 
+async def test_a_follower_goes_on_in_the_next_file(tmp_path: Path) -> None:
+    log = _log(tmp_path, max_bytes=200)
+    following = log.follow()
+    seen: list[bytes] = []
+    for number in range(20):
+        log.write("stdout", b"line %d\n" % number)
+        seen += _texts(await anext(following))
+    log.end()
+    seen += [text async for lines in following for text in _texts(lines)]
+    assert seen == [b"line %d" % number for number in range(20)]
+
+
 def test_there_need_be_no_log(tmp_path: Path) -> None:
     assert read_log(tmp_path / "none.log") == []

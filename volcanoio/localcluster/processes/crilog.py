@@ -30,7 +30,8 @@ class CriLog:
         self._file: BinaryIO = path.open("ab")
         self._size = self._file.tell()
         self._rest = {"stdout": b"", "stderr": b""}
-        self._followers: set[asyncio.Queue[list[bytes]]] = set()
+        self._followers: set[asyncio.Event] = set()
+        self._files = 1
         self.ended = False
 
     def write(self, stream: str, data: bytes) -> None:
@@ -55,8 +56,7 @@ class CriLog:
         self._rest = {"stdout": b"", "stderr": b""}
         self.ended = True
         self._file.close()
-        for follower in self._followers:
-            follower.put_nowait([])
+        self._wake()
 
     def _entries(self, stream: str, line: bytes, *, whole: bool) -> list[bytes]:
         stamp = datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -73,24 +73,44 @@ class CriLog:
             self._file.close()
             self.path.replace(_older(self.path))
             self._file = self.path.open("ab")
+            self._files += 1
             self._size = 0
         self._file.write(data)
         self._file.flush()
         self._size += len(data)
+        self._wake()
+
+    def _wake(self) -> None:
         for follower in self._followers:
-            follower.put_nowait(entries)
+            follower.set()
 
     async def follow(self) -> AsyncIterator[list[bytes]]:
-        """What is there, then what comes, as the API server's LogSource wants it, until the run has ended."""
-        queue: asyncio.Queue[list[bytes]] = asyncio.Queue()
-        self._followers.add(queue)
+        """What is there, then what comes, as the API server's LogSource wants it, until the run has ended.
+
+        It is read from the files, so that who reads slowly costs no memory; who is too slow misses what is replaced.
+        """
+        news = asyncio.Event()
+        self._followers.add(news)
         joiner = _Joiner()
+        older = _entries(_older(self.path))
+        file, number = self.path.open("rb"), self._files
         try:
-            yield joiner.lines(_stored(self.path))
-            while not self.ended or not queue.empty():
-                yield joiner.lines(await queue.get())
+            yield joiner.lines([*older, *_split(file.read())])
+            while True:
+                news.clear()
+                ended, current = self.ended, self._files
+                if entries := _split(file.read()):
+                    yield joiner.lines(entries)
+                elif number != current:
+                    file.close()
+                    file, number = self.path.open("rb"), current
+                elif ended:
+                    return
+                else:
+                    await news.wait()
         finally:
-            self._followers.discard(queue)
+            file.close()
+            self._followers.discard(news)
 
 
 def read_log(path: Path) -> list[bytes]:
@@ -103,13 +123,19 @@ def _older(path: Path) -> Path:
 
 
 def _stored(path: Path) -> list[bytes]:
-    entries: list[bytes] = []
-    for file in (_older(path), path):
-        try:
-            entries += file.read_bytes().split(b"\n")[:-1]  # a carriage return ends no line
-        except FileNotFoundError:
-            continue
-    return entries
+    return [*_entries(_older(path)), *_entries(path)]
+
+
+def _entries(path: Path) -> list[bytes]:
+    try:
+        return _split(path.read_bytes())
+    except FileNotFoundError:
+        return []
+
+
+def _split(data: bytes) -> list[bytes]:
+    """Entries, which are written whole; a carriage return ends none."""
+    return data.split(b"\n")[:-1]
 
 
 class _Joiner:

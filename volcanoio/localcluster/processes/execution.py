@@ -17,6 +17,8 @@ from volcanoio.localcluster.processes.pipes import PipeEnd
 
 _MESSAGE_BYTES, _LOG_LINES, _LOG_BYTES = 4096, 80, 2048
 """Limits of a termination message, and of the end of a log that stands for one (Kubernetes: kuberuntime/helpers.go)."""
+_ATTACHED_BACKLOG = 256
+"""Pieces of output that wait for one who is attached."""
 DRAIN_LIMIT = 2.0
 """Seconds that output may still come after the end, from processes that left the container's group."""
 
@@ -121,7 +123,8 @@ class Run:
         while data := await end.read():
             self.log.write(name, data)
             for queue in self._watchers:
-                queue.put_nowait((name, data))
+                if queue.qsize() < _ATTACHED_BACKLOG:  # who is slower misses some, and does not hold the container up
+                    queue.put_nowait((name, data))
 
     async def _guard(self) -> None:
         """End the container when it holds more memory than it may."""
