@@ -41,7 +41,7 @@ class Table:
                         del index[value]
             return
         places = self._places(obj)
-        if known is not None:
+        if known is not None and not _alike(known, obj):
             for index, value in self._places(known):
                 if not any(index is other and value == name for other, name in places):
                     members = index[value]
@@ -85,6 +85,13 @@ class Table:
     def nodes(self) -> Iterable[str]:
         """The names of all nodes that a pod is bound to."""
         return self._by_node.keys()
+
+
+def _alike(before: ApiObject, after: ApiObject) -> bool:
+    """Whether two versions of an object stand in the same places."""
+    if before.metadata.owner_references != after.metadata.owner_references:
+        return False
+    return not isinstance(before, Pod) or not isinstance(after, Pod) or before.spec.node_name == after.spec.node_name
 
 
 class Tables:
