@@ -136,7 +136,7 @@ def test_a_volume_names_its_claim(storage: Storage) -> None:
 
 def test_a_claim_waits_for_its_first_consumer(storage: Storage) -> None:
     storage.storage_class(volumeBindingMode="WaitForFirstConsumer")
-    storage.volume()
+    name = storage.volume()
     storage.claim("c")
     with storage.namespace.cluster.watch(storage.namespace.path("events")) as events:
         found = next(one["object"] for one in events if one["object"]["involvedObject"]["name"] == "c")
@@ -144,8 +144,9 @@ def test_a_claim_waits_for_its_first_consumer(storage: Storage) -> None:
     assert found["message"] == "waiting for first consumer to be created before binding"
     claim = storage.namespace.cluster.get(storage.namespace.path("persistentvolumeclaims", "c")).ok()
     assert claim["status"] == {"phase": "Pending"}
-    selected = {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "node-1"}}}
-    storage.namespace.cluster.patch(storage.namespace.path("persistentvolumeclaims", "c"), selected).ok()
+    kind = {"kind": "PersistentVolumeClaim", "apiVersion": "v1"}  # the scheduler reserves a volume in this way
+    reference = kind | {"namespace": storage.namespace.name, "name": "c", "uid": claim["metadata"]["uid"]}
+    storage.namespace.cluster.patch(f"{VOLUMES}/{name}", {"spec": {"claimRef": reference}}).ok()
     storage.claimed("c")
 
 

@@ -167,8 +167,7 @@ class ClaimController:
         """Make a volume of a class of ours; for another's, say who is waited for."""
         provisioner = storage_class.get("provisioner", "")
         if provisioner == _BY_HAND:
-            text = "no persistent volumes available for this claim and its class has no provisioner"
-            self._tell(claim, "Normal", "FailedBinding", text)
+            self._tell(claim, "Warning", "ProvisioningFailed", f"no volume plugin matched name: {provisioner}")
             return None
         annotations = claim["metadata"].setdefault("annotations", {})
         missing = [key for key in STORAGE_PROVISIONER if annotations.get(key) != provisioner]
