@@ -175,3 +175,17 @@ def test_a_namespace_must_exist(namespace: Namespace) -> None:
 def test_a_large_body_is_refused(namespace: Namespace) -> None:
     answer = namespace.cluster.create(namespace.path("configmaps"), config_map("a", key="x" * 4_000_000))
     assert answer.code in {413, 422}, "a real server takes requests up to 3 MiB, and then refuses the ConfigMap"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"metadata":{"name":"d"},"data":{"a":"1","a":"2"}}', 'duplicate field "data.a"'),
+        (b'{"metadata":{"name":"c","name":"d"}}', 'duplicate field "metadata.name"'),
+    ],
+)
+def test_a_field_that_comes_twice_is_refused_where_it_matters(namespace: Namespace, body: bytes, said: str) -> None:
+    path = namespace.path("configmaps")
+    status = namespace.cluster.create(path, body, fieldValidation="Strict").refused(400, "BadRequest")
+    assert said in status["message"]
+    assert namespace.cluster.create(path, body, fieldValidation="Ignore").ok()["metadata"]["name"] == "d"

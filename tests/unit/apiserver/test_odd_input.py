@@ -133,7 +133,7 @@ async def _everything_can_be_read(api: Api) -> None:
 
 async def test_broken_encodings_are_bad_requests() -> None:
     async with running() as api:
-        for body in (b'{"metadata":{"name":"\xff"}}', b"[" * 5000, b'{"a":1}{', b"null", b"3"):
+        for body in (b'{"metadata":{"name":"\xff"}}', b"[" * 5000, b'{"a":1}{', b"3"):
             answer = await api("POST", CONFIG_MAPS, body)
             assert (answer.code, answer.reason) == (400, "BadRequest"), body[:20]
         assert (await api("POST", CONFIG_MAPS, b"a: [", kind="application/yaml")).code == 400

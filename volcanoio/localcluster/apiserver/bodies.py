@@ -10,6 +10,7 @@ import yaml
 from volcanoio.engine.admission.fielderrors import invalid as invalid_value
 from volcanoio.localcluster.apiserver import builtin_types
 from volcanoio.localcluster.apiserver.api import ApiRequest
+from volcanoio.localcluster.apiserver.duplicates import duplicate_fields
 from volcanoio.localcluster.apiserver.errors import (
     MALFORMED,
     MAX_REQUEST_BYTES,
@@ -91,7 +92,7 @@ def check_kind(obj: Any, resource: Resource) -> Manifest:
     found_version, found_kind = obj.get("apiVersion"), obj.get("kind")
     if found_version is None or found_version == "":
         obj["apiVersion"] = resource.api_version
-    elif found_version != resource.api_version:
+    elif found_version != resource.api_version and resource.custom is not None:
         text = "the API version in the data ({}) does not match the expected API version ({})"
         raise bad_request(text.format(found_version, resource.api_version))
     if found_kind is None or found_kind == "":
@@ -100,9 +101,10 @@ def check_kind(obj: Any, resource: Resource) -> Manifest:
         stranger, meta = replace(resource, kind=str(found_kind)), obj.get("metadata")
         name = str(meta.get("name") or "") if isinstance(meta, dict) else ""
         raise invalid(stranger, name, [invalid_value("kind", found_kind, f"must be {resource.kind}")])
-    elif found_kind != resource.kind:
-        text = "the kind in the data ({}) does not match the expected kind ({})"
-        raise bad_request(text.format(found_kind, resource.kind))
+    if obj["apiVersion"] != resource.api_version or obj["kind"] != resource.kind:
+        version = str(obj["apiVersion"]).rpartition("/")[2]
+        text = f'{obj["kind"]} in version "{version}" cannot be handled as a {resource.kind}: '
+        raise bad_request(f"{text}{resource.kind} of {resource.api_version} is what is written here")
     if not isinstance(obj.setdefault("metadata", {}), dict):
         raise bad_request("metadata: expected an object")
     return obj
@@ -121,6 +123,8 @@ def check_fields(obj: Manifest, body: bytes, resource: Resource, validation: Fie
         unknown, wrong = builtin_types.check(resource.name, body, obj)
         if wrong:
             raise UndecodableError(resource, "; ".join(wrong))
+    if validation == "Strict":
+        unknown = duplicate_fields(body) + unknown
     if not unknown or validation == "Ignore":
         return ()
     if validation == "Strict":

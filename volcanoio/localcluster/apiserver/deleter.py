@@ -49,7 +49,7 @@ class Deleter:
         stored = core.store.get(target.ref)
         if stored is None:
             raise errors.not_found(resource, target.name)
-        _check_preconditions(target, stored, options)
+        check_preconditions(target, stored, options)
         if resource.name == "namespaces" and target.name in PROTECTED_NAMESPACES:
             raise errors.forbidden(resource, target.name, "this namespace may not be deleted")
         if resource.name == _PRIORITY_CLASSES and target.name in SYSTEM_CLASSES:
@@ -163,14 +163,18 @@ class Deleter:
             meta["deletionGracePeriodSeconds"] = grace
 
 
-def _check_preconditions(target: Target, stored: Stored, options: DeleteOptions) -> None:
-    for stated, found, what in (
-        (options.uid, stored.uid, "UID"),
-        (options.resource_version, str(stored.revision), "ResourceVersion"),
+def check_preconditions(target: Target, stored: Stored, options: DeleteOptions) -> None:
+    """The object is the one that was meant; raises ApiError 409."""
+    for stated, found, what, rest in (
+        (options.uid, stored.uid, "UID", "deleted and then recreated"),
+        (options.resource_version, str(stored.revision), "ResourceVersion", "modified"),
     ):
         if stated and stated != found:
-            why = f"Precondition failed: {what} in precondition: {stated}, {what} in object meta: {found}"
-            raise errors.conflict(target.resource, target.name, why)
+            why = (
+                f"the {what} in the precondition ({stated}) does not match the {what} in record ({found}). "
+                f"The object might have been {rest}"
+            )
+            raise errors.conflict_of_kind(target.resource, target.name, why)
 
 
 def status_of(target: Target, deleted: Deleted) -> bytes:

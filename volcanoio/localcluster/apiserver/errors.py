@@ -108,15 +108,24 @@ def no_such_path() -> ApiError:
     return ApiError(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def already_exists(resource: Resource, name: str) -> ApiError:
+def already_exists(resource: Resource, name: str, warnings: tuple[str, ...] = ()) -> ApiError:
     """An object of that name is stored."""
-    return ApiError(409, "AlreadyExists", f'{resource.name} "{name}" already exists', _details(resource, name))
+    error = ApiError(409, "AlreadyExists", f'{resource.name} "{name}" already exists', _details(resource, name))
+    error.warnings = warnings
+    return error
 
 
 def conflict(resource: Resource, name: str, why: str) -> ApiError:
     """The stored object is not the one the request was made for."""
     message = f'Operation cannot be fulfilled on {resource.name} "{name}": {why}'
     return ApiError(409, "Conflict", message, _details(resource, name))
+
+
+def conflict_of_kind(resource: Resource, name: str, why: str) -> ApiError:
+    """As `conflict`, where the real server says the kind: found before storage is asked."""
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    message = f'Operation cannot be fulfilled on {kind} "{name}": {why}'
+    return ApiError(409, "Conflict", message, _details(resource, name) | {"kind": resource.kind})
 
 
 def modified(resource: Resource, name: str) -> ApiError:

@@ -6,6 +6,7 @@ budget as it is now; how many are healthy is counted at the moment of the evicti
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from volcanoio.localcluster.apiserver import bodies, errors
 from volcanoio.localcluster.apiserver.api import ApiRequest
 from volcanoio.localcluster.apiserver.core import Core
-from volcanoio.localcluster.apiserver.deleter import Deleter
+from volcanoio.localcluster.apiserver.deleter import Deleter, check_preconditions
 from volcanoio.localcluster.apiserver.objects import Stored, encode
 from volcanoio.localcluster.apiserver.options import delete_options, dry_run
 from volcanoio.localcluster.apiserver.paths import Target
@@ -50,10 +51,8 @@ class Evictor:
             body = msgspec.convert(bodies.read(request), _Eviction)
         except msgspec.ValidationError as error:
             raise errors.bad_request(f"the body is not a policy/v1 Eviction object: {error}") from None
-        stated = body.metadata.name
-        if stated and stated != target.name:
-            text = f"name in URL does not match name in Eviction object: {target.name} is not {stated}"
-            raise errors.bad_request(text)
+        if body.metadata.name != target.name:
+            raise errors.bad_request("name in URL does not match name in Eviction object")
         pod = self._core.store.get(target.ref)
         if pod is None:
             raise errors.not_found(target.resource, target.name)
@@ -62,11 +61,23 @@ class Evictor:
             self._check_budgets(pod, obj)
         inner = ApiRequest("DELETE", request.path, body=encode(body.delete_options or {}))
         options = delete_options(inner)
+        main = Target(target.resource, target.namespace, target.name)
+        check_preconditions(main, pod, options)
         if dry_run(request) or options.dry_run:
             return _SUCCESS
-        main = Target(target.resource, target.namespace, target.name)
-        await self._deleter.delete(main, options, webhooks=False)
+        self._core.check_writable()
+        self._tell(main, obj)
+        await self._deleter.delete(main, replace(options, resource_version=""), webhooks=False)
         return _SUCCESS
+
+    def _tell(self, target: Target, pod: Manifest) -> None:
+        """Say in the pod's status why it goes; it has a new version from here on."""
+        status = pod.setdefault("status", {})
+        others = [one for one in status.get("conditions") or () if one.get("type") != "DisruptionTarget"]
+        condition = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None}
+        condition |= {"lastTransitionTime": self._core.now(), "reason": "EvictionByEvictionAPI"}
+        status["conditions"] = [*others, condition | {"message": "Eviction API: evicting"}]
+        self._core.store.put(target.ref, pod)
 
     def _check_budgets(self, pod: Stored, obj: Manifest) -> None:
         budgets = [

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from volcanoio.localcluster.apiserver import errors
 from volcanoio.localcluster.apiserver.api import ApiRequest
-from volcanoio.localcluster.apiserver.objects import Stored, View, encode
+from volcanoio.localcluster.apiserver.objects import Stored, View, decode, encode
 from volcanoio.localcluster.apiserver.paging import Page
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.model.base import Manifest

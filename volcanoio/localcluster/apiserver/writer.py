@@ -120,11 +120,11 @@ class Writer:
         if core.webhooks.configured:
             warnings += await self._validated("CREATE", target, obj, None, dry_run=dry_run)
             self._check_namespace(target, obj)
-        if core.store.get(ref) is not None:
-            raise errors.already_exists(resource, ref.name)
         limited = target.namespace in core.quotas.namespaces
         if limited:
             core.quotas.check(resource, target.namespace, obj)
+        if core.store.get(ref) is not None:
+            raise errors.already_exists(resource, ref.name, warnings)
         self._to_storage(resource, obj, body)
         if dry_run:
             return Written(encode(obj), warnings)
@@ -166,6 +166,7 @@ class Writer:
         self._canonicalise(target, new, body)
         self._isolate(target, new, old)
         metadata.prepare_update(new, old)
+        STRATEGIES.get(resource.name, PLAIN).keep(new, old)
         if target.subresource != "status" or resource.custom is not None:
             self._complete(resource, new)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
@@ -219,7 +220,8 @@ class Writer:
             raise errors.too_large_to_store()
         core.check_writable()
         if current.deleting and is_finished(resource, new):
-            return Written(core.store.remove(target.ref, new).data, warnings)
+            core.store.remove(target.ref)  # watchers see the last stored state, with the finalizer that held it
+            return Written(encode(new), warnings)
         stored = core.store.put(target.ref, new)
         if limited:
             core.quotas.settle(target.namespace)
@@ -332,9 +334,10 @@ class Writer:
         if resource.custom is not None:
             found += resource.custom.validate(obj, old, subresource == "status", warnings)
         strategy = STRATEGIES.get(resource.name, PLAIN)
-        if content and not found:
-            found += strategy.validate(obj)
-            if old is not None and not found:
+        if content:
+            broken = strategy.validate(obj)
+            found += broken
+            if old is not None and not broken:
                 found += strategy.validate_update(obj, old)
         return found
 

@@ -42,5 +42,11 @@ def _default_node(node: Manifest, core: Core) -> None:
         status.setdefault("allocatable", dict(status["capacity"]))
 
 
-NAMESPACES = Strategy(create=_create_namespace, default=_default_namespace)
+def _keep_finalizers(new: Manifest, old: Manifest) -> None:
+    """What a namespace waits for is changed by its subresource `finalize` alone."""
+    if "spec" in old:
+        new["spec"] = old["spec"]
+
+
+NAMESPACES = Strategy(create=_create_namespace, default=_default_namespace, keep=_keep_finalizers)
 NODES = Strategy(default=_default_node)

@@ -14,6 +14,10 @@ def _no_default(obj: Manifest, core: Core) -> None:
     del obj, core
 
 
+def _keep_nothing(new: Manifest, old: Manifest) -> None:
+    del new, old
+
+
 def _no_errors(obj: Manifest) -> list[FieldError]:
     del obj
     return []
@@ -29,13 +33,15 @@ class Strategy:
     """How one kind is created and updated.
 
     `create` sets what a new object gets besides its defaults (a status, an assigned value); `default` fills absent
-    fields on create and update; `validate` names broken rules, `validate_update` forbidden changes. `create` and
-    `default` change the object in place and may raise ApiError. `warning` is shown to whoever creates one, as
-    is what `warn` says of a new object (and the old one, on an update).
+    fields on create and update; `keep` takes from the stored object what an update must not set. `validate` names
+    broken rules, `validate_update` forbidden changes. `create` and `default` change the object in place and may raise
+    ApiError. `warning` is shown to whoever creates one, as is what `warn` says of a new object (and the old one, on an
+    update).
     """
 
     create: Callable[[Manifest, Core], None] = _no_default
     default: Callable[[Manifest, Core], None] = _no_default
+    keep: Callable[[Manifest, Manifest], None] = _keep_nothing
     validate: Callable[[Manifest], list[FieldError]] = _no_errors
     validate_update: Callable[[Manifest, Manifest], list[FieldError]] = _no_update_errors
     warning: str = ""
