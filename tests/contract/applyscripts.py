@@ -230,12 +230,36 @@ def gadget_status(random: Random) -> Obj:
     }
 
 
-_GADGETS = f"/apis/{gadgets.GROUP}"
+def service(random: Random) -> Obj:
+    """A part of a Service."""
+    ports = [
+        {"port": port, "name": f"p{port}", **_some(random, protocol="TCP".__str__, targetPort=lambda: 8080)}
+        for port in random.sample((80, 443, 9090), random.randint(1, 3))
+    ]
+    spec = {"ports": ports, **_some(random, selector=lambda: _texts(random))}
+    return {"metadata": _metadata(random), "spec": spec}
+
+
+def _first_service() -> Obj:
+    return {"metadata": {}, "spec": {"ports": [{"port": 80, "name": "p80"}]}}
+
+
+def role(random: Random) -> Obj:
+    """A part of a Role."""
+    rules = [
+        {"apiGroups": [""], "resources": ["pods", *_words(random)], "verbs": ["get"]}
+        for _ in range(random.randint(1, 2))
+    ]
+    return {"metadata": _metadata(random), "rules": rules}
+
+
 KINDS = {
     "configmap": Kind("configmaps", "v1", "ConfigMap", config_map),
     "podtemplate": Kind("podtemplates", "v1", "PodTemplate", template),
     "deployment": Kind("deployments.v1.apps", "apps/v1", "Deployment", deployment),
     "pod": Kind("pods", "v1", "Pod", pod, pod_status, _first_pod),
+    "service": Kind("services", "v1", "Service", service, start=_first_service),
+    "role": Kind("roles.v1.rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1", "Role", role),
     "gadget": Kind(gadgets.PLURAL, f"{gadgets.GROUP}/v1", "Gadget", gadget, gadget_status, versions=("v1", "v2")),
 }
 
@@ -253,6 +277,8 @@ def script(kind: Kind, seed: str) -> list[Step]:
             verb = "apply"
         if verb == "json" and on_status and kind.kind == "Pod":
             verb = "merge"  # a status replaced as a whole would lose what the server keeps in it
+        if verb == "replace" and kind.kind == "Service":
+            verb = "merge"  # who owns an address that a replacement leaves out differs
         version = random.choice(kind.versions) if kind.versions else ""
         subresource = "status" if on_status else ""
         steps.append(Step(verb, manager, subresource, make(random), random.random() < 0.4, version))
@@ -322,7 +348,10 @@ def _normal(answer: Answer) -> Any:
     ]
     if body["kind"] == "Deployment":
         for entry in entries:
-            entry["fieldsV1"].get("f:metadata", {}).pop("f:annotations", None)  # the controller's revision
+            metadata_fields = entry["fieldsV1"].get("f:metadata", {"": {}})
+            metadata_fields.pop("f:annotations", None)  # the controller's revision
+            if not metadata_fields:
+                del entry["fieldsV1"]["f:metadata"]
     found = {
         "managedFields": sorted(json.dumps(one, sort_keys=True) for one in entries),
         "metadata": _compact(metadata),

@@ -74,13 +74,21 @@ def table(schemas: dict[str, Any]) -> dict[str, Any]:
             rule = messages.get(".".join(name.split(".")[-3:]), {}).get(field, "")
             if rule in _ZERO:
                 found["present"].setdefault(type_, {})[field] = _ZERO[rule]
-            elif rule == _LIST and field in required:
+            elif rule == _LIST and (field in required or f"{type_}.{field}" in _WRITTEN_LISTS):
                 found["present"].setdefault(type_, {})[field] = None
             elif rule == _LIST or rule.endswith(" nonzero"):
                 found["omitted"].setdefault(type_, []).append(field)
     _keep_keys_alone(found)
     return found
 
+
+_WRITTEN_LISTS = {
+    *("V1ClusterRole.rules", "V1Role.rules", "V1EndpointSlice.endpoints", "V1EndpointSlice.ports"),
+    *("V1CustomResourceDefinitionStatus.conditions", "V1CustomResourceDefinitionStatus.storedVersions"),
+    *("V2HorizontalPodAutoscalerStatus.currentMetrics", "V1ProjectedVolumeSource.sources", "V1ContainerImage.names"),
+    *("V1DeviceClaim.requests", "V1AllocatedDeviceStatus.conditions", "V1CSINodeDriver.topologyKeys"),
+}
+"""Lists that Go writes when they are empty (no omitempty in k8s.io/api), although OpenAPI does not require them."""
 
 _LIST = "list given"
 _ZERO: dict[str, Any] = {

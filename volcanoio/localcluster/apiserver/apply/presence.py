@@ -1,4 +1,4 @@
-"""Objects as Go writes them: without fields that are zero or empty, and with those that are always there."""
+"""Objects as Go writes them: without fields that are zero or empty, and with the objects that are always there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def as_go_writes(type_: Type, value: Any) -> Any:
             if inner or name not in omitted
         }
         for name, zero in type_.present.items():
-            if name not in found and zero is not None:
+            if name not in found and zero == {}:  # a zero number or text is for the kind's defaults to replace
                 found[name] = as_go_writes(type_.field(name), zero)
         return found
     if isinstance(value, list) and type_.items is not None:
