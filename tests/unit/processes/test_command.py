@@ -99,12 +99,12 @@ async def test_nothing_is_left_when_its_launcher_loses_the_server(order: LaunchO
 
 
 async def test_a_start_that_is_cancelled_leaves_nothing(order: LaunchOrder) -> None:
-    starting = asyncio.create_task(_run(order, "sleep 1000"))
+    starting = asyncio.create_task(_run(order, "sleep 98765"))
     await asyncio.sleep(0)
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
-    assert not [pid for pid in memory.tree(os.getpid()) if "sleep 1000" in _command_line(pid)]
+    assert not [pid for pid in memory.tree(os.getpid()) if "sleep 98765" in _command_line(pid)]
 
 
 async def test_what_cannot_be_started_says_why(order: LaunchOrder) -> None:

@@ -8,6 +8,9 @@ from typing import Any
 
 import aiohttp
 
+from volcanoio.localcluster.processes.command import Command
+from volcanoio.localcluster.processes.pipes import PipeEnd
+
 Exec = Callable[[list[str]], Awaitable[tuple[int, bytes]]]
 """Runs a command in the container; its exit code and the end of its output."""
 _HTTP_SECONDS = 30.0
@@ -15,6 +18,23 @@ _HTTP_SECONDS = 30.0
 
 class HookFailed(Exception):  # noqa: N818 - named for what happened
     """A hook did not succeed; the text says how."""
+
+
+async def collect(command: Command) -> tuple[int, bytes]:
+    """Let a command run to its end; its exit code and output."""
+    try:
+        ends = [end for end in (command.streams.stdout, command.streams.stderr) if end is not None]
+        output = await asyncio.gather(*[_all(end) for end in ends])
+        return await command.wait(), b"".join(output)
+    finally:
+        await asyncio.shield(command.aclose())
+
+
+async def _all(end: PipeEnd) -> bytes:
+    chunks = []
+    while data := await end.read():
+        chunks.append(data)
+    return b"".join(chunks)
 
 
 async def run_hook(hook: Mapping[str, Any], run: Exec, container: Mapping[str, Any], address: str) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
-import msgspec
 import structlog
 
 from volcanoio.kube.transport import Transport, TransportError
@@ -26,40 +24,24 @@ from volcanoio.localcluster.processes.command import Command, CommandNotStarted
 from volcanoio.localcluster.processes.crilog import CriLog, read_log
 from volcanoio.localcluster.processes.execution import Run, RunSpec
 from volcanoio.localcluster.processes.fields import FieldProblem
-from volcanoio.localcluster.processes.hooks import HookFailed, run_hook
-from volcanoio.localcluster.processes.hosts import Host, HostsBook, ServiceName
+from volcanoio.localcluster.processes.held import Held, host_of, with_addresses
+from volcanoio.localcluster.processes.hooks import HookFailed, collect, run_hook
+from volcanoio.localcluster.processes.hosts import HostsBook
 from volcanoio.localcluster.processes.images import Images
 from volcanoio.localcluster.processes.isolation import find_namespaces
 from volcanoio.localcluster.processes.launch.order import NONE, LaunchOrder
 from volcanoio.localcluster.processes.orders import Machine, launch_order, memory_limit
-from volcanoio.localcluster.processes.sandbox import Sandbox, hostname_of
+from volcanoio.localcluster.processes.sandbox import Sandbox
 from volcanoio.localcluster.processes.sources import Missing, SourceReader, containers_of
+from volcanoio.localcluster.processes.upkeep import Upkeep, sweep
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
-from volcanoio.model.kinds import POD, SERVICE
+from volcanoio.model.kinds import POD
 
 NAME = "process"
-_LOCALHOST = "127.0.0.1"
 _LOOK_AGAIN = 0.5
 """Seconds until something that was missing is looked for again."""
-_REFRESH = 2.0
-"""Seconds between two looks at services and at the sources of volumes."""
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True)
-class _Held:
-    """A pod of which something has been started."""
-
-    manifest: Manifest
-    sandbox: Sandbox
-    runs: dict[str, Run] = field(default_factory=dict)
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    @property
-    def running(self) -> bool:
-        """Whether any of its containers runs."""
-        return any(run.running for run in self.runs.values())
 
 
 class ProcessRuntime:
@@ -74,12 +56,12 @@ class ProcessRuntime:
         self.addresses = pod_addresses()
         self._clock = clock
         self._state = state = state.absolute()
-        self._transport = transport
         self._sources = SourceReader(transport)
         self._recorder = Recorder(transport, clock)
         self._machine = Machine(NONE, state / "root", images or Images())
-        self._pods: dict[str, _Held] = {}
+        self._pods: dict[str, Held] = {}
         self._hosts = HostsBook()
+        self._upkeep = Upkeep(self._sources, self._hosts, self._pods)
 
     @property
     def namespaces(self) -> str:
@@ -95,8 +77,10 @@ class ProcessRuntime:
         """Serve; at the end everything that was started has ended."""
         self._machine.root.mkdir(parents=True, exist_ok=True)
         self._machine = replace(self._machine, namespaces=await find_namespaces(self._machine.root))
-        await self._sweep()
-        tasks = [asyncio.create_task(self._recorder.run()), asyncio.create_task(self._refresh())]
+        listed = await self._found(POD.path()) or {}
+        known = frozenset(one["metadata"]["uid"] for one in listed.get("items") or ())
+        await asyncio.to_thread(sweep, self._state, known)
+        tasks = [asyncio.create_task(self._recorder.run()), asyncio.create_task(self._upkeep.run())]
         try:
             yield
         finally:
@@ -127,7 +111,7 @@ class ProcessRuntime:
             launch = await self._prepared(order, held, container)
         if self.namespaces == NONE and order.attempt == 0:
             self._tell(order, "Warning", "NoNamespaces", _NO_NAMESPACES)
-        self._hosts.add(uid, _host(held.manifest), held.sandbox.hosts)
+        self._hosts.add(uid, host_of(held.manifest), held.sandbox.hosts)
         try:
             started = await command.start(launch.order, stdin=launch.stdin)
         except CommandNotStarted as refused:
@@ -194,17 +178,16 @@ class ProcessRuntime:
 
     # What that takes.
 
-    async def _held(self, order: StartOrder) -> _Held:
+    async def _held(self, order: StartOrder) -> Held:
         """The pod, its whole manifest with the addresses it is about to have."""
         meta = order.pod.metadata
         manifest = await self._found(POD.path(meta.namespace, meta.name))
         if manifest is None or manifest["metadata"]["uid"] != meta.uid:
             raise StartError("the pod is gone")
-        address = _LOCALHOST if manifest["spec"].get("hostNetwork") else order.pod_ip
-        manifest["status"] = {**(manifest.get("status") or {}), "podIP": address, "hostIP": order.host_ip}
+        manifest = with_addresses(manifest, order.pod_ip, order.host_ip)
         held = self._pods.get(meta.uid)
         if held is None:
-            held = self._pods[meta.uid] = _Held(manifest, Sandbox(self._state, meta.uid))
+            held = self._pods[meta.uid] = Held(manifest, Sandbox(self._state, meta.uid))
         held.manifest = manifest
         return held
 
@@ -216,13 +199,13 @@ class ProcessRuntime:
                 _log.info("look again", path=path, error=str(error))
                 await asyncio.sleep(_LOOK_AGAIN)
 
-    async def _prepared(self, order: StartOrder, held: _Held, container: Manifest) -> RunSpec:
+    async def _prepared(self, order: StartOrder, held: Held, container: Manifest) -> RunSpec:
         """What to launch, as soon as everything is there. Raises StartError for what will never be."""
         told = ""
         while True:
             problem = ""
             try:
-                sources = await self._sources.read(held.manifest)
+                sources = await self._upkeep.read(held)
                 volumes = await asyncio.to_thread(held.sandbox.prepare, held.manifest, sources)
                 launch = launch_order(held.manifest, container, sources, volumes, held.sandbox, self._machine)
                 return self._spec(held, container, launch)
@@ -237,7 +220,7 @@ class ProcessRuntime:
                 self._tell(order, "Warning", "Failed", problem)
             await asyncio.sleep(_LOOK_AGAIN)
 
-    def _spec(self, held: _Held, container: Manifest, launch: LaunchOrder) -> RunSpec:
+    def _spec(self, held: Held, container: Manifest, launch: LaunchOrder) -> RunSpec:
         hook = (container.get("lifecycle") or {}).get("preStop")
         name = container["name"]
         return RunSpec(
@@ -260,7 +243,7 @@ class ProcessRuntime:
             self._tell(order, "Warning", "FailedPostStartHook", f"PostStartHook failed: {failed}")
             run.kill()
 
-    async def _pre_stop(self, held: _Held, container: Manifest, hook: Mapping[str, Any]) -> None:
+    async def _pre_stop(self, held: Held, container: Manifest, hook: Mapping[str, Any]) -> None:
         run = held.runs[container["name"]]
         address = held.manifest["status"]["podIP"]
         try:
@@ -274,52 +257,13 @@ class ProcessRuntime:
             started = await self.execute(run, argv, stdin=False, tty=False)
         except CommandNotStarted as refused:
             raise HookFailed(str(refused)) from None
-        try:
-            ends = [end for end in (started.streams.stdout, started.streams.stderr) if end is not None]
-            output = await asyncio.gather(*[_all(end.read) for end in ends])
-            return await started.wait(), b"".join(output)
-        finally:
-            await asyncio.shield(started.aclose())
+        return await collect(started)
 
     def _settle(self, uid: str) -> None:
         """A run of the pod has ended: its names go with the last."""
         held = self._pods.get(uid)
         if held is not None and not held.running:
             self._hosts.remove(uid)
-
-    async def _refresh(self) -> None:
-        """Keep hosts files and volumes in step with what the API server has."""
-        while True:
-            if len(self._hosts):
-                try:
-                    self._hosts.serve(await self._services())
-                    for held in [one for one in self._pods.values() if one.running]:
-                        sources = await self._sources.read(held.manifest)
-                        with suppress(Missing, FieldProblem, OSError):
-                            await asyncio.to_thread(held.sandbox.refresh, held.manifest, sources)
-                except (TransportError, Missing, msgspec.DecodeError) as error:
-                    _log.info("look again", error=str(error))
-            await asyncio.sleep(_REFRESH)
-
-    async def _services(self) -> list[ServiceName]:
-        listed = await self._sources.get(SERVICE.path()) or {}
-        return [
-            ServiceName(
-                one["metadata"]["namespace"], one["metadata"]["name"], (one.get("spec") or {}).get("selector") or {}
-            )
-            for one in listed.get("items") or ()
-        ]
-
-    async def _sweep(self) -> None:
-        """Remove directories of pods that an earlier process left and that are gone."""
-        pods = self._state / "pods"
-        if not pods.is_dir():
-            return
-        listed = await self._found(POD.path()) or {}
-        known = {one["metadata"]["uid"] for one in listed.get("items") or ()}
-        for uid in os.listdir(pods):  # noqa: PTH208 - names are all that is wanted
-            if uid not in known:
-                await asyncio.to_thread(Sandbox(self._state, uid).remove)
 
     def _tell(self, order: StartOrder, kind: str, reason: str, message: str) -> None:
         self._recorder.tell(order.pod, order.node, Happening(kind, reason, message))
@@ -329,26 +273,6 @@ _NO_NAMESPACES = (
     "This machine gives no mount namespace: volumes are shown below $VOLCANOIO_MOUNT_ROOT only, mount paths in the "
     "command and variables are rewritten to it, and the names of other pods do not resolve"
 )
-
-
-async def _all(read: Callable[[], Awaitable[bytes]]) -> bytes:
-    chunks = []
-    while data := await read():
-        chunks.append(data)
-    return b"".join(chunks)
-
-
-def _host(pod: Manifest) -> Host:
-    meta, spec = pod["metadata"], pod["spec"]
-    return Host(
-        meta["namespace"],
-        meta["name"],
-        pod["status"]["podIP"],
-        hostname_of(pod),
-        spec.get("subdomain") or "",
-        meta.get("labels") or {},
-        tuple((one["ip"], tuple(one.get("hostnames") or ())) for one in spec.get("hostAliases") or ()),
-    )
 
 
 def attempt_of(pod: Manifest, container: str, *, previous: bool) -> int:

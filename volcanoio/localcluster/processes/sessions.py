@@ -11,12 +11,12 @@ import termios
 from volcanoio.localcluster.apiserver.streams.remote import Channel, Outcome, Remote, StreamOptions
 from volcanoio.localcluster.processes.command import Command, CommandNotStarted
 from volcanoio.localcluster.processes.execution import DRAIN_LIMIT
+from volcanoio.localcluster.processes.held import LOCALHOST
 from volcanoio.localcluster.processes.pipes import PipeEnd
 from volcanoio.localcluster.processes.runtime import ProcessRuntime
 from volcanoio.model.base import Manifest
 
 _CHANNELS = {"stdout": Channel.STDOUT, "stderr": Channel.STDERR}
-_LOCALHOST = "127.0.0.1"
 _END_OF_TRANSMISSION = b"\x04"
 
 
@@ -41,7 +41,7 @@ class ProcessSessions:
     def addresses(self, pod: Manifest) -> tuple[str, ...]:
         """The pod's own address, then that of who listens on localhost."""
         own = str((pod.get("status") or {}).get("podIP") or "")
-        return (own, _LOCALHOST) if self._runtime.runs(pod["metadata"]["uid"]) else ()
+        return (own, LOCALHOST) if self._runtime.runs(pod["metadata"]["uid"]) else ()
 
     async def execute(self, pod: Manifest, container: str, options: StreamOptions, remote: Remote) -> Outcome:
         """Run a command beside the container's own."""

@@ -61,8 +61,11 @@ class SourceReader:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def read(self, pod: Manifest) -> Sources:
-        """All that the pod refers to and that exists. Raises TransportError."""
+    async def read(self, pod: Manifest, tokens: Mapping[str, str] | None = None) -> Sources:
+        """All that the pod refers to and that exists; `tokens` are used again if given.
+
+        Raises TransportError, and Missing for a token that is not to be had.
+        """
         namespace = pod["metadata"]["namespace"]
         names = {kind: sorted(set(_names(pod, kind))) for kind in (CONFIG_MAP, SECRET, PVC)}
         wanted = [(kind, name) for kind, found in names.items() for name in found]
@@ -70,12 +73,14 @@ class SourceReader:
         found = {key: one for key, one in zip(wanted, objects, strict=True) if one is not None}
         claims = {name: one for (kind, name), one in found.items() if kind is PVC}
         node = await self.get(NODE.path("", pod["spec"].get("nodeName", ""))) if _asks_node(pod) else None
+        if tokens is None:
+            tokens = {audience: await self._token(pod, audience) for audience in sorted(_audiences(pod))}
         return Sources(
             config_maps={name: _content(one) for (kind, name), one in found.items() if kind is CONFIG_MAP},
             secrets={name: _content(one) for (kind, name), one in found.items() if kind is SECRET},
             claims=claims,
             volumes=await self._volumes(claims),
-            tokens={audience: await self._token(pod, audience) for audience in sorted(_audiences(pod))},
+            tokens=tokens,
             allocatable=((node or {}).get("status") or {}).get("allocatable") or {},
         )
 
