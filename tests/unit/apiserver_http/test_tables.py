@@ -10,10 +10,9 @@ import pytest
 from volcanoio.localcluster.apiserver.builtins import BUILTINS
 from volcanoio.localcluster.apiserver.crd import CustomResource, PrinterColumn
 from volcanoio.localcluster.apiserver.printing.ages import human_duration, since
-from volcanoio.localcluster.apiserver.printing.columns import PRINTERS
 from volcanoio.localcluster.apiserver.printing.jsonpath import JsonPath, JsonPathError
 from volcanoio.localcluster.apiserver.printing.pods import view
-from volcanoio.localcluster.apiserver.printing.tables import Tables
+from volcanoio.localcluster.apiserver.printing.tables import BUILT_IN, Tables
 from volcanoio.localcluster.apiserver.resources import Resource
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -169,7 +168,7 @@ def test_rows_of_other_kinds() -> None:
     assert rows("roles.rbac.authorization.k8s.io", {"metadata": meta()}) == [["x", "30s"]]
 
 
-@pytest.mark.parametrize("name", sorted(PRINTERS))
+@pytest.mark.parametrize("name", sorted(BUILT_IN))
 def test_an_almost_empty_object_can_be_printed(name: str) -> None:
     assert len(rows(name, {"metadata": {"name": "x"}})) == 1
 

@@ -37,7 +37,7 @@ class Printer(NamedTuple):
     row: Callable[[Manifest, datetime], Row]
 
 
-def _columns(plain: str, wide: str = "", *after: str) -> tuple[Column, ...]:
+def column_list(plain: str, wide: str = "", *after: str) -> tuple[Column, ...]:
     """Columns from comma-separated names; `after` holds more pairs of plain and wide ones. The first is the name."""
     groups = (plain, wide, *after)
     found = [
@@ -126,7 +126,7 @@ def _service(obj: Manifest, now: datetime) -> Row:
         ",".join(external) or spec.get("externalName") or ("<pending>" if kind == "LoadBalancer" else NONE),
         ",".join(_port(port) for port in spec.get("ports") or ()) or NONE,
         age_of(obj, now),
-        _pairs(spec.get("selector")),
+        pairs(spec.get("selector")),
     ]
 
 
@@ -135,7 +135,8 @@ def _port(port: Manifest) -> str:
     return f"{port['port']}{node_port}/{port.get('protocol', 'TCP')}"
 
 
-def _pairs(labels: dict[str, str] | None) -> str:
+def pairs(labels: dict[str, str] | None) -> str:
+    """Labels, as a cell shows them."""
     return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
 
 
@@ -194,21 +195,6 @@ def _lease(obj: Manifest, now: datetime) -> Row:
     return [name_of(obj), (obj.get("spec") or {}).get("holderIdentity", ""), age_of(obj, now)]
 
 
-def _deployment(obj: Manifest, now: datetime) -> Row:
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    containers = ((spec.get("template") or {}).get("spec") or {}).get("containers") or ()
-    return [
-        name_of(obj),
-        f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 1)}",
-        status.get("updatedReplicas", 0),
-        status.get("availableReplicas", 0),
-        age_of(obj, now),
-        ",".join(one.get("name", "") for one in containers),
-        ",".join(one.get("image", "") for one in containers),
-        _pairs((spec.get("selector") or {}).get("matchLabels")),
-    ]
-
-
 def _service_account(obj: Manifest, now: datetime) -> Row:
     return [name_of(obj), len(obj.get("secrets") or ()), age_of(obj, now)]
 
@@ -217,39 +203,38 @@ def _definition(obj: Manifest, _now: datetime) -> Row:
     return [name_of(obj), obj["metadata"].get("creationTimestamp", "")]
 
 
-GENERIC = Printer(_columns("Name,Age"), lambda obj, now: [name_of(obj), age_of(obj, now)])
-_EVENT_COLUMNS = _columns("Last Seen,Type,Reason,Object", "Subobject,Source", "Message", "First Seen,Count,Name")
+GENERIC = Printer(column_list("Name,Age"), lambda obj, now: [name_of(obj), age_of(obj, now)])
+_EVENT_COLUMNS = column_list("Last Seen,Type,Reason,Object", "Subobject,Source", "Message", "First Seen,Count,Name")
 
 PRINTERS: dict[str, Printer] = {
-    "pods": Printer(_columns("Name,Ready,Status,Restarts,Age", "IP,Node,Nominated Node,Readiness Gates"), _pod),
+    "pods": Printer(column_list("Name,Ready,Status,Restarts,Age", "IP,Node,Nominated Node,Readiness Gates"), _pod),
     "nodes": Printer(
-        _columns("Name,Status,Roles,Age,Version", "Internal-IP,External-IP,OS-Image,Kernel-Version,Container-Runtime"),
+        column_list(
+            "Name,Status,Roles,Age,Version", "Internal-IP,External-IP,OS-Image,Kernel-Version,Container-Runtime"
+        ),
         _node,
     ),
-    "namespaces": Printer(_columns("Name,Status,Age"), _namespace),
+    "namespaces": Printer(column_list("Name,Status,Age"), _namespace),
     "events": Printer((_EVENT_COLUMNS[0]._replace(format=""), *_EVENT_COLUMNS[1:]), _event),
-    "services": Printer(_columns("Name,Type,Cluster-IP,External-IP,Port(s),Age", "Selector"), _service),
-    "configmaps": Printer(_columns("Name,Data,Age"), _config_map),
-    "secrets": Printer(_columns("Name,Type,Data,Age"), _secret),
-    "serviceaccounts": Printer(_columns("Name,Secrets,Age"), _service_account),
+    "services": Printer(column_list("Name,Type,Cluster-IP,External-IP,Port(s),Age", "Selector"), _service),
+    "configmaps": Printer(column_list("Name,Data,Age"), _config_map),
+    "secrets": Printer(column_list("Name,Type,Data,Age"), _secret),
+    "serviceaccounts": Printer(column_list("Name,Secrets,Age"), _service_account),
     "persistentvolumeclaims": Printer(
-        _columns("Name,Status,Volume,Capacity,Access Modes,StorageClass,VolumeAttributesClass,Age", "VolumeMode"),
+        column_list("Name,Status,Volume,Capacity,Access Modes,StorageClass,VolumeAttributesClass,Age", "VolumeMode"),
         _claim,
     ),
     "persistentvolumes": Printer(
-        _columns(
+        column_list(
             "Name,Capacity,Access Modes,Reclaim Policy,Status,Claim,StorageClass,VolumeAttributesClass,Reason,Age",
             "VolumeMode",
         ),
         _volume,
     ),
     "priorityclasses.scheduling.k8s.io": Printer(
-        _columns("Name,Value,Global-Default,Age,PreemptionPolicy"), _priority_class
+        column_list("Name,Value,Global-Default,Age,PreemptionPolicy"), _priority_class
     ),
-    "leases.coordination.k8s.io": Printer(_columns("Name,Holder,Age"), _lease),
-    "deployments.apps": Printer(
-        _columns("Name,Ready,Up-to-date,Available,Age", "Containers,Images,Selector"), _deployment
-    ),
-    "customresourcedefinitions.apiextensions.k8s.io": Printer(_columns("Name,Created At"), _definition),
+    "leases.coordination.k8s.io": Printer(column_list("Name,Holder,Age"), _lease),
+    "customresourcedefinitions.apiextensions.k8s.io": Printer(column_list("Name,Created At"), _definition),
 }
 """By `plural.group`."""
