@@ -99,3 +99,11 @@ def test_what_cannot_be_served_is_told(cluster: Cluster, arguments: tuple[str, .
     ran = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert (ran.returncode, ran.stdout) == (code, "")
     assert said in ran.stderr
+
+
+def test_a_successor_of_that_name_is_another_pod(namespace: Namespace, nodes: tuple[str, ...]) -> None:
+    first = awaited(namespace, bound(namespace, nodes[0]), in_phase("Running"))["object"]
+    namespace.cluster.delete(namespace.path("pods", "p"), {"gracePeriodSeconds": 0}).ok()
+    second = awaited(namespace, bound(namespace, nodes[1]), in_phase("Running"))["object"]
+    assert second["metadata"]["uid"] != first["metadata"]["uid"]
+    assert second["status"]["podIP"] != first["status"]["podIP"]

@@ -36,7 +36,8 @@ def check_versions(
     version, uid = meta.get("resourceVersion"), meta.get("uid")
     if uid and uid != current.uid:
         if patching:  # what a patch results in is no precondition
-            raise errors.invalid(resource, target.name, [invalid("metadata.uid", uid, "field is immutable")])
+            rule = invalid("metadata.uid", uid, "field is immutable")
+            raise errors.invalid(resource, target.name, [rule, rule])  # the real server finds it twice
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current.uid}"
         raise errors.conflict(resource, target.name, why)
     if not version or version == "0":
@@ -48,6 +49,13 @@ def check_versions(
         raise errors.unclassified(f'strconv.ParseUint: parsing "{version}": invalid syntax')
     if str(version) != str(current.revision):
         raise errors.modified(resource, target.name)
+
+
+def check_no_uid(target: Target, meta: Manifest) -> None:
+    """An update that would create has no object whose uid could be the stated one; raises ApiError 409."""
+    if uid := meta.get("uid"):
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
+        raise errors.conflict(target.resource, target.name, why)
 
 
 def identity(meta: Manifest) -> Manifest:

@@ -51,7 +51,7 @@ class PodWriter:
             return
         if response.status == 404:
             raise PodGone
-        if response.status == 409:  # another uid, or a conflict that will pass
+        if response.status in (409, 422):  # another uid (of a patch it is Invalid), or a conflict that will pass
             now = await self._request("GET", POD.path(meta.namespace, meta.name), b"", ContentType.JSON)
             if now.status == 404 or (now.ok and _OBJECT.decode(now.body).metadata.uid != meta.uid):
                 raise PodGone
