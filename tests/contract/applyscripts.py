@@ -277,7 +277,7 @@ def script(kind: Kind, seed: str) -> list[Step]:
             verb = "apply"
         if verb == "json" and on_status and kind.kind == "Pod":
             verb = "merge"  # a status replaced as a whole would lose what the server keeps in it
-        if verb == "replace" and kind.kind == "Service":
+        if verb in {"replace", "json"} and kind.kind == "Service":
             verb = "merge"  # who owns an address that a replacement leaves out differs
         version = random.choice(kind.versions) if kind.versions else ""
         subresource = "status" if on_status else ""
