@@ -59,7 +59,7 @@ def embedded_server(directory: Path) -> Iterator[Path]:
             install(server, logs=NumberedLines())
             host = ControllerHost(InProcessTransport(server), RunningClock(), controllers())
             async with (
-                serve(server, identity=identity, account=server.tokens.user) as bound,
+                serve(server, identity=identity, account=server.tokens.user, traffic=server.traffic) as bound,
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(host.run)

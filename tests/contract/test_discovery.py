@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.contract.discoveries import ADDED, AGGREGATED, NOT_SERVED, builtins, recorded
 from tests.contract.support import Cluster, eventually
 from tests.contract.widgets import GROUP
-
-AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 
 def test_groups_and_versions(cluster: Cluster) -> None:
@@ -70,3 +69,38 @@ def test_who_may_come_in(cluster: Cluster) -> None:
 def test_what_is_not_served_is_not_found(cluster: Cluster, path: str) -> None:
     answer = cluster.get(path)
     assert answer.code == 404
+
+
+def test_what_is_served_is_what_the_real_server_serves_but_for_what_is_said(cluster: Cluster) -> None:
+    served, real = builtins(cluster), recorded()
+    assert set(served) - set(real) <= set(ADDED)
+    if set(real) != set(served):  # the embedded server
+        missing = {name for name in real if any(f"{name}/".startswith(f"{one}/") for one in NOT_SERVED)}
+        assert set(real) - set(served) == missing
+    assert {name: row for name, row in served.items() if name in real} == {
+        name: real[name] for name in served if name in real
+    }
+
+
+@pytest.mark.parametrize("path", ["/livez/ping", "/readyz/ping", "/livez?verbose", "/readyz/etcd", "/healthz/etcd"])
+def test_single_checks_of_health(cluster: Cluster, path: str) -> None:
+    answer = cluster.get(path)
+    assert answer.code == 200
+    assert b"ok" in answer.body
+    assert cluster.request("HEAD", path).code == 200
+
+
+def test_a_check_that_is_not_there(cluster: Cluster) -> None:
+    assert cluster.get("/readyz/nonsense").code == 404
+
+
+def test_every_group_has_a_document_with_schemas(cluster: Cluster) -> None:
+    paths = cluster.get("/openapi/v3").ok()["paths"]
+    for group in ("api/v1", "apis/apps/v1", "apis/batch/v1", "apis/events.k8s.io/v1", "apis/resource.k8s.io/v1"):
+        document = cluster.get(paths[group]["serverRelativeURL"]).ok()
+        kinds = {
+            kind["kind"]
+            for schema in document["components"]["schemas"].values()
+            for kind in schema.get("x-kubernetes-group-version-kind", ())
+        }
+        assert len(kinds) >= 1, group

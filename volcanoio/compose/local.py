@@ -20,7 +20,6 @@ from volcanoio.bus.bus import EventBus
 from volcanoio.compose.collector import collect_rarely
 from volcanoio.compose.controllers import ControllerManager, ControllerSettings
 from volcanoio.compose.crds import install_crds
-from volcanoio.compose.metricspage import MetricsPage
 from volcanoio.compose.options import LocalOptions, OptionError
 from volcanoio.compose.processes import process_runtimes
 from volcanoio.compose.scheduler import SchedulerProcess, SchedulerSettings
@@ -139,15 +138,16 @@ class LocalCluster:
         identity = load_or_create(directory)
         stored = None if options.memory else directory
         api = ApiServer.open(stored, clock=ServerClock(clock), faults=self._faults, identity=identity)
+        api.core.volumes = directory / "volumes"
         await stack.enter_async_context(api.running())
         self.transport = InProcessTransport(api)
         runtimes = await process_runtimes(stack, options, api, self.transport, clock, directory)
-        routes.install(api, logs=ContainerLogs(SimulatedLogs(self.transport, clock), runtimes))
-        api.pages.append(MetricsPage(self.probe))
+        logs = ContainerLogs(SimulatedLogs(self.transport, clock), runtimes)
+        routes.install(api, logs=logs, figures=self.probe.render)
         await install_crds(self.transport)
         await self._components(stack, registry, api, shapes, runtimes)
         bound = await stack.enter_async_context(
-            serve(api, port=options.port, identity=identity, account=api.tokens.user)
+            serve(api, port=options.port, identity=identity, account=api.tokens.user, traffic=api.traffic)
         )
         self.server = bound.url
         for runtime in runtimes.values():

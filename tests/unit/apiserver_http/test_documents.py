@@ -9,13 +9,17 @@ import pytest
 
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse
 from volcanoio.localcluster.apiserver.builtins import BUILTINS
+from volcanoio.localcluster.apiserver.clock import WallClock
+from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.crd import CustomResource
 from volcanoio.localcluster.apiserver.discovery import Discovery, version_rank
-from volcanoio.localcluster.apiserver.health import health, version
+from volcanoio.localcluster.apiserver.errors import internal
+from volcanoio.localcluster.apiserver.health import Health, version
 from volcanoio.localcluster.apiserver.openapi import OpenApi
 from volcanoio.localcluster.apiserver.openapi_v2 import OpenApiV2
 from volcanoio.localcluster.apiserver.registry import Registry
 from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.localcluster.apiserver.store import Store
 from volcanoio.localcluster.apiserver.unserved import unserved
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
@@ -196,11 +200,24 @@ async def test_openapi_v2_is_protobuf_or_nothing() -> None:
 async def test_version_and_health() -> None:
     info = await fetch(version, get("/version"))
     assert (info["major"], info["minor"], info["gitVersion"]) == ("1", "32", "v1.32.0+volcanoio")
-    for path in ("/healthz", "/livez", "/readyz", "/livez/ping"):
+
+
+async def test_health_asks_the_storage() -> None:
+    core = Core(Store(), WallClock(), None, ())
+    health = Health(core)
+    for path in ("/healthz", "/livez", "/readyz", "/livez/ping", "/readyz/etcd"):
         answer = await health(get(path))
         assert answer is not None
-        assert answer.body == b"ok"
+        assert (answer.status, answer.body) == (200, b"ok")
     assert await health(get("/livezz")) is None
+    core.check_writable = lambda: (_ for _ in ()).throw(internal("the disk is full"))  # type: ignore[method-assign]
+    failed = await health(get("/readyz"))
+    assert failed is not None
+    assert failed.status == 500
+    assert b"[-]etcd failed: reason withheld\nreadyz check failed" in failed.body
+    without = await health(ApiRequest("GET", "/readyz", {"exclude": ["etcd"]}))
+    assert without is not None
+    assert without.status == 200
 
 
 async def test_what_needs_a_process_is_refused_with_the_reason() -> None:

@@ -8,10 +8,13 @@ import re
 import msgspec
 
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse
+from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.errors import ApiError
 
 KUBERNETES_VERSION = (1, 32, 0)
 """The Kubernetes release whose API the server offers; clients compare major and minor."""
-_HEALTH = re.compile(r"/(healthz|livez|readyz)(/ping)?")
+_HEALTH = re.compile(r"/(healthz|livez|readyz)(?:/(ping|log|etcd))?")
+_CHECKS = ("ping", "log", "etcd")
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -35,10 +38,31 @@ async def version(request: ApiRequest) -> ApiResponse | None:
     return ApiResponse(200, msgspec.json.encode(info))
 
 
-async def health(request: ApiRequest) -> ApiResponse | None:
-    """Answer the health endpoints; None for any other request."""
-    match = _HEALTH.fullmatch(request.path)
-    if match is None or request.method != "GET":
-        return None
-    text = f"[+]ping ok\n{match[1]} check passed\n" if request.flag("verbose") else "ok"
-    return ApiResponse(200, text.encode(), content_type="text/plain; charset=utf-8")
+class Health:
+    """The health endpoints. `etcd` is what the storage is called there, whatever it is."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def __call__(self, request: ApiRequest) -> ApiResponse | None:
+        """Answer a health request; None for any other."""
+        match = _HEALTH.fullmatch(request.path)
+        if match is None or request.method != "GET":
+            return None
+        whole, single = match.groups()
+        left_out = request.query.get("exclude", [])
+        checks = {name: self._holds(name) for name in ([single] if single else _CHECKS) if name not in left_out}
+        good = all(checks.values())
+        text = "ok"
+        if not good or (request.flag("verbose") and not single):
+            lines = [f"[+]{name} ok" if ok else f"[-]{name} failed: reason withheld" for name, ok in checks.items()]
+            text = "\n".join([*lines, f"{whole} check {'passed' if good else 'failed'}\n"])
+        return ApiResponse(200 if good else 500, text.encode(), content_type="text/plain; charset=utf-8")
+
+    def _holds(self, check: str) -> bool:
+        if check == "etcd":
+            try:
+                self._core.check_writable()
+            except ApiError:
+                return False
+        return True

@@ -13,6 +13,7 @@ from aiohttp import web
 from volcanoio.localcluster.apiserver.auth import LOOPBACK_NAMES, Guard
 from volcanoio.localcluster.apiserver.caller import User
 from volcanoio.localcluster.apiserver.identity import Identity
+from volcanoio.localcluster.apiserver.metrics.traffic import Traffic
 from volcanoio.localcluster.apiserver.shell import Api, HttpShell, ShellServer
 
 CLOSE_LIMIT = 2.0
@@ -60,17 +61,19 @@ async def serve(
     token: str = "",
     identity: Identity | None = None,
     account: Callable[[str], User | None] | None = None,
+    traffic: Traffic | None = None,
 ) -> AsyncIterator[Bound]:
     """Serve `api` on a loopback address until the block ends; port 0 takes a free one.
 
     With `identity` the server speaks TLS and asks for the identity's token (or `token`, when given), a client
-    certificate of its authority, or a service account's token whose user `account` finds. Raises ValueError
+    certificate of its authority, or a service account's token whose user `account` finds. Requests are counted in
+    `traffic`. Raises ValueError
     for an address that is not loopback, PortBusy when the port is taken. Leaving the block ends watches at once.
     """
     if host not in LOOPBACK_NAMES:
         raise ValueError(f"host: {host!r} is not a loopback address; use one of {', '.join(sorted(LOOPBACK_NAMES))}")
     token = token or (identity.token if identity else "")
-    shell = HttpShell(api, Guard(token, account=account))
+    shell = HttpShell(api, Guard(token, account=account), traffic)
     server = ShellServer(shell)
     runner = web.ServerRunner(server, shutdown_timeout=CLOSE_LIMIT)
     await runner.setup()

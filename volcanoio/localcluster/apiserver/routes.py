@@ -6,8 +6,9 @@ from volcanoio.localcluster.apiserver.authn.pages import OpenIdPages
 from volcanoio.localcluster.apiserver.clock import TimeOfDay
 from volcanoio.localcluster.apiserver.discovery import Discovery
 from volcanoio.localcluster.apiserver.events.route import EventsRoute
-from volcanoio.localcluster.apiserver.health import health, version
+from volcanoio.localcluster.apiserver.health import Health, version
 from volcanoio.localcluster.apiserver.logs import LogSource, PodLogs
+from volcanoio.localcluster.apiserver.metrics.exposition import Figures, MetricsPage
 from volcanoio.localcluster.apiserver.metrics.nodeproxy import NodeProxy
 from volcanoio.localcluster.apiserver.metrics.route import MetricsRoute
 from volcanoio.localcluster.apiserver.openapi import OpenApi
@@ -18,13 +19,26 @@ from volcanoio.localcluster.apiserver.server import ApiServer
 from volcanoio.localcluster.apiserver.unserved import unserved
 
 
-def install(server: ApiServer, *, logs: LogSource | None = None, clock: TimeOfDay | None = None) -> None:
-    """Add discovery, OpenAPI, version, health, reviews, metrics and tables, and pod logs when they have a source."""
+def install(
+    server: ApiServer, *, logs: LogSource | None = None, clock: TimeOfDay | None = None, figures: Figures | None = None
+) -> None:
+    """Add discovery, OpenAPI, version, health, reviews, metrics and tables, and pod logs when they have a source.
+
+    `figures` gives those of the other components of the process, for /metrics.
+    """
     clock = clock or server.core.clock
     registry = server.registry
     metrics, proxy = MetricsRoute(server.core, server.reader, clock), NodeProxy(server.core, clock)
-    server.pages += [Discovery(registry), OpenApi(registry), OpenApiV2(registry), version, health, metrics, proxy]
-    server.pages.append(OpenIdPages(server.tokens))
+    server.pages += [
+        Discovery(registry),
+        OpenApi(registry),
+        OpenApiV2(registry),
+        version,
+        Health(server.core),
+        metrics,
+        proxy,
+    ]
+    server.pages += [OpenIdPages(server.tokens), MetricsPage(server.core, server.traffic, figures)]
     server.routes += [Reviews(server.core, server.tokens), unserved, EventsRoute(registry, server.handle)]
     if logs is not None:
         server.pages.append(PodLogs(server.handle, logs, clock))

@@ -29,6 +29,7 @@ from volcanoio.localcluster.apiserver.dispatch import Dispatcher
 from volcanoio.localcluster.apiserver.errors import ApiError
 from volcanoio.localcluster.apiserver.faults import Faults, carry_out
 from volcanoio.localcluster.apiserver.identity import Identity
+from volcanoio.localcluster.apiserver.metrics.traffic import Traffic
 from volcanoio.localcluster.apiserver.persistence import Journal
 from volcanoio.localcluster.apiserver.protobuf.door import as_json, is_protobuf
 from volcanoio.localcluster.apiserver.reader import Reader
@@ -62,6 +63,7 @@ class ApiServer:
         self.core = Core(store, clock, journal, admission, identity)
         self.pages: list[Route] = []
         self.routes: list[Route] = []
+        self.traffic = Traffic(self.core.registry)
         self.faults = faults
         self.in_flight = 0
         """Requests that are being answered."""

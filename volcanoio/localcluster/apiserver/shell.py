@@ -7,6 +7,7 @@ import gzip
 import logging
 from collections.abc import Coroutine
 from contextlib import suppress
+from time import perf_counter
 from typing import Any, Protocol
 from urllib.parse import parse_qs
 
@@ -25,6 +26,7 @@ from volcanoio.localcluster.apiserver.errors import (
     unsupported_media_type,
 )
 from volcanoio.localcluster.apiserver.faults import ConnectionDropped
+from volcanoio.localcluster.apiserver.metrics.traffic import Traffic
 from volcanoio.localcluster.apiserver.streams.connections import carry
 
 GZIP_FROM = 128 * 1024
@@ -45,9 +47,10 @@ class Api(Protocol):
 class HttpShell:
     """Answers aiohttp requests from an Api."""
 
-    def __init__(self, api: Api, guard: Guard) -> None:
+    def __init__(self, api: Api, guard: Guard, traffic: Traffic | None = None) -> None:
         self._api = api
         self._guard = guard
+        self._traffic = traffic
         self._streams: dict[RequestHandler, asyncio.Task[web.StreamResponse]] = {}
         self._closing = False
 
@@ -74,8 +77,9 @@ class HttpShell:
             return _whole(too_large(request.content_length or 0).response())
         query = parse_qs(query_string, keep_blank_values=True) if query_string else {}
         method = "GET" if request.method == "HEAD" else request.method
+        asked, begun = ApiRequest(method, path, query, headers, body, user), perf_counter()
         try:
-            answer = await self._api.handle(ApiRequest(method, path, query, headers, body, user))
+            answer = await self._api.handle(asked)
         except ConnectionDropped:
             return _reset(request)
         except Exception:
@@ -83,6 +87,9 @@ class HttpShell:
             return _whole(
                 internal(f"while answering {request.method} {path}; the server's log has the trace").response()
             )
+        if self._traffic is not None:
+            status = 200 if isinstance(answer, ApiStream) else answer.status
+            self._traffic.answered(asked, status, perf_counter() - begun)
         if isinstance(answer, ApiStream):
             return await self._stream(request, answer)
         if isinstance(answer, ApiUpgrade):
