@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.contract.kubelet import events_of, kubelet, pods_of, running, template, until
-from tests.contract.support import Namespace, Obj
+from tests.contract.support import Namespace, Obj, gone
 
 SETS, REVISIONS = "statefulsets.v1.apps", "controllerrevisions.v1.apps"
 
@@ -180,3 +180,17 @@ def test_each_pod_has_claims_of_its_own(namespace: Namespace, policy: str) -> No
     assert "Create Claim data-db-0 Pod db-0 in StatefulSet db success" in events_of(
         namespace, "StatefulSet", "SuccessfulCreate", 4
     )
+
+
+def test_claims_go_with_what_is_scaled_away_where_that_is_wanted(namespace: Namespace) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    make(
+        namespace, 2, volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": spec}],
+        persistentVolumeClaimRetentionPolicy={"whenScaled": "Delete"},
+    )  # fmt: skip
+    with kubelet(namespace):
+        until(namespace, SETS, "db", ready(2))
+        namespace.cluster.patch(namespace.path(SETS, "db", "scale"), {"spec": {"replicas": 1}}).ok()
+        gone(namespace.cluster, namespace.path("persistentvolumeclaims", "data-db-1"))
+        until(namespace, SETS, "db", ready(1))
+    assert namespace.cluster.get(namespace.path("persistentvolumeclaims", "data-db-0")).code == 200

@@ -5,6 +5,7 @@ from __future__ import annotations
 from volcanoio.localcluster.apiserver.kinds import budgets, definitions, plain
 from volcanoio.localcluster.apiserver.kinds.cluster import NAMESPACES, NODES
 from volcanoio.localcluster.apiserver.kinds.configuration import CONFIG_MAPS, SECRETS
+from volcanoio.localcluster.apiserver.kinds.idle import IDLE
 from volcanoio.localcluster.apiserver.kinds.pods import PODS
 from volcanoio.localcluster.apiserver.kinds.priorities import PRIORITY_CLASSES
 from volcanoio.localcluster.apiserver.kinds.quotas import LIMIT_RANGES, QUOTAS
@@ -31,6 +32,7 @@ STRATEGIES: dict[str, Strategy] = {
     definitions.NAME: definitions.DEFINITIONS,
     budgets.NAME: budgets.BUDGETS,
     **WORKLOADS,
+    **IDLE,
     **WEBHOOKS,
 }
 """By `plural.group`; kinds that are not listed are stored as they come."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 from volcanoio.engine.admission.fielderrors import FieldError, forbidden, invalid, required, unsupported
 from volcanoio.engine.admission.podtemplate import pod_template_errors
 from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.kinds.idle import idle
 from volcanoio.localcluster.apiserver.kinds.podspec import default_pod_spec
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.localcluster.apiserver.selectors import matches_label_selector
@@ -263,10 +264,6 @@ def _job_update(new: Manifest, old: Manifest) -> list[FieldError]:
     return found
 
 
-def _idle(kind: str) -> str:
-    return f"{kind}: stored, but no controller of this server acts on it"
-
-
 WORKLOADS: Final = {
     "podtemplates": Strategy(
         default=_default_pod_template, validate=lambda obj: pod_template_errors(obj.get("template"), "template")
@@ -300,7 +297,6 @@ WORKLOADS: Final = {
     "jobs.batch": Strategy(
         create=_create_job, default=_default_job, validate=_validate_job, validate_update=_job_update
     ),
-    "cronjobs.batch": Strategy(create=_with_status(), default=_default_cron_job, warning=_idle("CronJob")),
-    "horizontalpodautoscalers.autoscaling": Strategy(warning=_idle("HorizontalPodAutoscaler")),
+    "cronjobs.batch": Strategy(create=_with_status(), default=_default_cron_job, warning=idle("CronJob")),
 }
 """By `plural.group`."""

@@ -30,6 +30,9 @@ from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import POD
 
+_OURS = "kubernetes.io/job-controller"
+"""The value of `spec.managedBy` that means us; others' jobs are theirs."""
+
 
 class JobController(Defaults):
     """Runs batch Jobs to their end, and removes those whose time is over."""
@@ -63,6 +66,8 @@ class JobController(Defaults):
         job = view.tables.get(BATCH_JOB, key, Workload)
         if job is None:
             return self._released(key, view)
+        if job.spec.get("managedBy") not in (None, _OURS):
+            return NOTHING
         meta = job.metadata
         owned = view.tables.controlled(POD, meta.uid, Pod)
         loose = view.tables.loose(POD, meta.namespace, Pod)

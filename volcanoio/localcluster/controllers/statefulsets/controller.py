@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from volcanoio.framework.effects import Create, Delete
+import msgspec
+
+from volcanoio.framework.effects import Create, Delete, Patch
 from volcanoio.framework.events import Observed
 from volcanoio.localcluster.controllers import history
 from volcanoio.localcluster.controllers.frame.contract import (
@@ -112,6 +114,8 @@ class StatefulSetController(Defaults):
             claims = [write for number, _ in steps.make for write in self._claims(owner, number, view)]
             stages = [*((tuple(claims),) if claims else ()), *in_slow_start(made)]
         if steps.delete:
+            if tied := [write for pod in steps.delete for write in self._tied_claims(owner, pod, rollout, view)]:
+                stages.append(tuple(tied))
             stages.append(tuple(self._deletion(owner, pod) for pod in steps.delete))
         return tuple(stages)
 
@@ -137,6 +141,31 @@ class StatefulSetController(Defaults):
                 )
                 writes.append(Write(Create(resource=PVC.resource, manifest=manifest), told))
         return tuple(writes)
+
+    def _tied_claims(self, owner: Workload, pod: Pod, rollout: Rollout, view: View) -> list[Write]:
+        """Writes that let the claims of a pod that is too much go with it, where that is wanted."""
+        policy = owner.spec.get("persistentVolumeClaimRetentionPolicy") or {}
+        number = members.ordinal(owner, pod)
+        if policy.get("whenScaled") != "Delete" or number is None or number in rollout.members:
+            return []
+        writes: list[Write] = []
+        for key in members.claim_keys(owner, number):
+            claim_ = view.tables.get(PVC, key, PersistentVolumeClaim)
+            if claim_ is None or any(one.uid == pod.metadata.uid for one in claim_.metadata.owner_references):
+                continue
+            meta = claim_.metadata
+            known = [msgspec.to_builtins(one) for one in meta.owner_references]
+            mine = {"apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid}
+            patch = Patch(
+                resource=PVC.resource,
+                namespace=meta.namespace,
+                name=meta.name,
+                uid=meta.uid,
+                resource_version=meta.resource_version,
+                patch={"metadata": {"ownerReferences": [*known, mine]}},
+            )
+            writes.append(Write(patch))
+        return writes
 
     def _creation(self, owner: Workload, number: int, revision: ControllerRevision) -> Write:
         manifest = members.member(owner, revision, number)

@@ -1,0 +1,23 @@
+"""Kinds that are stored and nothing more: whoever creates one is told."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
+
+
+def idle(kind: str) -> str:
+    """The warning."""
+    return f"{kind}: stored, but no controller of this server acts on it"
+
+
+IDLE: Final = {
+    "horizontalpodautoscalers.autoscaling": Strategy(warning=idle("HorizontalPodAutoscaler")),
+    "ingresses.networking.k8s.io": Strategy(warning=idle("Ingress")),
+    "networkpolicies.networking.k8s.io": Strategy(warning=idle("NetworkPolicy")),
+    "resourceclaims.resource.k8s.io": Strategy(warning=idle("ResourceClaim")),
+    "resourceclaimtemplates.resource.k8s.io": Strategy(warning=idle("ResourceClaimTemplate")),
+    "volumeattachments.storage.k8s.io": Strategy(warning=idle("VolumeAttachment")),
+}
+"""By `plural.group`; CronJob is among the workloads, as it has defaults."""
