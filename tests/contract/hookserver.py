@@ -24,6 +24,9 @@ from cryptography.x509.oid import NameOID
 
 from tests.contract.support import Obj
 
+SERVICE_NAME = "hooks.default.svc"
+"""The Service that the certificate is also for."""
+
 Reviewer = Callable[[Obj], Obj]
 """From `AdmissionReview.request` to `AdmissionReview.response`, without the uid."""
 
@@ -124,7 +127,7 @@ def _certificate() -> tuple[bytes, bytes]:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "contract-webhooks")])
     now = datetime.now(UTC)
-    names = [x509.IPAddress(IPv4Address("127.0.0.1"))]
+    names = [x509.IPAddress(IPv4Address("127.0.0.1")), x509.DNSName(SERVICE_NAME)]
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
