@@ -9,7 +9,7 @@ import pytest
 
 from tests.contract.kubectls import Kubectl, installed
 from tests.contract.support import Namespace, eventually
-from tests.scenario.run.upped import Upped, log, run_pod, shell, until
+from tests.scenario.run.upped import Lock, Upped, log, run_pod, shell, until
 
 pytestmark = pytest.mark.kubectl
 BINARIES = {name: path for name, path in installed().items() if name.startswith("kubectl.1.")} or installed()
@@ -53,6 +53,16 @@ def test_streams(kubectl: Kubectl, tmp_path: Path) -> None:
     )  # fmt: skip
     assert ended.code == 4
     assert "input\ndone\n" in ended.out
+
+
+def test_a_command_ends_with_its_client(kubectl: Kubectl, tmp_path: Path) -> None:
+    lock = Lock(tmp_path)
+    with kubectl.following(
+        "exec", "box", "-c", "side", "--", "sh", "-c", f"{lock.script} echo ready; sleep 1000"
+    ) as lines:
+        assert "ready" in next(line for line in lines if "ready" in line)
+        assert lock.held
+    lock.wait_until_free()
 
 
 def test_ports_are_forwarded(kubectl: Kubectl, running: Upped) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,9 +35,8 @@ async def order(request: pytest.FixtureRequest, tmp_path: Path) -> LaunchOrder:
 
 
 async def _run(order: LaunchOrder, script: str, *, stdin: bool = False, **more: object) -> Command:
-    fields = {**order.to_json(), "argv": ["sh", "-c", script], "mounts": [], **more}
-    mounts = fields.pop("mounts")
-    return await start(LaunchOrder(**fields, mounts=mounts), stdin=stdin)
+    changed: dict[str, Any] = {"argv": ["sh", "-c", script], **more}
+    return await start(order._replace(**changed), stdin=stdin)
 
 
 async def _output(command: Command) -> tuple[int, str]:
@@ -69,6 +69,16 @@ async def test_streams(order: LaunchOrder) -> None:
 async def test_a_terminal(order: LaunchOrder) -> None:
     command = await _run(order, "test -t 0 && test -t 1 && echo terminal", tty=True)
     assert await _output(command) == (0, "terminal\r\n")
+
+
+async def test_a_terminal_is_read_while_it_is_written_to(order: LaunchOrder) -> None:
+    command = await _run(order, "stty raw -echo; echo ready; head -c 300000 | wc -c", tty=True)
+    assert command.streams.stdin is not None
+    assert await command.streams.stdout.read() == b"ready\n"
+    reading = asyncio.create_task(_output(command))
+    assert await command.streams.stdin.write(b"x" * 300_000)
+    code, output = await reading
+    assert (code, output.split()) == (0, ["300000"])
 
 
 async def test_signals_are_passed_on(order: LaunchOrder) -> None:
@@ -124,7 +134,7 @@ async def test_mounts_are_seen_inside_only(order: LaunchOrder, tmp_path: Path) -
     volume = tmp_path / "volume"
     volume.mkdir()
     (volume / "file").write_text("content")
-    mounts = [Mount(str(volume), "/not/on/the/host", read_only=True), Mount(str(volume / "file"), "/etc/one-file")]
+    mounts = (Mount(str(volume), "/not/on/the/host", read_only=True), Mount(str(volume / "file"), "/etc/one-file"))
     script = "hostname; cat /not/on/the/host/file /etc/one-file; touch /not/on/the/host/x || echo read-only; echo $$"
     command = await _run(order, script, mounts=mounts, hostname="inside")
     assert (await _output(command))[1].split() == ["inside", "contentcontentread-only", "1"]

@@ -185,7 +185,7 @@ def test_links_on_the_way_to_a_mount_path_are_followed(tmp_path: Path) -> None:
 
 
 def test_an_order_survives_its_way() -> None:
-    order = LaunchOrder(argv=["a"], env={"B": "c"}, mounts=[Mount("/s", "/t", read_only=True)], uid=5)
+    order = LaunchOrder(argv=["a"], env={"B": "c"}, mounts=(Mount("/s", "/t", read_only=True),), uid=5)
     assert LaunchOrder.of(order.to_json()) == order
 
 

@@ -37,7 +37,7 @@ class CommandNotStarted(Exception):  # noqa: N818 - named for what happened
 
 @dataclass(frozen=True)
 class Streams:
-    """Our ends of a command's standard streams; with a terminal, input and output are one."""
+    """Our ends of a command's standard streams; a terminal has no error stream of its own."""
 
     stdin: PipeEnd | None
     stdout: PipeEnd
@@ -124,7 +124,7 @@ def _spawn(order: LaunchOrder, theirs: socket.socket, *, stdin: bool) -> tuple[s
     try:
         if order.tty:
             master, slave = os.openpty()
-            ours.append(master)
+            ours += [os.dup(master), master]  # one to write to, one to read from
             child += [slave, slave, slave]
         else:
             if stdin:
@@ -151,7 +151,7 @@ def _spawn(order: LaunchOrder, theirs: socket.socket, *, stdin: bool) -> tuple[s
             os.close(descriptor)
     ends = [PipeEnd(descriptor) for descriptor in ours]
     if order.tty:
-        return launcher, Streams(ends[0], ends[0], None)
+        return launcher, Streams(ends[0], ends[1], None)
     return launcher, Streams(ends[0] if stdin else None, ends[-2], ends[-1])
 
 

@@ -71,7 +71,7 @@ def launch_order(
     mounts += [file for file in files if file.target not in taken]
     if not _exists(cwd, mounts):
         mounts.append(Mount(str(work), absolute(cwd)))
-    uid, gid, groups = _user(pod, container) if machine.namespaces == "root" else (-1, -1, [])
+    uid, gid, groups = _user(pod, container) if machine.namespaces == "root" else (-1, -1, ())
     return LaunchOrder(
         argv=command,
         env=variables,
@@ -79,7 +79,7 @@ def launch_order(
         namespaces=machine.namespaces,
         root=str(machine.root),
         hostname=hostname,
-        mounts=mounts,
+        mounts=tuple(mounts),
         uid=uid,
         gid=gid,
         groups=groups,
@@ -120,7 +120,7 @@ def _exists(path: str, mounts: list[Mount]) -> bool:
     )
 
 
-def _user(pod: Manifest, container: Manifest) -> tuple[int, int, list[int]]:
+def _user(pod: Manifest, container: Manifest) -> tuple[int, int, tuple[int, ...]]:
     """The user, group and further groups that the security contexts ask for; -1 for the server's own."""
     of_pod = pod["spec"].get("securityContext") or {}
     both = of_pod | {key: value for key, value in (container.get("securityContext") or {}).items() if value is not None}
@@ -129,4 +129,4 @@ def _user(pod: Manifest, container: Manifest) -> tuple[int, int, list[int]]:
         further.append(int(of_pod["fsGroup"]))
     uid = int(both["runAsUser"]) if both.get("runAsUser") is not None else -1
     gid = int(both["runAsGroup"]) if both.get("runAsGroup") is not None else 0 if uid > 0 else -1
-    return uid, gid, further
+    return uid, gid, tuple(further)

@@ -174,7 +174,7 @@ class ProcessRuntime:
         order = run.spec.order
         environment = order.env | ({"TERM": "xterm"} if tty and "TERM" not in order.env else {})
         enter = 0 if order.namespaces == NONE else run.command.pid
-        return await command.start(replace(order, argv=argv, env=environment, tty=tty, enter=enter), stdin=stdin)
+        return await command.start(order._replace(argv=argv, env=environment, tty=tty, enter=enter), stdin=stdin)
 
     # What that takes.
 

@@ -91,7 +91,7 @@ def _inputs(
     tasks = []
     stdin = command.streams.stdin
     if options.stdin and stdin is not None:
-        tasks.append(asyncio.create_task(_carry_in(stdin, remote, tty=stdin is command.streams.stdout, closes=closes)))
+        tasks.append(asyncio.create_task(_carry_in(stdin, remote, tty=command.streams.stderr is None, closes=closes)))
     if options.tty:
         tasks.append(asyncio.create_task(_follow_size(command.streams.stdout, remote)))
     return tasks

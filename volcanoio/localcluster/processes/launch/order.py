@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 CONTROL_FD = 3
 """The launcher's end of the control socket."""
@@ -11,8 +10,7 @@ ROOT, USER, NONE = "root", "user", "none"
 """How namespaces are had: as root, in a user namespace of one's own, or not at all."""
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(NamedTuple):
     """A directory or file of the host shown at an absolute path of the container."""
 
     source: str
@@ -20,8 +18,7 @@ class Mount:
     read_only: bool = False
 
 
-@dataclass(frozen=True)
-class LaunchOrder:
+class LaunchOrder(NamedTuple):
     """A command to be started.
 
     `namespaces` is ROOT, USER or NONE. `root` is an empty directory on which the container's root is put together.
@@ -35,18 +32,18 @@ class LaunchOrder:
     namespaces: str = NONE
     root: str = ""
     hostname: str = ""
-    mounts: list[Mount] = field(default_factory=list)
+    mounts: tuple[Mount, ...] = ()
     enter: int = 0
     uid: int = -1
     gid: int = -1
-    groups: list[int] = field(default_factory=list)
+    groups: tuple[int, ...] = ()
     tty: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As sent."""
-        return asdict(self)
+        return self._asdict() | {"mounts": [one._asdict() for one in self.mounts]}
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> LaunchOrder:
         """As received."""
-        return cls(**{**data, "mounts": [Mount(**one) for one in data["mounts"]]})
+        return cls(**{**data, "mounts": tuple(Mount(**one) for one in data["mounts"])})
