@@ -16,6 +16,8 @@ _ALIVE = "still there"
 _COLLECTORS = {"foregroundDeletion", "orphan"}
 _PATIENCE = 2000
 _LAST = "zz-last"
+_EVERYWHERE = "kube-root-ca.crt"
+"""The cluster's own ConfigMap in each namespace."""
 
 
 class Run:
@@ -112,8 +114,12 @@ def _without_own(obj: Any) -> Any:
     if "hard" in (obj.get("spec") or {}):  # a quota's status is written by a controller, sooner or later
         obj = {**obj, "status": {}}
     if obj.get("kind", "").endswith("List") and isinstance(obj.get("items"), list):
-        said = {key: bool(value) for key, value in obj["metadata"].items()}
-        return {**obj, "metadata": said, "items": [_without_own(one) for one in obj["items"]]}
+        said = {key: True for key, value in obj["metadata"].items() if value}
+        return {
+            **obj,
+            "metadata": said,
+            "items": [_without_own(one) for one in obj["items"] if one["metadata"].get("name") != _EVERYWHERE],
+        }
     meta = obj.get("metadata")
     if isinstance(meta, dict):
         kept: dict[str, Any] = {key: value for key, value in meta.items() if key not in _SERVERS_OWN}

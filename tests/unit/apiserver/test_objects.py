@@ -59,7 +59,7 @@ async def test_refusals_carry_kubernetes_reasons() -> None:
         elsewhere["metadata"]["namespace"] = "kube-system"
         assert (await api("POST", CONFIG_MAPS, elsewhere)).code == 400
         wrong_kind = await api("POST", CONFIG_MAPS, {"kind": "Secret", "metadata": {"name": "x"}})
-        assert "does not match the expected kind (ConfigMap)" in wrong_kind.message
+        assert wrong_kind.message.startswith('Secret in version "v1" cannot be handled as a ConfigMap: ')
         bad_name = await api("POST", CONFIG_MAPS, config_map("Bad_Name"))
         assert bad_name.reason == "Invalid"
         assert bad_name.body["details"]["causes"][0]["field"] == "metadata.name"

@@ -99,8 +99,11 @@ def _walk(value: Any, type_: str, path: str, unknown: list[str], wrong: list[str
         if not isinstance(value, dict):
             wrong.append(f"{path}: expected an object")
             return
+        inner_type = type_[4:-1]
         for key, one in value.items():
-            _walk(one, type_[4:-1], f"{path}.{key}", unknown, wrong)
+            if one is None and inner_type == "str":
+                value[key] = ""  # what Go reads a null as, where it cannot leave the key out
+            _walk(one, inner_type, f"{path}.{key}", unknown, wrong)
     elif type_ in _PYTHON:
         if not _is(value, type_):
             wrong.append(f"{path}: expected {_NAMES[type_]}, got {msgspec.json.encode(value).decode()}")

@@ -14,12 +14,17 @@ from volcanoio.localcluster.apiserver.apply.applier import Applier
 from volcanoio.localcluster.apiserver.authn.requests import create_token
 from volcanoio.localcluster.apiserver.binding import Binder
 from volcanoio.localcluster.apiserver.caller import REQUEST
-from volcanoio.localcluster.apiserver.comparison import check_address, check_versions
+from volcanoio.localcluster.apiserver.comparison import check_address, check_no_uid, check_versions
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.deleter import Deleter, status_of
 from volcanoio.localcluster.apiserver.errors import ApiError
 from volcanoio.localcluster.apiserver.eviction import Evictor
 from volcanoio.localcluster.apiserver.finalizing import finalize_namespace
+from volcanoio.localcluster.apiserver.kinds.traits import (
+    DELETION_RETURNS_OBJECT,
+    UPDATE_CREATES,
+    UPDATE_NEEDS_VERSION,
+)
 from volcanoio.localcluster.apiserver.objects import Stored, decode
 from volcanoio.localcluster.apiserver.options import delete_options, dry_run, field_validation
 from volcanoio.localcluster.apiserver.paging import Page
@@ -72,7 +77,11 @@ class Dispatcher:
             ("eviction", "POST"): self._evict,
             ("token", "POST"): self._create_token,
             ("finalize", "PUT"): self._finalize,
-            **{(name, method): self._connect for name in ("exec", "attach", "portforward") for method in ("GET", "POST")},
+            **{
+                (name, method): self._connect
+                for name in ("exec", "attach", "portforward")
+                for method in ("GET", "POST")
+            },
         }
 
     async def dispatch(self, request: ApiRequest) -> ApiResponse | ApiStream:
@@ -103,9 +112,13 @@ class Dispatcher:
             return await operation(target, request)
         if not target.namespace and target.resource.namespaced and request.method != "GET":
             raise errors.NoPageError if target.resource.custom is not None else errors.method_not_allowed()
+        if target.name and request.method == "POST" and target.resource.custom is not None:
+            target = target._replace(name="")  # the real server does not look at it
         table = self._on_object if target.name else self._on_collection
         verb, operation = table.get(request.method, ("", None))
         if operation is None or verb not in target.resource.verbs:
+            if not target.name and request.method in {"PUT", "PATCH"} and target.resource.custom is not None:
+                raise errors.bad_request("name must be provided")
             raise errors.method_not_allowed()
         return await operation(target, request)
 
@@ -128,17 +141,28 @@ class Dispatcher:
 
     async def _update(self, target: Target, request: ApiRequest) -> ApiResponse:
         resource = target.resource
-        new, body = bodies.read_object(request, resource)
-        meta = new["metadata"]
-        check_address(target, meta)
-        current = self._stored(target)
-        check_versions(target, current, meta, required=resource.custom is not None)
         validation, trial = field_validation(request), dry_run(request)
+        new, body = bodies.read_object(request, resource)
+        warnings = bodies.check_fields(new, body, resource, validation)
+        meta = new["metadata"]
         try:
-            written = await self._writer.update(target, current, new, body, validation, dry_run=trial)
+            check_address(target, meta)
+            if resource.name in UPDATE_CREATES and not target.subresource and self._core.store.get(target.ref) is None:
+                check_no_uid(target, meta)
+                meta.pop("resourceVersion", None)
+                made = await self._writer.create(target, new, body, "Ignore", dry_run=trial)
+                return await self._answer(201, target, request, made._replace(warnings=warnings + made.warnings))
+            current = self._stored(target)
+            check_versions(
+                target, current, meta, required=resource.custom is not None or resource.name in UPDATE_NEEDS_VERSION
+            )
+            written = await self._writer.update(target, current, new, body, "Ignore", dry_run=trial)
         except Raced:
             raise errors.modified(resource, target.name) from None
-        return await self._answer(200, target, request, written)
+        except ApiError as error:
+            error.warnings = error.warnings or warnings
+            raise
+        return await self._answer(200, target, request, written._replace(warnings=warnings + written.warnings))
 
     async def _patch(self, target: Target, request: ApiRequest) -> ApiResponse:
         if bodies.content_type(request) == ContentType.APPLY_PATCH:
@@ -149,7 +173,7 @@ class Dispatcher:
     async def _delete(self, target: Target, request: ApiRequest) -> ApiResponse:
         deleted = await self._deleter.delete(target, delete_options(request))
         await self._core.durable()
-        if deleted.gone and target.resource.name != "pods":
+        if deleted.gone and target.resource.name not in DELETION_RETURNS_OBJECT:
             return ApiResponse(200, status_of(target, deleted), warnings=deleted.warnings)
         return await self._answer(200, target, request, Written(deleted.data, deleted.warnings))
 

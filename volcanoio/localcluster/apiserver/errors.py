@@ -108,11 +108,9 @@ def no_such_path() -> ApiError:
     return ApiError(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def already_exists(resource: Resource, name: str, warnings: tuple[str, ...] = ()) -> ApiError:
+def already_exists(resource: Resource, name: str) -> ApiError:
     """An object of that name is stored."""
-    error = ApiError(409, "AlreadyExists", f'{resource.name} "{name}" already exists', _details(resource, name))
-    error.warnings = warnings
-    return error
+    return ApiError(409, "AlreadyExists", f'{resource.name} "{name}" already exists', _details(resource, name))
 
 
 def conflict(resource: Resource, name: str, why: str) -> ApiError:
@@ -134,16 +132,14 @@ def modified(resource: Resource, name: str) -> ApiError:
     return conflict(resource, name, why)
 
 
-def invalid(resource: Resource, name: str, errors: Sequence[FieldError], warnings: tuple[str, ...] = ()) -> ApiError:
+def invalid(resource: Resource, name: str, errors: Sequence[FieldError]) -> ApiError:
     """The object breaks rules."""
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     details: Manifest = {"name": name} if name else {}
     if resource.group:
         details["group"] = resource.group
     details |= {"kind": resource.kind, "causes": causes(errors)}
-    error = ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {summary(errors)}', details)
-    error.warnings = warnings
-    return error
+    return ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {summary(errors)}', details)
 
 
 def unversioned(resource: Resource, name: str, rule: FieldError) -> ApiError:

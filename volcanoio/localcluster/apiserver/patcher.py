@@ -36,7 +36,7 @@ def patch_function(request: ApiRequest, resource: Resource) -> Callable[[Manifes
     """How the body changes an object; raises ApiError 415."""
     type_ = bodies.content_type(request)
     if type_ not in _APPLY and resource.custom is None:
-        raise errors.unsupported_media_type("415: Unsupported Media Type")
+        raise errors.ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     accepted = [str(known) for known in _APPLY if resource.custom is None or known != ContentType.STRATEGIC_MERGE_PATCH]
     if type_ not in accepted:
         text = "the body of the request was in an unknown format - accepted media types include: "
@@ -48,13 +48,15 @@ def apply_patch(apply: Callable[[Manifest, Any], Any], obj: Manifest, patch: Any
     """The patched object; raises ApiError 422 when the patch does not fit, 400 when the result is no object."""
     if patch is None and apply is not json_patch.apply:
         patch = {}
+    if apply is not json_patch.apply and not isinstance(patch, dict):
+        raise errors.bad_request("error decoding patch: a merge patch is an object")
     try:
         patched = apply(obj, patch)
     except MalformedPatchError as error:
         raise errors.bad_request(str(error)) from None
     except PatchError as error:
         text = f"the server rejected our request due to an error in our request: the patch cannot be applied: {error}"
-        raise errors.ApiError(422, "Invalid", text) from error
+        raise errors.ApiError(422, "Invalid", text, {}) from error
     if not isinstance(patched, dict):
         raise errors.bad_request("the patch does not result in an object")
     return patched

@@ -6,6 +6,8 @@ the server sets, defaults, rules, our own admission, rules again where it change
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -58,6 +60,16 @@ class Raced(Exception):  # noqa: N818 - named for what happened
     """The stored object changed while admission was looking at its successor."""
 
 
+@contextmanager
+def _telling(told: list[str]) -> Iterator[None]:
+    """A refusal carries what the client has to be told besides."""
+    try:
+        yield
+    except errors.ApiError as error:
+        error.warnings = error.warnings or tuple(told)
+        raise
+
+
 class Writer:
     """Creates and updates objects."""
 
@@ -75,68 +87,9 @@ class Writer:
         managed: list[Manifest] | None = None,
     ) -> Written:
         """Store a new object; `managed` are its managed fields where the caller knows. Raises ApiError."""
-        core, resource = self._core, target.resource
-        self._check_namespace(target, obj)
-        if resource.custom is not None and resource.custom.terminating:
-            why = "create not allowed while custom resource definition is terminating"
-            raise errors.forbidden(resource, str(obj["metadata"].get("name") or ""), why)
-        warnings = bodies.check_fields(obj, body, resource, validation)
-        if "status" in resource.subresources and resource.name not in _KEEPS_STATUS:
-            obj.pop("status", None)
-        self._canonicalise(target, obj, body)
-        if managed is None and (manager := newcomer()) is not None:
-            self._complete(resource, obj)
-            managed = tracking.created(core, resource, obj, manager)
-        if core.webhooks.configured:
-            obj, more = await self._mutated("CREATE", target, obj, None, dry_run=dry_run)
-            warnings += more
-            self._check_namespace(target, obj)
-        meta = obj["metadata"]
-        ref = self._choose_name(target, meta)
-        stated = meta.get("resourceVersion")
-        metadata.prepare_create(core, resource, target.namespace, meta)
-        strategy = STRATEGIES.get(resource.name, PLAIN)
-        self._complete_new(target, obj)
-        strategy.create(obj, core)
-        if managed:
-            meta["managedFields"] = managed
-        said: list[str] = []
-        found = self._errors(resource, obj, warnings=said)
-        warnings += tuple(said)
-        if found:
-            raise errors.invalid(resource, ref.name, found, warnings)
-        if strategy.warn is not None:
-            warnings += tuple(strategy.warn(obj, None))
-        if strategy.warning:
-            warnings += (strategy.warning,)
-        if core.admission:
-            changed, more = await self._review("CREATE", ref, resource, obj, None, dry_run=dry_run)
-            warnings += more
-            if changed is not None:
-                obj = changed
-            self._check_namespace(target, obj)
-        if resource.name in CHECKS:
-            CHECKS[resource.name](obj, None, target.namespace, core)
-        if core.webhooks.configured:
-            warnings += await self._validated("CREATE", target, obj, None, dry_run=dry_run)
-            self._check_namespace(target, obj)
-        limited = target.namespace in core.quotas.namespaces
-        if limited:
-            core.quotas.check(resource, target.namespace, obj)
-        if core.store.get(ref) is not None:
-            raise errors.already_exists(resource, ref.name, warnings)
-        self._to_storage(resource, obj, body)
-        if dry_run:
-            return Written(encode(obj), warnings)
-        if stated and stated != "0":
-            raise errors.unclassified("resourceVersion should not be set on objects to be created")
-        if len(body) > errors.MAX_OBJECT_BYTES:
-            raise errors.too_large_to_store()
-        core.check_writable()
-        stored = core.store.put(ref, obj)
-        if limited:
-            core.quotas.settle(target.namespace)
-        return Written(stored.data, warnings)
+        told: list[str] = []
+        with _telling(told):
+            return Written(await self._create(target, obj, body, validation, told, dry_run, managed), tuple(told))
 
     async def update(
         self,
@@ -156,9 +109,97 @@ class Writer:
         the object itself. `managed` are its managed fields where the caller knows. An update that changes nothing
         stores nothing.
         """
+        told: list[str] = []
+        with _telling(told):
+            data = await self._update(target, current, new, body, validation, told, dry_run, webhooks, managed)
+            return Written(data, tuple(told))
+
+    async def _create(
+        self,
+        target: Target,
+        obj: Manifest,
+        body: bytes,
+        validation: FieldValidation,
+        told: list[str],
+        dry_run: bool,
+        managed: list[Manifest] | None,
+    ) -> bytes:
+        core, resource = self._core, target.resource
+        self._check_namespace(target, obj)
+        if resource.custom is not None and resource.custom.terminating:
+            why = "create not allowed while custom resource definition is terminating"
+            raise errors.forbidden(resource, str(obj["metadata"].get("name") or ""), why)
+        told += bodies.check_fields(obj, body, resource, validation)
+        if "status" in resource.subresources and resource.name not in _KEEPS_STATUS:
+            obj.pop("status", None)
+        self._canonicalise(target, obj, body)
+        if managed is None and (manager := newcomer()) is not None:
+            self._complete(resource, obj)
+            managed = tracking.created(core, resource, obj, manager)
+        if core.webhooks.configured:
+            obj, more = await self._mutated("CREATE", target, obj, None, dry_run=dry_run)
+            told += more
+            self._check_namespace(target, obj)
+        meta = obj["metadata"]
+        ref = self._choose_name(target, meta)
+        stated = meta.get("resourceVersion")
+        metadata.prepare_create(core, resource, target.namespace, meta)
+        strategy = STRATEGIES.get(resource.name, PLAIN)
+        self._complete_new(target, obj)
+        strategy.create(obj, core)
+        if managed:
+            meta["managedFields"] = managed
+        found = self._errors(resource, obj, warnings=told)
+        if found:
+            raise errors.invalid(resource, ref.name, found)
+        if strategy.warn is not None:
+            told += strategy.warn(obj, None)
+        if strategy.warning:
+            told.append(strategy.warning)
+        if core.admission:
+            changed, more = await self._review("CREATE", ref, resource, obj, None, dry_run=dry_run)
+            told += more
+            if changed is not None:
+                obj = changed
+            self._check_namespace(target, obj)
+        if resource.name in CHECKS:
+            CHECKS[resource.name](obj, None, target.namespace, core)
+        if core.webhooks.configured:
+            told += await self._validated("CREATE", target, obj, None, dry_run=dry_run)
+            self._check_namespace(target, obj)
+        limited = target.namespace in core.quotas.namespaces
+        if limited:
+            core.quotas.check(resource, target.namespace, obj)
+        if core.store.get(ref) is not None:
+            raise errors.already_exists(resource, ref.name)
+        self._to_storage(resource, obj, body)
+        if dry_run:
+            return encode(obj)
+        if stated and stated != "0":
+            raise errors.unclassified("resourceVersion should not be set on objects to be created")
+        if len(body) > errors.MAX_OBJECT_BYTES:
+            raise errors.too_large_to_store()
+        core.check_writable()
+        stored = core.store.put(ref, obj)
+        if limited:
+            core.quotas.settle(target.namespace)
+        return stored.data
+
+    async def _update(
+        self,
+        target: Target,
+        current: Stored,
+        new: Manifest,
+        body: bytes,
+        validation: FieldValidation,
+        told: list[str],
+        dry_run: bool,
+        webhooks: bool,
+        managed: list[Manifest] | None,
+    ) -> bytes:
         core, resource = self._core, target.resource
         old = current.decode()
-        warnings = bodies.check_fields(new, body, resource, validation)
+        told += bodies.check_fields(new, body, resource, validation)
         if not isinstance(new.get("metadata"), dict):
             raise errors.bad_request("metadata: expected an object")
         known = old["metadata"].get("managedFields")
@@ -177,24 +218,22 @@ class Writer:
         asks = webhooks and core.webhooks.configured
         if asks:
             new, more = await self._mutated("UPDATE", target, new, old, dry_run=dry_run)
-            warnings += more
+            told += more
             if core.store.get(target.ref) is not current:
                 raise Raced
         if not asks and unchanged(resource, new, old):
-            return Written(current.data, warnings)
+            return current.data
         changes = not unchanged(resource, content(resource, new), content(resource, old))
-        said: list[str] = []
         strategy = STRATEGIES.get(resource.name, PLAIN)
         found = metadata.update_errors(new["metadata"], current)
-        found += self._errors(resource, new, old, content=changes, subresource=target.subresource, warnings=said)
-        warnings += tuple(said)
+        found += self._errors(resource, new, old, content=changes, subresource=target.subresource, warnings=told)
         if found:
-            raise errors.invalid(resource, target.name, found, warnings)
+            raise errors.invalid(resource, target.name, found)
         if strategy.warn is not None:
-            warnings += tuple(strategy.warn(new, old))
+            told += strategy.warn(new, old)
         if core.admission and not target.subresource:
             changed, more = await self._review("UPDATE", target.ref, resource, new, old, dry_run=dry_run)
-            warnings += more
+            told += more
             if changed is not None:
                 new = changed
                 changes = not unchanged(resource, content(resource, new), content(resource, old))
@@ -203,11 +242,11 @@ class Writer:
         if changes and resource.name in CHECKS and not target.subresource:
             CHECKS[resource.name](new, old, target.namespace, core)
         if asks:
-            warnings += await self._validated("UPDATE", target, new, old, dry_run=dry_run)
+            told += await self._validated("UPDATE", target, new, old, dry_run=dry_run)
             if core.store.get(target.ref) is not current:
                 raise Raced
             if unchanged(resource, new, old):
-                return Written(current.data, warnings)
+                return current.data
         limited = changes and target.namespace in core.quotas.namespaces
         if limited:
             core.quotas.check(resource, target.namespace, new, old)
@@ -215,17 +254,17 @@ class Writer:
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         self._to_storage(resource, new, body)
         if dry_run:
-            return Written(encode(new), warnings)
+            return encode(new)
         if len(body) > errors.MAX_OBJECT_BYTES:
             raise errors.too_large_to_store()
         core.check_writable()
         if current.deleting and is_finished(resource, new):
             core.store.remove(target.ref)  # watchers see the last stored state, with the finalizer that held it
-            return Written(encode(new), warnings)
+            return encode(new)
         stored = core.store.put(target.ref, new)
         if limited:
             core.quotas.settle(target.namespace)
-        return Written(stored.data, warnings)
+        return stored.data
 
     async def _mutated(
         self, operation: Operation, target: Target, obj: Manifest, old: Manifest | None, *, dry_run: bool

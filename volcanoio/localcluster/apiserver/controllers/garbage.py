@@ -130,7 +130,7 @@ class GarbageCollector:
         if left or meta.get("deletionGracePeriodSeconds") or ref.resource == "namespaces":
             self._core.store.put(ref, obj)
         else:
-            self._core.store.remove(ref, obj)
+            self._core.store.remove(ref)  # watchers see the last stored state, with the finalizer that held it
 
     def _delete(self, ref: Ref, stored: Stored, options: DeleteOptions) -> None:
         resource = self._core.registry.named(ref.resource)

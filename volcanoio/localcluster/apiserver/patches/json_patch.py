@@ -36,7 +36,8 @@ def _apply_one(document: Any, operation: dict[str, Any]) -> Any:
             if not path:
                 return operation["value"]
             parent, key = _parent(document, path)
-            _child(parent, key)
+            if not isinstance(parent, dict):  # of an object also what it lacks, as Kubernetes' library does
+                _child(parent, key)
             parent[_index(parent, key)] = operation["value"]
         case "move":
             source = _pointer(operation["from"])
