@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.contract.hollow import PROGRAM, hollow_nodes
-from tests.contract.support import Cluster, Namespace, Obj, pod, unique
+from tests.contract.support import Cluster, Namespace, Obj, eventually, pod, unique
+from volcanoio.model.packaged import config_path
 
 RUN, EXIT = "sim.volcanoio.dev/run-duration", "sim.volcanoio.dev/exit-code"
 
@@ -107,3 +110,44 @@ def test_a_successor_of_that_name_is_another_pod(namespace: Namespace, nodes: tu
     second = awaited(namespace, bound(namespace, nodes[1]), in_phase("Running"))["object"]
     assert second["metadata"]["uid"] != first["metadata"]["uid"]
     assert second["status"]["podIP"] != first["status"]["podIP"]
+
+
+def account(namespace: Namespace, directory: Path) -> Cluster:
+    """The cluster as a service account of the namespace reaches it."""
+    cluster, path = namespace.cluster, namespace.path("serviceaccounts")
+    cluster.create(path, {"metadata": {"name": "nodes"}}).ok()
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = cluster.create(f"{path}/nodes/token", asked).ok()["status"]["token"]
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["users"] = [{"name": "nodes", "user": {"token": token}}]
+    (where,) = [one for one in config["contexts"] if one["name"] == config["current-context"]]
+    where["context"]["user"] = "nodes"
+    kubeconfig = directory / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(config))
+    return Cluster.of(kubeconfig)
+
+
+def test_nodes_need_the_rights_of_their_role_and_no_more(namespace: Namespace, tmp_path: Path) -> None:
+    own = account(namespace, tmp_path)
+    command = [str(PROGRAM), "hollow-nodes", f"--kubeconfig={own.kubeconfig}", "--prefix=none", "--count=0"]
+    if own.get("/api/v1/nodes").code == 403:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        assert ran.returncode == 3
+        assert "  patch nodes/status\n" in ran.stderr
+        assert "config/rbac/hollow-nodes.yaml" in ran.stderr
+    role = yaml.safe_load((config_path("rbac") / "hollow-nodes.yaml").read_text())
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    if namespace.cluster.create(f"{rbac}/clusterroles", role).code == 409:  # of an earlier run, maybe of another version
+        namespace.cluster.replace(f"{rbac}/clusterroles/{role['metadata']['name']}", role).ok()
+    binding = {
+        "metadata": {"name": namespace.name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]},
+        "subjects": [{"kind": "ServiceAccount", "name": "nodes", "namespace": namespace.name}],
+    }
+    namespace.cluster.create(f"{rbac}/clusterrolebindings", binding).ok()
+    eventually(lambda: own.get("/api/v1/nodes").code == 200 or None)
+    with hollow_nodes(own, unique("r"), 1) as (node,):
+        stored = bound(namespace, node, {RUN: "100ms"}, restartPolicy="Never")
+        awaited(namespace, stored, in_phase("Succeeded"))
+    own.close()
+    namespace.cluster.delete(f"{rbac}/clusterrolebindings/{namespace.name}").ok()

@@ -70,7 +70,6 @@ RIGHTS: tuple[Right, ...] = (
     Right(("get", "list", "watch", "delete"), "", "pods"),
     Right(("patch",), "", "pods/status"),
     Right(("create",), "", "pods/eviction"),
-    Right(("create",), "", "pods/eviction"),
     Right(("get",), "", "configmaps"),
     Right(("get",), "", "secrets"),
     Right(("get", "patch"), "", "persistentvolumeclaims"),
