@@ -46,33 +46,52 @@ class Durations:
         self.total += seconds
 
 
+class _Figures:
+    """What became of requests that are about the same."""
+
+    __slots__ = ("about", "answers", "durations")
+
+    def __init__(self, about: About) -> None:
+        self.about = about
+        self.answers: dict[int, int] = {}
+        self.durations = Durations()
+
+
 class Traffic:
     """The requests so far."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._answers: dict[tuple[About, int], int] = {}
-        self._durations: dict[About, Durations] = {}
+        self._figures: dict[About, _Figures] = {}
+        self._by_shape: dict[tuple[object, ...], _Figures] = {}
 
     def answered(self, request: ApiRequest, status: int, seconds: float) -> None:
         """Count a request and the time until its answer began."""
-        about = self._about(request)
-        key = (about, status)
-        self._answers[key] = self._answers.get(key, 0) + 1
-        if about.verb != "WATCH":
-            durations = self._durations.get(about)
-            if durations is None:
-                durations = self._durations[about] = Durations()
-            durations.add(seconds)
+        shape = _shape(request)
+        figures = self._by_shape.get(shape)
+        if figures is None:
+            figures = self._learn(request, shape)
+        figures.answers[status] = figures.answers.get(status, 0) + 1
+        figures.durations.add(seconds)
 
     def answers(self) -> Iterator[tuple[About, int, int]]:
         """What requests were about, the code of their answers, and how many there were."""
-        for (about, status), count in sorted(self._answers.items()):
-            yield about, status, count
+        for about, figures in sorted(self._figures.items(), key=lambda item: item[0]):
+            for status, count in sorted(figures.answers.items()):
+                yield about, status, count
 
     def durations(self) -> Iterator[tuple[About, Durations]]:
-        """How long they took."""
-        yield from sorted(self._durations.items(), key=lambda item: item[0])
+        """How long they took; a watch lasts as long as its client likes."""
+        for about, figures in sorted(self._figures.items(), key=lambda item: item[0]):
+            if about.verb != "WATCH":
+                yield about, figures.durations
+
+    def _learn(self, request: ApiRequest, shape: tuple[object, ...]) -> _Figures:
+        about = self._about(request)
+        figures = self._figures.setdefault(about, _Figures(about))
+        if about.resource:  # made-up paths must not fill the memory
+            self._by_shape[shape] = figures
+        return figures
 
     def _about(self, request: ApiRequest) -> About:
         verb = _VERBS.get(request.method, "OTHER")
@@ -80,9 +99,7 @@ class Traffic:
             target = parse(request.path, self._registry)
         except ApiError:
             page = next((one for one in _PAGES if request.path.startswith(one)), "")
-            return About(
-                verb, subresource=page
-            )  # nothing else of the path: whoever makes paths up must not fill memory
+            return About(verb, subresource=page)
         resource, scope = target.resource, "resource"
         if not target.name and verb != "POST":
             scope = "namespace" if target.namespace else "cluster"
@@ -90,3 +107,17 @@ class Traffic:
         if request.method == "GET" and request.query and request.flag("watch"):
             verb = "WATCH"
         return About(verb, resource.group, resource.version, resource.plural, target.subresource, scope)
+
+
+def _shape(request: ApiRequest) -> tuple[object, ...]:
+    """What requests about the same have in common: their paths but for names and namespaces."""
+    parts = request.path.split("/")
+    at = 3 if parts[1:2] == ["api"] else 4
+    length = len(parts)
+    namespaced = length > at + 2 and parts[at] == "namespaces"
+    plural = at + 2 if namespaced else at
+    watching = request.method == "GET" and bool(request.query) and request.flag("watch")
+    del parts[plural + 1 : plural + 2]
+    if namespaced:
+        del parts[at + 1]
+    return (request.method, watching, length, *parts)
