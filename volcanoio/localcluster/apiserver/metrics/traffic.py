@@ -17,7 +17,7 @@ BUCKETS: Final = (
 )
 """Upper bounds in seconds, as kube-apiserver's."""
 _VERBS: Final = {"PUT": "PUT", "POST": "POST", "PATCH": "PATCH", "DELETE": "DELETE", "GET": "GET"}
-_PAGES: Final = ("/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi", "/readyz", "/version")
+_PAGES: Final = ("/apis", "/api", "/healthz", "/livez", "/metrics", "/openapi", "/readyz", "/version")
 
 
 class About(NamedTuple):
