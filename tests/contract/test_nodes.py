@@ -137,7 +137,7 @@ def test_nodes_need_the_rights_of_their_role_and_no_more(namespace: Namespace, t
         assert "config/rbac/hollow-nodes.yaml" in ran.stderr
     role = yaml.safe_load((config_path("rbac") / "hollow-nodes.yaml").read_text())
     rbac = "/apis/rbac.authorization.k8s.io/v1"
-    if namespace.cluster.create(f"{rbac}/clusterroles", role).code == 409:  # of an earlier run, maybe of another version
+    if namespace.cluster.create(f"{rbac}/clusterroles", role).code == 409:  # of another version, maybe
         namespace.cluster.replace(f"{rbac}/clusterroles/{role['metadata']['name']}", role).ok()
     binding = {
         "metadata": {"name": namespace.name},

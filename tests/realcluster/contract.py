@@ -25,9 +25,13 @@ _ARGUMENTS = ["-q", "-n", "2", "--dist", "loadfile"]  # both cores; cases of a f
 
 def main() -> int:
     """Run the suite; returns pytest's exit code, or 1 when there is no control plane to run it on."""
-    parser = argparse.ArgumentParser(prog="python -m tests.realcluster.contract", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.realcluster.contract", description=__doc__, allow_abbrev=False
+    )
     parser.add_argument("--record", action="store_true", help=f"write the outcome of each case to {RESULTS}")
     arguments, rest = parser.parse_known_args()
+    if arguments.record and rest:
+        parser.error(f"--record is for a complete run; leave out {' '.join(rest)}")
     try:
         with tempfile.TemporaryDirectory(prefix="volcanoio-real-") as directory:
             return _run(find(), Path(directory), rest, record=arguments.record)
