@@ -52,7 +52,7 @@ def find() -> Binaries:
     directory = Path(named).absolute() if named else cache()
     lacking = missing(directory)
     if lacking:
-        origin = f" (from {ASSETS})" if named else ""
+        origin = f" (from {ASSETS}; envtest's archives come without a controller manager)" if named else ""
         raise NoBinariesError(
             f"{directory}{origin} has no {', '.join(lacking)}; "
             f"build them with `make real-apiserver` (needs Go), or set {ASSETS} to a directory that has them"

@@ -45,6 +45,8 @@ def control_plane(binaries: Binaries, directory: Path) -> Iterator[ControlPlane]
     """Run one with everything it writes under `directory`, which must be empty or absent."""
     directory = directory.absolute()
     directory.mkdir(parents=True, exist_ok=True)
+    if any(directory.iterdir()):
+        raise FailedStartError(f"{directory} is not empty; name a directory that is, or that is not there yet")
     authority = Authority()
     with contextlib.ExitStack() as stack:
         for attempt in range(1, _ATTEMPTS):
