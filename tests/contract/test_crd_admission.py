@@ -275,3 +275,18 @@ def test_formats_that_mean_nothing_are_warned_of(cluster: Cluster) -> None:
     answer = cluster.create(CRDS, body, dryRun="All")
     answer.ok()
     assert 'unrecognized format \\"nonsense\\"' in answer.headers["warning"]
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "said"),
+    [
+        ("nonsense", 1, 'strict decoding error: unknown field "spec.versions[0].schema.openAPIV3Schema.properties.'),
+        ("maxLength", "5", "json: cannot unmarshal string into Go struct field JSONSchemaProps.spec.versions.schema."),
+        ("type", ["string"], "json: cannot unmarshal array into Go struct field JSONSchemaProps.spec.versions.schema."),
+        ("additionalProperties", 5, "boolean or JSON schema expected"),
+    ],
+)
+def test_schemas_have_known_words(cluster: Cluster, word: str, value: Any, said: str) -> None:
+    body = definition("cogs", of({"type": "string", word: value}), group=GROUP)
+    answer = cluster.create(CRDS, body, dryRun="All", fieldValidation="Strict")
+    assert said in answer.refused(400, "BadRequest")["message"]

@@ -10,6 +10,8 @@ import yaml
 from volcanoio.engine.admission.fielderrors import invalid as invalid_value
 from volcanoio.localcluster.apiserver import builtin_types
 from volcanoio.localcluster.apiserver.api import ApiRequest
+from volcanoio.localcluster.apiserver.crds import NAME as DEFINITIONS
+from volcanoio.localcluster.apiserver.crds.words import WrongWordError, check_words
 from volcanoio.localcluster.apiserver.duplicates import duplicate_fields
 from volcanoio.localcluster.apiserver.errors import (
     MALFORMED,
@@ -123,6 +125,11 @@ def check_fields(obj: Manifest, body: bytes, resource: Resource, validation: Fie
         unknown, wrong = builtin_types.check(resource.name, body, obj)
         if wrong:
             raise UndecodableError(resource, "; ".join(wrong))
+        if resource.name == DEFINITIONS:
+            try:
+                unknown = [*unknown, *(unknown_field(path, ()) for path in check_words(obj))]
+            except WrongWordError as error:
+                raise UndecodableError(resource, str(error)) from None
     if validation == "Strict":
         unknown = duplicate_fields(body) + unknown
     if not unknown or validation == "Ignore":

@@ -7,13 +7,13 @@ from typing import Final
 
 from volcanoio.engine.admission.fielderrors import FieldError
 from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.crds import NAME
 from volcanoio.localcluster.apiserver.crds.acceptance import accept
 from volcanoio.localcluster.apiserver.crds.spec import change_errors, definition_errors
 from volcanoio.localcluster.apiserver.crds.warnings import format_warnings
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.model.base import Manifest
 
-NAME: Final = "customresourcedefinitions.apiextensions.k8s.io"
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 """Finalizer that keeps a definition until its objects are gone."""
 
@@ -62,6 +62,8 @@ def _validate(definition: Manifest) -> list[FieldError]:
 def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
     return change_errors(new, old)
 
+
+__all__ = ["CLEANUP", "DEFINITIONS", "NAME", "group_of", "others_of_group"]
 
 DEFINITIONS = Strategy(
     create=_create, default=_default, validate=_validate, validate_update=_validate_update, warn=format_warnings
