@@ -30,7 +30,7 @@ _PARSERS = (
     re.compile(r"unable to parse requirement: |found '.*', expected: "),
     re.compile(r"the server rejected our request due to an error in our request"),
     re.compile(r'Operation cannot be fulfilled on \S+ "\S+": .*Precondition failed: UID in precondition'),
-    re.compile(r'( "" is invalid: patch: )?Invalid value: "\{'),
+    re.compile(r'( "" is invalid: patch: )?Invalid value: "(\{|map\[)'),
 )
 """Messages that go on with the words of a parser, which every implementation has of its own."""
 
@@ -45,7 +45,7 @@ def alike(mine: Any, theirs: Any) -> bool:
     if any(one.match(mine) and one.match(theirs) for one in _PARSERS):
         return True
     shorter, longer = sorted((mine, theirs), key=len)
-    return bool(shorter) and longer.startswith(shorter)
+    return bool(shorter) and longer.startswith(shorter.rstrip("]"))
 
 
 class Difference(NamedTuple):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from volcanoio.localcluster.apiserver.errors import UndecodableError
 from volcanoio.localcluster.apiserver.protobuf.table import INLINE, Field, Rule, message, message_of
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.model import quantity
@@ -17,6 +18,9 @@ from volcanoio.model.base import Manifest
 
 _SIGNS: Final = (b'""', b"{}", b"[]", b":0", b": 0", b"false")
 """What the body of a pod holds when something in it may have to change, the resources of containers aside."""
+
+
+QUANTITY_RULE: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
 class _Rules(NamedTuple):
@@ -33,13 +37,17 @@ class _Rules(NamedTuple):
 def canonicalise(obj: Manifest, resource: Resource, body: bytes) -> None:
     """Bring an object of a built-in kind into Kubernetes' form, in place; `body` is its JSON.
 
-    Values of a wrong type are left alone: they are somebody else's to refuse.
+    Values of a wrong type are left alone: they are somebody else's to refuse. Raises UndecodableError for a quantity
+    that is none.
     """
     if resource.name == "pods" and not any(sign in body for sign in _SIGNS):
         return
     name = message_of(resource.api_version, resource.kind)
     if name is not None:
-        _rewrite(obj, _rules(name))
+        try:
+            _rewrite(obj, _rules(name))
+        except quantity.QuantityError:
+            raise UndecodableError(resource, QUANTITY_RULE) from None
 
 
 def canonicalise_metadata(metadata: Manifest) -> None:
@@ -103,7 +111,4 @@ def _rewrite(obj: Manifest, rules: _Rules) -> None:
 
 
 def _quantity(value: Any) -> Any:
-    try:
-        return quantity.canonical(value) if isinstance(value, str | int | float) else value
-    except quantity.QuantityError:
-        return value
+    return quantity.canonical(value) if isinstance(value, str | int | float) else value

@@ -79,9 +79,19 @@ class Deleter:
                 raise errors.not_found(resource, target.name)
             stored = current
         if options.dry_run:
-            return Deleted(stored.data, stored.uid, gone=True, warnings=warnings)
+            return self._preview(target, stored, options)._replace(warnings=warnings)
         core.check_writable()
         return self.delete_now(target, stored, options)._replace(warnings=warnings)
+
+    def _preview(self, target: Target, stored: Stored, options: DeleteOptions) -> Deleted:
+        """What the answer would be, and nothing else."""
+        obj = stored.decode()
+        finalizers = self._finalizers(stored, options)
+        if target.resource.name == "pods" or finalizers:
+            self._mark(obj["metadata"], self._grace(target.resource, obj, options))
+            if finalizers:
+                obj["metadata"]["finalizers"] = finalizers
+        return Deleted(encode(obj), stored.uid, gone=not finalizers)
 
     async def _ask_webhooks(self, target: Target, stored: Stored, options: DeleteOptions) -> tuple[str, ...]:
         """What the webhooks told; raises ApiError when one refuses."""

@@ -23,7 +23,7 @@ _SERVER_SET: Final = (
 )
 _KEPT: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _FREE_NAMES: Final = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
-_OWN_FINALIZERS: Final = frozenset({"apiextensions.k8s.io", "admissionregistration.k8s.io"})
+_OWN_FINALIZERS: Final = frozenset({"admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io"})
 """Groups whose kinds may have finalizers without a domain, as custom resources may."""
 _LABEL_NAMES: Final = frozenset({"namespaces", "services"})
 _COUNTED: Final = frozenset(

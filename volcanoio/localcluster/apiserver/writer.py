@@ -125,11 +125,11 @@ class Writer:
         managed: list[Manifest] | None,
     ) -> bytes:
         core, resource = self._core, target.resource
+        told += bodies.check_fields(obj, body, resource, validation)
         self._check_namespace(target, obj)
         if resource.custom is not None and resource.custom.terminating:
             why = "create not allowed while custom resource definition is terminating"
             raise errors.forbidden(resource, str(obj["metadata"].get("name") or ""), why)
-        told += bodies.check_fields(obj, body, resource, validation)
         if "status" in resource.subresources and resource.name not in _KEEPS_STATUS:
             obj.pop("status", None)
         self._canonicalise(target, obj, body)
@@ -170,13 +170,13 @@ class Writer:
         limited = target.namespace in core.quotas.namespaces
         if limited:
             core.quotas.check(resource, target.namespace, obj)
+        if stated and stated != "0" and not dry_run:
+            raise errors.unclassified("resourceVersion should not be set on objects to be created")
         if core.store.get(ref) is not None:
             raise errors.already_exists(resource, ref.name)
         self._to_storage(resource, obj, body)
         if dry_run:
             return encode(obj)
-        if stated and stated != "0":
-            raise errors.unclassified("resourceVersion should not be set on objects to be created")
         if len(body) > errors.MAX_OBJECT_BYTES:
             raise errors.too_large_to_store()
         core.check_writable()

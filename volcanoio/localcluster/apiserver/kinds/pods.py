@@ -112,7 +112,6 @@ def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
             errors_.append(invalid("spec.nodeSelector", after.get("nodeSelector"), rule))
     if "terminationGracePeriodSeconds" in changed and not _shortened(after, before):
         others.append("terminationGracePeriodSeconds")
-    errors_ += [forbidden("spec", _UPDATE_RULE)] if others or not all(found) else []
     if "tolerations" in changed and not _contains(after.get("tolerations"), before.get("tolerations")):
         rule = "existing toleration can not be modified except its tolerationSeconds"
         errors_.append(forbidden("spec.tolerations", rule))
@@ -122,6 +121,7 @@ def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
     if was is not None and (deadline is None or deadline > was):
         rule = "must be less than or equal to previous value"
         errors_.append(invalid("spec.activeDeadlineSeconds", deadline, rule))
+    errors_ += [forbidden("spec", _UPDATE_RULE)] if others or not all(found) else []
     return errors_
 
 

@@ -105,7 +105,8 @@ class Quotas:
             if stored is None:
                 continue
             obj = stored.decode()
-            status = {"hard": shown(quota.hard), "used": shown(quota.used)}
+            amounts = (("hard", shown(quota.hard)), ("used", shown(quota.used)))
+            status = {name: amount for name, amount in amounts if amount}
             if obj.get("status") != status and not stored.deleting:
                 obj["status"] = status
                 store.put(ref, obj)
