@@ -133,7 +133,72 @@ def _widget_status(rng: random.Random) -> Obj:
     )
 
 
+def _service(name: str, rng: random.Random) -> Obj:
+    spec: Obj = {"ports": [{"port": 80}], "selector": {"app": "a"}}
+    spec |= rng.choice(
+        ({}, {"clusterIP": "None"}, {"type": "NodePort"}, {"type": "Odd"}, {"sessionAffinity": "ClientIP"})
+    )
+    if rng.random() < 0.3:
+        spec["ports"] = rng.choice(([], [{"port": 0}], [{"port": 80, "name": "a"}, {"port": 81, "name": "b"}]))
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
+def _service_change(rng: random.Random) -> Obj:
+    return rng.choice(
+        (
+            {"spec": {"selector": {"app": rng.choice(("a", "b"))}}},
+            {"spec": {"ports": [{"port": rng.choice((80, 81)), "targetPort": rng.choice(("web", 8080))}]}},
+            {"spec": {"sessionAffinity": rng.choice(("None", "ClientIP", "Sometimes"))}},
+            {"spec": {"clusterIP": "10.0.0.1"}},
+        )
+    )
+
+
+def _account(name: str, rng: random.Random) -> Obj:
+    secrets = rng.choice(({}, {"secrets": [{"name": "a"}]}, {"automountServiceAccountToken": False}))
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}} | secrets
+
+
+def _role(name: str, rng: random.Random) -> Obj:
+    rule: Obj = {"apiGroups": [""], "resources": ["pods"], "verbs": rng.choice((["get"], ["*"], []))}
+    rules = rng.choice(([rule], [], [{"verbs": ["get"]}]))
+    kind = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role"}
+    return {**kind, "metadata": {"name": name}, "rules": rules}
+
+
+def _limits(name: str, rng: random.Random) -> Obj:
+    limit: Obj = {"type": rng.choice(("Container", "Pod", "Odd"))}
+    limit |= rng.choice(({"max": {"cpu": "8"}}, {"default": {"cpu": "2"}}, {"min": {"cpu": "9"}, "max": {"cpu": "8"}}))
+    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": name}, "spec": {"limits": [limit]}}
+
+
+def _deployment(name: str, rng: random.Random) -> Obj:
+    labels = {"app": name}
+    template = {"metadata": {"labels": rng.choice((labels, labels, {"app": "other"}))}, "spec": _pod(name, rng)["spec"]}
+    spec: Obj = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    if rng.random() < 0.3:
+        spec["strategy"] = rng.choice(({"type": "Recreate"}, {"type": "Odd"}, {"rollingUpdate": {"maxSurge": "30%"}}))
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+
+def _deployment_change(rng: random.Random) -> Obj:
+    return rng.choice(
+        (
+            {"spec": {"minReadySeconds": rng.choice((3, -1))}},
+            {"spec": {"selector": {"matchLabels": {"app": "other"}}}},
+            {"spec": {"paused": rng.choice((True, None))}},
+            {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "other:3"}]}}}},
+            {"spec": {"revisionHistoryLimit": rng.choice((2, -2))}},
+        )
+    )
+
+
 KINDS = (
+    Kind("services", _service, _service_change),
+    Kind("serviceaccounts", _account, lambda rng: {"automountServiceAccountToken": rng.choice((True, None))}),
+    Kind("roles.v1.rbac.authorization.k8s.io", _role, lambda rng: {"rules": rng.choice(([], None))}),
+    Kind("limitranges", _limits, lambda _: {"spec": {"limits": [{"type": "Pod", "max": {"cpu": "7"}}]}}),
+    Kind("deployments.v1.apps", _deployment, _deployment_change),
     Kind("configmaps", _config_map, _config_map_change),
     Kind("secrets", _secret, _secret_change),
     Kind("pods", _pod, _pod_change, status=_pod_status),

@@ -16,6 +16,7 @@ _ALIVE = "still there"
 _COLLECTORS = {"foregroundDeletion", "orphan"}
 _PATIENCE = 2000
 _LAST = "zz-last"
+_HANDED_OUT = frozenset({"clusterIP", "clusterIPs", "ports"})
 _EVERYWHERE = "kube-root-ca.crt"
 """The cluster's own ConfigMap in each namespace."""
 
@@ -113,8 +114,10 @@ def _without_own(obj: Any) -> Any:
         return obj | {
             "details": obj["details"] | {"causes": [one for at, one in enumerate(causes) if one not in causes[:at]]}
         }
-    if "hard" in (obj.get("spec") or {}):  # a quota's status is written by a controller, sooner or later
+    if {"hard", "template"} & (obj.get("spec") or {}).keys():  # their status is written by controllers, in time
         obj = {**obj, "status": {}}
+    if "clusterIP" in (obj.get("spec") or {}):  # addresses are handed out
+        obj = {**obj, "spec": {key: bool(value) if key in _HANDED_OUT else value for key, value in obj["spec"].items()}}
     if obj.get("kind", "").endswith("List") and isinstance(obj.get("items"), list):
         said = {key: True for key, value in obj["metadata"].items() if value}
         return {
