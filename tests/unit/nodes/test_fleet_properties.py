@@ -17,9 +17,10 @@ from volcanoio.model import names
 from volcanoio.model.core import Pod
 from volcanoio.model.resources import amounts
 
-Step = tuple[Literal["bind", "delete", "force", "wait", "restart"], int]
+Step = tuple[Literal["bind", "delete", "force", "wait", "restart", "out"], int]
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["bind", "bind", "delete", "force", "wait", "restart"]), st.integers(0, 5)), max_size=14
+    st.tuples(st.sampled_from(["bind", "bind", "delete", "force", "wait", "restart", "out"]), st.integers(0, 5)),
+    max_size=14,
 )
 CAPACITY = amounts(SMALL[0].resources)
 NODE: tuple[NodeShape, ...] = SMALL
@@ -49,6 +50,9 @@ async def play(steps: list[Step], lag: float) -> None:
                 case "delete" | "force" if pods:
                     options = {"gracePeriodSeconds": 0} if action == "force" else {}
                     await api.call("DELETE", f"{PODS}/{pods[size % len(pods)]}", options)
+                case "out":
+                    change = {"metadata": {"annotations": {names.NODE_NOT_READY_AT: f"now,for={1 + size}s"}}}
+                    await api.patch("/api/v1/nodes/node-0", change)
                 case "restart":
                     await stack.aclose()
                     await stack.enter_async_context(api.nodes(NODE, kubelet_lag=lag, events=False))

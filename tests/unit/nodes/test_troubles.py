@@ -78,6 +78,15 @@ async def test_a_pod_deleted_while_its_node_is_out_ends_when_it_is_back() -> Non
         await api.until(lambda: api.phase("a") == "gone", limit=30)
 
 
+async def test_a_node_that_was_taken_for_dead_says_that_it_lives() -> None:
+    async with cluster() as api, api.nodes():
+        ready = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
+        await api.patch("/api/v1/nodes/node-0/status", {"status": {"conditions": [ready]}})
+        await api.clock.advance(1)
+        node = next(api.all("nodes"))
+        assert {c["type"]: c["status"] for c in node["status"]["conditions"]}["Ready"] == "True"
+
+
 async def test_a_flapping_node_comes_and_goes() -> None:
     async with cluster() as api, api.nodes():
         await annotate(api, {names.NODE_FLAP: "every=100s,down=50s,from=now"})

@@ -13,7 +13,8 @@ from volcanoio.localcluster.nodes.behaviour import DEFAULT_START_LATENCY
 from volcanoio.localcluster.nodes.executions import Executions
 from volcanoio.localcluster.nodes.feed import Feed
 from volcanoio.localcluster.nodes.hollow import hollow_nodes
-from volcanoio.localcluster.nodes.kubelets import Kubelets, KubeletSettings, Overcommit
+from volcanoio.localcluster.nodes.intake import KubeletSettings, Overcommit
+from volcanoio.localcluster.nodes.kubelets import Kubelets
 from volcanoio.localcluster.nodes.recorder import Recorder
 from volcanoio.localcluster.nodes.registration import LOCAL, Registration
 from volcanoio.localcluster.nodes.runtime import SIMULATED, ContainerRuntime
@@ -73,7 +74,7 @@ class NodeFleet:
     @property
     def overcommitted(self) -> list[Overcommit]:
         """The alarm: every pod refused for lack of resources, so somebody's scheduler is wrong."""
-        return self._kubelets.overcommitted
+        return self._kubelets.intake.overcommitted
 
     @property
     def executions(self) -> Executions:
@@ -82,7 +83,8 @@ class NodeFleet:
 
     async def run(self) -> None:
         """Register the nodes, then serve until cancelled."""
-        self._kubelets.attempts.resumed, self._kubelets.removed = await self._registration.register()
+        intake = self._kubelets.intake
+        intake.attempts.resumed, intake.removed = await self._registration.register()
         self.registered.set()
         async with anyio.create_task_group() as tasks:
             self._kubelets.executions.use(tasks)

@@ -19,6 +19,7 @@ class HollowNode:
     """A node: what it offers and has given away, what its object says, and what is to befall it.
 
     While it is `out` nothing is heard of it, and it hears nothing: what it should have heard waits in `unheard`.
+    `contradicts` while it is about to say that it is well, though its object says otherwise.
     """
 
     shape: NodeShape
@@ -35,6 +36,7 @@ class HollowNode:
     drained: float = 0.0
     cordoned: bool = False
     out: bool = False
+    contradicts: bool = False
     unheard: list[Callable[[], None]] = field(default_factory=list)
 
     @property

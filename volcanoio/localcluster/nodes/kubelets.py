@@ -1,4 +1,4 @@
-"""All kubelets of a fleet as one: pods taken in, brought on in time, and written about.
+"""All kubelets of a fleet as one: pods brought on in time, and written about.
 
 One task touches a pod at a time between two awaits, so no locks. What is due is computed from stored times; after a
 crash a new fleet reads them back and goes on.
@@ -8,72 +8,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
 
 from volcanoio.kube.transport import Transport, TransportError
 from volcanoio.localcluster.clock import Clock
-from volcanoio.localcluster.nodes import lifecycle, resume
-from volcanoio.localcluster.nodes.addresses import PodAddresses
-from volcanoio.localcluster.nodes.admission import Ledger, Rejection, pod_requests
-from volcanoio.localcluster.nodes.attempts import Attempts
-from volcanoio.localcluster.nodes.behaviour import Behaviour, BehaviourError, behaviour_of
+from volcanoio.localcluster.nodes import lifecycle
 from volcanoio.localcluster.nodes.executions import Executions
 from volcanoio.localcluster.nodes.happenings import Happening, happenings
 from volcanoio.localcluster.nodes.hollow import HollowNode
+from volcanoio.localcluster.nodes.intake import Entry, Intake, KubeletSettings
 from volcanoio.localcluster.nodes.podrun import PodRun
 from volcanoio.localcluster.nodes.podwriter import PodGone, PodWriter, Unanswered
-from volcanoio.localcluster.nodes.predicates import Refusal, host_ports, objection
 from volcanoio.localcluster.nodes.recorder import Recorder
-from volcanoio.localcluster.nodes.runtime import SIMULATED, Exit, wanted_runtime
-from volcanoio.localcluster.nodes.shapes import NodeShape
-from volcanoio.localcluster.nodes.status import rejected_status, status_of
+from volcanoio.localcluster.nodes.runtime import SIMULATED, Exit
+from volcanoio.localcluster.nodes.status import status_of
 from volcanoio.localcluster.nodes.timers import Timers
-from volcanoio.localcluster.nodes.volumes import Volumes, references
-from volcanoio.model import names
+from volcanoio.localcluster.nodes.volumes import Volumes
 from volcanoio.model.core import Pod
-from volcanoio.model.quantity import QuantityError
-from volcanoio.model.resources import PODS, Amounts
 
 RETRY = 0.5  # seconds until a write or a look for volumes is tried again
 _WORTH_SHOWING = 1.0  # seconds a pod must wait before its ContainerCreating is written
-
-
-@dataclass(frozen=True, slots=True)
-class Overcommit:
-    """A pod that was bound to a node on which it does not fit: somebody's scheduler is wrong."""
-
-    pod: str
-    node: str
-    rejection: Rejection
-
-
-@dataclass(frozen=True, slots=True)
-class KubeletSettings:
-    """`lag` (seconds) delays what nodes see of pods, and how long they count an ended one."""
-
-    lag: float
-    seed: int
-    start_latency: float
-
-
-@dataclass(slots=True)
-class Entry:
-    """A pod on a node. `sent` is the status last written; `run` is None for a pod that was refused or had ended."""
-
-    pod: Pod
-    node: HollowNode
-    run: PodRun | None = None
-    final: bytes = b""
-    sent: bytes = b""
-    timer: float | None = None
-    queued: bool = False
-    busy: bool = False
-    deleting: bool = False
-    counted: bool = True
-    resumed: bool = False
 
 
 class Kubelets:
@@ -88,19 +44,15 @@ class Kubelets:
         recorder: Recorder | None,
         settings: KubeletSettings,
     ) -> None:
-        self.overcommitted: list[Overcommit] = []
         self.entries: dict[str, Entry] = {}
-        self.removed: frozenset[str] = frozenset()
-        self.attempts = Attempts()
         self.executions = Executions({}, SIMULATED, self._heard)
+        self.intake = Intake(clock, self.executions, settings, self._tell)
         self._clock = clock
         self._nodes = nodes
         self._timers = timers
         self._recorder = recorder
-        self._settings = settings
         self._lag = settings.lag
         self._queue: asyncio.Queue[Entry] = asyncio.Queue()
-        self._addresses = PodAddresses()
         self._writer = PodWriter(transport)
         self._volumes = Volumes(transport, clock)
 
@@ -141,10 +93,12 @@ class Kubelets:
             node.unheard.append(partial(self._look, pod))
             return
         if entry is None:
-            entry = self._take_in(pod, node)
+            entry = self.intake.take_in(pod, node)
             if entry is None:
                 return
             self.entries[pod.metadata.uid] = entry
+            if entry.run is not None and not entry.resumed:
+                self._note(entry, None, entry.run)
         elif not self._news(entry, pod):
             return
         if pod.metadata.deletion_timestamp is not None:
@@ -168,91 +122,6 @@ class Kubelets:
         changed = not entry.deleting or new.deletion_grace_period_seconds != old.deletion_grace_period_seconds
         entry.pod = pod
         return changed
-
-    def _take_in(self, pod: Pod, node: HollowNode | None) -> Entry | None:
-        """A pod seen for the first time: admitted, refused, or resumed from its stored status."""
-        deleting = pod.metadata.deletion_timestamp is not None
-        if node is None:
-            if pod.spec.node_name not in self.removed:
-                return None
-            lost = HollowNode(NodeShape(pod.spec.node_name), Ledger({}), "")
-            return Entry(pod, lost, counted=False, deleting=True)
-        if resume.is_finished(pod):
-            return Entry(pod, node, counted=False) if deleting else None
-        requests, behaviour, problem = self._read(pod)
-        if resume.was_accepted(pod):
-            return self._resume(pod, node, requests, behaviour, problem)
-        refusal = objection(pod, node.name, node.labels, node.taints, node.taken_ports() if node.ports else frozenset())
-        rejection = None if refusal else node.ledger.admit(pod.metadata.uid, requests)
-        if rejection is not None:
-            self.overcommitted.append(Overcommit(pod.metadata.key, node.name, rejection))
-        if refusal or rejection:
-            return self._refuse(pod, node, refusal or rejection)
-        external, problem = self._carried(pod, node, problem)
-        run = lifecycle.accept(
-            pod, behaviour, self._clock.now(), host_ip=node.address, pod_ip=self._address(pod, node),
-            earlier_starts=self.attempts.before(pod), has_volumes=bool(problem) or bool(references(pod)),
-            external=external,
-        )  # fmt: skip
-        if ports := host_ports(pod):
-            node.ports[pod.metadata.uid] = ports
-        entry = Entry(pod, node, run)
-        if problem:
-            entry.run = self._change(entry, lifecycle.misconfigured(run, problem))
-        return entry
-
-    def _resume(self, pod: Pod, node: HollowNode, requests: Amounts, behaviour: Behaviour, problem: str) -> Entry:
-        node.ledger.restore(pod.metadata.uid, requests)
-        if ports := host_ports(pod):
-            node.ports[pod.metadata.uid] = ports
-        external, problem = self._carried(pod, node, problem)
-        run = resume.resume(
-            pod, behaviour, self._clock.now(), host_ip=node.address, earlier_starts=self.attempts.before(pod),
-            external=external,
-        )  # fmt: skip
-        (self.executions.addresses(pod.metadata.uid) or self._addresses).keep(run.pod_ip)
-        self.attempts.note(run)
-        return Entry(pod, node, lifecycle.misconfigured(run, problem) if problem else run, resumed=True)
-
-    def _carried(self, pod: Pod, node: HollowNode, problem: str) -> tuple[frozenset[str], str]:
-        """The containers that a runtime carries out, and what is wrong with the manifest."""
-        wanted = wanted_runtime(pod, node.runtime, self.executions.default)
-        if wanted == SIMULATED:
-            return frozenset(), problem
-        runtime = self.executions.runtimes.get(wanted)
-        if runtime is None:
-            known = ", ".join([SIMULATED, *self.executions.runtimes])
-            return (
-                frozenset(),
-                problem or f"annotation {names.RUNTIME}: {wanted!r} is not here; this cluster has {known}",
-            )
-        external = set()
-        for container in (*pod.spec.init_containers, *pod.spec.containers):
-            if told := runtime.objection(pod, container.name):
-                self._tell(pod, node, Happening("Warning", "Simulated", told))
-            else:
-                external.add(container.name)
-        if external:
-            self.executions.take_in(pod, runtime)
-        return frozenset(external), problem
-
-    def _address(self, pod: Pod, node: HollowNode) -> str:
-        if pod.spec.host_network:
-            return node.address
-        return (self.executions.addresses(pod.metadata.uid) or self._addresses).take()
-
-    def _read(self, pod: Pod) -> tuple[Amounts, Behaviour, str]:
-        """What the pod takes and does, and what is wrong with its manifest."""
-        try:
-            return pod_requests(pod), behaviour_of(pod, self._settings.seed, self._settings.start_latency), ""
-        except (BehaviourError, QuantityError) as error:
-            return {PODS: 1}, Behaviour(pod.metadata.uid), str(error)
-
-    def _refuse(self, pod: Pod, node: HollowNode, refusal: Refusal | None) -> Entry:
-        assert refusal is not None
-        self._tell(pod, node, Happening("Warning", refusal.reason, refusal.message))
-        final = msgspec.json.encode(rejected_status(pod, refusal, self._clock.now()))
-        return Entry(pod, node, final=final, counted=False)
 
     # What time and runtimes bring.
 
@@ -279,15 +148,18 @@ class Kubelets:
         self._mark(entry)
 
     def _change(self, entry: Entry, after: PodRun) -> PodRun:
-        """Note what a transition is known for: events, attempts and orders."""
-        before = entry.run
-        if after is not before:
-            self.attempts.note(after)
-            if self._recorder is not None:
-                for happening in happenings(before, after):
-                    self._recorder.tell(entry.pod, entry.node.name, happening)
-            self.executions.follow(before, after, entry.node.name)
+        """The state after a transition, which is noted."""
+        if after is not entry.run:
+            self._note(entry, entry.run, after)
         return after
+
+    def _note(self, entry: Entry, before: PodRun | None, after: PodRun) -> None:
+        """Note what a transition is known for: events, attempts and orders."""
+        self.intake.attempts.note(after)
+        if self._recorder is not None:
+            for happening in happenings(before, after):
+                self._recorder.tell(entry.pod, entry.node.name, happening)
+        self.executions.follow(before, after, entry.node.name)
 
     def _tell(self, pod: Pod, node: HollowNode, happening: Happening) -> None:
         if self._recorder is not None:
@@ -301,7 +173,7 @@ class Kubelets:
         uid = entry.pod.metadata.uid
         entry.node.ports.pop(uid, None)
         if entry.run is not None:
-            (self.executions.addresses(uid) or self._addresses).give_back(entry.run.pod_ip)
+            self.intake.addresses(uid).give_back(entry.run.pod_ip)
         release = partial(entry.node.ledger.release, uid)
         if self._lag:
             self._timers.at(self._clock.now() + self._lag, release)

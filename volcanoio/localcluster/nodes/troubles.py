@@ -55,7 +55,9 @@ class Troubles:
             node, what = await self._to_do.get()
             try:
                 if what == "back":
-                    await self._registration.report_ready(node)
+                    if not node.out:
+                        await self._registration.report_ready(node)
+                    node.contradicts = False
                 elif what == "drain":
                     await self._drain(node)
                 else:
@@ -84,6 +86,12 @@ class Troubles:
         if expected != node.outlook:
             node.outlook = expected
             self._look(node)
+        ready = next((each.status for each in one.status.conditions if each.type == "Ready"), "")
+        if ready == "True":
+            node.contradicts = False
+        elif not node.out and not node.contradicts:  # somebody took it for dead
+            node.contradicts = True
+            self._to_do.put_nowait((node, "back"))
 
     def gone(self, uid: str) -> None:
         """A node was deleted; as a running kubelet, it does not register again."""
@@ -109,7 +117,7 @@ class Troubles:
             node.out = True
             self._timers.at(now + MISSED, _notice)
         elif node.out and not out:
-            node.out = False
+            node.out, node.contradicts = False, True
             self._to_do.put_nowait((node, "back"))
             self._kubelets.back(node)
         if node.outlook.drain_at <= now and node.drained != node.outlook.drain_at:
