@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from tests.contract.support import Cluster, Namespace
 from tests.contract.widgets import GROUP, PLURAL
@@ -56,6 +57,17 @@ def test_writes_of_namespaced_kinds_name_a_namespace(cluster: Cluster) -> None:
 def test_what_cannot_be_answered_is_not_acceptable(namespace: Namespace, accept: str) -> None:
     namespace.config_map("a")
     namespace.cluster.get(namespace.path("configmaps", "a"), accept=accept).refused(406, "NotAcceptable")
+
+
+def test_yaml_is_answered_to_those_who_want_it(namespace: Namespace) -> None:
+    body = b"metadata:\n  name: a\ndata:\n  key: 'yes'\n"
+    path = namespace.path("configmaps")
+    made = namespace.cluster.request("POST", path, body, content_type="application/yaml", accept="application/yaml")
+    assert (made.code, made.headers["content-type"]) == (201, "application/yaml")
+    stored = yaml.safe_load(namespace.cluster.get(f"{path}/a", accept="application/yaml").body)
+    assert (stored["kind"], stored["metadata"]["name"], stored["data"]) == ("ConfigMap", "a", {"key": "yes"})
+    refused = namespace.cluster.get(f"{path}/b", accept="application/yaml")
+    assert (refused.code, yaml.safe_load(refused.body)["reason"]) == (404, "NotFound")
 
 
 def test_bodies_of_other_types_are_refused(namespace: Namespace) -> None:

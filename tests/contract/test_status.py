@@ -56,3 +56,12 @@ def test_the_scale_of_a_custom_resource(namespace: Namespace) -> None:
     assert (scale["kind"], scale["apiVersion"], scale["spec"]["replicas"]) == ("Scale", "autoscaling/v1", 2)
     namespace.cluster.patch(path, {"spec": {"replicas": 5}}).ok()
     assert namespace.cluster.get(namespace.path(PLURAL, "w")).ok()["spec"]["size"] == 5
+
+
+def test_a_scale_is_of_the_object_at_the_path(namespace: Namespace) -> None:
+    namespace.cluster.create(namespace.path(PLURAL), widget("w")).ok()
+    path = namespace.path(PLURAL, "w", "scale")
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "v"}, "spec": {"replicas": 3}}
+    namespace.cluster.replace(path, scale).refused(400, "BadRequest")
+    namespace.cluster.patch(path, {"spec": {"replicas": "x"}}).refused(422, "Invalid")
+    assert namespace.cluster.replace(path, scale | {"metadata": {"name": "w"}}).ok()["spec"]["replicas"] == 3

@@ -17,7 +17,7 @@ from volcanoio.localcluster.apiserver.apply.fieldset import Path
 from volcanoio.localcluster.apiserver.apply.managers import current_manager
 from volcanoio.localcluster.apiserver.apply.owners import Owners
 from volcanoio.localcluster.apiserver.apply.owners import decode as decode_owners
-from volcanoio.localcluster.apiserver.comparison import check_versions
+from volcanoio.localcluster.apiserver.comparison import check_address, check_versions
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.objects import Stored, decode, encode
 from volcanoio.localcluster.apiserver.options import dry_run, field_validation
@@ -34,6 +34,8 @@ _BUILTIN: Final = ScalePaths(".spec.replicas", ".status.replicas", ".status.sele
 
 
 class _Meta(msgspec.Struct, rename="camel"):
+    name: str | None = None
+    namespace: str | None = None
     uid: str | None = None
     resource_version: str | None = None
 
@@ -63,18 +65,22 @@ class Scaler:
     async def write(self, target: Target, request: ApiRequest) -> tuple[bytes, tuple[str, ...]]:
         """PUT or PATCH the Scale; returns the new one and warnings. Raises ApiError."""
         current = self._stored(target)
-        obj = current.decode()
+        obj, patching = current.decode(), request.method == "PATCH"
         managed: list[Manifest] | None = None
         owners: Owners | None
-        if bodies.content_type(request) == ContentType.APPLY_PATCH and request.method == "PATCH":
+        if bodies.content_type(request) == ContentType.APPLY_PATCH and patching:
             scale, owners = self._applied(target, request, obj)
         else:
             scale, owners = self._changed(target, request, obj)
         try:
             wanted = msgspec.convert(scale, _Scale)
         except msgspec.ValidationError as error:
+            if patching and isinstance(scale, dict):
+                raise errors.unfit_patch(scale, str(error)) from None
             raise errors.bad_request(f"the body is not an autoscaling/v1 Scale object: {error}") from None
-        check_versions(target, current, msgspec.to_builtins(wanted.metadata), required=False)
+        stated = msgspec.to_builtins(wanted.metadata)
+        check_address(target, stated)
+        check_versions(target, current, stated, patching=patching)
         told: tuple[str, ...] = ()
         if self._core.webhooks.configured:
             scale, old = {**self._scale(target, obj), "spec": scale.get("spec") or {}}, self._scale(target, obj)

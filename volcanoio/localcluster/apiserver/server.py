@@ -37,6 +37,7 @@ from volcanoio.localcluster.apiserver.registry import Registry
 from volcanoio.localcluster.apiserver.store import Store
 from volcanoio.localcluster.apiserver.streams.remote import StreamSource
 from volcanoio.localcluster.apiserver.views import TableView
+from volcanoio.localcluster.apiserver.yamlanswers import in_json, in_yaml, wants_yaml
 
 _log = structlog.get_logger(__name__)
 
@@ -185,6 +186,9 @@ class ApiServer:
             bodies.check_size(request)
             if is_protobuf(request):
                 request = as_json(request, self.core.registry)
+            if wants_yaml(request):
+                whole = await self._handle(in_json(request))
+                return in_yaml(whole) if isinstance(whole, ApiResponse) else whole
             for routes in (self.pages, self.routes) if request.method == "GET" else (self.routes,):
                 for route in routes:
                     answer = await route(request)
