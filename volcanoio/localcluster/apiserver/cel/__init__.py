@@ -20,11 +20,12 @@ from volcanoio.localcluster.apiserver.cel.errors import (
     CostExceeded,
     EvaluationError,
     InstantiationError,
+    Issue,
     ResultError,
 )
 from volcanoio.localcluster.apiserver.cel.evaluate import COST, Step, compile_node
 from volcanoio.localcluster.apiserver.cel.literals import fold_error, literal_issues
-from volcanoio.localcluster.apiserver.cel.parser import parse
+from volcanoio.localcluster.apiserver.cel.parser import MAX_DEPTH, parse
 from volcanoio.localcluster.apiserver.cel.types import BOOL, DYN, STRING, Type
 
 __all__ = [
@@ -76,6 +77,14 @@ def compile_expression(source: str, variables: Mapping[str, Type], result: Type 
 
     Raises CompileError, or the kinds of it for what is valid but no use: ResultError, InstantiationError.
     """
+    try:
+        return _compiled(source, variables, result)
+    except RecursionError:
+        text = f"expression recursion limit exceeded: {MAX_DEPTH}"
+        raise CompileError(source, [Issue(0, text)]) from None
+
+
+def _compiled(source: str, variables: Mapping[str, Type], result: Type | None) -> Program:
     node = parse(source)
     checker = Checker(variables)
     found = checker.check(node)
