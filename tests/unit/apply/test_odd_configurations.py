@@ -14,7 +14,9 @@ from tests.unit.apiserver.api import CONFIG_MAPS, DEFINITIONS, PODS, Api, runnin
 APPLY = "application/apply-patch+yaml"
 GADGETS = f"/apis/{GROUP}/v1/namespaces/default/gadgets"
 
-_ODD = st.sampled_from([None, 0, 1.5, "", "x", True, [], [None], [[]], [{}], {}, {"": None}, {"name": 1}])
+_ODD: st.SearchStrategy[Any] = st.sampled_from(
+    [None, 0, 1.5, "", "x", True, [], [None], [[]], [{}], {}, {"": None}, {"name": 1}]
+)
 
 _CONTAINER = {
     "name": "main",
