@@ -50,8 +50,9 @@ CASES = sorted(
 def test_type_can_be_listed_and_watched(cluster: Cluster, path: str) -> None:
     listed = cluster.get(path, limit=1).ok()
     assert listed["kind"].endswith("List")
-    streamed = {"sendInitialEvents": True, "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": True}
-    with cluster.watch(path, **streamed) as changes:
+    with cluster.watch(
+        path, sendInitialEvents=True, resourceVersionMatch="NotOlderThan", allowWatchBookmarks=True
+    ) as changes:
         last = next(one for one in changes if one["type"] != "ADDED")
     assert last["type"] == "BOOKMARK"
     assert last["object"]["kind"] + "List" == listed["kind"]

@@ -31,9 +31,11 @@ def program(package: str) -> Path:
 
 
 def main() -> int:
-    """Build what is missing; returns the exit code."""
+    """Build what is missing, or with `--check` only say whether anything is; returns the exit code."""
     directory = _cache() / _digest()
     wanted = [package for package in PROGRAMS if not (directory / package).exists()]
+    if sys.argv[1:] == ["--check"]:
+        return 1 if wanted else 0
     if not wanted:
         print(f"the Go clients are there: {directory}")
         return 0
