@@ -13,7 +13,7 @@ from volcanoio.cli.errors import CommandError
 from volcanoio.kube.errors import NotFound
 from volcanoio.model import kinds, names
 from volcanoio.model.batch import Job
-from volcanoio.model.core import Node
+from volcanoio.model.core import Node, Pod
 
 HOUR = 3600.0
 JOBS = 12
@@ -104,3 +104,22 @@ def test_durations_are_checked(call: object, told: str) -> None:
     with pytest.raises(CommandError) as raised:
         call()
     assert told in str(raised.value)
+
+
+async def test_a_node_that_fails_is_noticed_and_its_pods_are_evicted_after_five_minutes() -> None:
+    async with cluster(speed=math.inf, nodes=2) as c:
+        began = c.local.clock.now()
+        await c.create(job_manifest("moves", cpu="8", run="never", policies=[{"event": "*", "action": "RestartJob"}]))
+        await c.job("moves", "Running")
+        (pod,) = await c.pods("moves")
+        await nodes.annotate(c.client, [pod.spec.node_name], nodes.failing("1h"), "fails")
+        await c.until(kinds.NODE, Node, lambda all_: _ready(all_, pod.spec.node_name) == "Unknown", "Unknown")
+        await c.until(
+            kinds.POD, Pod, lambda all_: any(p.metadata.deletion_timestamp for p in all_.values()), "an eviction"
+        )
+        assert 350 <= c.local.clock.now() - began < 600
+
+
+def _ready(all_: dict[str, Node], name: str) -> str:
+    node = all_.get(name)
+    return next((c.status for c in node.status.conditions if c.type == "Ready"), "") if node is not None else ""

@@ -24,8 +24,8 @@ from volcanoio.model.kinds import NODE, POD
 _log = structlog.get_logger(__name__)
 _RETRY = 5.0
 """Seconds until an eviction that was refused is asked for again, as kubectl drain does."""
-MISSED = 41.0
-"""Seconds after its last sign of life at which a silent node is to be noticed: time must get there."""
+MISSED = 56.0
+"""Seconds after its last sign of life at which a silent node has been noticed (Kubernetes: 50): time must get there."""
 
 
 class Troubles:
