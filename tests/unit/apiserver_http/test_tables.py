@@ -192,9 +192,10 @@ def test_custom_resources_print_their_own_columns() -> None:
         PrinterColumn("Min", "integer", ".spec.min"),
         PrinterColumn("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', 1),
         PrinterColumn("Age", "date", ".metadata.creationTimestamp"),
-        PrinterColumn("Odd", "string", "nonsense"),
+        PrinterColumn("Odd", "string", "nonsense"),  # it and what follows is not shown, as in Kubernetes
+        PrinterColumn("Late", "string", ".status.phase"),
     )
-    custom = CustomResource({}, lambda _: [], lambda _: None, lambda _new, _old: [], columns)
+    custom = CustomResource({}, lambda _: [], lambda _: None, lambda _new, _old, _status, _said: [], columns)
     widget = Resource("example.com", "v1", "Widget", "widgets", custom=custom)
     obj = {
         "metadata": meta(),
@@ -202,8 +203,8 @@ def test_custom_resources_print_their_own_columns() -> None:
         "status": {"conditions": [{"type": "A", "status": "False"}, {"type": "Ready", "status": "True"}]},
     }
     table = Tables(Noon())(widget, [obj], include_object="None", with_columns=True)
-    assert table["rows"][0]["cells"] == ["x", None, 2, "True", "30s", None]
-    assert [column["priority"] for column in table["columnDefinitions"]] == [0, 0, 0, 1, 0, 0]
+    assert table["rows"][0]["cells"] == ["x", None, 2, "True", "30s"]
+    assert [column["priority"] for column in table["columnDefinitions"]] == [0, 0, 0, 1, 0]
 
 
 @pytest.mark.parametrize(

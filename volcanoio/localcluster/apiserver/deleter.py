@@ -10,6 +10,8 @@ from volcanoio.localcluster.apiserver import errors
 from volcanoio.localcluster.apiserver.admission import AdmissionRequest, review_all
 from volcanoio.localcluster.apiserver.clock import parse_rfc3339, rfc3339
 from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.crds import CLEANUP
+from volcanoio.localcluster.apiserver.crds import NAME as DEFINITIONS
 from volcanoio.localcluster.apiserver.kinds.cluster import PROTECTED_NAMESPACES
 from volcanoio.localcluster.apiserver.kinds.priorities import SYSTEM_CLASSES
 from volcanoio.localcluster.apiserver.objects import Stored, encode
@@ -86,7 +88,7 @@ class Deleter:
     def _preview(self, target: Target, stored: Stored, options: DeleteOptions) -> Deleted:
         """What the answer would be, and nothing else."""
         obj = stored.decode()
-        finalizers = self._finalizers(stored, options)
+        finalizers = self._finalizers(target, stored, options)
         if target.resource.name == "pods" or finalizers:
             self._mark(obj["metadata"], self._grace(target.resource, obj, options))
             if finalizers:
@@ -105,7 +107,7 @@ class Deleter:
         core = self._core
         obj = stored.decode()
         meta = obj["metadata"]
-        finalizers = self._finalizers(stored, options)
+        finalizers = self._finalizers(target, stored, options)
         grace = self._grace(target.resource, obj, options)
         if target.resource.name == "namespaces":
             return self._terminate_namespace(target, stored, obj, finalizers)
@@ -136,9 +138,11 @@ class Deleter:
         obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
         return self._put_if_changed(target, stored, obj)
 
-    def _finalizers(self, stored: Stored, options: DeleteOptions) -> list[str]:
+    def _finalizers(self, target: Target, stored: Stored, options: DeleteOptions) -> list[str]:
         """The object's finalizers and the one the propagation policy needs; the garbage collector removes it."""
         found = [name for name in stored.finalizers if stored.deleting or name not in {FOREGROUND, ORPHAN}]
+        if target.resource.name == DEFINITIONS and not stored.deleting:
+            found = [*found, CLEANUP]
         needed = _FINALIZERS.get(options.propagation)
         if needed is not None and needed not in found:
             found.append(needed)

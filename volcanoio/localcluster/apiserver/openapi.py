@@ -94,9 +94,32 @@ def _custom_schema(one: Resource, schema: dict[str, Any]) -> dict[str, Any]:
     fixed: dict[str, Any] = {
         "apiVersion": {"type": "string", "description": f"Always {one.api_version}."},
         "kind": {"type": "string", "description": f"Always {one.kind}."},
-        "metadata": reference(schema_name(OBJECT_META)),
+        "metadata": {"description": "Metadata as of every object.", "allOf": [reference(schema_name(OBJECT_META))]},
     }
-    return {**schema, "type": "object", "properties": {**(schema.get("properties") or {}), **fixed}}
+    whole: dict[str, Any] = with_embedded_meta(schema)
+    return {**whole, "type": "object", "properties": {**(whole.get("properties") or {}), **fixed}}
+
+
+def with_embedded_meta(schema: Any) -> Any:
+    """The schema, where embedded objects say what every object has; parts without such are the same."""
+    if not isinstance(schema, dict):
+        return schema
+    changed: dict[str, Any] = {}
+    for word in ("items", "additionalProperties"):
+        if word in schema and (inner := with_embedded_meta(schema[word])) is not schema[word]:
+            changed[word] = inner
+    properties: dict[str, Any] = schema.get("properties") or {}
+    fields = {name: with_embedded_meta(one) for name, one in properties.items()}
+    if any(fields[name] is not one for name, one in properties.items()):
+        changed["properties"] = fields
+    if schema.get("x-kubernetes-embedded-resource"):
+        meta = {"allOf": [reference(schema_name(OBJECT_META))]}
+        changed["properties"] = {**fields, **_EMBEDDED_META, "metadata": meta}
+        changed["required"] = sorted({*(schema.get("required") or ()), "apiVersion", "kind"})
+    return {**schema, **changed} if changed else schema
+
+
+_EMBEDDED_META = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
 
 
 def _prefix(one: Resource) -> str:

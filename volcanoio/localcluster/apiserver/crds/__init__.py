@@ -6,3 +6,5 @@ from typing import Final
 
 NAME: Final = "customresourcedefinitions.apiextensions.k8s.io"
 """The resource of definitions, as `plural.group`."""
+CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
+"""The finalizer a definition gets when it is deleted, and keeps until its objects are gone."""

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from volcanoio.engine.admission.fielderrors import FieldError
 from volcanoio.localcluster.apiserver.core import Core
-from volcanoio.localcluster.apiserver.crds import NAME
+from volcanoio.localcluster.apiserver.crds import CLEANUP, NAME
 from volcanoio.localcluster.apiserver.crds.acceptance import accept
 from volcanoio.localcluster.apiserver.crds.spec import change_errors, definition_errors
 from volcanoio.localcluster.apiserver.crds.warnings import format_warnings
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.model.base import Manifest
-
-CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
-"""Finalizer that keeps a definition until its objects are gone."""
 
 
 def group_of(name: str) -> str:
@@ -49,12 +45,6 @@ def _default(definition: Manifest, core: Core) -> None:
         accept(definition, others_of_group(core, definition["metadata"]["name"]), core.now())
 
 
-def _create(definition: Manifest, core: Core) -> None:
-    del core
-    metadata = definition["metadata"]
-    metadata["finalizers"] = list(dict.fromkeys([*(metadata.get("finalizers") or ()), CLEANUP]))
-
-
 def _validate(definition: Manifest) -> list[FieldError]:
     return definition_errors(definition)
 
@@ -65,6 +55,4 @@ def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
 
 __all__ = ["CLEANUP", "DEFINITIONS", "NAME", "group_of", "others_of_group"]
 
-DEFINITIONS = Strategy(
-    create=_create, default=_default, validate=_validate, validate_update=_validate_update, warn=format_warnings
-)
+DEFINITIONS = Strategy(default=_default, validate=_validate, validate_update=_validate_update, warn=format_warnings)
