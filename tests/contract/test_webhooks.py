@@ -292,6 +292,24 @@ def test_scale_and_eviction(configured: Configured) -> None:
     assert evicted["kind"] == {"group": "policy", "version": "v1", "kind": "Eviction"}
 
 
+def test_who_connects_to_a_pod(configured: Configured) -> None:
+    refuse = {"allowed": False, "status": {"message": "no shells here", "code": 403}}
+    configured.install(
+        VALIDATING,
+        configured.hook("/connect", lambda request: refuse, rules=[rule("pods/exec", operations=("CONNECT",))]),
+    )
+    namespace = configured.namespace
+    namespace.pod("p", nodeName="node-1")
+    answer = namespace.cluster.get(namespace.path("pods", "p", "exec"), command="ls", stdout=True, container="main")
+    assert (answer.code, answer.body["message"].rpartition(": ")[2]) == (403, "no shells here")
+    [request] = configured.hooks.asked("/connect")
+    assert (request["operation"], request["name"], request["subResource"]) == ("CONNECT", "p", "exec")
+    assert request["kind"] == {"group": "", "version": "v1", "kind": "PodExecOptions"}
+    expected = {"kind": "PodExecOptions", "apiVersion": "v1", "stdout": True, "container": "main", "command": ["ls"]}
+    assert request["object"] == expected
+    assert (request["oldObject"], request["options"]) == (None, None)
+
+
 def test_selectors_of_namespaces_and_objects(configured: Configured) -> None:
     elsewhere = {"matchLabels": {"kubernetes.io/metadata.name": "default"}}
     chosen = {"matchExpressions": [{"key": "pick", "operator": "In", "values": ["me"]}]}

@@ -34,7 +34,7 @@ from volcanoio.localcluster.apiserver.reader import Reader
 from volcanoio.localcluster.apiserver.scaling import Scaler
 from volcanoio.localcluster.apiserver.streams import route as streams
 from volcanoio.localcluster.apiserver.streams.remote import StreamSource
-from volcanoio.localcluster.apiserver.webhooks.subresources import reviewed
+from volcanoio.localcluster.apiserver.webhooks.subresources import connecting, reviewed
 from volcanoio.localcluster.apiserver.writer import Raced, Writer, Written
 
 Operation: TypeAlias = Callable[[Target, ApiRequest], Awaitable[ApiResponse | ApiStream]]
@@ -123,8 +123,6 @@ class Dispatcher:
         return await operation(target, request)
 
     async def _get(self, target: Target, request: ApiRequest) -> ApiResponse | ApiStream:
-        if request.flag("watch"):
-            return self.reader.watch(target, request)
         return self.reader.get(target, request)
 
     async def _list(self, target: Target, request: ApiRequest) -> ApiResponse | ApiStream:
@@ -230,7 +228,10 @@ class Dispatcher:
         return ApiResponse(201, body, warnings=warnings)
 
     async def _connect(self, target: Target, request: ApiRequest) -> ApiResponse:
-        return streams.connect(self.streams, self._stored(target).decode(), target.subresource, request)
+        pod = self._stored(target).decode()
+        if self._core.webhooks.configured:
+            await connecting(self._core, target, request)
+        return streams.connect(self.streams, pod, target.subresource, request)
 
     def _stored(self, target: Target) -> Stored:
         stored = self._core.store.get(target.ref)

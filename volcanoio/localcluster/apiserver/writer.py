@@ -16,6 +16,7 @@ from volcanoio.localcluster.apiserver import bodies, errors, metadata
 from volcanoio.localcluster.apiserver.admission import AdmissionRequest, Operation, review_all
 from volcanoio.localcluster.apiserver.apply import tracking
 from volcanoio.localcluster.apiserver.apply.managers import newcomer
+from volcanoio.localcluster.apiserver.caller import current_user
 from volcanoio.localcluster.apiserver.canonical import canonicalise, canonicalise_metadata
 from volcanoio.localcluster.apiserver.comparison import content, identity, is_finished, unchanged
 from volcanoio.localcluster.apiserver.core import Core
@@ -399,6 +400,7 @@ class Writer:
             object=obj,
             old=old,
             dry_run=dry_run,
+            user=current_user().username,
         )
         changed, warnings = await review_all(self._core.admission, resource, request)
         if changed is not None:

@@ -51,7 +51,7 @@ class EventsRoute:
             headers = {**headers, "content-type": "application/json"}
         elif request.method == "PATCH":
             body = await self._patch(target, request)
-        answer = await self._handle(ApiRequest(request.method, path, query, headers, body))
+        answer = await self._handle(ApiRequest(request.method, path, query, headers, body, request.user))
         if isinstance(answer, ApiStream):
             return msgspec.structs.replace(answer, batches=_translated(answer.batches))
         return msgspec.structs.replace(answer, body=_answer(answer.body), warnings=(*warnings, *answer.warnings))

@@ -44,7 +44,7 @@ def as_json(request: ApiRequest, registry: Registry) -> ApiRequest:
         text = f"the object provided is unrecognized (must be of type {kind}): {why} ({quoted})"
         raise bad_request(text) from None
     headers = {**request.headers, "content-type": "application/json"}
-    return ApiRequest(request.method, request.path, request.query, headers, encode(obj))
+    return ApiRequest(request.method, request.path, request.query, headers, encode(obj), request.user)
 
 
 def _resource(request: ApiRequest, registry: Registry) -> Resource | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -45,3 +45,24 @@ async def reviewed_update(
     write: Attributes = replace(of_target("UPDATE", target, new, old), dry_run=dry_run)
     result = await core.webhooks.review(write)
     return result.object or new, result.warnings
+
+
+_FLAGS: Final = ("stdin", "stdout", "stderr", "tty")
+
+
+async def connecting(core: Core, target: Target, request: ApiRequest) -> None:
+    """Ask the webhooks whether somebody may connect to a pod (exec, attach, portforward); raises ApiError.
+
+    Options that a webhook changed have no effect.
+    """
+    options: Manifest = {flag: True for flag in _FLAGS if request.flag(flag)}
+    if container := request.first("container"):
+        options["container"] = container
+    if command := request.query.get("command"):
+        options["command"] = list(command)
+    if ports := request.query.get("ports"):
+        options["ports"] = [int(port) for one in ports for port in one.split(",") if port.isdigit()]
+    write = of_target("CONNECT", target, options, None)
+    kind = write.kind
+    options |= {"kind": kind.kind, "apiVersion": kind.version}
+    await core.webhooks.review(write)
