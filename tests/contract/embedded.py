@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
@@ -21,6 +21,7 @@ from volcanoio.localcluster.apiserver.routes import install
 from volcanoio.localcluster.apiserver.server import ApiServer
 from volcanoio.localcluster.apiserver.store import Store
 from volcanoio.localcluster.clock import RunningClock
+from volcanoio.localcluster.controllers.frame.contract import Controller
 from volcanoio.localcluster.controllers.frame.host import ControllerHost
 from volcanoio.localcluster.controllers.roster import controllers
 from volcanoio.model.base import Manifest
@@ -47,8 +48,8 @@ def _line(number: int) -> bytes:
 
 
 @contextmanager
-def embedded_server(directory: Path) -> Iterator[Path]:
-    """Run a server in memory, with TLS and a token; yields the path of its kubeconfig."""
+def embedded_server(directory: Path, roster: Sequence[Controller] | None = None) -> Iterator[Path]:
+    """Run a server in memory, with TLS and a token, and all controllers or those of `roster`; yields its kubeconfig."""
     started: Queue[Path | BaseException] = Queue()
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
@@ -57,7 +58,9 @@ def embedded_server(directory: Path) -> Iterator[Path]:
         identity = load_or_create(directory / "pki")
         async with ApiServer(Store(window=REMEMBERED), None, WallClock(), (), None, identity).running() as server:
             install(server, logs=NumberedLines())
-            host = ControllerHost(InProcessTransport(server), RunningClock(), controllers())
+            host = ControllerHost(
+                InProcessTransport(server), RunningClock(), controllers() if roster is None else roster
+            )
             async with (
                 serve(server, identity=identity, account=server.tokens.user, traffic=server.traffic) as bound,
                 anyio.create_task_group() as tasks,
