@@ -19,7 +19,8 @@ NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
 def _create_namespace(namespace: Manifest, core: Core) -> None:
     del core
-    namespace["spec"] = {"finalizers": ["kubernetes"]}
+    stated = (namespace.get("spec") or {}).get("finalizers") or []
+    namespace["spec"] = {"finalizers": [*(one for one in stated if one != "kubernetes"), "kubernetes"]}
     namespace["status"] = {"phase": "Active"}
 
 
