@@ -9,16 +9,17 @@ from typing import Self
 class Connection(asyncio.Protocol):
     """One keep-alive connection. Understands answers with a Content-Length."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, agent: str) -> None:
         self._host = host
+        self._agent = agent
         self._buffer = bytearray()
         self._waiter: asyncio.Future[int] | None = None
         self._transport: asyncio.Transport | None = None
 
     @classmethod
-    async def open(cls, host: str, port: int) -> Self:
-        """A new connection."""
-        protocol = cls(f"{host}:{port}")
+    async def open(cls, host: str, port: int, agent: str) -> Self:
+        """A new connection of a client that calls itself `agent`."""
+        protocol = cls(f"{host}:{port}", agent)
         await asyncio.get_running_loop().create_connection(lambda: protocol, host, port)
         return protocol
 
@@ -30,8 +31,8 @@ class Connection(asyncio.Protocol):
     async def post(self, path: str, body: bytes) -> int:
         """The status of the answer."""
         assert self._transport is not None
-        what = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        head = f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\n{what}"
+        head = f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\nUser-Agent: {self._agent}\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         self._waiter = asyncio.get_running_loop().create_future()
         self._transport.write(head.encode() + body)
         return await self._waiter
