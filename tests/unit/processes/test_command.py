@@ -153,6 +153,20 @@ async def test_a_command_joins_another(order: LaunchOrder) -> None:
         await first.aclose()
 
 
+async def test_what_has_joined_ends_with_its_children(order: LaunchOrder) -> None:
+    first = await _run(order, "echo ready; sleep 1000")
+    assert await first.streams.stdout.read() == b"ready\n"
+    enter = 0 if order.namespaces == NONE else first.pid
+    second = await _run(order, "sleep 98765 & echo ready; wait", enter=enter)
+    assert await second.streams.stdout.read() == b"ready\n"
+    processes = list(memory.tree(second.pid))
+    assert len(processes) == 2
+    await second.aclose()
+    assert not [pid for pid in processes if _alive(pid)]
+    assert _alive(first.pid)
+    await first.aclose()
+
+
 async def test_some_namespaces_are_found(tmp_path: Path) -> None:
     assert await find_namespaces(tmp_path) in (ROOT, USER, NONE)
 

@@ -25,6 +25,7 @@ class ProcessSessions:
 
     def __init__(self, runtime: ProcessRuntime) -> None:
         self._runtime = runtime
+        self._closing: set[asyncio.Task[None]] = set()
 
     def refusal(self, pod: Manifest, container: str) -> str:
         """A container has streams while its process runs."""
@@ -61,9 +62,12 @@ class ProcessSessions:
             code = await command.wait()
             await asyncio.wait(outputs, timeout=DRAIN_LIMIT)
             return Outcome(code)
-        finally:
+        finally:  # which may itself be cancelled: the client is gone in more ways than one
+            closing = asyncio.create_task(command.aclose())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
             await _cancelled(*outputs, *others)
-            await asyncio.shield(command.aclose())
+            await asyncio.shield(closing)
 
     async def attach(self, pod: Manifest, container: str, options: StreamOptions, remote: Remote) -> Outcome:
         """Show the container's output from now on, and give it input if it takes any."""

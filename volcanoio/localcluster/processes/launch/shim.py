@@ -57,7 +57,9 @@ def main() -> None:
     for stream in range(3):
         os.dup2(null, stream)
     _tell(control, pid=child)
-    _attend(lines, _Child(child, grouped=order.namespaces == NONE))
+    _attend(
+        lines, _Child(child, contained=order.namespaces != NONE and not order.enter, alone=order.namespaces == NONE)
+    )
 
 
 def _into_namespaces(order: LaunchOrder) -> None:
@@ -150,7 +152,7 @@ def _attend(lines: _Lines, child: _Child) -> NoReturn:
     while True:
         child.reap()
         if child.status is not None:
-            child.end_all()
+            child.ended()
             _tell(lines.control, exited=child.status)
             os._exit(0)
         ready, _, _ = select.select([wake, lines.control.fileno()], [], [])
@@ -166,13 +168,17 @@ def _attend(lines: _Lines, child: _Child) -> NoReturn:
 
 
 class _Child:
-    """The command. `grouped` when there is no process namespace: what belongs to it is its group and descendants."""
+    """The command. `contained` when it is the first of its process namespace, which ends with it.
 
-    def __init__(self, pid: int, *, grouped: bool) -> None:
+    Else its group belongs to it, and where there are no namespaces at all (`alone`) all that descends from us.
+    """
+
+    def __init__(self, pid: int, *, contained: bool, alone: bool) -> None:
         self.pid = pid
         self.status: int | None = None
         """Its wait status, once it has ended."""
-        self._grouped = grouped
+        self._contained = contained
+        self._alone = alone
 
     def reap(self) -> None:
         """Collect what has ended of our children: the command, and orphans of its."""
@@ -190,16 +196,22 @@ class _Child:
             self.end_all()
         elif self.status is None:
             with contextlib.suppress(ProcessLookupError):
-                (os.killpg if self._grouped else os.kill)(self.pid, number)
+                (os.kill if self._contained else os.killpg)(self.pid, number)
+
+    def ended(self) -> None:
+        """The command has ended by itself: what it left goes, except in a container that it had joined."""
+        if self._contained or self._alone:
+            self.end_all()
 
     def end_all(self) -> None:
-        """Kill all of it. A process namespace ends with its first process."""
+        """Kill all of it."""
         if self.status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
-        if self._grouped:
+        if not self._contained:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
+        if self._alone:
             while descendants := _descendants(os.getpid()):
                 for pid in descendants:
                     with contextlib.suppress(ProcessLookupError):
