@@ -65,7 +65,7 @@ def test_a_silent_node_becomes_unknown_and_is_tainted() -> None:
     pass_time(world, GRACE, "a", "b")
     pass_time(world, GRACE, "a")
     assert condition(world, "b")["status"] == "True"
-    pass_time(world, 10, "a")
+    pass_time(world, 15, "a")
     lost = condition(world, "b")
     assert (lost["status"], lost["reason"]) == ("Unknown", "NodeStatusUnknown")
     assert lost["message"] == "Kubelet stopped posting node status."
@@ -80,7 +80,7 @@ def test_a_silent_node_becomes_unknown_and_is_tainted() -> None:
 def test_when_all_are_silent_no_pod_is_driven_off() -> None:
     world = World(NodeHealthController())
     node(world, "a")
-    pass_time(world, GRACE + 10)
+    pass_time(world, GRACE + 20)
     assert taints(world, "a") == {(UNREACHABLE, "NoSchedule")}
 
 

@@ -162,7 +162,7 @@ class World:
     def look_again(self) -> None:
         """Have all keys looked at, as from time to time."""
         for controller in self.controllers:
-            for key in controller.all_keys(self.tables):
+            for key in controller.all_keys(self.tables, self.now):
                 self._dirty[controller.name, key] = None
 
     def _carry_out(self, name: str, key: str, plan: Plan) -> None:

@@ -59,8 +59,9 @@ class DaemonSetController(Defaults):
         sets = tables.namespace(DAEMON_SET, obj.metadata.namespace, Workload)
         return concerned(DAEMON_SET, sets, obj, event.previous) if sets else ()
 
-    def all_keys(self, tables: Tables) -> Iterable[str]:
+    def all_keys(self, tables: Tables, now: float) -> Iterable[str]:
         """All."""
+        del now
         return sorted(tables.table(DAEMON_SET).objects)
 
     def reconcile(self, key: str, view: View) -> Plan:

@@ -54,8 +54,9 @@ class EndpointsController(Defaults):
             or (previous is not None and slices.selects(one, previous.metadata.labels))
         ]
 
-    def all_keys(self, tables: Tables) -> Iterable[str]:
+    def all_keys(self, tables: Tables, now: float) -> Iterable[str]:
         """All Services, and Endpoints whose Service is gone."""
+        del now
         return sorted({*tables.table(SERVICE).objects, *tables.table(ENDPOINTS).objects})
 
     def reconcile(self, key: str, view: View) -> Plan:

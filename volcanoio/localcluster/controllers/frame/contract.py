@@ -125,8 +125,8 @@ class Controller(Protocol):
         """The keys that a change concerns; the tables hold it already."""
         ...
 
-    def all_keys(self, tables: Tables) -> Iterable[str]:
-        """The keys to look at when everything was listed."""
+    def all_keys(self, tables: Tables, now: float) -> Iterable[str]:
+        """The keys to look at when everything was listed, and from time to time."""
         ...
 
     def reconcile(self, key: str, view: View) -> Plan:

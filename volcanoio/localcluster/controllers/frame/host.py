@@ -156,7 +156,7 @@ class ControllerHost:
         needed = {controller.primary.resource, *(kind.resource for kind in controller.reads)}
         if record.woken and not record.open and needed <= self._synced:
             record.open = True
-            for key in controller.all_keys(self.tables):
+            for key in controller.all_keys(self.tables, self._clock.now()):
                 self._backlog.add((controller.name, key))
 
     async def _look_again(self, record: _Record) -> None:
@@ -165,7 +165,7 @@ class ControllerHost:
         while True:
             await self._clock.idle(controller.every)
             if record.open:
-                for key in controller.all_keys(self.tables):
+                for key in controller.all_keys(self.tables, self._clock.now()):
                     self._backlog.add((controller.name, key))
 
     # What is done.

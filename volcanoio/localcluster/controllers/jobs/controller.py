@@ -52,8 +52,9 @@ class JobController(Defaults):
             keys = [f"{meta.namespace}/{meta.controller.name}"]
         return keys
 
-    def all_keys(self, tables: Tables) -> Iterable[str]:
+    def all_keys(self, tables: Tables, now: float) -> Iterable[str]:
         """All jobs, and those that are gone and have left pods."""
+        del now
         left = (
             f"{pod.metadata.namespace}/{controller.name}"
             for pod in tables.all(POD, Pod)

@@ -49,8 +49,9 @@ class PodCollector(Defaults):
         node = tables.get(NODE, name, Node)
         return (name,) if node is None or (terminating(obj) and _out_of_service(node)) else ()
 
-    def all_keys(self, tables: Tables) -> Iterable[str]:
+    def all_keys(self, tables: Tables, now: float) -> Iterable[str]:
         """All nodes that have pods, and the ended pods."""
+        del now
         return [*sorted(tables.table(POD).nodes), _FINISHED]
 
     def reconcile(self, key: str, view: View) -> Plan:

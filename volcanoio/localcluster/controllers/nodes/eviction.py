@@ -41,8 +41,9 @@ class TaintEvictionController(Defaults):
         node = tables.get(NODE, obj.spec.node_name, Node)
         return (obj.spec.node_name,) if node is not None and drives_off(node) else ()
 
-    def all_keys(self, tables: Tables) -> Iterable[str]:
+    def all_keys(self, tables: Tables, now: float) -> Iterable[str]:
         """All nodes that drive pods off."""
+        del now
         return [node.metadata.name for node in tables.all(NODE, Node) if drives_off(node)]
 
     def reconcile(self, key: str, view: View) -> Plan:

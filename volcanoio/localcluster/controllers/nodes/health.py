@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from volcanoio.framework.effects import Patch, PatchType, Record
 from volcanoio.framework.events import Change, Observed
@@ -10,7 +11,7 @@ from volcanoio.localcluster.clock import epoch, rfc3339
 from volcanoio.localcluster.controllers.frame.contract import NOTHING, Defaults, Plan, View, Write
 from volcanoio.localcluster.controllers.frame.tables import Tables
 from volcanoio.localcluster.controllers.nodes.taints import tainting, wanted_taints
-from volcanoio.model.base import Manifest, ObjectReference
+from volcanoio.model.base import ApiObject, Manifest, ObjectReference
 from volcanoio.model.core import Lease, Node
 from volcanoio.model.kinds import LEASE, NODE
 
@@ -18,6 +19,29 @@ GRACE, STARTUP_GRACE = 50.0, 60.0
 """Seconds of silence after which a node is Unknown; and for one that has never said anything, since it was made."""
 _CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _LEASES = "kube-node-lease"
+
+
+@dataclass(slots=True)
+class _Sign:
+    """The last sign of life of a node, in which objects it stood, and when we saw it."""
+
+    node: Node
+    lease: ApiObject | None
+    beat: tuple[str, str]
+    at: float
+
+
+def _sign(known: _Sign | None, node: Node, lease: ApiObject | None, now: float) -> _Sign:
+    """What is known of a node of which an object has changed."""
+    ready = next((one for one in node.status.conditions if one.type == "Ready"), None)
+    renewed = str(lease.spec.get("renewTime", "")) if isinstance(lease, Lease) else ""
+    beat = renewed, (ready.last_heartbeat_time or "") if ready is not None else ""
+    if known is not None and known.beat == beat:
+        return _Sign(node, lease, beat, known.at)
+    if beat != ("", ""):
+        return _Sign(node, lease, beat, now)
+    created = epoch(node.metadata.creation_timestamp)
+    return _Sign(node, lease, beat, (now if created is None else created) + STARTUP_GRACE - GRACE)
 
 
 class NodeHealthController(Defaults):
@@ -33,7 +57,8 @@ class NodeHealthController(Defaults):
     every = 5.0
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[tuple[str, ...], float]] = {}
+        self._seen: dict[str, _Sign] = {}
+        self._any_was_ready = False
 
     def keys(self, event: Observed, tables: Tables) -> Iterable[str]:
         """A node that changed in what taints depend on."""
@@ -45,16 +70,27 @@ class NodeHealthController(Defaults):
             return ()
         return (event.obj.metadata.name,)
 
-    def all_keys(self, tables: Tables) -> Iterable[str]:
-        """All nodes."""
-        return sorted(tables.table(NODE).objects)
+    def all_keys(self, tables: Tables, now: float) -> Iterable[str]:
+        """The nodes that have been silent for too long; all when the first has become ready or the last lost."""
+        nodes, leases = tables.table(NODE).objects, tables.table(LEASE).objects
+        silent: list[str] = []
+        for name, node in nodes.items():
+            assert isinstance(node, Node)
+            known, lease = self._seen.get(name), leases.get(f"{_LEASES}/{name}")
+            if known is None or known.lease is not lease or known.node is not node:
+                known = self._seen[name] = _sign(known, node, lease, now)
+            if now - known.at > GRACE:
+                silent.append(name)
+        before, self._any_was_ready = self._any_was_ready, self._any_ready(tables)
+        return sorted(silent if before is self._any_was_ready else nodes)
 
     def reconcile(self, key: str, view: View) -> Plan:
         """Judge one node."""
         node = view.tables.get(NODE, key, Node)
         if node is None or view.held:
             return NOTHING
-        silent = self._silent(node, view)
+        known = self._seen.get(key)
+        silent = known is not None and view.now - known.at > GRACE
         unknown = [one for one in _CONDITIONS if self._status(node, one) != "Unknown"] if silent else []
         if unknown:
             events: tuple[Record, ...] = ()
@@ -74,22 +110,6 @@ class NodeHealthController(Defaults):
         """Whether there is a node that pods could go to: when all are lost, most likely it is not their fault."""
         nodes = tables.table(NODE).objects.values()
         return any(isinstance(node, Node) and self._status(node, "Ready") == "True" for node in nodes)
-
-    def _silent(self, node: Node, view: View) -> bool:
-        name = node.metadata.name
-        lease = view.tables.get(LEASE, f"{_LEASES}/{name}", Lease)
-        ready = next((one for one in node.status.conditions if one.type == "Ready"), None)
-        beat = (
-            str(lease.spec.get("renewTime", "")) if lease is not None else "",
-            (ready.last_heartbeat_time or "") if ready is not None else "",
-        )
-        known = self._seen.get(name)
-        if known is None or known[0] != beat:
-            known = self._seen[name] = beat, view.now
-            if beat == ("", ""):
-                created = epoch(node.metadata.creation_timestamp)
-                known = self._seen[name] = beat, (created or view.now) + STARTUP_GRACE - GRACE
-        return view.now - known[1] > GRACE
 
     def _status(self, node: Node, type_: str) -> str:
         return next((one.status for one in node.status.conditions if one.type == type_), "")

@@ -43,8 +43,9 @@ class ReplicaSetController(Defaults):
         sets = tables.namespace(self.primary, event.obj.metadata.namespace, Workload)
         return concerned(self.primary, sets, event.obj, event.previous) if sets else ()
 
-    def all_keys(self, tables: Tables) -> Iterable[str]:
+    def all_keys(self, tables: Tables, now: float) -> Iterable[str]:
         """All."""
+        del now
         return sorted(tables.table(self.primary).objects)
 
     def reconcile(self, key: str, view: View) -> Plan:
