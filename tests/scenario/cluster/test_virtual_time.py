@@ -123,3 +123,22 @@ async def test_a_node_that_fails_is_noticed_and_its_pods_are_evicted_after_five_
 def _ready(all_: dict[str, Node], name: str) -> str:
     node = all_.get(name)
     return next((c.status for c in node.status.conditions if c.type == "Ready"), "") if node is not None else ""
+
+
+async def test_a_pod_that_waits_for_others_does_not_make_time_hurry() -> None:
+    """What only somebody else can bring about (a ConfigMap, an image, room) is waited for at the wall's pace."""
+    async with cluster(speed=math.inf, nodes=1) as c:
+        volume = {"name": "v", "configMap": {"name": "missing"}}
+        manifest = job_manifest("waits")
+        manifest["spec"]["tasks"][0]["template"]["spec"]["volumes"] = [volume]
+        await c.create(manifest)
+        await c.create(job_manifest("big", cpu="100"))
+        await c.create(job_manifest("imageless", annotations={names.IMAGE_PULL: "error"}))
+        await c.events("waits-task-0", "FailedMount")
+        before = c.local.clock.now()
+        for _ in range(50):
+            await c.client.list(kinds.POD, "default")
+        assert c.local.clock.now() - before < 60
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "missing"}}
+        await c.client.create(kinds.CONFIG_MAP, config, namespace="default")
+        await c.job("waits", "Completed")

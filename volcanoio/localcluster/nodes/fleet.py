@@ -53,15 +53,16 @@ class NodeFleet:
     ) -> None:
         self.registered = asyncio.Event()
         nodes = hollow_nodes(shapes)
-        self._timers = Timers(clock)
+        self._timers, self._looks = Timers(clock), Timers(clock, patient=True)
         self._recorder = Recorder(transport, clock) if events else None
-        self._kubelets = Kubelets(
-            transport, clock, nodes, self._timers, self._recorder, KubeletSettings(kubelet_lag, seed, start_latency)
-        )
+        settings = KubeletSettings(kubelet_lag, seed, start_latency)
+        self._kubelets = Kubelets(transport, clock, nodes, self._timers, self._looks, self._recorder, settings)
         executions = self._kubelets.executions
         executions.runtimes, executions.default = runtimes or {}, default_runtime
         self._registration = Registration(transport, clock, nodes, self._recorder, name)
-        self._troubles = Troubles(transport, clock, nodes, self._timers, self._registration, self._kubelets)
+        self._troubles = Troubles(
+            transport, clock, nodes, self._timers, self._looks, self._registration, self._kubelets
+        )
         mine = {"labelSelector": f"{names.SIM_NODE}={name}"}
         self._node_feed = Feed(transport, clock, NODE, Node, mine, self._troubles)
         self._pod_feed = Feed(transport, clock, POD, Pod, {"fieldSelector": "spec.nodeName!="}, self._kubelets)
@@ -89,6 +90,7 @@ class NodeFleet:
         async with anyio.create_task_group() as tasks:
             self._kubelets.executions.use(tasks)
             tasks.start_soon(self._timers.run)
+            tasks.start_soon(self._looks.run)
             tasks.start_soon(self._registration.keep_alive)
             tasks.start_soon(self._troubles.run)
             if self._recorder is not None:

@@ -48,7 +48,10 @@ class KubeletSettings:
 
 @dataclass(slots=True)
 class Entry:
-    """A pod on a node. `sent` is the status last written; `run` is None for a pod that was refused or had ended."""
+    """A pod on a node. `sent` is the status last written; `run` is None for a pod that was refused or had ended.
+
+    `looks` counts vain ones for its volumes.
+    """
 
     pod: Pod
     node: HollowNode
@@ -61,6 +64,7 @@ class Entry:
     deleting: bool = False
     counted: bool = True
     resumed: bool = False
+    looks: int = 0
 
 
 class Intake:

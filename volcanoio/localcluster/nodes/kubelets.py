@@ -28,7 +28,8 @@ from volcanoio.localcluster.nodes.timers import Timers
 from volcanoio.localcluster.nodes.volumes import Volumes
 from volcanoio.model.core import Pod
 
-RETRY = 0.5  # seconds until a write or a look for volumes is tried again
+RETRY = 0.5  # seconds until a write is tried again, and the first look for volumes
+_RETRY_LONGEST = 8.0  # seconds between looks for volumes, which grow; a kubelet's grow to two minutes
 _WORTH_SHOWING = 1.0  # seconds a pod must wait before its ContainerCreating is written
 
 
@@ -41,6 +42,7 @@ class Kubelets:
         clock: Clock,
         nodes: dict[str, HollowNode],
         timers: Timers,
+        looks: Timers,
         recorder: Recorder | None,
         settings: KubeletSettings,
     ) -> None:
@@ -50,6 +52,7 @@ class Kubelets:
         self._clock = clock
         self._nodes = nodes
         self._timers = timers
+        self._looks = looks
         self._recorder = recorder
         self._lag = settings.lag
         self._queue: asyncio.Queue[Entry] = asyncio.Queue()
@@ -144,7 +147,7 @@ class Kubelets:
                 self._end(entry)
             elif (due := run.due) is not None and due != entry.timer:
                 entry.timer = due
-                self._timers.at(due, partial(self._proceed, entry))
+                (self._looks if run.futile else self._timers).at(due, partial(self._proceed, entry))
         self._mark(entry)
 
     def _change(self, entry: Entry, after: PodRun) -> PodRun:
@@ -259,7 +262,9 @@ class Kubelets:
             return
         if missing is not None:
             self._tell(entry.pod, entry.node, Happening("Warning", "FailedMount", missing))
-            self._later(partial(self._mark, entry))
+            pause = min(_RETRY_LONGEST, RETRY * 2.0 ** min(entry.looks, 10))
+            entry.looks += 1
+            self._looks.at(self._clock.now() + pause, partial(self._mark, entry))
             return
         entry.run = lifecycle.mount(run, self._clock.now())
         self._proceed(entry)

@@ -116,6 +116,12 @@ class PodRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return first
 
     @property
+    def futile(self) -> bool:
+        """Whether nothing is to come but pulls of an image that fails again."""
+        coming = [c.waiting for c in self.containers if c.next is not None]
+        return self.deadline is None and all(each in ("ErrImagePull", "ImagePullBackOff") for each in coming)
+
+    @property
     def deadline(self) -> float | None:
         """When `activeDeadlineSeconds` ends the pod."""
         limit = self.pod.spec.active_deadline_seconds

@@ -13,10 +13,14 @@ from volcanoio.localcluster.clock import Clock
 
 
 class Timers:
-    """Calls actions at their times, in order of time and then of registration. Actions are quick and do not raise."""
+    """Calls actions at their times, in order of time and then of registration. Actions are quick and do not raise.
 
-    def __init__(self, clock: Clock) -> None:
+    Those of `patient` ones look whether others have done something: time is not hurried for their sake.
+    """
+
+    def __init__(self, clock: Clock, *, patient: bool = False) -> None:
         self._clock = clock
+        self._patient = patient
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._wake = asyncio.Event()
@@ -43,5 +47,8 @@ class Timers:
                 await self._wake.wait()
                 continue
             with anyio.CancelScope() as self._sleep:
-                await self._clock.sleep_until(self._heap[0][0])
+                if self._patient:
+                    await self._clock.idle(max(0.0, self._heap[0][0] - self._clock.now()))
+                else:
+                    await self._clock.sleep_until(self._heap[0][0])
             self._sleep = None

@@ -37,6 +37,7 @@ class Troubles:
         clock: Clock,
         nodes: dict[str, HollowNode],
         timers: Timers,
+        looks: Timers,
         registration: Registration,
         kubelets: Kubelets,
     ) -> None:
@@ -45,6 +46,7 @@ class Troubles:
         self._clock = clock
         self._nodes = nodes
         self._timers = timers
+        self._looks = looks
         self._registration = registration
         self._kubelets = kubelets
         self._to_do: asyncio.Queue[tuple[HollowNode, str]] = asyncio.Queue()
@@ -131,7 +133,7 @@ class Troubles:
     # What takes requests.
 
     def _again(self, node: HollowNode, what: str) -> None:
-        self._timers.at(self._clock.now() + _RETRY, partial(self._to_do.put_nowait, (node, what)))
+        self._looks.at(self._clock.now() + _RETRY, partial(self._to_do.put_nowait, (node, what)))
 
     async def _drain(self, node: HollowNode) -> None:
         """Cordon the node and evict what runs there; what a disruption budget protects is asked for again."""
