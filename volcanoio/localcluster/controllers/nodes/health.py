@@ -72,14 +72,11 @@ class NodeHealthController(Defaults):
 
     def all_keys(self, tables: Tables, now: float) -> Iterable[str]:
         """The nodes that have been silent for too long; all when the first has become ready or the last lost."""
-        nodes, leases = tables.table(NODE).objects, tables.table(LEASE).objects
+        nodes = tables.table(NODE).objects
         silent: list[str] = []
         for name, node in nodes.items():
             assert isinstance(node, Node)
-            known, lease = self._seen.get(name), leases.get(f"{_LEASES}/{name}")
-            if known is None or known.lease is not lease or known.node is not node:
-                known = self._seen[name] = _sign(known, node, lease, now)
-            if now - known.at > GRACE:
+            if self._is_silent(node, tables, now):
                 silent.append(name)
         before, self._any_was_ready = self._any_was_ready, self._any_ready(tables)
         return sorted(silent if before is self._any_was_ready else nodes)
@@ -89,8 +86,7 @@ class NodeHealthController(Defaults):
         node = view.tables.get(NODE, key, Node)
         if node is None or view.held:
             return NOTHING
-        known = self._seen.get(key)
-        silent = known is not None and view.now - known.at > GRACE
+        silent = self._is_silent(node, view.tables, view.now)
         unknown = [one for one in _CONDITIONS if self._status(node, one) != "Unknown"] if silent else []
         if unknown:
             events: tuple[Record, ...] = ()
@@ -105,6 +101,14 @@ class NodeHealthController(Defaults):
         if taints != list(node.spec.taints):
             return Plan(((tainting(node, taints),),))
         return NOTHING
+
+    def _is_silent(self, node: Node, tables: Tables, now: float) -> bool:
+        """Whether its last sign of life is too long ago; a new one is noted."""
+        name = node.metadata.name
+        known, lease = self._seen.get(name), tables.table(LEASE).objects.get(f"{_LEASES}/{name}")
+        if known is None or known.lease is not lease or known.node is not node:
+            known = self._seen[name] = _sign(known, node, lease, now)
+        return now - known.at > GRACE
 
     def _any_ready(self, tables: Tables) -> bool:
         """Whether there is a node that pods could go to: when all are lost, most likely it is not their fault."""
