@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,12 @@ BINARIES = {name: path for name, path in installed().items() if name.startswith(
 ECHO = "echo ready; while read line; do echo got $line; done; echo over"
 
 
-@pytest.fixture(params=BINARIES or [pytest.param("", marks=pytest.mark.skip(reason="no kubectl on this machine"))])
+VERSIONS: list[Any] = list(BINARIES) or [pytest.param("", marks=pytest.mark.skip(reason="no kubectl on this machine"))]
+OLDEST_AND_NEWEST = list(dict.fromkeys([VERSIONS[0], VERSIONS[-1]]))
+"""One that speaks SPDY and one that speaks WebSocket."""
+
+
+@pytest.fixture(params=VERSIONS)
 def kubectl(request: pytest.FixtureRequest, running: Upped, namespace: Namespace, tmp_path: Path) -> Kubectl:
     """A kubectl in a namespace where pod `box` runs and waits for input."""
     path = run_pod(namespace, "box", shell(ECHO, stdin=True, stdinOnce=True), shell("sleep 1000") | {"name": "side"})
@@ -55,6 +61,7 @@ def test_streams(kubectl: Kubectl, tmp_path: Path) -> None:
     assert "input\ndone\n" in ended.out
 
 
+@pytest.mark.parametrize("kubectl", OLDEST_AND_NEWEST, indirect=True)
 def test_a_command_ends_with_its_client(kubectl: Kubectl, tmp_path: Path) -> None:
     lock = Lock(tmp_path)
     with kubectl.following(
@@ -65,6 +72,7 @@ def test_a_command_ends_with_its_client(kubectl: Kubectl, tmp_path: Path) -> Non
     lock.wait_until_free()
 
 
+@pytest.mark.parametrize("kubectl", OLDEST_AND_NEWEST, indirect=True)
 def test_ports_are_forwarded(kubectl: Kubectl, running: Upped) -> None:
     namespace = Namespace(running.cluster, kubectl.namespace)
     serve = "cd /www-test; exec python3 -u -m http.server --bind $(hostname -i) 8080"
@@ -91,6 +99,7 @@ def _page(port: int) -> str:
         connection.close()
 
 
+@pytest.mark.parametrize("kubectl", OLDEST_AND_NEWEST, indirect=True)
 def test_what_has_no_process_says_so(kubectl: Kubectl, running: Upped) -> None:
     namespace = Namespace(running.cluster, kubectl.namespace)
     path = run_pod(namespace, "image", {"name": "main", "image": "nginx"})
