@@ -79,7 +79,7 @@ class Guard:
         scheme, _, token = call.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             token = token.strip()
-            if hmac.compare_digest(token.encode(), self.token.encode()):
+            if hmac.compare_digest(token.encode(errors="surrogateescape"), self.token.encode()):
                 return OWNER
             return self.account(token) if self.account is not None else None
         return certificate_user(call.certificate) if call.certificate else ANONYMOUS

@@ -6,12 +6,15 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
+import structlog
 
 from volcanoio.localcluster.apiserver.objects import Stored
 from volcanoio.localcluster.apiserver.store import Store
 
 MUTATING: Final = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 VALIDATING: Final = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+
+_log = structlog.get_logger(__name__)
 
 Selector = dict[str, Any]
 
@@ -94,5 +97,10 @@ def hooks_of(store: Store, resource: str) -> tuple[Hook, ...]:
 
 
 def _hooks(stored: Stored) -> Iterable[Hook]:
-    for hook in _decode(stored.data).webhooks:
+    try:
+        found = _decode(stored.data).webhooks
+    except msgspec.ValidationError as error:  # stored before its rules were checked; it must not stop all writes
+        _log.warning("webhook_configuration_unreadable", configuration=stored.name, error=str(error))
+        return
+    for hook in found:
         yield msgspec.structs.replace(hook, configuration=stored.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -154,6 +155,10 @@ def _client_errors(config: Manifest, path: str) -> list[FieldError]:
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
         return [required(path, "exactly one of url or service is required")]
+    try:
+        base64.b64decode(config.get("caBundle") or "", validate=True)
+    except ValueError as error:
+        return [invalid(f"{path}.caBundle", config["caBundle"], f"must be base64: {error}")]
     return _service_errors(service, f"{path}.service") if service is not None else _url_errors(url, f"{path}.url")
 
 

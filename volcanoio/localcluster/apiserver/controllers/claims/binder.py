@@ -23,6 +23,7 @@ from volcanoio.localcluster.apiserver.controllers.claims.provisioning import (
     is_ours,
     new_volume,
     remove_directory,
+    remove_leftovers,
 )
 from volcanoio.localcluster.apiserver.controllers.claims.telling import Teller
 from volcanoio.localcluster.apiserver.controllers.worklist import Worklist
@@ -51,6 +52,7 @@ class ClaimController:
         self._pending: set[Ref] = set()
         self._free: set[str] = set()
         self._reserved: dict[Ref, set[str]] = {}
+        remove_leftovers(core)
         core.store.on(CLAIMS, self._changed)
         core.store.on(VOLUMES, self._changed)
         core.store.on(CLASSES, self._class_changed)

@@ -7,6 +7,7 @@ shared by many pods.
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,7 @@ from volcanoio.model.base import Manifest
 PROVISIONER: Final = "volcanoio.dev/directory"
 CLASS_NAME: Final = "standard"
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+_DOOMED: Final = ".removed"
 ELSEWHERE: Final = Path("/var/lib/volcanoio/volumes")
 """Where volumes of a server without a data directory are said to be; nothing is made there."""
 
@@ -81,5 +83,19 @@ def remove_directory(core: Core, volume: Manifest) -> None:
     """Remove the directory of a volume; one outside our own place is left alone."""
     if core.volumes is not None and is_ours(volume):
         path = core.volumes / volume["metadata"]["name"]
-        if str(path) == (volume["spec"].get("hostPath") or {}).get("path"):
-            shutil.rmtree(path, ignore_errors=True)
+        if str(path) == (volume["spec"].get("hostPath") or {}).get("path") and path.is_dir():
+            doomed = path.with_name(f".{path.name}{_DOOMED}")
+            path.rename(doomed)
+            _remove(doomed)
+
+
+def remove_leftovers(core: Core) -> None:
+    """Remove what a server that was killed had begun to remove."""
+    if core.volumes is not None and core.volumes.is_dir():
+        for doomed in core.volumes.glob(f".*{_DOOMED}"):
+            _remove(doomed)
+
+
+def _remove(doomed: Path) -> None:
+    """In a thread: what a job has left may be many files."""
+    threading.Thread(target=shutil.rmtree, args=(doomed, True), name="remove volume", daemon=True).start()

@@ -10,6 +10,7 @@ from typing import Final
 from volcanoio.localcluster.apiserver.plugins.amounts import ONE, ZERO, Amount, Amounts, amount, whole
 from volcanoio.localcluster.apiserver.plugins.podresources import pod_amounts, with_overhead
 from volcanoio.model.base import Manifest
+from volcanoio.model.quantity import QuantityError
 
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
@@ -29,11 +30,17 @@ _SERVICE_NAMES: Final = frozenset({"count/services", "services", "services.loadb
 
 
 def usage(resource: str, obj: Manifest) -> Amounts:
-    """What an object of the resource (`plural.group`) uses, by the names of quotas; raises QuantityError."""
+    """What an object of the resource (`plural.group`) uses, by the names of quotas.
+
+    One with an amount that nobody can read, which rules keep out, counts as an object alone.
+    """
     special = _USAGES.get(resource)
     found = {f"count/{resource}": ONE}
     if special is not None:
-        return found | special(obj)
+        try:
+            return found | special(obj)
+        except QuantityError:
+            return found
     if resource in _ALIASES:
         found[resource] = ONE
     return found
