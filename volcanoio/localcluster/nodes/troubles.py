@@ -24,8 +24,10 @@ from volcanoio.model.kinds import NODE, POD
 _log = structlog.get_logger(__name__)
 _RETRY = 5.0
 """Seconds until an eviction that was refused is asked for again, as kubectl drain does."""
-MISSED = 56.0
-"""Seconds after its last sign of life at which a silent node has been noticed (Kubernetes: 50): time must get there."""
+NOTICED = (6.0, 62.0)
+"""Seconds after a node fell silent to which time must get: monitors have seen its last sign of life by then, and have
+missed the next one for 50 s (Kubernetes: node-monitor-grace-period, looked at every 5 s).
+"""
 
 
 class Troubles:
@@ -117,7 +119,8 @@ class Troubles:
         out = node.outlook.out(now)
         if out and not node.out:
             node.out = True
-            self._timers.at(now + MISSED, _notice)
+            for later in NOTICED:
+                self._timers.at(now + later, _notice)
         elif node.out and not out:
             node.out, node.contradicts = False, True
             self._to_do.put_nowait((node, "back"))
@@ -173,4 +176,4 @@ class Troubles:
 
 
 def _notice() -> None:
-    """By now others may have noticed that a node is silent; nothing of ours is to be done."""
+    """Others may notice something about a silent node now; nothing of ours is to be done."""
