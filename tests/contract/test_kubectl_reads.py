@@ -144,7 +144,8 @@ def test_explain(any_kubectl: Kubectl) -> None:
 
 
 def test_explain_recursively(kubectl: Kubectl) -> None:
-    assert "lastState" in kubectl("explain", "pods", "--recursive")
+    tree = kubectl("explain", "pods", "--recursive")
+    assert {"lastState", "<IntOrString>", "<Quantity>"} <= set(tree.split())
 
 
 def test_api_resources(any_kubectl: Kubectl) -> None:

@@ -14,9 +14,19 @@ _SCALARS: dict[str, dict[str, Any]] = {
     "int": {"type": "integer"},
     "float": {"type": "number"},
     "bool": {"type": "boolean"},
-    "quantity": {"type": "string"},  # a number is taken too; to say so would hide the type from kubectl explain
     "any": {"x-kubernetes-preserve-unknown-fields": True},
 }
+_NAMED: dict[str, tuple[str, dict[str, Any]]] = {
+    "quantity": (
+        "io.k8s.apimachinery.pkg.api.resource.Quantity",
+        {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    ),
+    "intorstring": (
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+        {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
+    ),
+}
+"""Scalars that have a schema of their own, as in Kubernetes' documents: kubectl explain shows its name."""
 
 
 def closure(types: list[str]) -> dict[str, Any]:
@@ -32,7 +42,9 @@ def closure(types: list[str]) -> dict[str, Any]:
             found[name] = {"type": "object", "properties": {field: _schema(kind) for field, kind in fields.items()}}
             if table.required.get(type_):
                 found[name]["required"] = table.required[type_]
-            waiting += [inner for kind in fields.values() if (inner := _innermost(kind)) not in _SCALARS]
+            inner = {_innermost(kind) for kind in fields.values()}
+            found |= dict(_NAMED[kind] for kind in inner & _NAMED.keys())
+            waiting += inner - _SCALARS.keys() - _NAMED.keys()
     return dict(sorted(found.items()))
 
 
@@ -59,4 +71,6 @@ def _schema(kind: str) -> dict[str, Any]:
         return {"type": "array", "items": _schema(kind[5:-1])}
     if kind.startswith("map["):
         return {"type": "object", "additionalProperties": _schema(kind[4:-1])}
+    if kind in _NAMED:
+        return reference(_NAMED[kind][0])
     return dict(_SCALARS[kind] if kind in _SCALARS else reference(schema_name(kind)))

@@ -22,10 +22,11 @@ _PYTHON: dict[str, Any] = {
     "float": float,
     "bool": bool,
     "quantity": str | int | float,
+    "intorstring": int | str,
     "any": Any,
 }
 _NAMES = {"int": "an integer", "float": "a number", "str": "a string", "bool": "a boolean"}
-_NAMES |= {"quantity": "a quantity"}
+_NAMES |= {"quantity": "a quantity", "intorstring": "an integer or a string"}
 
 
 class TypeTable(msgspec.Struct, frozen=True):

@@ -20,9 +20,13 @@ TARGET = Path(__file__).parent / "data" / "builtin_types.json"
 
 _QUANTITIES = {
     *("allocatable", "capacity", "default", "defaultRequest", "hard", "limits", "max", "maxLimitRequestRatio", "min"),
-    *("overhead", "podFixed", "requests", "used", "allocatedResources", "divisor", "sizeLimit", "resources"),
+    *("overhead", "podFixed", "requests", "used", "allocatedResources", "averageValue", "divisor"),
+    *("resources", "sizeLimit", "tolerance"),
 }
 """Fields whose texts are quantities, which may be written as numbers."""
+
+_INTEGERS_OR_STRINGS = {"maxSurge", "maxUnavailable", "minAvailable", "port", "targetPort"}
+"""Fields that may be either; the models call them objects."""
 
 _OPEN = {"V1JSONSchemaProps"}
 """Recursive types, taken as any object."""
@@ -70,13 +74,18 @@ def _is_required(model: Any, key: str) -> bool:
 
 
 def _type(field: str, type_: str) -> str:
-    """The model's type in our short form: str, int, float, bool, quantity, any, list[T], map[T] or a type's name."""
+    """The model's type in our short form.
+
+    That is: str, int, float, bool, quantity, intorstring, any, list[T], map[T] or a type's name.
+    """
     if inner := re.fullmatch(r"list\[(.+)\]", type_):
         return f"list[{_type('', inner[1])}]"
     if inner := re.fullmatch(r"dict\(str, (.+)\)", type_):
         return f"map[{_type(field, inner[1])}]"
     if type_ == "str" and field in _QUANTITIES:
         return "quantity"
+    if type_ == "object" and field in _INTEGERS_OR_STRINGS:
+        return "intorstring"
     simple = {"datetime": "str", "object": "any", "bytearray": "str"}
     return "any" if type_ in _OPEN else simple.get(type_, type_)
 

@@ -17,6 +17,7 @@ _SCALARS: Final[dict[str, Scalar]] = {
     "float": "numeric",
     "bool": "boolean",
     "quantity": "untyped",
+    "intorstring": "untyped",
 }
 
 

@@ -18,7 +18,7 @@ from volcanoio.localcluster.apiserver.builtin_types import type_table
 from volcanoio.localcluster.apiserver.builtins import BUILTINS
 
 TARGET = Path(__file__).parents[1] / "data" / "field_ownership.json"
-_SCALARS = frozenset({"str", "int", "float", "bool", "quantity", "any"})
+_SCALARS = frozenset({"str", "int", "float", "bool", "quantity", "intorstring", "any"})
 
 
 def main() -> None:
