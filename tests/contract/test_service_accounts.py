@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.support import Cluster, Namespace, Obj, pod
+from tests.contract.support import Cluster, Namespace, Obj, eventually, pod
 from tests.contract.test_authentication import REVIEWS, stranger
 
 AUDIENCE = "https://kubernetes.default.svc.cluster.local"
@@ -105,10 +105,8 @@ def test_a_token_ends_with_its_account(namespace: Namespace) -> None:
     text: str = request(namespace, "brief").ok()["status"]["token"]
     assert reviewed(namespace.cluster, text)["authenticated"]
     namespace.cluster.delete(namespace.path("serviceaccounts", "brief")).ok()
-    for _ in range(2000):  # the real server remembers a token for some seconds
-        if "authenticated" not in reviewed(namespace.cluster, text):
-            return
-    pytest.fail("the token outlives its account")
+    # The real server remembers a token for some seconds.
+    eventually(lambda: "authenticated" not in reviewed(namespace.cluster, text) or None)
 
 
 def test_a_token_bound_to_a_pod(namespace: Namespace) -> None:

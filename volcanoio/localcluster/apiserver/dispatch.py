@@ -183,7 +183,7 @@ class Dispatcher:
         for stored in found:
             one = Target(target.resource, stored.namespace, stored.name)
             try:
-                warnings += (await self._deleter.delete(one, options)).warnings
+                warnings += (await self._deleter.delete(one, options, collection=True)).warnings
             except ApiError as error:
                 if error.code != 404:
                     raise
