@@ -292,6 +292,53 @@ def test_scale_and_eviction(configured: Configured) -> None:
     assert evicted["kind"] == {"group": "policy", "version": "v1", "kind": "Eviction"}
 
 
+def test_an_apply_goes_through_webhooks(configured: Configured) -> None:
+    added = patching({"op": "add", "path": "/data/added", "value": "yes"})
+    configured.install(MUTATING, configured.hook("/apply", added))
+    namespace = configured.namespace
+    path = namespace.path("configmaps", "a")
+    for value, operation in (("1", "CREATE"), ("2", "UPDATE")):
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"key": value}}
+        applied = namespace.cluster.patch(path, body, "application/apply-patch+yaml", fieldManager="me").ok()
+        assert applied["data"] == {"key": value, "added": "yes"}
+        request = configured.hooks.asked("/apply", "a")[-1]
+        assert (request["operation"], request["object"]["data"]["key"]) == (operation, value)
+
+
+def test_a_collection_is_deleted_one_by_one(configured: Configured) -> None:
+    configured.install(VALIDATING, configured.hook("/each", rules=[rule("configmaps", operations=("DELETE",))]))
+    namespace = configured.namespace
+    for name in ("a", "b"):
+        namespace.config_map(name, {"drop": "yes"})
+    namespace.cluster.delete(namespace.path("configmaps"), labelSelector="drop=yes").ok()
+    asked = configured.hooks.asked("/each")
+    assert sorted(one["oldObject"]["metadata"]["name"] for one in asked) == ["a", "b"]
+    assert not any("name" in one for one in asked)
+
+
+def test_an_update_that_changes_nothing_is_judged_too(configured: Configured) -> None:
+    configured.install(VALIDATING, configured.hook("/same"))
+    namespace = configured.namespace
+    made = namespace.config_map("a", key="1")
+    same = namespace.cluster.patch(namespace.path("configmaps", "a"), {"data": {"key": "1"}}).ok()
+    assert same["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+    assert [one["operation"] for one in configured.hooks.asked("/same")] == ["CREATE", "UPDATE"]
+
+
+def test_the_status_of_a_custom_resource(configured: Configured) -> None:
+    group = PLURAL.partition(".v1.")[2]
+    rules = [rule("widgets/status", group=group, operations=("UPDATE",))]
+    phase = patching({"op": "add", "path": "/status", "value": {"phase": "judged"}})
+    configured.install(MUTATING, configured.hook("/widgetstatus", phase, rules=rules))
+    namespace = configured.namespace
+    namespace.cluster.create(namespace.path(PLURAL), widget("w")).ok()
+    status = {"status": {"phase": "stated"}}
+    patched = namespace.cluster.patch(namespace.path(PLURAL, "w", "status"), status).ok()
+    assert patched["status"] == {"phase": "judged"}
+    [request] = configured.hooks.asked("/widgetstatus", "w")
+    assert (request["subResource"], request["object"]["status"]) == ("status", {"phase": "stated"})
+
+
 def test_who_connects_to_a_pod(configured: Configured) -> None:
     refuse = {"allowed": False, "status": {"message": "no shells here", "code": 403}}
     configured.install(

@@ -45,8 +45,14 @@ class Deleter:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    async def delete(self, target: Target, options: DeleteOptions, *, webhooks: bool = True) -> Deleted:
-        """Delete for a client, with admission; raises ApiError. An eviction's webhooks have been asked already."""
+    async def delete(
+        self, target: Target, options: DeleteOptions, *, webhooks: bool = True, collection: bool = False
+    ) -> Deleted:
+        """Delete for a client, with admission; raises ApiError.
+
+        An eviction's webhooks have been asked already. Those asked about an object of a deleted collection are not told
+        its name, as by a real server.
+        """
         core, resource = self._core, target.resource
         stored = core.store.get(target.ref)
         if stored is None:
@@ -75,7 +81,7 @@ class Deleter:
                 raise errors.not_found(resource, target.name)
             stored = current
         if webhooks and core.webhooks.configured:
-            warnings += await self._ask_webhooks(target, stored, options)
+            warnings += await self._ask_webhooks(target, stored, options, collection=collection)
             current = core.store.get(target.ref)
             if current is None or current.uid != stored.uid:
                 raise errors.not_found(resource, target.name)
@@ -95,10 +101,13 @@ class Deleter:
                 obj["metadata"]["finalizers"] = finalizers
         return Deleted(encode(obj), stored.uid, gone=not finalizers)
 
-    async def _ask_webhooks(self, target: Target, stored: Stored, options: DeleteOptions) -> tuple[str, ...]:
+    async def _ask_webhooks(
+        self, target: Target, stored: Stored, options: DeleteOptions, *, collection: bool
+    ) -> tuple[str, ...]:
         """What the webhooks told; raises ApiError when one refuses."""
         write = of_target("DELETE", target, None, stored.decode())
-        write = replace(write, dry_run=options.dry_run, options=request_options("DELETE"))
+        name = "" if collection else write.name
+        write = replace(write, name=name, dry_run=options.dry_run, options=request_options("DELETE"))
         reviewed = await self._core.webhooks.mutate(write)
         return reviewed.warnings + await self._core.webhooks.validate(write)
 
