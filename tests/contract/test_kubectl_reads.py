@@ -241,6 +241,19 @@ def test_logs_that_cannot_be_shown(kubectl: Kubectl, namespace: Namespace) -> No
     assert "waiting to start" in ran.err
 
 
+@pytest.mark.skipif(FOREIGN in os.environ, reason="a real cluster of ours has no metrics-server")
+def test_top(any_kubectl: Kubectl, namespace: Namespace, cluster: Cluster) -> None:
+    node = unique("node")
+    capacity = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+    cluster.create("/api/v1/nodes", {"metadata": {"name": node}}).ok()
+    ready = {"capacity": capacity, "allocatable": capacity, "conditions": [{"type": "Ready", "status": "True"}]}
+    cluster.patch(f"/api/v1/nodes/{node}/status", {"status": ready}).ok()
+    running(namespace, "web", node)
+    assert any_kubectl("top", "pods", "--no-headers").split()[0] == "web"
+    assert any_kubectl("top", "node", node, "--no-headers").split()[0] == node
+    cluster.delete(f"/api/v1/nodes/{node}").ok()
+
+
 def test_diff(any_kubectl: Kubectl) -> None:
     any_kubectl("apply", "-f", "-", manifest=config_map("a", key="1"))
     ran = any_kubectl.run("diff", "-f", "-", manifest=config_map("a", key="2"))

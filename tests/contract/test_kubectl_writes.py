@@ -215,6 +215,15 @@ def test_rollout(any_kubectl: Kubectl) -> None:
     assert "REVISION" in any_kubectl("rollout", "history", "deploy/web")
 
 
+def test_rollout_undo(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", manifest=idle("Deployment", "web"))
+    kubectl("rollout", "status", "deploy/web", "--timeout=10s")
+    kubectl("set", "image", "deploy/web", "main=alpine")
+    kubectl("rollout", "status", "deploy/web", "--timeout=10s")
+    assert "rolled back" in kubectl("rollout", "undo", "deploy/web")
+    assert value(kubectl, "deploy/web", ".spec.template.spec.containers[0].image") == "busybox"
+
+
 def test_run(any_kubectl: Kubectl) -> None:
     overrides = json.dumps({"spec": {"schedulerName": "contract-tests"}})
     ran = any_kubectl("run", "web", "--image=busybox", "--port=80", f"--overrides={overrides}", "--", "sleep", "60")
