@@ -94,6 +94,19 @@ async def test_a_pod_that_is_gone_cannot_start(tmp_path: Path) -> None:
             await runtime.start(_order(pod))
 
 
+async def test_a_machine_without_room_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(rooms, "CriLog", full)
+    container = {"name": "main", "image": "none", "command": ["true"]}
+    async with _served() as transport, _runtime(transport, tmp_path) as runtime:
+        manifest = {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [container]}}
+        pod = msgspec.json.decode(await _create(transport, "pods", manifest), type=Pod)
+        with pytest.raises(StartError, match="No space left"):
+            await runtime.start(_order(pod))
+
+
 async def test_only_commands_can_be_run(tmp_path: Path) -> None:
     containers = (
         Container(name="command", command=("true",)),

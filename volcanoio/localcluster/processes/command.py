@@ -92,7 +92,10 @@ async def start(order: LaunchOrder, *, stdin: bool = False) -> Command:
 
     Cancelled half-way, it leaves nothing running.
     """
-    ours, theirs = socket.socketpair()
+    try:
+        ours, theirs = socket.socketpair()
+    except OSError as error:  # too many open files
+        raise CommandNotStarted(f"its launcher cannot be started: {error}", 1) from error
     control = _Control(ours)
     launcher: subprocess.Popen[bytes] | None = None
     streams: Streams | None = None

@@ -47,16 +47,17 @@ class CriLog:
         self._append(entries)
 
     def end(self) -> None:
-        """Write what is left and close the file; followers come to their end."""
+        """Write what is left and close the file; followers come to their end. Raises OSError when it cannot be written."""
         if self.ended:
             return
-        for stream, rest in self._rest.items():
-            if rest:
-                self._append(self._entries(stream, rest, whole=True))
-        self._rest = {"stdout": b"", "stderr": b""}
-        self.ended = True
-        self._file.close()
-        self._wake()
+        try:
+            for stream, rest in self._rest.items():
+                if rest:
+                    self._append(self._entries(stream, rest, whole=True))
+        finally:
+            self.ended = True
+            self._wake()
+            self._file.close()
 
     def _entries(self, stream: str, line: bytes, *, whole: bool) -> list[bytes]:
         stamp = datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

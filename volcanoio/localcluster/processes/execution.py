@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import structlog
 
 from volcanoio.localcluster.nodes.runtime import Exit
 from volcanoio.localcluster.processes import memory
@@ -15,6 +18,7 @@ from volcanoio.localcluster.processes.crilog import CriLog, read_log
 from volcanoio.localcluster.processes.launch.order import LaunchOrder
 from volcanoio.localcluster.processes.pipes import PipeEnd
 
+_log = structlog.get_logger(__name__)
 _MESSAGE_BYTES, _LOG_LINES, _LOG_BYTES = 4096, 80, 2048
 """Limits of a termination message, and of the end of a log that stands for one (Kubernetes: kuberuntime/helpers.go)."""
 _ATTACHED_BACKLOG = 256
@@ -114,14 +118,18 @@ class Run:
         for pump in late:
             pump.cancel()
         streams.close()
-        self.log.end()
+        with contextlib.suppress(OSError):
+            self.log.end()
         self.ended.set_result(self._ended(code))
         for queue in self._watchers:
             queue.put_nowait(None)
 
     async def _pump(self, name: str, end: PipeEnd) -> None:
         while data := await end.read():
-            self.log.write(name, data)
+            try:
+                self.log.write(name, data)
+            except OSError as error:  # a full disk holds no container up
+                _log.warning("log not written", log=str(self.log.path), error=str(error))
             for queue in self._watchers:
                 if queue.qsize() < _ATTACHED_BACKLOG:  # who is slower misses some, and does not hold the container up
                     queue.put_nowait((name, data))
@@ -142,8 +150,9 @@ class Run:
     def _message(self, code: int) -> str:
         file = self.spec.termination_log
         data = b""
-        if file is not None and file.exists():
-            data = file.read_bytes()[:_MESSAGE_BYTES]
+        if file is not None:
+            with contextlib.suppress(OSError), file.open("rb") as opened:
+                data = opened.read(_MESSAGE_BYTES)
         if not data and code and self.spec.from_logs:
             lines = [line.partition(b" ")[2] for line in read_log(self.log.path)[-_LOG_LINES:]]
             data = b"\n".join(lines)[-_LOG_BYTES:]

@@ -111,14 +111,7 @@ class ProcessRuntime:
             launch = await self._prepared(order, held, container)
         if self.namespaces == NONE and order.attempt == 0:
             self._tell(order, "Warning", "NoNamespaces", _NO_NAMESPACES)
-        self._hosts.add(uid, host_of(held.manifest), held.sandbox.hosts)
-        try:
-            started = await command.start(launch.order, stdin=launch.stdin)
-        except CommandNotStarted as refused:
-            self._settle(uid)
-            raise StartError(str(refused)) from None
-        log = CriLog(held.sandbox.log(order.container, order.attempt), self._clock.now)
-        run = held.runs[order.container] = Run(launch, started, log)
+        run = held.runs[order.container] = await self._launched(order, held, launch)
         run.ended.add_done_callback(lambda _: self._settle(uid))
         try:
             await self._post_start(order, container, run)
@@ -219,6 +212,22 @@ class ProcessRuntime:
                 told = problem
                 self._tell(order, "Warning", "Failed", problem)
             await asyncio.sleep(_LOOK_AGAIN)
+
+    async def _launched(self, order: StartOrder, held: Held, launch: RunSpec) -> Run:
+        """The run, with its log and its names on the network. Raises StartError, also for a full disk and the like."""
+        uid = order.pod.metadata.uid
+        log: CriLog | None = None
+        try:
+            log = CriLog(held.sandbox.log(order.container, order.attempt), self._clock.now)
+            self._hosts.add(uid, host_of(held.manifest), held.sandbox.hosts)
+            return Run(launch, await command.start(launch.order, stdin=launch.stdin), log)
+        except BaseException as error:
+            if log is not None:
+                log.end()
+            self._settle(uid)
+            if isinstance(error, CommandNotStarted | OSError):
+                raise StartError(str(error)) from None
+            raise
 
     def _spec(self, held: Held, container: Manifest, launch: LaunchOrder) -> RunSpec:
         hook = (container.get("lifecycle") or {}).get("preStop")
