@@ -47,7 +47,10 @@ class CriLog:
         self._append(entries)
 
     def end(self) -> None:
-        """Write what is left and close the file; followers come to their end. Raises OSError when it cannot be written."""
+        """Write what is left and close the file; followers come to their end.
+
+        Raises OSError when it cannot be written.
+        """
         if self.ended:
             return
         try:

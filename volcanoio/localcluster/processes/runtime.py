@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -223,7 +223,8 @@ class ProcessRuntime:
             return Run(launch, await command.start(launch.order, stdin=launch.stdin), log)
         except BaseException as error:
             if log is not None:
-                log.end()
+                with suppress(OSError):
+                    log.end()
             self._settle(uid)
             if isinstance(error, CommandNotStarted | OSError):
                 raise StartError(str(error)) from None
