@@ -13,7 +13,7 @@ from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.kinds.podspec import default_pod_spec, quality_of_service
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.localcluster.apiserver.objects import encode
-from volcanoio.localcluster.apiserver.plugins.pods import tolerate_lost_nodes
+from volcanoio.localcluster.apiserver.plugins.pods import add_tolerations
 from volcanoio.model.base import Manifest
 
 _MUTABLE: Final = frozenset(
@@ -45,9 +45,15 @@ def _create(pod: Manifest, core: Core) -> None:
 
 
 def _default(pod: Manifest, core: Core) -> None:
+    del core
     default_pod_spec(pod.setdefault("spec", {}), of_pod=True)
-    if pod["metadata"].get("uid"):  # admission gives these on update too; on create they come with the rest
-        tolerate_lost_nodes(pod, "", core)
+
+
+def _keep(new: Manifest, old: Manifest) -> None:
+    """Admission gives default tolerations on update too."""
+    spec = new.get("spec")
+    if isinstance(spec, dict) and spec.get("tolerations") != old["spec"].get("tolerations"):
+        add_tolerations(spec)
 
 
 def _validate(pod: Manifest) -> list[FieldError]:
@@ -173,4 +179,4 @@ def _contains(all_: Any, some: Any) -> bool:
     return all(one in known for one in stripped(some))
 
 
-PODS = Strategy(create=_create, default=_default, validate=_validate, validate_update=_validate_update)
+PODS = Strategy(create=_create, default=_default, keep=_keep, validate=_validate, validate_update=_validate_update)

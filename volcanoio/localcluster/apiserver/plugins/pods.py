@@ -43,9 +43,13 @@ def give_account(pod: Manifest, namespace: str, core: Core) -> None:
 
 
 def tolerate_lost_nodes(pod: Manifest, namespace: str, core: Core) -> None:
-    """Let a pod stay for five minutes on a node that is not ready or unreachable, unless it says otherwise."""
+    """Let a new pod stay for five minutes on a node that is not ready or unreachable, unless it says otherwise."""
     del namespace, core
-    spec = pod["spec"]
+    add_tolerations(pod["spec"])
+
+
+def add_tolerations(spec: Manifest) -> None:
+    """The tolerations that every pod has at least."""
     tolerations = spec.get("tolerations")
     tolerations = tolerations if isinstance(tolerations, list) else []
     for key in _TOLERATED:
