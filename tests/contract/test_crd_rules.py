@@ -255,3 +255,48 @@ def test_rules_of_the_root_see_names_and_status(cluster: Cluster) -> None:
         cluster.create(path, json.loads(json.dumps(named).replace('"x"', '"c"'))).ok()
         status: Answer = cluster.patch(f"{path}/c/status", {"status": {"n": -1}})
         assert faults(status) == {("<nil>", "FieldValueInvalid", "Invalid value: below zero")}
+
+
+NUMBERS: Obj = {"type": "array", "items": {"type": "integer"}}
+NAMED: Obj = {"type": "array", "items": {"type": "object", "properties": {"name": TEXT}}}
+LABELS: Obj = {"type": "object", "additionalProperties": {"type": "string"}}
+
+
+@pytest.mark.parametrize(
+    ("field", "rule", "excess"),
+    [
+        (NUMBERS, "self.all(x, x > 1)", ""),
+        (NUMBERS, "self.all(x, self.all(y, x == y))", "more than 100x"),
+        ({**NUMBERS, "maxItems": 2000}, "self.all(x, self.exists_one(y, x == y))", "1.6x"),
+        (NAMED, "self.all(x, self.exists_one(y, x.name == y.name))", "more than 100x"),
+        ({**NAMED, "maxItems": 64}, "self.all(x, self.exists_one(y, x.name == y.name))", ""),
+        (NAMED, "self == oldSelf", ""),
+        (LABELS, "self.all(k, k.matches('^[a-z]+$') && k != 'a')", ""),
+        ({"type": "string"}, "!format.dns1123Label().validate(self).hasValue()", "1.006634x"),
+        ({"type": "string"}, "self in ['a', 'b'] && self == oldSelf", ""),
+        (
+            {"x-kubernetes-int-or-string": True},
+            "isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('1'))",
+            "",
+        ),
+    ],
+)
+def test_rules_that_could_take_too_long_are_refused(cluster: Cluster, field: Obj, rule: str, excess: str) -> None:
+    answer = cluster.create(CRDS, definition("cogs", ruled(field, rule=rule), group=GROUP), dryRun="All")
+    if not excess:
+        answer.ok()
+        return
+    answer.refused(422, "Invalid")
+    said = f"estimated rule cost exceeds budget by factor of {excess} ("
+    messages = [message for where, _, message in faults(answer) if where == f"{RULE}.rule"]
+    assert any(said in one for one in messages), messages
+
+
+def test_items_of_unbounded_lists_multiply_the_cost_of_their_rules(cluster: Cluster) -> None:
+    item = {"type": "string", "x-kubernetes-validations": [{"rule": "self.matches('^[a-z]+$')"}]}
+    schema = with_spec({"a": {"type": "array", "items": item}})
+    answer = cluster.create(CRDS, definition("cogs", schema, group=GROUP), dryRun="All")
+    answer.refused(422, "Invalid")
+    assert any("exceeds budget" in message for _, _, message in faults(answer))
+    bounded = {"type": "array", "maxItems": 10, "items": {**item, "maxLength": 63}}
+    cluster.create(CRDS, definition("cogs", with_spec({"a": bounded}), group=GROUP), dryRun="All").ok()

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from volcanoio.localcluster.apiserver.cel.check import Checker
+from volcanoio.localcluster.apiserver.cel.cost import cost
 from volcanoio.localcluster.apiserver.cel.errors import (
     CompileError,
     CostExceeded,
@@ -46,14 +47,15 @@ CALL_LIMIT: Final = 1_000_000
 
 
 class Program:
-    """A compiled expression. `type` is that of its value, `uses` the variables it reads."""
+    """A compiled expression. `type` is that of its value, `uses` the variables it reads, `most` its cost at worst."""
 
-    __slots__ = ("_step", "source", "type", "uses")
+    __slots__ = ("_step", "most", "source", "type", "uses")
 
-    def __init__(self, source: str, type_: Type, uses: frozenset[str], step: Step) -> None:
+    def __init__(self, source: str, type_: Type, uses: frozenset[str], step: Step, most: float) -> None:
         self.source = source
         self.type = type_
         self.uses = uses
+        self.most = most
         self._step = step
 
     def evaluate(self, bindings: Mapping[str, Any], budget: list[int] | None = None) -> Any:
@@ -95,4 +97,4 @@ def _compiled(source: str, variables: Mapping[str, Type], result: Type | None) -
         raise ResultError(found)
     if why := fold_error(node):
         raise InstantiationError(why)
-    return Program(source, found, frozenset(checker.used), compile_node(node))
+    return Program(source, found, frozenset(checker.used), compile_node(node), cost(node))

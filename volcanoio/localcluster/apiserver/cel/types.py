@@ -25,6 +25,10 @@ class Type:
     name: str
     params: tuple[Type, ...] = ()
     fields: Mapping[str, Field] | None = field(default=None, compare=False, repr=False)
+    most: int | None = field(default=None, compare=False, repr=False)
+    """How many items or characters a value has at most, where that is known."""
+    least: int = field(default=1, compare=False, repr=False)
+    """How many bytes a value has as JSON at least."""
 
     def __str__(self) -> str:
         if not self.params:
@@ -130,7 +134,7 @@ class Unifier:
         if not one.params:
             return one
         inner = tuple(self.substitute(param, to_dyn=to_dyn) for param in one.params)
-        return Type(one.kind, one.name, inner, one.fields)
+        return Type(one.kind, one.name, inner, one.fields, one.most, one.least)
 
     def assignable(self, first: Type, second: Type) -> bool:
         """Whether the second fits the first; binds parameters only when it does."""

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from volcanoio.engine.admission.fielderrors import FieldError, invalid, required, unsupported
 from volcanoio.localcluster.apiserver.cel.types import Type
+from volcanoio.localcluster.apiserver.crds.costs import Costs, occurrences
 from volcanoio.localcluster.apiserver.schema.expressions import compile_rule
 from volcanoio.localcluster.apiserver.schema.fieldpaths import FieldPathError, normalized
 from volcanoio.model.base import Manifest
@@ -49,15 +50,26 @@ def _path_errors(given: str, schema: Manifest, where: str) -> Iterator[FieldErro
         yield invalid(where, given, "must be a valid path")
 
 
-def rule_errors(schema: Manifest, path: str, type_: Type, uncorrelated: str) -> Iterator[FieldError]:
-    """What does not compile, or uses an oldSelf that there is not; `uncorrelated` is the list that keeps it away."""
+def rule_errors(
+    schema: Manifest, path: str, type_: Type, uncorrelated: str, times: int | None, costs: Costs
+) -> Iterator[FieldError]:
+    """What does not compile, costs too much, or uses an oldSelf that there is not.
+
+    `uncorrelated` is the list that keeps it away, `times` how often values may occur where that is bounded.
+    """
+    often = occurrences(times, type_.least)
     for at, rule in enumerate(schema["x-kubernetes-validations"]):
         where = f"{path}.x-kubernetes-validations[{at}]"
         compiled = compile_rule(rule, type_, schema)
+        if compiled.program is not None:
+            yield from costs.judge(f"{where}.rule", compiled.program.most * often, "estimated rule cost")
         if compiled.error:
             yield invalid(f"{where}.rule", _shown(rule), compiled.error)
         if compiled.message_error:
             yield invalid(f"{where}.messageExpression", _shown(rule), compiled.message_error)
+        elif compiled.message is not None:
+            what = "estimated messageExpression cost"
+            yield from costs.judge(f"{where}.messageExpression", compiled.message.most, what)
         if compiled.uses_old:
             if uncorrelated:
                 text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}"

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from volcanoio.engine.admission.fielderrors import FieldError, forbidden, invalid, required, unsupported
 from volcanoio.localcluster.apiserver.cel.types import Type
+from volcanoio.localcluster.apiserver.crds.costs import Costs
 from volcanoio.localcluster.apiserver.crds.defaults import default_errors
 from volcanoio.localcluster.apiserver.crds.expressions import rule_errors, rule_text_errors
 from volcanoio.localcluster.apiserver.crds.structural import structural_errors
@@ -29,13 +30,22 @@ _AT_ROOT: Final = {
 
 
 class _Place(NamedTuple):
-    """What surrounds a schema: whether it may have defaults (else why not), and whether oldSelf has a counterpart."""
+    """What surrounds a schema: whether it may have defaults (else why not), and whether oldSelf has a counterpart.
+
+    `times` is how often values of it may occur, as far as lists and maps around it are bounded.
+    """
 
     no_defaults: str | None = None
     in_meta: bool = False
     uncorrelated: str = ""
     root: bool = False
     embedded: bool = False
+    times: int | None = 1
+
+    def many(self, most: Any) -> _Place:
+        """The place of a value that occurs up to so many times in each of this one's."""
+        known = self.times is not None and isinstance(most, int)
+        return self._replace(times=self.times * most if known and self.times is not None else None)
 
 
 def schema_errors(schema: Any, path: str, *, status: bool) -> list[FieldError]:
@@ -53,8 +63,9 @@ def schema_errors(schema: Any, path: str, *, status: bool) -> list[FieldError]:
     rules: list[FieldError] = []
     type_ = declare(schema, root=True) if not broken else None
     wrong: list[FieldError] = []
-    _judge(schema, path, _Place(root=True, embedded=True), type_, wrong, rules)
-    return found + wrong + ([] if broken else rules)
+    costs = Costs(path)
+    _judge(schema, path, _Place(root=True, embedded=True), type_, wrong, rules, costs)
+    return found + wrong + ([] if broken else rules + costs.total())
 
 
 def _strangers(schema: Manifest, path: str) -> Iterator[tuple[str, Any]]:
@@ -101,7 +112,13 @@ def _root_errors(schema: Manifest, path: str, *, status: bool) -> Iterator[Field
 
 
 def _judge(
-    schema: Manifest, path: str, place: _Place, type_: Type | None, wrong: list[FieldError], rules: list[FieldError]
+    schema: Manifest,
+    path: str,
+    place: _Place,
+    type_: Type | None,
+    wrong: list[FieldError],
+    rules: list[FieldError],
+    costs: Costs,
 ) -> None:
     """Faults of a schema and those below it; `rules` gets those of expressions, judged while nothing else is wrong."""
     before = len(wrong)
@@ -116,29 +133,36 @@ def _judge(
         if place.in_meta:
             below = inner._replace(no_defaults=" inside additionalProperties applying to object metadata")
         value_type = type_.params[1] if type_ is not None and type_.kind == "map" else None
-        _judge(others, f"{path}.additionalProperties", below, value_type, wrong, rules)
-    _judge_properties(schema, path, place, type_, wrong, rules)
+        below = below.many(schema.get("maxProperties"))
+        _judge(others, f"{path}.additionalProperties", below, value_type, wrong, rules, costs)
+    _judge_properties(schema, path, place, type_, wrong, rules, costs)
     if isinstance(schema.get("not"), dict):
-        _judge(schema["not"], f"{path}.not", inner, None, wrong, [])
+        _judge(schema["not"], f"{path}.not", inner, None, wrong, [], costs)
     for word in _JUNCTORS:
         for at, one in enumerate(schema.get(word) or ()):
-            _judge(one, f"{path}.{word}[{at}]", inner, None, wrong, [])
+            _judge(one, f"{path}.{word}[{at}]", inner, None, wrong, [], costs)
     items = schema.get("items")
     if isinstance(items, dict):
         below = inner
         if schema.get("x-kubernetes-list-type") != "map" and not place.uncorrelated:
             below = inner._replace(uncorrelated=path)
         item_type = type_.params[0] if type_ is not None and type_.kind == "list" else None
-        _judge(items, f"{path}.items", below, item_type, wrong, rules)
+        _judge(items, f"{path}.items", below.many(schema.get("maxItems")), item_type, wrong, rules, costs)
     wrong += _list_errors(schema, path)
     wrong += _key_errors(schema, path)
     wrong += rule_text_errors(schema, path)
     if schema.get("x-kubernetes-validations") and type_ is not None and len(wrong) == before:
-        rules += rule_errors(schema, path, type_, place.uncorrelated)
+        rules += rule_errors(schema, path, type_, place.uncorrelated, place.times, costs)
 
 
 def _judge_properties(
-    schema: Manifest, path: str, place: _Place, type_: Type | None, wrong: list[FieldError], rules: list[FieldError]
+    schema: Manifest,
+    path: str,
+    place: _Place,
+    type_: Type | None,
+    wrong: list[FieldError],
+    rules: list[FieldError],
+    costs: Costs,
 ) -> None:
     for name, one in (schema.get("properties") or {}).items():
         below = place._replace(root=False, embedded=bool(one.get("x-kubernetes-embedded-resource")))
@@ -153,7 +177,7 @@ def _judge_properties(
         field_type = field.type if field is not None else None
         if known is None and type_ is not None:
             field_type = declare(one, root=bool(one.get("x-kubernetes-embedded-resource")))
-        _judge(one, f"{path}.properties[{name}]", below, field_type, wrong, rules)
+        _judge(one, f"{path}.properties[{name}]", below, field_type, wrong, rules, costs)
 
 
 def _word_errors(schema: Manifest, path: str, place: _Place) -> Iterator[FieldError]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from volcanoio.localcluster.apiserver.cel.functions.times import parse_duration, parse_timestamp
@@ -40,8 +41,15 @@ _RESERVED: Final = frozenset(
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _ESCAPED: Final = re.compile(r"__|[.\-/]")
 _NAMEABLE: Final = re.compile(r"[A-Za-z_.\-/][A-Za-z0-9_.\-/]*")
-_SCALARS: Final = {"boolean": BOOL, "number": DOUBLE, "integer": INT}
-_FORMATS: Final = {"byte": BYTES, "duration": DURATION, "date": TIMESTAMP, "date-time": TIMESTAMP}
+_SCALARS: Final = {
+    "boolean": replace(BOOL, most=0, least=4),
+    "number": replace(DOUBLE, most=0),
+    "integer": replace(INT, most=0),
+}
+_KEY: Final = replace(STRING, most=0)
+"""Keys of maps are not counted, as a real server does not."""
+_REQUEST: Final = 3 * 1024 * 1024
+"""Bytes of the largest request, as far as costs are estimated."""
 _OBJECT_META: Final = {"type": "object", "properties": {"name": {"type": "string"}, "generateName": {"type": "string"}}}
 _TYPE_META: Final[dict[str, Any]] = {
     "kind": {"type": "string"},
@@ -67,27 +75,65 @@ def with_type_meta(schema: dict[str, Any]) -> dict[str, Any]:
 def declare(schema: dict[str, Any], path: str = "self", *, root: bool = False) -> Type | None:
     """The type of values of a schema; None for what expressions cannot see. Objects are named by their path."""
     if schema.get("x-kubernetes-int-or-string"):
-        return DYN
+        return replace(DYN, most=_text_size(schema), least=1)
     if root:
         schema = with_type_meta(schema)
     kind = schema.get("type")
     if kind == "array":
         inner = _declare_below(schema.get("items"), f"{path}.@idx")
-        return list_of(inner) if inner is not None else None
+        if inner is None:
+            return None
+        return replace(list_of(inner), most=schema.get("maxItems", (_REQUEST - 2) // (inner.least + 1)), least=2)
     if kind == "object":
         others = schema.get("additionalProperties")
         if isinstance(others, dict):
             inner = _declare_below(others, f"{path}.@elem")
-            return map_of(STRING, inner) if inner is not None else None
-        fields: dict[str, Field] = {}
-        for name, sub in (schema.get("properties") or {}).items():
-            inner, known = _declare_below(sub, f"{path}.{name}"), escaped(name)
-            if inner is not None and known is not None:
-                fields[known] = Field(name, inner)
-        return object_of(path, fields)
+            if inner is None:
+                return None
+            most = schema.get("maxProperties", (_REQUEST - 2) // (inner.least + 6))
+            return replace(map_of(_KEY, inner), most=most, least=2)
+        return _declare_object(schema, path)
     if kind == "string":
-        return _FORMATS.get(schema.get("format") or "", STRING)
+        return _declare_text(schema)
     return _SCALARS.get(kind or "")
+
+
+def _declare_object(schema: dict[str, Any], path: str) -> Type:
+    fields: dict[str, Field] = {}
+    least, names = 2, schema.get("required") or ()
+    for name, sub in (schema.get("properties") or {}).items():
+        inner, known = _declare_below(sub, f"{path}.{name}"), escaped(name)
+        if inner is None:
+            continue
+        if known is not None:
+            fields[known] = Field(name, inner)
+        if name in names and sub.get("default") is None:
+            least += len(name) + inner.least + 4
+    return replace(object_of(path, fields), most=0, least=least)
+
+
+def _declare_text(schema: dict[str, Any]) -> Type:
+    form = schema.get("format") or ""
+    match form:
+        case "byte":
+            return replace(BYTES, most=schema.get("maxLength", _REQUEST - 2), least=2)
+        case "duration":
+            return replace(DURATION, most=32, least=3)
+        case "date":
+            return replace(TIMESTAMP, most=12, least=12)
+        case "date-time":
+            return replace(TIMESTAMP, most=32, least=21)
+    return replace(STRING, most=_text_size(schema), least=2)
+
+
+def _text_size(schema: dict[str, Any]) -> int:
+    """Bytes of a text: a character may have four."""
+    if schema.get("maxLength") is not None:
+        return int(schema["maxLength"]) * 4
+    texts = [one for one in schema.get("enum") or () if isinstance(one, str)]
+    if texts and schema.get("type") == "string":
+        return max(len(one.encode()) for one in texts)
+    return _REQUEST - 2
 
 
 def _declare_below(schema: Any, path: str) -> Type | None:
