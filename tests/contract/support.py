@@ -119,7 +119,7 @@ class Cluster:
             raise
         self._idle.append(connection)
         is_json = content[:1] == b"{"  # whatever the type: /openapi/v3 is said to be text/plain
-        answered = {name.lower(): value for name, value in response.getheaders()}
+        answered = {name.lower(): ", ".join(response.headers.get_all(name, ())) for name in response.headers}
         return Answer(response.status, json.loads(content) if is_json else content, answered)
 
     def close(self) -> None:

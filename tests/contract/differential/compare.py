@@ -14,15 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.contract import widgets
+from tests.contract.differential.kind import Kind
 from tests.contract.differential.running import Run
-from tests.contract.differential.scripts import Step, script
+from tests.contract.differential.scripts import Step, kinds_of, script
+from tests.contract.differential.volcano import with_volcano
 from tests.contract.embedded import embedded_server
 from tests.contract.support import Cluster, Namespace, settled, unique
 from tests.contract.widgets import with_widgets
 
-WATCHED = ("configmaps", "secrets", "pods", "leases.v1.coordination.k8s.io", widgets.PLURAL)
-"""Kinds whose watches are compared: those that no controller writes."""
 _PARSERS = (
     re.compile(r"invalid continue token: continue key is not valid"),
     re.compile(r"error decoding patch: "),
@@ -82,14 +81,24 @@ def parts(mine: Any, theirs: Any, path: str = "") -> Iterator[tuple[str, Any, An
 def differences(seed: int, length: int, embedded: Cluster, real: Cluster) -> Iterator[Difference]:
     """Carry a script out on both; yields what was answered differently, until states have drifted apart."""
     runs = [Run(_namespace(cluster)) for cluster in (embedded, real)]
-    began = [run.version(WATCHED[0]) for run in runs]
+    kinds = kinds_of(seed)
+    try:
+        yield from _compared(seed, length, kinds, runs)
+    finally:
+        for run in runs:
+            run.clear(kind.plural for kind in kinds)
+
+
+def _compared(seed: int, length: int, kinds: list[Kind], runs: list[Run]) -> Iterator[Difference]:
+    watched = [kind.plural for kind in kinds if not kind.cluster and not kind.shared]
+    began = [run.version("configmaps") for run in runs]
     for number, step in enumerate(script(seed, length)):
         mine, theirs = (run.carry_out(step) for run in runs)
         if any(parts(mine, theirs)):
             yield Difference(seed, number, step, mine, theirs)
             if mine["code"] // 100 != theirs["code"] // 100:
                 return
-    for plural in WATCHED:
+    for plural in watched:
         mine, theirs = (run.watched(plural, since) for run, since in zip(runs, began, strict=True))
         if any(parts(mine, theirs)):
             yield Difference(seed, length, Step("WATCH", (plural, "", "")), mine, theirs)
@@ -114,6 +123,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as directory, embedded_server(Path(directory)) as kubeconfig:
         embedded = with_widgets(Cluster.of(kubeconfig))
         with_widgets(real)
+        with_volcano(embedded)
         for seed in range(first, last):
             for one in differences(seed, given.length, embedded, real):
                 print(one, flush=True)

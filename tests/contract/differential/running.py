@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import random
-import re
+from collections.abc import Iterable
 from typing import Any
 
-from tests.contract.differential.kinds import KINDS
+from tests.contract.differential.kind import OWN
+from tests.contract.differential.kinds.table import KINDS
+from tests.contract.differential.normal import CLUSTER, normal, warnings
 from tests.contract.differential.scripts import Step, Symbol
 from tests.contract.support import Answer, Namespace
 
-_SERVERS_OWN = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "deletionTimestamp", "selfLink")
-_ALIVE = "still there"
-_COLLECTORS = {"foregroundDeletion", "orphan"}
+_COLLECTORS = frozenset(
+    {
+        *("foregroundDeletion", "orphan", "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"),
+        "customresourcecleanup.apiextensions.k8s.io",
+    }
+)
+"""Finalizers that controllers take away."""
 _PATIENCE = 2000
 _LAST = "zz-last"
-_HANDED_OUT = frozenset({"clusterIP", "clusterIPs", "ports"})
-_EVERYWHERE = "kube-root-ca.crt"
-"""The cluster's own ConfigMap in each namespace."""
 
 
 class Run:
@@ -30,18 +32,55 @@ class Run:
 
     def carry_out(self, step: Step) -> dict[str, Any]:
         """Send one request; its answer, normalised."""
-        path = self._namespace.path(*step.path)
-        cluster = self._namespace.cluster
-        body = _filled(step.body, self._known)
-        answer = cluster.request(step.method, path, body, content_type=step.content_type, headers=None, **step.query)
+        body, query = self._filled(step.body), self._filled(step.query)
+        answer = self._namespace.cluster.request(
+            step.method,
+            self._path(*step.path),
+            body.encode() if isinstance(body, str) else body,
+            content_type=step.content_type,
+            accept=step.accept,
+            **query,
+        )
         self._learn(step, answer)
         self._settle(step, answer)
-        warnings = sorted(value for name, value in answer.headers.items() if name.lower() == "warning")
-        return {"code": answer.code, "warnings": warnings, "body": normal(answer.body, self._namespace.name)}
+        body = normal(answer.body, self._namespace.name, step.path[0])
+        return {"code": answer.code, "warnings": warnings(answer.headers), "body": body}
+
+    def _path(self, plural: str, name: str = "", subresource: str = "") -> str:
+        path = self._namespace.path(plural, name.replace(OWN, self._namespace.name), subresource)
+        return path.replace(f"/namespaces/{self._namespace.name}", "") if plural in CLUSTER else path
+
+    def _filled(self, value: Any) -> Any:
+        """The value with what this server has given, and the script's namespace."""
+        match value:
+            case Symbol():
+                return self._known.get(value._replace(name=value.name.replace(OWN, self._namespace.name)), "1")
+            case str():
+                return value.replace(OWN, self._namespace.name)
+            case dict():
+                return {self._filled(key): self._filled(one) for key, one in value.items()}
+            case list():
+                return [self._filled(one) for one in value]
+        return value
+
+    def clear(self, plurals: Iterable[str]) -> None:
+        """Delete the namespace and what there is of cluster-scoped kinds; nothing holds on to it."""
+        cluster = self._namespace.cluster
+        for plural in plurals:
+            for obj in self._namespace.cluster.get(self._path(plural)).body.get("items") or ():
+                meta = obj["metadata"]
+                if plural in CLUSTER and self._namespace.name not in meta["name"]:
+                    continue
+                path = self._path(plural, meta["name"])
+                if meta.get("finalizers"):
+                    cluster.patch(path, {"metadata": {"finalizers": None}})
+                if plural in CLUSTER:
+                    cluster.delete(path)
+        cluster.delete(f"/api/v1/namespaces/{self._namespace.name}")
 
     def watched(self, plural: str, since: str) -> dict[str, list[Any]]:
         """What a watch has told of each object of a kind since a version, normalised."""
-        path, cluster = self._namespace.path(plural), self._namespace.cluster
+        path, cluster = self._path(plural), self._namespace.cluster
         kind = next(one for one in KINDS if one.plural == plural)
         told: dict[str, list[Any]] = {}
         with cluster.watch(path, resourceVersion=since) as events:
@@ -52,83 +91,42 @@ class Run:
                 name = event["object"]["metadata"]["name"]
                 if name == _LAST:
                     break
-                told.setdefault(name, []).append([event["type"], normal(event["object"], self._namespace.name)])
+                told.setdefault(name, []).append([event["type"], normal(event["object"], self._namespace.name, plural)])
         return told
 
     def version(self, plural: str) -> str:
         """The version of everything, now."""
-        listed = self._namespace.cluster.get(self._namespace.path(plural)).ok()
+        listed = self._namespace.cluster.get(self._path(plural)).ok()
         return str(listed["metadata"]["resourceVersion"])
 
     def _settle(self, step: Step, answer: Answer) -> None:
         """Wait for what controllers do after a write: scripts must not race with them."""
-        name = step.path[1] or (answer.body.get("metadata") or {}).get("name", "")
-        if answer.code >= 300 or step.method == "GET" or not name:
+        plural, name, _ = step.path
+        if answer.code >= 300 or step.method == "GET" or not isinstance(answer.body, dict):
             return
-        for _ in range(_PATIENCE):
-            found = self._namespace.cluster.get(self._namespace.path(step.path[0], name))
-            meta = found.body["metadata"] if found.code == 200 else {}
-            held = meta.get("deletionTimestamp") and _COLLECTORS.intersection(meta.get("finalizers") or ())
-            quota = step.path[0] == "resourcequotas" and found.code == 200 and not meta.get("deletionTimestamp")
-            hard = found.body.get("spec", {}).get("hard") if quota else None
-            if not held and (not hard or hard == found.body.get("status", {}).get("hard")):
-                return
-        raise AssertionError(f"{step}: no controller has finished what follows from it")
+        written = answer.body.get("items") or (answer.body,)
+        for one in {name or (obj.get("metadata") or {}).get("name", "") for obj in written} - {""}:
+            path = self._path(plural, one)
+            if not any(self._is_settled(plural, path) for _ in range(_PATIENCE)):
+                raise AssertionError(f"{step}: no controller has finished what follows from it")
+
+    def _is_settled(self, plural: str, path: str) -> bool:
+        found = self._namespace.cluster.get(path)
+        if found.code != 200:
+            return True
+        meta = found.body["metadata"]
+        if meta.get("deletionTimestamp"):
+            return not _COLLECTORS.intersection(meta.get("finalizers") or ())
+        hard = found.body.get("spec", {}).get("hard") if plural == "resourcequotas" else None
+        return not hard or bool(hard == found.body.get("status", {}).get("hard"))
 
     def _learn(self, step: Step, answer: Answer) -> None:
         plural = step.path[0]
         items = answer.body.get("items", [answer.body]) if isinstance(answer.body, dict) else []
+        if answer.code == 200 and isinstance(answer.body, dict):
+            self._known[Symbol("continue", plural, "")] = (answer.body.get("metadata") or {}).get("continue", "")
         for obj in items or ():
             meta = obj.get("metadata") or {}
             if answer.code < 300 and meta.get("name") and step.query.get("dryRun") is None:
                 self._known[Symbol("uid", plural, meta["name"])] = meta.get("uid", "")
                 self._known[Symbol("version", plural, meta["name"])] = meta.get("resourceVersion", "")
-
-
-def _filled(value: Any, known: dict[Symbol, str]) -> Any:
-    if isinstance(value, Symbol):
-        return known.get(value, "1")
-    if isinstance(value, dict):
-        return {key: _filled(one, known) for key, one in value.items()}
-    return [_filled(one, known) for one in value] if isinstance(value, list) else value
-
-
-def normal(body: Any, namespace: str) -> Any:
-    """An answer without what every server makes up by itself: versions, uids, times."""
-    if not isinstance(body, dict):
-        return "" if body in (b"", None) else "not JSON"
-    text = json.dumps(body)
-    text = text.replace(namespace, "NAMESPACE")
-    text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID", text)
-    text = re.sub(r"(Too large resource version: \d+, current: )\d+", r"\1VERSION", text)
-    text = re.sub(r"(ResourceVersion in (?:the precondition|record)) \(\d+\)", r"\1 (VERSION)", text)
-    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME", text)
-    return _without_own(json.loads(text))
-
-
-def _without_own(obj: Any) -> Any:
-    if not isinstance(obj, dict):
-        return obj
-    if obj.get("kind") == "Status" and (obj.get("details") or {}).get("causes"):
-        causes = obj["details"]["causes"]  # some rules are looked at twice there
-        return obj | {
-            "details": obj["details"] | {"causes": [one for at, one in enumerate(causes) if one not in causes[:at]]}
-        }
-    if {"hard", "template"} & (obj.get("spec") or {}).keys():  # their status is written by controllers, in time
-        obj = {**obj, "status": {}}
-    if "clusterIP" in (obj.get("spec") or {}):  # addresses are handed out
-        obj = {**obj, "spec": {key: bool(value) if key in _HANDED_OUT else value for key, value in obj["spec"].items()}}
-    if obj.get("kind", "").endswith("List") and isinstance(obj.get("items"), list):
-        said = {key: True for key, value in obj["metadata"].items() if value}
-        return {
-            **obj,
-            "metadata": said,
-            "items": [_without_own(one) for one in obj["items"] if one["metadata"].get("name") != _EVERYWHERE],
-        }
-    meta = obj.get("metadata")
-    if isinstance(meta, dict):
-        kept: dict[str, Any] = {key: value for key, value in meta.items() if key not in _SERVERS_OWN}
-        if meta.get("deletionTimestamp"):
-            kept["deletionTimestamp"] = _ALIVE
-        return {**obj, "metadata": kept}
-    return obj
