@@ -205,3 +205,16 @@ def test_ended_pods_are_kept_up_to_a_number() -> None:
     names = [one["metadata"]["name"] for one in world.all(POD)]
     assert len(names) == MOST_FINISHED
     assert names[0] == "p00003", "the oldest go first"
+
+
+def test_what_a_pod_says_of_itself_after_it_was_marked_stands() -> None:
+    world = World(TaintEvictionController())
+    node(world, "a")
+    pod(world, "p", "a", {"operator": "Exists"})
+    taint = {"key": UNREACHABLE, "effect": "NoExecute", "timeAdded": rfc3339(world.now)}
+    world.change(NODE, "a", {"spec": {"taints": [taint]}})
+    world.settle()
+    assert world.get(POD, "ns/p")["status"]["conditions"][0]["status"] == "False"
+    world.change(POD, "ns/p", {"status": {"conditions": [READY]}})
+    world.settle()
+    assert world.get(POD, "ns/p")["status"]["conditions"] == [READY], "its kubelet is back before its node says so"

@@ -81,12 +81,13 @@ class Kubelets:
             self.gone(uid)
 
     def back(self, node: HollowNode) -> None:
-        """A node that was out is heard of again, and hears what it missed."""
+        """A node that was out, or was taken to be, is heard of again, and hears what it missed."""
         unheard, node.unheard = node.unheard, []
         for each in unheard:
             each()
         for entry in list(self.entries.values()):
             if entry.node is node:
+                entry.sent, entry.resumed = b"", True  # others may have written its status meanwhile
                 self._mark(entry)
 
     def _look(self, pod: Pod) -> None:

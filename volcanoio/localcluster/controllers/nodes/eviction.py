@@ -24,6 +24,10 @@ class TaintEvictionController(Defaults):
     primary = NODE
     reads = (POD,)
 
+    def __init__(self) -> None:
+        self._marked: dict[str, set[str]] = {}
+        """By lost node the uids of pods that were marked not ready: what they say of themselves later is theirs."""
+
     def wakes(self, event: Observed) -> bool:
         """Nodes that drive pods off."""
         return super().wakes(event) and isinstance(event.object, Node) and bool(drives_off(event.object))
@@ -31,10 +35,13 @@ class TaintEvictionController(Defaults):
     def keys(self, event: Observed, tables: Tables) -> Iterable[str]:
         """The node, where it drives pods off."""
         obj = event.obj
+        if isinstance(obj, Node):
+            if event.change is not Change.GONE and drives_off(obj):
+                return (obj.metadata.name,)
+            self._marked.pop(obj.metadata.name, None)
+            return ()
         if event.change is Change.GONE:
             return ()
-        if isinstance(obj, Node):
-            return (obj.metadata.name,) if drives_off(obj) else ()
         assert isinstance(obj, Pod)
         if not obj.spec.node_name:
             return ()
@@ -53,6 +60,7 @@ class TaintEvictionController(Defaults):
         if not taints or view.held:
             return NOTHING
         lost = any(taint.key in (NOT_READY, UNREACHABLE) for taint in taints)
+        marked = self._marked.setdefault(key, set())
         marks: list[Write] = []
         tells: list[Record] = []
         reasons: list[Write] = []
@@ -60,7 +68,8 @@ class TaintEvictionController(Defaults):
         again: list[float] = []
         for pod in sorted(view.tables.table(POD).on_node(key).values(), key=lambda one: one.metadata.key):
             assert isinstance(pod, Pod)
-            if lost and ready(pod) and not finished(pod):
+            if lost and ready(pod) and not finished(pod) and pod.metadata.uid not in marked:
+                marked.add(pod.metadata.uid)
                 marks.append(_not_ready(pod, view.now))
                 tells.append(_say(pod, "Warning", "NodeNotReady", "Node is not ready"))
             if terminating(pod):
