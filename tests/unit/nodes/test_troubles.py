@@ -80,9 +80,16 @@ async def test_a_pod_deleted_while_its_node_is_out_ends_when_it_is_back() -> Non
 
 async def test_a_node_that_was_taken_for_dead_says_that_it_lives() -> None:
     async with cluster() as api, api.nodes():
+        await api.submit("p", annotations=NEVER)
+        await api.until(lambda: api.phase("p") == "Running")
+        unready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+        await api.patch(f"{PODS}/p/status", unready)
         ready = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
         await api.patch("/api/v1/nodes/node-0/status", {"status": {"conditions": [ready]}})
         await api.clock.advance(1)
+        pod = api.pod("p")
+        assert pod is not None
+        assert {c["type"]: c["status"] for c in pod["status"]["conditions"]}["Ready"] == "True"
         node = next(api.all("nodes"))
         assert {c["type"]: c["status"] for c in node["status"]["conditions"]}["Ready"] == "True"
 

@@ -61,6 +61,7 @@ class Troubles:
                 if what == "back":
                     if not node.out:
                         await self._registration.report_ready(node)
+                        self._kubelets.back(node)
                     node.contradicts = False
                 elif what == "drain":
                     await self._drain(node)
@@ -124,7 +125,6 @@ class Troubles:
         elif node.out and not out:
             node.out, node.contradicts = False, True
             self._to_do.put_nowait((node, "back"))
-            self._kubelets.back(node)
         if node.outlook.drain_at <= now and node.drained != node.outlook.drain_at:
             node.drained = node.outlook.drain_at
             self._to_do.put_nowait((node, "drain"))
