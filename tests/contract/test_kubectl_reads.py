@@ -98,8 +98,9 @@ def test_get_watch(any_kubectl: Kubectl, namespace: Namespace) -> None:
 
 
 def test_get_watched_events(any_kubectl: Kubectl, namespace: Namespace) -> None:
-    namespace.config_map("a")
-    with any_kubectl.following("get", "cm", "a", "--output-watch-events", "--watch") as lines:
+    namespace.config_map("a", {"mine": "yes"})
+    # Of a list: the watch of one object starts at whatever is there by then, maybe after its end.
+    with any_kubectl.following("get", "cm", "-l", "mine", "--output-watch-events", "--watch") as lines:
         assert next(lines).split() == ["EVENT", "NAME", "DATA", "AGE"]
         assert next(lines).split()[:2] == ["ADDED", "a"]
         namespace.cluster.delete(namespace.path("configmaps", "a")).ok()
