@@ -141,6 +141,26 @@ def test_hooks_are_run(namespace: Namespace, tmp_path: Path) -> None:
     assert seen.read_text().split() == ["0", "hook", "0", "hook"]  # in the container's process namespace
 
 
+def test_a_container_that_fails_its_probe_is_restarted(namespace: Namespace) -> None:
+    mounts = [{"name": "shared", "mountPath": "/shared-test"}]
+    script = "cd /shared-test; [ -e second ] && exit 0; touch second healthy; sleep 0.3; rm healthy; exec sleep 1000"
+    probe = {"exec": {"command": ["cat", "/shared-test/healthy"]}, "periodSeconds": 1, "failureThreshold": 1}
+    path = run_pod(
+        namespace,
+        "sick",
+        shell(script, volumeMounts=mounts, startupProbe=probe | {"failureThreshold": 60}, livenessProbe=probe),
+        volumes=[{"name": "shared", "emptyDir": {}}],
+        restartPolicy="OnFailure",
+        terminationGracePeriodSeconds=1,
+    )
+    pod = ended(namespace.cluster, path)
+    (status,) = pod["status"]["containerStatuses"]
+    assert (pod["status"]["phase"], status["restartCount"]) == ("Succeeded", 1)
+    assert status["lastState"]["terminated"]["exitCode"] == 137  # a first process hears no SIGTERM by itself
+    told = eventually(lambda: _message(namespace, "sick", "Unhealthy"))
+    assert "Liveness probe failed" in told or "Startup probe failed" in told
+
+
 def test_init_containers_come_first_and_failures_are_repeated(namespace: Namespace) -> None:
     count = "n=$(cat /shared-test/n 2>/dev/null || echo 0); echo $((n + 1)) > /shared-test/n; echo try $n; [ $n -ge 1 ]"
     mounts = [{"name": "shared", "mountPath": "/shared-test"}]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -57,6 +58,7 @@ class Run:
         self._out_of_memory = False
         self._stopping: asyncio.Task[None] | None = None
         self._task = asyncio.create_task(self._attend())
+        self._watch: asyncio.Task[None] | None = None
 
     @property
     def running(self) -> bool:
@@ -79,6 +81,13 @@ class Run:
             await hook()
         finally:
             self.command.send(signal.SIGTERM)
+
+    def watch(self, probes: Coroutine[Any, Any, None]) -> None:
+        """Run this beside it until it ends."""
+        if self.running:
+            self._watch = asyncio.create_task(probes)
+        else:
+            probes.close()
 
     def kill(self) -> None:
         """SIGKILL to all of it."""
@@ -112,8 +121,9 @@ class Run:
         code = await self.command.wait()
         if guard is not None:
             guard.cancel()
-        if self._stopping is not None:
-            self._stopping.cancel()
+        for task in (self._stopping, self._watch):
+            if task is not None:
+                task.cancel()
         _, late = await asyncio.wait(pumps, timeout=DRAIN_LIMIT)
         for pump in late:
             pump.cancel()

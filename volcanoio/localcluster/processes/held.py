@@ -26,6 +26,11 @@ class Held:
     tokens_at: float = 0.0
 
     @property
+    def address(self) -> str:
+        """Where its ports are."""
+        return str(self.manifest["status"]["podIP"])
+
+    @property
     def running(self) -> bool:
         """Whether any of its containers runs."""
         return any(run.running for run in self.runs.values())

@@ -1,4 +1,4 @@
-"""postStart and preStop hooks. Kubernetes: `pkg/kubelet/lifecycle/handlers.go`."""
+"""Handlers of hooks (postStart, preStop) and probes. Kubernetes: `pkg/kubelet/lifecycle/handlers.go`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def _all(end: PipeEnd) -> bytes:
 
 
 async def run_hook(hook: Mapping[str, Any], run: Exec, container: Mapping[str, Any], address: str) -> None:
-    """Carry out a hook (`exec`, `httpGet` or `sleep`) at a container with that address. Raises HookFailed."""
+    """Carry out a handler (`exec`, `httpGet`, `tcpSocket`, `sleep`) at a container there. Raises HookFailed."""
     if action := hook.get("exec"):
         code, output = await run(list(action.get("command") or ()))
         if code:
@@ -56,14 +56,30 @@ async def run_hook(hook: Mapping[str, Any], run: Exec, container: Mapping[str, A
                     raise HookFailed(f"GET {url}: HTTP {response.status}")
         except (aiohttp.ClientError, TimeoutError) as error:
             raise HookFailed(f"GET {url}: {error}") from error
+    elif action := hook.get("tcpSocket"):
+        host, port = str(action.get("host") or address), port_number(action, container)
+        try:
+            _, writer = await asyncio.open_connection(host, port)
+        except OSError as error:
+            raise HookFailed(f"dial tcp {host}:{port}: {error}") from error
+        writer.close()
     elif action := hook.get("sleep"):
         await asyncio.sleep(float(action.get("seconds") or 0))
 
 
 def hook_url(action: Mapping[str, Any], container: Mapping[str, Any], address: str) -> str:
     """The URL that an `httpGet` names; a named port is looked up in the container."""
-    port = action.get("port")
-    number = next((one["containerPort"] for one in container.get("ports") or () if one.get("name") == port), port)
+    number = port_number(action, container)
     path = str(action.get("path") or "/")
     scheme = str(action.get("scheme") or "HTTP").lower()
     return f"{scheme}://{action.get('host') or address}:{number}{path if path.startswith('/') else '/' + path}"
+
+
+def port_number(action: Mapping[str, Any], container: Mapping[str, Any]) -> int:
+    """The port of a handler, by number or by its name in the container. Raises HookFailed."""
+    port = action.get("port")
+    named = {one.get("name"): one.get("containerPort") for one in container.get("ports") or ()}
+    try:
+        return int(named.get(port) or str(port))
+    except ValueError:
+        raise HookFailed(f"port {port!r} is neither a number nor the name of a port of the container") from None

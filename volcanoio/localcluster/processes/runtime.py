@@ -31,6 +31,7 @@ from volcanoio.localcluster.processes.images import Images
 from volcanoio.localcluster.processes.isolation import find_namespaces
 from volcanoio.localcluster.processes.launch.order import NONE, LaunchOrder
 from volcanoio.localcluster.processes.orders import Machine, launch_order, memory_limit
+from volcanoio.localcluster.processes.probes import failing
 from volcanoio.localcluster.processes.sandbox import Sandbox
 from volcanoio.localcluster.processes.sources import Missing, SourceReader, containers_of
 from volcanoio.localcluster.processes.upkeep import Upkeep, sweep
@@ -114,10 +115,12 @@ class ProcessRuntime:
         run = held.runs[order.container] = await self._launched(order, held, launch)
         run.ended.add_done_callback(lambda _: self._settle(uid))
         try:
-            await self._post_start(order, container, run)
+            await self._post_start(order, held, container, run)
         except BaseException:
             await asyncio.shield(run.aclose())
             raise
+        if container.get("startupProbe") or container.get("livenessProbe"):
+            run.watch(self._watch(order, held, container, run))
         return run
 
     async def forget(self, pod: Pod) -> None:
@@ -243,21 +246,33 @@ class ProcessRuntime:
             pre_stop=None if hook is None or "sleep" in hook else partial(self._pre_stop, held, container, hook),
         )
 
-    async def _post_start(self, order: StartOrder, container: Manifest, run: Run) -> None:
+    async def _post_start(self, order: StartOrder, held: Held, container: Manifest, run: Run) -> None:
         hook = (container.get("lifecycle") or {}).get("postStart")
         if hook is None:
             return
         try:
-            await run_hook(hook, partial(self._run_in, run), container, order.pod_ip)
+            await run_hook(hook, partial(self._run_in, run), container, held.address)
         except HookFailed as failed:
             self._tell(order, "Warning", "FailedPostStartHook", f"PostStartHook failed: {failed}")
             run.kill()
 
+    async def _watch(self, order: StartOrder, held: Held, container: Manifest, run: Run) -> None:
+        """End a container whose startup or liveness probe fails too often; the restart policy decides what follows."""
+        name = await failing(
+            container,
+            lambda probe: run_hook(probe, partial(self._run_in, run), container, held.address),
+            lambda probe, how: self._tell(order, "Warning", "Unhealthy", f"{probe} probe failed: {how}"),
+        )
+        self._tell(order, "Normal", "Killing", f"Container {order.container} failed {name.lower()} probe")
+        run.terminate()
+        grace = order.pod.spec.termination_grace_period_seconds
+        await asyncio.sleep(30.0 if grace is None else float(grace))
+        run.kill()
+
     async def _pre_stop(self, held: Held, container: Manifest, hook: Mapping[str, Any]) -> None:
         run = held.runs[container["name"]]
-        address = held.manifest["status"]["podIP"]
         try:
-            await run_hook(hook, partial(self._run_in, run), container, address)
+            await run_hook(hook, partial(self._run_in, run), container, held.address)
         except HookFailed as failed:
             _log.warning("preStop hook failed", pod=held.manifest["metadata"]["name"], error=str(failed))
 
