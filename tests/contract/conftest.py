@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.contract.embedded import embedded_server
+from tests.contract.hookserver import HookServer, hook_server
 from tests.contract.kubectls import Kubectl, installed, login, newest
 from tests.contract.support import FOREIGN, Cluster, Namespace, settled, unique
+from tests.contract.webhooks import Configured
 from tests.contract.widgets import with_widgets
 
 
@@ -60,3 +62,19 @@ def namespace(cluster: Cluster) -> Iterator[Namespace]:
     pods = f"/api/v1/namespaces/{name}/pods"
     cluster.delete(pods, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
     cluster.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="session")
+def hooks() -> Iterator[HookServer]:
+    """A webhook server on loopback."""
+    with hook_server() as server:
+        yield server
+
+
+@pytest.fixture
+def configured(namespace: Namespace, hooks: HookServer) -> Iterator[Configured]:
+    """Webhook configurations for the test's namespace."""
+    found = Configured(namespace, hooks)
+    yield found
+    found.close()
+    hooks.requests.clear()

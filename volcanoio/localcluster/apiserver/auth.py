@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -101,6 +102,7 @@ def _is_open(path: str) -> bool:
     return any(path == open_path or path.startswith(open_path + "/") for open_path in OPEN_PATHS)
 
 
+@lru_cache(maxsize=256)
 def _host_name(url: str) -> str:
     try:
         return (urlsplit(url).hostname or "").lower()

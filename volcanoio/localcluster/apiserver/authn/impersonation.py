@@ -23,8 +23,8 @@ class Fields(Protocol):
 
 
 def wanted(headers: Mapping[str, str]) -> bool:
-    """Whether any header asks for it. Names are lower case."""
-    return any(name.startswith("impersonate-") for name in headers)
+    """Whether it is asked for; extras alone ask for nothing. Names are lower case."""
+    return _USER in headers or _GROUP in headers or _UID in headers
 
 
 def impersonated(headers: Mapping[str, str], fields: Fields) -> User | ApiError:
