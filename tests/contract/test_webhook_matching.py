@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 
+from tests.contract.gadgets import GROUP as GADGETS
+from tests.contract.gadgets import with_gadgets
+from tests.contract.hookserver import patching
 from tests.contract.support import Obj, gone, unique
 from tests.contract.webhooks import MUTATING, VALIDATING, Configured, rule
 from tests.contract.widgets import PLURAL, widget
@@ -154,3 +157,24 @@ def test_configurations_are_never_sent_through_webhooks(configured: Configured) 
     path = configured.install(MUTATING, configured.hook("/none"), active=False)
     assert path
     assert configured.hooks.asked("/everything") == []
+
+
+def test_another_version_of_the_same_objects(configured: Configured) -> None:
+    """A rule for one version is about all of them, unless it matches exactly; the webhook sees the one it asked for."""
+    namespace = configured.namespace
+    with_gadgets(namespace.cluster)
+    older = {"operations": ["CREATE"], "apiGroups": [GADGETS], "apiVersions": ["v1"], "resources": ["gadgets"]}
+    changed = patching({"op": "add", "path": "/spec/replicas", "value": 7})
+    configured.install(
+        MUTATING,
+        configured.hook("/equivalent", changed, rules=[older]),
+        configured.hook("/exact", rules=[older], matchPolicy="Exact"),
+    )
+    body = {"apiVersion": f"{GADGETS}/v2", "kind": "Gadget", "metadata": {"name": "g"}, "spec": {"replicas": 1}}
+    made = namespace.cluster.create(namespace.path(f"gadgets.v2.{GADGETS}"), body).ok()
+    assert (made["apiVersion"], made["spec"]["replicas"]) == (f"{GADGETS}/v2", 7)
+    [request] = configured.hooks.asked("/equivalent", "g")
+    assert (request["kind"]["version"], request["requestKind"]["version"]) == ("v1", "v2")
+    assert (request["resource"]["version"], request["requestResource"]["version"]) == ("v1", "v2")
+    assert request["object"]["apiVersion"] == f"{GADGETS}/v1"
+    assert configured.hooks.asked("/exact") == []
