@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from volcanoio.localcluster.apiserver.protobuf.special import PLAIN, signed
@@ -21,6 +22,10 @@ _MAX_DEPTH: Final = 200
 _TYPE_META, _RAW, _ENCODING, _CONTENT_TYPE = 1, 2, 3, 4
 
 _Convert: TypeAlias = Callable[[bytes | int], Any]
+_Read: TypeAlias = Callable[[bytes | int, int], Any]
+"""Reads a value within so many messages."""
+_Step: TypeAlias = Callable[[Manifest, int, int | bytes, int], None]
+"""Adds a field, of this wire type and within so many messages, to an object."""
 
 
 class UnknownKind(ValueError):  # noqa: N818 - named for what happened
@@ -47,36 +52,94 @@ def decode(body: bytes, expected: tuple[str, str] = ("", "")) -> Manifest:
 
 
 def decode_message(name: str, data: bytes, depth: int = 0) -> Any:
-    """One message: an object, or what stands for it in JSON (None for nothing); raises WireError."""
+    """One message: an object, or what stands for it in JSON; raises WireError."""
     if depth > _MAX_DEPTH:
         raise WireError(f"messages are nested more than {_MAX_DEPTH} deep")
     found: Manifest = {}
+    steps = _steps(name)
+    for number, wire, value in fields(data):
+        step = steps.get(number)
+        if step is not None:
+            step(found, wire, value, depth + 1)
     known = message(name)
-    for number, type_, value in fields(data):
-        field = known.fields.get(number)
-        if field is not None:
-            _take(found, field, type_, value, depth)
     _complete(found, known)
     return found.get(WHOLE, []) if known.is_list else found
 
 
-def _take(found: Manifest, field: Field, wire: int, value: int | bytes, depth: int) -> None:
-    """Add one field to an object."""
+@cache
+def _steps(name: str) -> dict[int, _Step]:
+    """What each field of a message adds to an object, by its number."""
+    return {number: _step(field) for number, field in message(name).fields.items()}
+
+
+def _step(field: Field) -> _Step:
     if field.is_map:
-        key, item = _entry(field, _bytes(value), depth)
-        found.setdefault(field.name, {})[key] = item
-    elif field.is_list:
-        items = found.setdefault(field.name, [])
-        if wire == LENGTH_DELIMITED and field.type in _NUMBERS:
-            items += _packed(field, _bytes(value))
+        return _map_step(field)
+    if field.is_list:
+        return _list_step(field)
+    return _inline_step(field) if field.name == INLINE else _plain_step(field)
+
+
+def _plain_step(field: Field) -> _Step:
+    name, read, keeps_zero = field.name, _reader(field.type), field.rule is not Rule.NONZERO
+
+    def step(found: Manifest, wire: int, value: int | bytes, depth: int) -> None:
+        del wire
+        item = read(value, depth)
+        if item is not None and (item or keeps_zero):
+            found[name] = item
+
+    return step
+
+
+def _inline_step(field: Field) -> _Step:
+    type_ = field.type
+
+    def step(found: Manifest, wire: int, value: int | bytes, depth: int) -> None:
+        del wire
+        found.update(decode_message(type_, _bytes(value), depth))
+
+    return step
+
+
+def _list_step(field: Field) -> _Step:
+    name, read, may_be_packed = field.name, _reader(field.type), field.type in _NUMBERS
+
+    def step(found: Manifest, wire: int, value: int | bytes, depth: int) -> None:
+        items = found.setdefault(name, [])
+        if may_be_packed and wire == LENGTH_DELIMITED:
+            items += [read(number, depth) for number in _packed(_bytes(value))]
         else:
-            items.append(_value(field.type, value, depth))
-    elif field.name == INLINE:
-        found.update(decode_message(field.type, _bytes(value), depth + 1))
-    else:
-        item = _value(field.type, value, depth)
-        if item is not None and (item or field.rule is not Rule.NONZERO):
-            found[field.name] = item
+            items.append(read(value, depth))
+
+    return step
+
+
+def _map_step(field: Field) -> _Step:
+    name, type_, read = field.name, field.type, _reader(field.type)
+
+    def step(found: Manifest, wire: int, value: int | bytes, depth: int) -> None:
+        """An entry is `{1: key, 2: value}`."""
+        del wire
+        parts = {number: part for number, _, part in fields(_bytes(value))}
+        item = parts.get(2)
+        key = _string(parts.get(1, b""))
+        found.setdefault(name, {})[key] = _zero(type_) if item is None else read(item, depth)
+
+    return step
+
+
+def _reader(type_: str) -> _Read:
+    """How a value of a type is read."""
+    if type_ in _SCALARS:
+        scalar = _SCALARS[type_]
+        return lambda value, _: scalar(value)
+    if type_ in PLAIN:
+        special = PLAIN[type_]
+        return lambda value, _: special(_bytes(value))
+    if type_ in _SCHEMA_OR:
+        return lambda value, depth: _schema_or_other(type_, _bytes(value), depth)
+    return lambda value, depth: decode_message(type_, _bytes(value), depth)
 
 
 def _complete(found: Manifest, known: Message) -> None:
@@ -91,25 +154,15 @@ def _complete(found: Manifest, known: Message) -> None:
                 found[field.name] = zero
 
 
-def _value(type_: str, value: int | bytes, depth: int) -> Any:
-    scalar = _SCALARS.get(type_)
-    if scalar is not None:
-        return scalar(value)
-    data = _bytes(value)
-    if type_ in PLAIN:
-        return PLAIN[type_](data)
-    return _schema_or_other(type_, data, depth) if type_ in _SCHEMA_OR else decode_message(type_, data, depth + 1)
-
-
 def _schema_or_other(type_: str, data: bytes, depth: int) -> Any:
     """A schema, or what else may stand in its place: several, names, or a yes or no."""
     others: list[Any] = []
     schema = None
     for number, _, value in fields(data):
         if number == _SCHEMA_OR[type_].schema:
-            schema = decode_message(_SCHEMA, _bytes(value), depth + 1)
+            schema = decode_message(_SCHEMA, _bytes(value), depth)
         elif number == _SCHEMA_OR[type_].other:
-            others.append(_value(_SCHEMA_OR[type_].type, value, depth + 1))
+            others.append(_reader(_SCHEMA_OR[type_].type)(value, depth))
     if type_ == "SchemaOrBool":
         return schema if schema is not None else any(others)
     return others or schema
@@ -122,20 +175,12 @@ def _zero(type_: str) -> Any:
     return PLAIN[type_](b"") if type_ in PLAIN else decode_message(type_, b"")
 
 
-def _entry(field: Field, data: bytes, depth: int) -> tuple[str, Any]:
-    """An entry of a map: `{1: key, 2: value}`."""
-    parts = {number: value for number, _, value in fields(data)}
-    value = parts.get(2)
-    return _string(parts.get(1, b"")), _zero(field.type) if value is None else _value(field.type, value, depth)
-
-
-def _packed(field: Field, data: bytes) -> list[Any]:
+def _packed(data: bytes) -> Iterator[int]:
     """A list of numbers in one piece."""
-    found, at = [], 0
+    at = 0
     while at < len(data):
         value, at = varint(data, at)
-        found.append(_SCALARS[field.type](value))
-    return found
+        yield value
 
 
 def _type_meta(data: bytes) -> tuple[str, str]:
