@@ -31,8 +31,10 @@ MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-SECONDS = 20
-"""How long an answer or an event may take before a test fails."""
+THROWAWAY = "VOLCANOIO_CONTRACT_THROWAWAY"
+"""The environment variable that says that this cluster is for the tests alone: they may change all of it."""
+SECONDS = 60
+"""How long an answer or an event may take before a test fails: garbage collectors know new kinds after 30 s."""
 _PAUSE = 0.05
 
 

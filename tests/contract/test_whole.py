@@ -26,7 +26,7 @@ FLEET = "sim.volcanoio.dev/node"
 JOBS = "jobs.v1alpha1.batch.volcano.sh"
 GROUPS = "podgroups.v1beta1.scheduling.volcano.sh"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
-SECONDS = 60
+SECONDS = 100
 
 
 @pytest.fixture(scope="module")

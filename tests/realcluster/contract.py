@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.support import FOREIGN, Cluster
+from tests.contract.support import FOREIGN, THROWAWAY, Cluster
 from tests.realcluster.binaries import Binaries, NoBinariesError, find
 from tests.realcluster.controlplane import control_plane
 from tests.realcluster.processes import FailedStartError
@@ -42,7 +42,7 @@ def main() -> int:
 
 def _run(binaries: Binaries, directory: Path, arguments: list[str], *, record: bool) -> int:
     with control_plane(binaries, directory / "plane") as plane:
-        os.environ[FOREIGN] = str(plane.kubeconfig)
+        os.environ |= {FOREIGN: str(plane.kubeconfig), THROWAWAY: "yes"}
         cluster = Cluster.of(plane.kubeconfig)
         served = str(cluster.get("/version").ok()["gitVersion"])
         cluster.close()
