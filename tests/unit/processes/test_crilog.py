@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from volcanoio.localcluster.processes.crilog import LINE_LIMIT, CriLog, read_log
@@ -33,6 +33,7 @@ def test_lines_have_time_stream_and_tag(tmp_path: Path) -> None:
     ]
 
 
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])  # it writes files
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=5))
 def test_what_is_written_is_read_however_it_is_cut(data: bytes, cuts: list[int]) -> None:
     import tempfile

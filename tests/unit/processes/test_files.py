@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from volcanoio.localcluster.processes import payloaddir
@@ -81,6 +81,7 @@ _FILES = st.dictionaries(
 )
 
 
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])  # it writes files
 @given(st.lists(_FILES, min_size=1, max_size=4))
 def test_a_volume_shows_what_was_written_last_and_nothing_else(versions: list[Payload]) -> None:
     import tempfile
