@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.contract.kubelet import events_of, kubelet, pods_of, template, until
-from tests.contract.support import Namespace, Obj
+from tests.contract.support import Namespace, Obj, gone
 
 SETS = "replicasets.v1.apps"
 
@@ -120,6 +120,7 @@ def test_deleting_it_deletes_its_pods_unless_orphaned(namespace: Namespace) -> N
     with kubelet(namespace):
         for pod in pods_of(namespace, app="rs"):
             until(namespace, "pods", pod["metadata"]["name"], lambda one: not one["metadata"].get("ownerReferences"))
+        gone(namespace.cluster, namespace.path(SETS, "rs"))
         make(namespace, 2)
         until(namespace, SETS, "rs", lambda one: one["status"].get("readyReplicas") == 2)
     assert len(pods_of(namespace, app="rs")) == 2
