@@ -33,7 +33,9 @@ WIDGET = Resource(
     short_names=("wd",),
     categories=("all",),
     subresources=("status", "scale"),
-    custom=CustomResource(SCHEMA, prune=lambda _: [], default=lambda _: None, validate=lambda _new, _old: []),
+    custom=CustomResource(
+        SCHEMA, prune=lambda _: [], default=lambda _: None, validate=lambda _new, _old, _status, _said: []
+    ),
 )
 
 
