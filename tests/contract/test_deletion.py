@@ -142,3 +142,13 @@ def test_a_second_deletion_shortens_the_grace_period(namespace: Namespace) -> No
         seen = [next(events) for _ in range(4)]
     told = [(event["type"], event["object"]["metadata"]["deletionGracePeriodSeconds"]) for event in seen]
     assert told == [("MODIFIED", 20), ("MODIFIED", 10), ("MODIFIED", 0), ("DELETED", 0)], "30 changes nothing"
+
+
+def test_what_is_being_deleted_is_in_the_way(namespace: Namespace) -> None:
+    held = config_map("a")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    namespace.cluster.create(namespace.path("configmaps"), held).ok()
+    namespace.cluster.delete(namespace.path("configmaps", "a")).ok()
+    status = namespace.cluster.create(namespace.path("configmaps"), config_map("a")).refused(409, "AlreadyExists")
+    assert status["message"] == 'object is being deleted: configmaps "a" already exists'
+    namespace.cluster.patch(namespace.path("configmaps", "a"), {"metadata": {"finalizers": None}}).ok()

@@ -108,9 +108,10 @@ def no_such_path() -> ApiError:
     return ApiError(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def already_exists(resource: Resource, name: str) -> ApiError:
-    """An object of that name is stored."""
-    return ApiError(409, "AlreadyExists", f'{resource.name} "{name}" already exists', _details(resource, name))
+def already_exists(resource: Resource, name: str, *, deleting: bool = False) -> ApiError:
+    """An object of that name is stored, and may be about to go."""
+    message = f'{"object is being deleted: " if deleting else ""}{resource.name} "{name}" already exists'
+    return ApiError(409, "AlreadyExists", message, _details(resource, name))
 
 
 def conflict(resource: Resource, name: str, why: str) -> ApiError:

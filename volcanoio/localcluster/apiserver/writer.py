@@ -173,8 +173,8 @@ class Writer:
             core.quotas.check(resource, target.namespace, obj)
         if stated and stated != "0" and not dry_run:
             raise errors.unclassified("resourceVersion should not be set on objects to be created")
-        if core.store.get(ref) is not None:
-            raise errors.already_exists(resource, ref.name)
+        if (known := core.store.get(ref)) is not None:
+            raise errors.already_exists(resource, ref.name, deleting=known.deleting)
         self._to_storage(resource, obj, body)
         if dry_run:
             return encode(obj)
