@@ -22,7 +22,8 @@ _STANDARD: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 def finalize_namespace(core: Core, target: Target, request: ApiRequest) -> bytes:
     """The namespace with the finalizers the body states; raises ApiError."""
-    stated, _ = bodies.read_object(request, target.resource)
+    stated, body = bodies.read_object(request, target.resource)
+    bodies.check_fields(stated, body, target.resource, "Ignore")
     stored = core.store.get(target.ref)
     if stored is None:
         raise errors.not_found(target.resource, target.name)

@@ -56,11 +56,11 @@ class Reviews:
         if review.get("kind") not in {None, "", kind}:
             text = f"kind: {review['kind']!r} does not belong to {request.path}; send a {kind}"
             raise bad_request(text)
-        spec = review.get("spec") or {}
-        if not isinstance(spec, dict):
-            raise bad_request("spec: expected an object")
+        spec, stated = review.get("spec") or {}, review.get("metadata") or {}
+        if not isinstance(spec, dict) or not isinstance(stated, dict):
+            raise bad_request(f"{'metadata' if isinstance(spec, dict) else 'spec'}: expected an object")
         status = self._answers[kind](spec, request)
-        metadata = {**(review.get("metadata") or {})}
+        metadata = dict(stated)
         if kind == "SelfSubjectReview":
             metadata["creationTimestamp"] = self._core.now()
         answer = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
