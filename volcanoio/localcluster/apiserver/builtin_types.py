@@ -76,7 +76,7 @@ def check(resource_name: str, body: bytes, obj: Manifest) -> tuple[list[str], li
     try:
         _decoder(name).decode(body)
         if b"null" in body:
-            _walk(obj, name, "", [], [])
+            _unset(obj, name)
     except msgspec.ValidationError:
         unknown: list[str] = []
         wrong: list[str] = []
@@ -121,6 +121,35 @@ def _walk(value: Any, type_: str, path: str, unknown: list[str], wrong: list[str
             else:
                 unknown.append(unknown_field(inner, fields))
                 del value[key]
+
+
+@cache
+def _inside(name: str) -> dict[str, tuple[str, str]]:
+    """The fields of a type that can hold nulls: how (`list`, `map` or nothing) and of what type."""
+    found: dict[str, tuple[str, str]] = {}
+    for field, type_ in type_table().types[name].items():
+        shape, _, inner = type_.rpartition("[") if type_.endswith("]") else ("", "", type_)
+        inner = inner.rstrip("]")
+        if shape.startswith("map") or inner not in _PYTHON:
+            found[field] = (shape, inner)
+    return found
+
+
+def _unset(value: Manifest, type_: str) -> None:
+    """Drop the nulls of an object whose types are right."""
+    fields = _inside(type_)
+    for key, one in list(value.items()):
+        if one is None:
+            del value[key]
+        elif key in fields:
+            shape, inner = fields[key]
+            if not shape:
+                _unset(one, inner)
+            elif shape == "list":
+                for each in one:
+                    _unset(each, inner)
+            elif inner not in _PYTHON or None in one.values():
+                _walk(one, type_table().types[type_][key], key, [], [])
 
 
 def check_part(value: Any, type_: str, path: str) -> tuple[list[str], list[str]]:
