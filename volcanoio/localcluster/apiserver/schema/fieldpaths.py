@@ -13,8 +13,11 @@ class FieldPathError(ValueError):
     """The path names no field; the text says why, as apiextensions does."""
 
 
-def resolve(path: str, schema: dict[str, Any], *, brackets: bool = True) -> tuple[str, dict[str, Any]]:
-    """The path as errors show it, and the schema of the field; raises FieldPathError."""
+def resolve(path: str, schema: Any, *, brackets: bool = True) -> tuple[str, dict[str, Any]]:
+    """The path as errors show it, and the schema of the field; raises FieldPathError.
+
+    A schema that is none has no fields: what is wrong with it is said elsewhere.
+    """
     shown, at = "", 0
     while at < len(path):
         match = _PART.match(path, at)
@@ -23,11 +26,11 @@ def resolve(path: str, schema: dict[str, Any], *, brackets: bool = True) -> tupl
         if match[2] is not None and not brackets:
             raise FieldPathError("array notation is not allowed")
         name = match[1] if match[1] is not None else _unescaped(match[2][1:-1])
-        others = schema.get("additionalProperties")
-        if schema.get("properties"):
-            if name not in schema["properties"]:
+        fields, others = _inside(schema)
+        if fields:
+            if name not in fields:
                 raise FieldPathError("does not refer to a valid field")
-            schema = schema["properties"][name]
+            schema = fields[name]
             shown = f"{shown}.{name}" if shown else name
         elif isinstance(others, dict):
             schema = others
@@ -35,7 +38,15 @@ def resolve(path: str, schema: dict[str, Any], *, brackets: bool = True) -> tupl
         else:
             raise FieldPathError("does not refer to a valid field")
         at = match.end()
-    return shown, schema
+    return shown, schema if isinstance(schema, dict) else {}
+
+
+def _inside(schema: Any) -> tuple[dict[str, Any], Any]:
+    """The named fields of a schema, and what it says of all others."""
+    if not isinstance(schema, dict):
+        return {}, None
+    fields = schema.get("properties")
+    return fields if isinstance(fields, dict) else {}, schema.get("additionalProperties")
 
 
 def normalized(path: str, schema: dict[str, Any]) -> str:
