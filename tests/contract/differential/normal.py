@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from tests.contract.differential.kinds.table import KINDS
@@ -21,17 +21,20 @@ _HANDED_OUT: Final = frozenset({"clusterIP", "clusterIPs", "nodePort", "healthCh
 _FOREIGN: Final = re.compile(r"kube-root-ca\.crt|.*\.[0-9a-f]{10,}").fullmatch
 """Names of what a cluster puts into each namespace, and of what controllers tell."""
 _IDLE: Final = "stored, but no controller of this server acts on it"
+_DUMP: Final = r"(?:\{(?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*\}|\[\{.*?\}\])(?=: |\"|, |\])"
+"""A struct in a message: Go shows its own names for what is in it."""
 _TEXTS: Final = (
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
     (r"(Too large resource version: \d+, current: )\d+", r"\1VERSION"),
     (r"(ResourceVersion in (?:the precondition|record)) \(\d+\)", r"\1 (VERSION)"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
+    (rf"( value: ){_DUMP}", r"\1{...}"),
     (r"(NAMESPACE-gen-)[a-z0-9]{5}", r"\1SUFFIX"),
 )
 _TIMES: Final = frozenset({"Age", "Last Seen", "First Seen", "Created At", "Last Schedule", "Duration"})
 
 
-def warnings(headers: dict[str, str]) -> list[str]:
+def warnings(headers: Mapping[str, str]) -> list[str]:
     """What an answer warns of; ours of kinds without a controller is not theirs."""
     return [one for one in re.findall(r'299 - "(?:[^"\\]|\\.)*"', headers.get("warning", "")) if _IDLE not in one]
 
@@ -49,14 +52,15 @@ def normal(body: Any, namespace: str, plural: str = "") -> Any:
 
 
 def _status(status: Obj, plural: str) -> Obj:
-    """A refusal, or an object's end; some rules are looked at twice there."""
+    """A refusal, or an object's end. Some rules are looked at twice there, and many in the order of Go's maps: none."""
     del plural
     details = status.get("details") or {}
     causes = details.get("causes")
     if not causes:
         return status
-    once = [one for at, one in enumerate(causes) if one not in causes[:at]]
-    return {**status, "details": {**details, "causes": once}}
+    once = {json.dumps(one, sort_keys=True): one for one in causes}
+    message = status["message"].partition("[")[0] if len(causes) > 1 else status["message"]
+    return {**status, "message": message, "details": {**details, "causes": [once[key] for key in sorted(once)]}}
 
 
 def _table(table: Obj, plural: str) -> Obj:

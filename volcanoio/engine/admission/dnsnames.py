@@ -26,7 +26,7 @@ SUBDOMAIN_RULE = (
     "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
-_QUALIFIED_RULE = (
+QUALIFIED_RULE = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
@@ -77,7 +77,7 @@ def qualified_rule(name: str) -> str:
         return "name part must be non-empty"
     if len(part) > 63:
         return "name part must be no more than 63 characters"
-    return "" if _QUALIFIED(part) else _QUALIFIED_RULE
+    return "" if _QUALIFIED(part) else QUALIFIED_RULE
 
 
 @lru_cache(maxsize=8192)

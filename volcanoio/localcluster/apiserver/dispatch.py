@@ -22,6 +22,7 @@ from volcanoio.localcluster.apiserver.eviction import Evictor
 from volcanoio.localcluster.apiserver.finalizing import finalize_namespace
 from volcanoio.localcluster.apiserver.kinds.traits import (
     DELETION_RETURNS_OBJECT,
+    DEPRECATED,
     UPDATE_CREATES,
     UPDATE_NEEDS_VERSION,
 )
@@ -97,12 +98,17 @@ class Dispatcher:
     async def _carry_out(self, request: ApiRequest) -> ApiResponse | ApiStream:
         target = parse(request.path, self._core.registry)
         custom = target.resource.custom
-        if custom is None or not (custom.deprecation or custom.refusal):
-            return await self._operate(target, request)
-        if custom.refusal:
+        if custom is not None and custom.refusal:
             raise errors.internal(custom.refusal)
-        answer = await self._operate(target, request)
-        return msgspec.structs.replace(answer, warnings=(custom.deprecation, *answer.warnings))
+        deprecation = DEPRECATED.get(target.resource.name) if custom is None else custom.deprecation
+        if not deprecation:
+            return await self._operate(target, request)
+        try:
+            answer = await self._operate(target, request)
+        except ApiError as error:
+            error.warnings = (deprecation, *error.warnings)
+            raise
+        return msgspec.structs.replace(answer, warnings=(deprecation, *answer.warnings))
 
     async def _operate(self, target: Target, request: ApiRequest) -> ApiResponse | ApiStream:
         if target.subresource:

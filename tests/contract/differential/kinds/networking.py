@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.contract.differential.kind import SELECTORS, Kind, Obj, chosen, obj, some
 
-_PEERS = (
+_PEERS: tuple[Obj, ...] = (
     {"podSelector": {"matchLabels": {"app": "b"}}},
     {"namespaceSelector": {}},
     {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}},
@@ -18,7 +18,8 @@ _PEERS = (
     {"podSelector": SELECTORS[3]},
     {},
 )
-_POLICY_PORTS = ({"port": 80}, {"port": "web", "protocol": "UDP"}, {"port": 0}, {"port": "Bad_Name"}, {}) + (
+_POLICY_PORTS: tuple[Obj, ...] = (
+    *({"port": 80}, {"port": "web", "protocol": "UDP"}, {"port": 0}, {"port": "Bad_Name"}, {}),
     {"protocol": "Odd", "port": 1},
     {"port": 80, "endPort": 90},
     {"port": 80, "endPort": 70},

@@ -70,13 +70,6 @@ def _scaler(name: str, rng: random.Random) -> Obj:
     return obj("autoscaling/v2", "HorizontalPodAutoscaler", name, spec=_scaler_spec(rng))
 
 
-def _scaler_v1(name: str, rng: random.Random) -> Obj:
-    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "nothing"}
-    spec: Obj = {"scaleTargetRef": target, "maxReplicas": rng.choice((3, 5, 0))}
-    spec |= some(rng, 0.5, minReplicas=chosen(1, 4, 0), targetCPUUtilizationPercentage=chosen(50, 0))
-    return obj("autoscaling/v1", "HorizontalPodAutoscaler", f"one-{name.removeprefix('one-')}", spec=spec)
-
-
 def _priority_class(name: str, rng: random.Random) -> Obj:
     parts = some(rng, 0.3, description=text, preemptionPolicy=chosen("Never", "Odd"))
     return obj("scheduling.k8s.io/v1", "PriorityClass", name, value=rng.choice((7, 0, -5, 2 * 10**9)), **parts)
@@ -181,13 +174,6 @@ POLICY = (
         shared=True,
     ),
     Kind("horizontalpodautoscalers.v2.autoscaling", _scaler, lambda rng: {"spec": _scaler_spec(rng)}, shared=True),
-    Kind(
-        "horizontalpodautoscalers.v1.autoscaling",
-        _scaler_v1,
-        lambda rng: {"spec": {"minReplicas": rng.choice((1, 2, None))}},
-        shared=True,
-        called="one-{}",
-    ),
     Kind("priorityclasses.v1.scheduling.k8s.io", _priority_class, _priority_class_change, cluster=True),
     Kind(
         "runtimeclasses.v1.node.k8s.io",

@@ -7,7 +7,13 @@ import random
 from tests.contract.differential.kind import OWN, SELECTORS, Kind, Obj, chosen, obj, some
 
 _SIZES = ("1Gi", "1Gi", "1e9", "0", "-1", "2048Mi")
-_MODES = (["ReadWriteOnce"], ["ReadWriteMany", "ReadOnlyMany"], ["ReadWriteOncePod", "ReadWriteOnce"], ["Odd"], [])
+_MODES: tuple[list[str], ...] = (
+    ["ReadWriteOnce"],
+    ["ReadWriteMany", "ReadOnlyMany"],
+    ["ReadWriteOncePod", "ReadWriteOnce"],
+    ["Odd"],
+    [],
+)
 
 
 def _claim(name: str, rng: random.Random) -> Obj:

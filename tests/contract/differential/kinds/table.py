@@ -15,7 +15,6 @@ KINDS: tuple[Kind, ...] = (*CORE, *CUSTOM, *NETWORKING, *POLICY, *RBAC, *STORAGE
 APART = (
     {"services", "endpoints", "endpointslices.v1.discovery.k8s.io"},
     {"deployments.v1.apps", "replicasets.v1.apps", "pods"},
-    {"horizontalpodautoscalers.v2.autoscaling", "horizontalpodautoscalers.v1.autoscaling"},
     {"events", "events.v1.events.k8s.io"},
 )
 """Of these kinds a script has one at most: a controller would write the others."""

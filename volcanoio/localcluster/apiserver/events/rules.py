@@ -6,11 +6,10 @@ from typing import Final
 
 from volcanoio.engine.admission.fielderrors import FieldError, invalid, required
 from volcanoio.localcluster.apiserver.events.naming import FROM_CORE
+from volcanoio.localcluster.apiserver.kinds.events import event_errors
 from volcanoio.model.base import Manifest
 
 _TYPES: Final = ("Normal", "Warning")
-_CLUSTER: Final = ("default", "kube-system")
-"""Where events about objects without a namespace are kept."""
 _UNSET: Final = ("firstTimestamp", "lastTimestamp", "count", "source")
 _FIXED: Final = (
     *("involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type", "eventTime"),
@@ -21,18 +20,8 @@ _FIXED: Final = (
 
 def create_errors(event: Manifest, namespace: str) -> list[FieldError]:
     """The broken rules of a new event under core v1's names."""
-    found: list[FieldError] = []
-    about = (event.get("involvedObject") or {}).get("namespace", "")
-    legacy = not event.get("eventTime")
-    apart = legacy and about not in {"", namespace}
-    if apart or (not about and namespace not in (_CLUSTER[:1] if legacy else _CLUSTER)):
-        found.append(invalid("involvedObject.namespace", about, "does not match event.namespace"))
-    found += [
-        required(FROM_CORE.get(name, name))
-        for name in ("reportingComponent", "reportingInstance", "action", "reason")
-        if not legacy and not event.get(name)
-    ]
-    if legacy:
+    found = event_errors(event, namespace, FROM_CORE["reportingComponent"])
+    if not event.get("eventTime"):
         found.append(required("eventTime"))
     if event.get("type") not in _TYPES:
         found.append(invalid("type", "", f"has invalid value: {event.get('type') or ''}"))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from volcanoio.engine.admission.dnsnames import qualified_rule, value_rule
+from volcanoio.engine.admission.fielderrors import FieldError, forbidden, invalid, required, shown, unsupported
 from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.kinds.rules import NO_BLOCK, is_block, listed, spec_of
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.model.base import Manifest
 
@@ -13,6 +16,8 @@ SYSTEM_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-
 
 PROTECTED_NAMESPACES: Final = frozenset({"default", "kube-system", "kube-public"})
 """Never deleted."""
+
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
@@ -36,8 +41,9 @@ def _default_namespace(namespace: Manifest, core: Core) -> None:
 def _default_node(node: Manifest, core: Core) -> None:
     """A node may be made whole in one request, as tests and simulators do: capacity without allocatable means both."""
     del core
-    if not isinstance(node.get("spec"), dict):
-        node["spec"] = {}
+    spec = spec_of(node)
+    if spec.get("podCIDR") and not spec.get("podCIDRs"):
+        spec["podCIDRs"] = [spec["podCIDR"]]
     status = node.get("status")
     if isinstance(status, dict) and isinstance(status.get("capacity"), dict):
         status.setdefault("allocatable", dict(status["capacity"]))
@@ -50,4 +56,46 @@ def _keep_finalizers(new: Manifest, old: Manifest) -> None:
 
 
 NAMESPACES = Strategy(create=_create_namespace, default=_default_namespace, keep=_keep_finalizers)
-NODES = Strategy(default=_default_node)
+
+
+def _taint_errors(taints: list[Manifest]) -> list[FieldError]:
+    found: list[FieldError] = []
+    known: set[tuple[str, str]] = set()
+    for at, taint in enumerate(taints):
+        path, key, effect = f"metadata.taints[{at}]", taint.get("key") or "", taint.get("effect") or ""
+        if rule := qualified_rule(key):
+            found.append(invalid(f"{path}.key", key, rule))
+        if rule := value_rule(taint.get("value") or ""):
+            found.append(invalid(f"{path}.value", taint.get("value"), rule))
+        if not effect:
+            found.append(required(f"{path}.effect"))
+        elif effect not in _EFFECTS:
+            found.append(unsupported(f"{path}.effect", effect, _EFFECTS))
+        if (key, effect) in known:
+            rule = "taints must be unique by key and effect pair"
+            found.append(FieldError(path, "FieldValueDuplicate", f"Duplicate value: {shown(taint)}: {rule}"))
+        known.add((key, effect))
+    return found
+
+
+def _validate_node(node: Manifest) -> list[FieldError]:
+    spec = node["spec"]
+    found = _taint_errors(listed(spec.get("taints")))
+    return found + [
+        invalid(f"spec.podCIDRs[{at}]", text, NO_BLOCK)
+        for at, text in enumerate(spec.get("podCIDRs") or ())
+        if not is_block(text)
+    ]
+
+
+def _validate_node_update(new: Manifest, old: Manifest) -> list[FieldError]:
+    """Networks and the provider's name for a node are given once."""
+    after, before = new["spec"], old.get("spec") or {}
+    return [
+        forbidden(f"spec.{name}", f'node updates may not change {shown_as} except from "" to valid')
+        for name, shown_as in (("podCIDRs", "podCIDR"), ("providerID", "providerID"))
+        if before.get(name) and before[name] != after.get(name)
+    ]
+
+
+NODES = Strategy(default=_default_node, validate=_validate_node, validate_update=_validate_node_update)

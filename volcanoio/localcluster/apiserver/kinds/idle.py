@@ -15,11 +15,8 @@ def idle(kind: str) -> str:
 IDLE: Final = {
     "certificatesigningrequests.certificates.k8s.io": Strategy(warning=idle("CertificateSigningRequest")),
     "flowschemas.flowcontrol.apiserver.k8s.io": Strategy(warning=idle("FlowSchema")),
-    "horizontalpodautoscalers.autoscaling": Strategy(warning=idle("HorizontalPodAutoscaler")),
-    "ingresses.networking.k8s.io": Strategy(warning=idle("Ingress")),
     "ipaddresses.networking.k8s.io": Strategy(warning=idle("IPAddress")),
     "mutatingadmissionpolicies.admissionregistration.k8s.io": Strategy(warning=idle("MutatingAdmissionPolicy")),
-    "networkpolicies.networking.k8s.io": Strategy(warning=idle("NetworkPolicy")),
     "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": Strategy(warning=idle("PriorityLevelConfiguration")),
     "resourceclaims.resource.k8s.io": Strategy(warning=idle("ResourceClaim")),
     "resourceclaimtemplates.resource.k8s.io": Strategy(warning=idle("ResourceClaimTemplate")),
@@ -27,4 +24,4 @@ IDLE: Final = {
     "validatingadmissionpolicies.admissionregistration.k8s.io": Strategy(warning=idle("ValidatingAdmissionPolicy")),
     "volumeattachments.storage.k8s.io": Strategy(warning=idle("VolumeAttachment")),
 }
-"""By `plural.group`; CronJob is among the workloads, as it has defaults."""
+"""By `plural.group`; kinds that have rules besides have rooms of their own."""

@@ -22,7 +22,7 @@ _DESCRIPTIONS: Final = {
     "system-node-critical": "Used for system critical pods that must not be moved from their current node.",
 }
 _NAME = "priorityclasses.scheduling.k8s.io"
-_POLICIES = ("Never", "PreemptLowerPriority")
+_POLICIES = ("PreemptLowerPriority", "Never")
 
 
 def resolve_priority(pod: Manifest, core: Core) -> None:

@@ -8,19 +8,20 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 from random import Random
-from typing import Any, Final
+from typing import Final
 from weakref import WeakKeyDictionary
 
-from volcanoio.engine.admission.fielderrors import FieldError, invalid, required, unsupported
+from volcanoio.engine.admission.fielderrors import FieldError, invalid
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.errors import invalid as refused
+from volcanoio.localcluster.apiserver.kinds.rules import fill, listed, spec_of
+from volcanoio.localcluster.apiserver.kinds.servicerules import TYPES, is_external, service_errors, service_warnings
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.localcluster.apiserver.objects import Event, Ref
 from volcanoio.model.base import Manifest
 
 NETWORK: Final = ipaddress.IPv4Network("10.96.0.0/12")
 NODE_PORTS: Final = range(30000, 32768)
-_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _WITH_NODE_PORTS: Final = frozenset({"NodePort", "LoadBalancer"})
 _RESERVED: Final = frozenset({"10.96.0.1", "10.96.0.10"})
 """Where clusters have the API server and DNS."""
@@ -79,37 +80,27 @@ def _allocations(core: Core) -> Allocations:
     return known
 
 
-def _spec(service: Manifest) -> Manifest:
-    spec = service.get("spec")
-    if not isinstance(spec, dict):
-        spec = service["spec"] = {}
-    return spec
-
-
-def _ports(spec: Manifest) -> list[Manifest]:
-    ports = spec.get("ports")
-    return [port for port in ports if isinstance(port, dict)] if isinstance(ports, list) else []
-
-
 def _default(service: Manifest, core: Core) -> None:
-    spec = _spec(service)
-    spec.setdefault("type", "ClusterIP")
-    spec.setdefault("sessionAffinity", "None")
-    if spec["sessionAffinity"] == "ClientIP":
-        spec.setdefault("sessionAffinityConfig", {"clientIP": {"timeoutSeconds": 10800}})
-    for port in _ports(spec):
-        port.setdefault("protocol", "TCP")
-        port.setdefault("targetPort", port.get("port"))
+    spec = spec_of(service)
+    fill(spec, type="ClusterIP", sessionAffinity="None")
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif spec["sessionAffinity"] == "ClientIP":
+        stuck = (spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}
+        if stuck.get("timeoutSeconds") is None:
+            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
+    for port in listed(spec.get("ports")):
+        port["protocol"] = port.get("protocol") or "TCP"
+        port["targetPort"] = port.get("targetPort") or port.get("port")
     _keep_allocated(service, core)
     if spec["type"] == "ExternalName":
         return
-    spec.setdefault("internalTrafficPolicy", "Cluster")
-    if spec["type"] in _WITH_NODE_PORTS:
-        spec.setdefault("externalTrafficPolicy", "Cluster")
-        if spec["type"] == "LoadBalancer":
-            spec.setdefault("allocateLoadBalancerNodePorts", True)
-    else:
-        spec.pop("externalTrafficPolicy", None)
+    if spec["type"] in TYPES:
+        fill(spec, internalTrafficPolicy="Cluster")
+    if is_external(spec):
+        fill(spec, externalTrafficPolicy="Cluster")
+    if spec["type"] == "LoadBalancer":
+        fill(spec, allocateLoadBalancerNodePorts=True)
 
 
 def _keep_allocated(service: Manifest, core: Core) -> None:
@@ -119,8 +110,12 @@ def _keep_allocated(service: Manifest, core: Core) -> None:
     if stored is None or stored.uid != meta.get("uid"):
         return
     before = stored.decode()["spec"]
-    was_external, is_external = before.get("type") == "ExternalName", spec["type"] == "ExternalName"
-    if is_external:
+    if is_external(before) and not is_external(spec):
+        for name in ("externalTrafficPolicy", "allocateLoadBalancerNodePorts"):
+            if spec.get(name) == before.get(name):
+                spec.pop(name, None)
+    was_external, now_external = before.get("type") == "ExternalName", spec["type"] == "ExternalName"
+    if now_external:
         for name in ("clusterIP", "clusterIPs"):
             if spec.get(name) == before.get(name):
                 spec.pop(name, None)
@@ -130,7 +125,7 @@ def _keep_allocated(service: Manifest, core: Core) -> None:
             if before.get(name) is not None:
                 spec[name] = before[name]
     known = {(port.get("protocol"), port.get("port")): port.get("nodePort") for port in before.get("ports") or ()}
-    for port in _ports(spec):
+    for port in listed(spec.get("ports")):
         number = known.get((port.get("protocol"), port.get("port")))
         if spec["type"] not in _WITH_NODE_PORTS:
             if number is not None and port.get("nodePort") == number:
@@ -148,7 +143,7 @@ def _create(service: Manifest, core: Core) -> None:
 def _allocate(service: Manifest, core: Core, *, allocated: Iterable[int | None]) -> None:
     """Give an address and node ports, or check those that are asked for; raises ApiError 422."""
     spec = service["spec"]
-    if spec.get("type") == "ExternalName" or spec.get("type") not in _TYPES:
+    if spec.get("type") == "ExternalName" or spec.get("type") not in TYPES:
         return
     mine = frozenset(allocated)
     found = _give_address(spec, core)
@@ -178,7 +173,8 @@ def _give_address(spec: Manifest, core: Core) -> list[FieldError]:
             return [invalid("spec.clusterIPs[0]", address, rule)]
         if address in known.addresses or address in _RESERVED:
             return [invalid(path, [address], text + "provided IP is already allocated")]
-    spec |= {"clusterIP": address, "clusterIPs": [address], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}
+    spec |= {"clusterIP": address, "clusterIPs": [address], "ipFamilies": ["IPv4"]}
+    fill(spec, ipFamilyPolicy="SingleStack")
     return []
 
 
@@ -186,7 +182,7 @@ def _give_ports(spec: Manifest, core: Core, mine: frozenset[int | None]) -> list
     known = _allocations(core)
     found: list[FieldError] = []
     given: set[int] = set()
-    for at, port in enumerate(_ports(spec)):
+    for at, port in enumerate(listed(spec.get("ports"))):
         number, path = port.get("nodePort"), f"spec.ports[{at}].nodePort"
         if not number:
             number = known.port(given)
@@ -204,26 +200,6 @@ def _give_ports(spec: Manifest, core: Core, mine: frozenset[int | None]) -> list
     return found
 
 
-def _validate(service: Manifest) -> list[FieldError]:
-    spec = service["spec"]
-    found: list[FieldError] = []
-    ports = _ports(spec)
-    headless = spec.get("clusterIP") == "None"
-    if not ports and not headless and spec.get("type") != "ExternalName":
-        found.append(required("spec.ports"))
-    for at, port in enumerate(ports):
-        path = f"spec.ports[{at}]"
-        if len(ports) > 1 and not port.get("name"):
-            found.append(required(f"{path}.name"))
-        for name in ("port", "targetPort"):
-            number: Any = port.get(name)
-            if isinstance(number, int) and not 1 <= number <= 65535:
-                found.append(invalid(f"{path}.{name}", number, "must be between 1 and 65535, inclusive"))
-    if spec.get("type") not in _TYPES:
-        found.append(unsupported("spec.type", spec.get("type"), _TYPES))
-    return found
-
-
 def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
     after, before = new["spec"], old["spec"]
     if "ExternalName" in (after.get("type"), before.get("type")):
@@ -233,4 +209,10 @@ def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
     return []
 
 
-SERVICES: Final = Strategy(create=_create, default=_default, validate=_validate, validate_update=_validate_update)
+SERVICES: Final = Strategy(
+    create=_create,
+    default=_default,
+    validate=service_errors,
+    validate_update=_validate_update,
+    warn=service_warnings,
+)

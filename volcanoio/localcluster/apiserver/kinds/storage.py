@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from volcanoio.engine.admission.dnsnames import qualified_rule, subdomain_rule
 from volcanoio.engine.admission.fielderrors import FieldError, forbidden, invalid, required, unsupported
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.kinds.labelselectors import label_selector_errors
+from volcanoio.localcluster.apiserver.kinds.rules import IMMUTABLE, choice_errors, fill, immutable, needed, spec_of
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.localcluster.apiserver.plugins.amounts import amount
 from volcanoio.model.base import Manifest
@@ -14,6 +16,7 @@ from volcanoio.model.quantity import QuantityError
 
 _MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _RECLAIM: Final = ("Delete", "Recycle", "Retain")
+_VOLUME_MODES: Final = ("Block", "Filesystem")
 _CLASS_RECLAIM: Final = ("Delete", "Retain")
 _BINDING: Final = ("Immediate", "WaitForFirstConsumer")
 _NOT_SOURCES: Final = frozenset(
@@ -27,13 +30,6 @@ _IMMUTABLE: Final = (
 )
 
 
-def _spec(obj: Manifest) -> Manifest:
-    spec = obj.get("spec")
-    if not isinstance(spec, dict):
-        spec = obj["spec"] = {}
-    return spec
-
-
 def _create_claim(claim: Manifest, core: Core) -> None:
     del core
     claim["status"] = {"phase": "Pending"}
@@ -45,12 +41,17 @@ def _create_volume(volume: Manifest, core: Core) -> None:
 
 def _default_claim(claim: Manifest, core: Core) -> None:
     del core
-    _spec(claim).setdefault("volumeMode", "Filesystem")
+    spec = fill(spec_of(claim), volumeMode="Filesystem")
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if isinstance(source, dict) and reference is None:
+        spec["dataSourceRef"] = dict(source)
+    elif isinstance(reference, dict) and source is None and not reference.get("namespace"):
+        spec["dataSource"] = dict(reference)
 
 
 def _default_volume(volume: Manifest, core: Core) -> None:
     del core
-    spec = _spec(volume)
+    spec = spec_of(volume)
     spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
     spec.setdefault("volumeMode", "Filesystem")
     if isinstance(spec.get("hostPath"), dict):
@@ -63,12 +64,12 @@ def _default_class(storage_class: Manifest, core: Core) -> None:
     storage_class.setdefault("volumeBindingMode", "Immediate")
 
 
-def _mode_errors(modes: Any, hint: str = "") -> list[FieldError]:
+def _mode_errors(modes: Any, path: str, hint: str = "") -> list[FieldError]:
     if not modes:
-        return [required("spec.accessModes", hint)]
-    found = [unsupported("spec.accessModes", mode, _MODES) for mode in modes if mode not in _MODES]
-    if "ReadWriteOncePod" in modes and len(modes) > 1:
-        found.append(forbidden("spec.accessModes", "may not use ReadWriteOncePod with other access modes"))
+        return [required(path, hint)]
+    found = [unsupported(path, mode, _MODES) for mode in modes if mode not in _MODES]
+    if "ReadWriteOncePod" in modes and len(set(modes) & set(_MODES)) > 1:
+        found.append(forbidden(path, "may not use ReadWriteOncePod with other access modes"))
     return found
 
 
@@ -81,13 +82,19 @@ def _size_errors(text: Any, path: str) -> list[FieldError]:
 
 
 def _validate_claim(claim: Manifest) -> list[FieldError]:
-    spec = claim["spec"]
-    found = label_selector_errors(spec.get("selector"), "spec.selector")
-    found += _mode_errors(spec.get("accessModes"), "at least 1 access mode is required")
-    size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-    if size is None:
-        return [*found, required("spec.resources[storage]")]
-    return found + _size_errors(size, "spec.resources[storage]")
+    return claim_errors(claim["spec"], "spec")
+
+
+def claim_errors(spec: Manifest, path: str) -> list[FieldError]:
+    """The broken rules of a claim's spec."""
+    found = label_selector_errors(spec.get("selector"), f"{path}.selector")
+    found += _mode_errors(spec.get("accessModes"), f"{path}.accessModes", "at least 1 access mode is required")
+    size, where = ((spec.get("resources") or {}).get("requests") or {}).get("storage"), f"{path}.resources[storage]"
+    found += [required(where)] if size is None else _size_errors(size, where)
+    name = spec.get("storageClassName")
+    if name and (rule := subdomain_rule(name)):
+        found.append(invalid(f"{path}.storageClassName", name, rule))
+    return found + choice_errors(spec, path, "volumeMode", _VOLUME_MODES)
 
 
 def _validate_claim_update(new: Manifest, old: Manifest) -> list[FieldError]:
@@ -115,24 +122,91 @@ def _validate_claim_update(new: Manifest, old: Manifest) -> list[FieldError]:
 
 def _validate_volume(volume: Manifest) -> list[FieldError]:
     spec = volume["spec"]
-    found = _mode_errors(spec.get("accessModes"))
+    found = _mode_errors(spec.get("accessModes"), "spec.accessModes")
     sizes = spec.get("capacity") or {}
     if not sizes:
         found.append(required("spec.capacity"))
     if set(sizes) != {"storage"}:
-        found.append(unsupported("spec.capacity", sizes or None, ("storage",)))
+        found.append(unsupported("spec.capacity", sizes, ("storage",)))
     for name, text in sorted(sizes.items()):
+        if str(text).startswith("-"):
+            found.append(
+                invalid(f"spec.capacity[{name}]", int(amount(text).value), "must be a valid resource quantity")
+            )
         found += _size_errors(text, f"spec.capacity[{name}]")
     policy = spec.get("persistentVolumeReclaimPolicy")
     if policy not in _RECLAIM:
         found.append(unsupported("spec.persistentVolumeReclaimPolicy", policy, _RECLAIM))
-    if not set(spec) - _NOT_SOURCES:
-        found.append(required("spec", "must specify a volume type"))
+    found += _source_errors(spec)
+    name = spec.get("storageClassName")
+    if name and (rule := subdomain_rule(name)):
+        found.append(invalid("spec.storageClassName", name, rule))
+    return found + choice_errors(spec, "spec", "volumeMode", _VOLUME_MODES)
+
+
+def _source_errors(spec: Manifest) -> list[FieldError]:
+    """A volume is of one type, whose own rules hold."""
+    types = [name for name in (*_SOURCES, *sorted(set(spec) - _NOT_SOURCES - set(_SOURCES))) if spec.get(name)]
+    if not types:
+        return [required("spec", "must specify a volume type")]
+    first, *more = types
+    found = _SOURCES[first](spec[first], f"spec.{first}") if first in _SOURCES else []
+    if "local" in types and not spec.get("nodeAffinity"):
+        found.append(required("spec.nodeAffinity", "Local volume requires node affinity"))
+    return found + [forbidden(f"spec.{name}", "may not specify more than 1 volume type") for name in more]
+
+
+def _host_path_errors(source: Manifest, path: str) -> list[FieldError]:
+    text = source.get("path")
+    if not text:
+        return [required(f"{path}.path")]
+    back = ".." in text.split("/")
+    return [invalid(f"{path}.path", text, "must not contain '..'")] if back else []
+
+
+def _nfs_errors(source: Manifest, path: str) -> list[FieldError]:
+    found, text = needed(source, path, "server", "path"), source.get("path") or ""
+    if not text.startswith("/"):
+        found.append(invalid(f"{path}.path", text, "must be an absolute path"))
+    return found
+
+
+def _driver_errors(source: Manifest, path: str) -> list[FieldError]:
+    driver = source.get("driver")
+    found = needed(source, path, "driver")
+    if driver and (rule := subdomain_rule(driver.lower())):
+        found.append(invalid(f"{path}.driver", driver, rule))
+    return found + needed(source, path, "volumeHandle")
+
+
+_SOURCES: Final = {
+    "hostPath": _host_path_errors,
+    "nfs": _nfs_errors,
+    "local": _host_path_errors,
+    "csi": _driver_errors,
+}
+"""What is asked of volumes of a type, in the order in which types are looked at."""
+
+
+def _validate_volume_update(new: Manifest, old: Manifest) -> list[FieldError]:
+    after, before = ({key: one["spec"][key] for key in one["spec"].keys() - _NOT_SOURCES} for one in (new, old))
+    found: list[FieldError] = []
+    if after != before:
+        rule = "spec.persistentvolumesource is immutable after creation"
+        found.append(forbidden("spec.persistentvolumesource", rule))
+    mode = new["spec"].get("volumeMode")
+    if mode != old["spec"].get("volumeMode"):
+        found.append(invalid("volumeMode", mode, IMMUTABLE))
     return found
 
 
 def _validate_class(storage_class: Manifest) -> list[FieldError]:
-    found = [] if storage_class.get("provisioner") else [required("provisioner")]
+    name = storage_class.get("provisioner")
+    found = [] if name else [required("provisioner")]
+    if name and (rule := qualified_rule(name.lower())):
+        found.append(invalid("provisioner", name.lower(), rule))
+    if "" in (storage_class.get("parameters") or {}):
+        found.append(invalid("parameters", "", "field can not be empty."))
     for field, choices in (("reclaimPolicy", _CLASS_RECLAIM), ("volumeBindingMode", _BINDING)):
         value = storage_class.get(field)
         if value not in choices:
@@ -140,23 +214,14 @@ def _validate_class(storage_class: Manifest) -> list[FieldError]:
     return found
 
 
-def _validate_class_update(new: Manifest, old: Manifest) -> list[FieldError]:
-    found = []
-    if (new.get("parameters") or {}) != (old.get("parameters") or {}):
-        found.append(forbidden("parameters", "updates to parameters are forbidden."))
-    if new.get("provisioner") != old.get("provisioner"):
-        found.append(forbidden("provisioner", "updates to provisioner are forbidden."))
-    if new.get("reclaimPolicy") != old.get("reclaimPolicy"):
-        found.append(invalid("reclaimPolicy", new.get("reclaimPolicy"), "field is immutable"))
-    if new.get("volumeBindingMode") != old.get("volumeBindingMode"):
-        found.append(invalid("volumeBindingMode", new.get("volumeBindingMode"), "field is immutable"))
-    return found
-
-
 CLAIMS: Final = Strategy(
     create=_create_claim, default=_default_claim, validate=_validate_claim, validate_update=_validate_claim_update
 )
-VOLUMES: Final = Strategy(create=_create_volume, default=_default_volume, validate=_validate_volume)
+VOLUMES: Final = Strategy(
+    create=_create_volume, default=_default_volume, validate=_validate_volume, validate_update=_validate_volume_update
+)
 STORAGE_CLASSES: Final = Strategy(
-    default=_default_class, validate=_validate_class, validate_update=_validate_class_update
+    default=_default_class,
+    validate=_validate_class,
+    validate_update=immutable("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"),
 )

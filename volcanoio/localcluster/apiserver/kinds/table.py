@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from volcanoio.localcluster.apiserver.kinds import budgets, definitions, plain
+from volcanoio.localcluster.apiserver.kinds.autoscaling import SCALERS
 from volcanoio.localcluster.apiserver.kinds.cluster import NAMESPACES, NODES
 from volcanoio.localcluster.apiserver.kinds.configuration import CONFIG_MAPS, SECRETS
+from volcanoio.localcluster.apiserver.kinds.endpoints import ENDPOINTS, SLICES
+from volcanoio.localcluster.apiserver.kinds.events import EVENTS
 from volcanoio.localcluster.apiserver.kinds.idle import IDLE
+from volcanoio.localcluster.apiserver.kinds.ingresses import INGRESS_CLASSES, INGRESSES
+from volcanoio.localcluster.apiserver.kinds.networkpolicies import POLICIES
 from volcanoio.localcluster.apiserver.kinds.pods import PODS
 from volcanoio.localcluster.apiserver.kinds.priorities import PRIORITY_CLASSES
 from volcanoio.localcluster.apiserver.kinds.quotas import LIMIT_RANGES, QUOTAS
+from volcanoio.localcluster.apiserver.kinds.rbac import RBAC
+from volcanoio.localcluster.apiserver.kinds.runtimeclasses import RUNTIME_CLASSES
 from volcanoio.localcluster.apiserver.kinds.services import SERVICES
 from volcanoio.localcluster.apiserver.kinds.storage import CLAIMS, STORAGE_CLASSES, VOLUMES
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
@@ -31,6 +38,15 @@ STRATEGIES: dict[str, Strategy] = {
     "leases.coordination.k8s.io": plain.LEASES,
     definitions.NAME: definitions.DEFINITIONS,
     budgets.NAME: budgets.BUDGETS,
+    "endpoints": ENDPOINTS,
+    "endpointslices.discovery.k8s.io": SLICES,
+    "events": EVENTS,
+    "horizontalpodautoscalers.autoscaling": SCALERS,
+    "ingresses.networking.k8s.io": INGRESSES,
+    "ingressclasses.networking.k8s.io": INGRESS_CLASSES,
+    "networkpolicies.networking.k8s.io": POLICIES,
+    "runtimeclasses.node.k8s.io": RUNTIME_CLASSES,
+    **RBAC,
     **WORKLOADS,
     **IDLE,
     **WEBHOOKS,

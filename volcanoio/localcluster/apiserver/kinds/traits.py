@@ -40,3 +40,9 @@ DELETION_RETURNS_OBJECT: Final = frozenset(
     }
 )
 """Kinds whose DELETE is answered with the object, also when it is gone; others with a Status (ReturnDeletedObject)."""
+
+DEPRECATED: Final = {
+    "componentstatuses": "v1 ComponentStatus is deprecated in v1.19+",
+    "endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+}
+"""Kinds of which every request is answered with a warning (APILifecycleDeprecated)."""

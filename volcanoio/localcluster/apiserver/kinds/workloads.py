@@ -1,25 +1,40 @@
-"""Kinds that make pods of a template: their defaults and rules (Kubernetes: pkg/apis/apps, pkg/apis/batch).
-
-Those on which no controller acts are stored with a warning.
-"""
+"""Kinds that keep pods of a template running: defaults and rules (Kubernetes: pkg/apis/apps, pkg/apis/core)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
+from volcanoio.engine.admission.dnsnames import label_rule
 from volcanoio.engine.admission.fielderrors import FieldError, forbidden, invalid, required, unsupported
 from volcanoio.engine.admission.podtemplate import pod_template_errors
 from volcanoio.localcluster.apiserver.core import Core
-from volcanoio.localcluster.apiserver.kinds.idle import idle
-from volcanoio.localcluster.apiserver.kinds.podspec import default_pod_spec
+from volcanoio.localcluster.apiserver.kinds.jobs import CRON_JOBS, JOBS
+from volcanoio.localcluster.apiserver.kinds.labelselectors import label_selector_errors
+from volcanoio.localcluster.apiserver.kinds.rules import (
+    child,
+    choice_errors,
+    count_or_percent_errors,
+    fill,
+    immutable,
+    listed,
+    negative_errors,
+    number_of,
+    over_all_errors,
+    spec_of,
+)
+from volcanoio.localcluster.apiserver.kinds.storage import claim_errors
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
-from volcanoio.localcluster.apiserver.selectors import matches_label_selector
+from volcanoio.localcluster.apiserver.kinds.templates import (
+    default_template,
+    empty_errors,
+    lasting_errors,
+    matching_errors,
+    replicated_errors,
+)
+from volcanoio.localcluster.apiserver.objects import Ref
 from volcanoio.model.base import Manifest
 
-_IMMUTABLE: Final = "field is immutable"
-_JOB_LABELS: Final = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
-_OLD_JOB_LABELS: Final = ("controller-uid", "job-name")
 _SET_MUTABLE: Final = (
     *("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit"),
     *("persistentVolumeClaimRetentionPolicy", "minReadySeconds"),
@@ -28,47 +43,19 @@ _SET_RULE: Final = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
-
-
-def _spec(obj: Manifest) -> Manifest:
-    spec = obj.get("spec")
-    if not isinstance(spec, dict):
-        spec = obj["spec"] = {}
-    return spec
-
-
-def _fill(obj: Manifest, **defaults: Any) -> Manifest:
-    """Set absent fields; returns the object."""
-    for key, value in defaults.items():
-        if obj.get(key) is None:
-            obj[key] = value
-    return obj
-
-
-def _child(obj: Manifest, key: str) -> Manifest:
-    """A field that is an object, made where it is absent."""
-    child = obj.get(key)
-    if not isinstance(child, dict):
-        child = obj[key] = {}
-    return child
-
-
-def _default_template(spec: Manifest) -> None:
-    template = spec.get("template")
-    if isinstance(template, dict):
-        _child(template, "metadata")
-        if isinstance(template.get("spec"), dict):
-            default_pod_spec(template["spec"])
+_RETENTION: Final = ("Retain", "Delete")
+_GENERATION: Final = "deprecated.daemonset.template.generation"
+"""The annotation that counts a DaemonSet's templates."""
 
 
 def _default_pod_template(obj: Manifest, core: Core) -> None:
     del core
-    _default_template(obj)
+    default_template(obj)
 
 
 def _default_replicated(obj: Manifest, core: Core) -> None:
     del core
-    _default_template(_fill(_spec(obj), replicas=1))
+    default_template(fill(spec_of(obj), replicas=1))
 
 
 def _default_replication_controller(obj: Manifest, core: Core) -> None:
@@ -85,82 +72,42 @@ def _default_replication_controller(obj: Manifest, core: Core) -> None:
 
 def _default_deployment(obj: Manifest, core: Core) -> None:
     _default_replicated(obj, core)
-    spec = _fill(obj["spec"], revisionHistoryLimit=10, progressDeadlineSeconds=600)
-    strategy = _fill(_child(spec, "strategy"), type="RollingUpdate")
+    spec = fill(obj["spec"], revisionHistoryLimit=10, progressDeadlineSeconds=600)
+    strategy = fill(child(spec, "strategy"), type="RollingUpdate")
     if strategy["type"] == "RollingUpdate":
-        _fill(_child(strategy, "rollingUpdate"), maxSurge="25%", maxUnavailable="25%")
+        fill(child(strategy, "rollingUpdate"), maxSurge="25%", maxUnavailable="25%")
 
 
 def _default_stateful_set(obj: Manifest, core: Core) -> None:
     _default_replicated(obj, core)
-    spec = _fill(obj["spec"], podManagementPolicy="OrderedReady", revisionHistoryLimit=10)
-    strategy = _fill(_child(spec, "updateStrategy"), type="RollingUpdate")
+    spec = fill(obj["spec"], podManagementPolicy="OrderedReady", revisionHistoryLimit=10, serviceName="")
+    strategy = fill(child(spec, "updateStrategy"), type="RollingUpdate")
     if strategy["type"] == "RollingUpdate":
-        _fill(_child(strategy, "rollingUpdate"), partition=0)
-    _fill(_child(spec, "persistentVolumeClaimRetentionPolicy"), whenDeleted="Retain", whenScaled="Retain")
-    claims = spec.get("volumeClaimTemplates")
-    for claim in claims if isinstance(claims, list) else ():
-        if isinstance(claim, dict):
-            _fill(claim, apiVersion="v1", kind="PersistentVolumeClaim", status={"phase": "Pending"})
-            _fill(_spec(claim), volumeMode="Filesystem")
+        fill(child(strategy, "rollingUpdate"), partition=0)
+    fill(child(spec, "persistentVolumeClaimRetentionPolicy"), whenDeleted="Retain", whenScaled="Retain")
+    for claim in listed(spec.get("volumeClaimTemplates")):
+        fill(claim, apiVersion="v1", kind="PersistentVolumeClaim", status={"phase": "Pending"})
+        fill(spec_of(claim), volumeMode="Filesystem")
 
 
 def _default_daemon_set(obj: Manifest, core: Core) -> None:
-    del core
-    spec = _fill(_spec(obj), revisionHistoryLimit=10)
-    _default_template(spec)
-    strategy = _fill(_child(spec, "updateStrategy"), type="RollingUpdate")
+    spec = fill(spec_of(obj), revisionHistoryLimit=10)
+    default_template(spec)
+    strategy = fill(child(spec, "updateStrategy"), type="RollingUpdate")
     if strategy["type"] == "RollingUpdate":
-        _fill(_child(strategy, "rollingUpdate"), maxSurge=0, maxUnavailable=1)
+        fill(child(strategy, "rollingUpdate"), maxSurge=0, maxUnavailable=1)
+    child(obj["metadata"], "annotations")[_GENERATION] = str(_template_number(obj, core))
 
 
-def _default_job_spec(spec: Manifest) -> None:
-    if spec.get("completions") is None and spec.get("parallelism") is None:
-        spec["completions"] = 1
-    limit = 2**31 - 1 if spec.get("backoffLimitPerIndex") is not None else 6
-    _fill(spec, parallelism=1, backoffLimit=limit, completionMode="NonIndexed", suspend=False, manualSelector=False)
-    by_policy = spec.get("podFailurePolicy") is not None
-    _fill(spec, podReplacementPolicy="Failed" if by_policy else "TerminatingOrFailed")
-    rules = (spec.get("podFailurePolicy") or {}).get("rules")
-    for rule in rules if isinstance(rules, list) else ():
-        patterns = rule.get("onPodConditions") if isinstance(rule, dict) else None
-        for pattern in patterns if isinstance(patterns, list) else ():
-            _fill(pattern, status="True")
-    _default_template(spec)
-
-
-def _default_job(obj: Manifest, core: Core) -> None:
-    del core
-    _default_job_spec(_spec(obj))
-
-
-def _create_job(obj: Manifest, core: Core) -> None:
-    """A job that does not bring its own selector gets one by its uid, and labels that say whose its pods are."""
-    del core
-    obj["status"] = {}
-    spec, meta = obj["spec"], obj["metadata"]
-    template = spec.get("template")
-    if spec.get("manualSelector") or not isinstance(template, dict):
-        return
-    labels = _child(_child(template, "metadata"), "labels")
-    values = (meta["uid"], meta["name"])
-    for names in (_JOB_LABELS, _OLD_JOB_LABELS):
-        for name, value in zip(names, values, strict=True):
-            labels.setdefault(name, value)
-    if not spec.get("selector"):
-        spec["selector"] = {"matchLabels": {_JOB_LABELS[0]: meta["uid"]}}
-    if not meta.get("labels"):
-        meta["labels"] = dict(labels)
-
-
-def _default_cron_job(obj: Manifest, core: Core) -> None:
-    del core
-    limits = {"successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1}
-    spec = _fill(_spec(obj), concurrencyPolicy="Allow", suspend=False, **limits)
-    template = spec.get("jobTemplate")
-    if isinstance(template, dict):
-        _child(template, "metadata")
-        _default_template(_spec(template))
+def _template_number(daemon_set: Manifest, core: Core) -> int:
+    """Which of its templates this is; a new object's is the first."""
+    meta = daemon_set["metadata"]
+    stored = core.store.get(Ref("daemonsets.apps", str(meta.get("namespace", "")), str(meta.get("name", ""))))
+    if stored is None or stored.uid != meta.get("uid"):
+        return 1
+    old = stored.decode()
+    number = int((old["metadata"].get("annotations") or {}).get(_GENERATION, "1"))
+    return number + int(old["spec"].get("template") != daemon_set["spec"].get("template"))
 
 
 def _with_status(**status: int) -> Callable[[Manifest, Core], None]:
@@ -173,76 +120,117 @@ def _with_status(**status: int) -> Callable[[Manifest, Core], None]:
     return create
 
 
-def _selector_errors(spec: Manifest, kind: str) -> list[FieldError]:
-    """The selector must be there and select the template's pods."""
-    selector, template = spec.get("selector"), spec.get("template")
-    found: list[FieldError] = []
-    if not isinstance(selector, dict):
-        found.append(required("spec.selector"))
-    elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        return [*found, invalid("spec.selector", selector, f"empty selector is invalid for {kind}")]
-    labels = ((template or {}).get("metadata") or {}).get("labels") if isinstance(template, dict) else None
-    labels = labels if isinstance(labels, dict) else {}
-    if not isinstance(selector, dict) or not matches_label_selector(selector, labels):
-        rule = "`selector` does not match template `labels`"
-        found.append(invalid("spec.template.metadata.labels", labels, rule))
+def _rolling_errors(strategy: Manifest, path: str) -> list[FieldError]:
+    """How many pods a rollout may have too few and too many."""
+    rolling, where = strategy.get("rollingUpdate") or {}, f"{path}.rollingUpdate"
+    few, many = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+    found = count_or_percent_errors(few, f"{where}.maxUnavailable")
+    found += count_or_percent_errors(many, f"{where}.maxSurge")
+    if not number_of(few) and not number_of(many):
+        found.append(invalid(f"{where}.maxUnavailable", few, "may not be 0 when `maxSurge` is 0"))
+    return found + over_all_errors(few, f"{where}.maxUnavailable")
+
+
+def _validate_deployment(obj: Manifest) -> list[FieldError]:
+    spec = obj["spec"]
+    strategy, path = spec.get("strategy") or {}, "spec.strategy"
+    found = negative_errors(spec, "spec", "replicas") + replicated_errors(spec, "deployment")
+    if strategy.get("type") == "RollingUpdate":
+        found += _rolling_errors(strategy, path)
+    elif strategy.get("type") != "Recreate":
+        found.append(unsupported(path, strategy, ("Recreate", "RollingUpdate")))
+    elif strategy.get("rollingUpdate") is not None:
+        rule = "may not be specified when strategy `type` is 'Recreate'"
+        found.append(forbidden(f"{path}.rollingUpdate", rule))
+    found += negative_errors(spec, "spec", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
+    deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
+    if isinstance(deadline, int) and deadline <= ready:
+        found.append(invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"))
     return found
 
 
-def _validate(obj: Manifest) -> list[FieldError]:
+def _validate_replica_set(obj: Manifest) -> list[FieldError]:
     spec = obj["spec"]
-    found = _negative(spec, ("replicas", "minReadySeconds", "revisionHistoryLimit"))
-    found += _selector_errors(spec, str(obj.get("kind", "")).lower())
-    found += pod_template_errors(spec.get("template"), "spec.template")
-    template = spec.get("template")
-    policy = ((template or {}).get("spec") or {}).get("restartPolicy") if isinstance(template, dict) else None
-    if policy is not None and policy != "Always":
-        found.append(unsupported("spec.template.spec.restartPolicy", policy, ("Always",)))
+    return negative_errors(spec, "spec", "replicas", "minReadySeconds") + replicated_errors(spec, "deployment")
+
+
+def _validate_stateful_set(obj: Manifest) -> list[FieldError]:
+    spec, path = obj["spec"], "spec.updateStrategy"
+    strategy, policy = spec.get("updateStrategy") or {}, spec.get("podManagementPolicy")
+    found: list[FieldError] = []
+    if policy not in {"OrderedReady", "Parallel"}:
+        found.append(invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'"))
+    if strategy.get("type") == "RollingUpdate":
+        found += negative_errors(strategy.get("rollingUpdate") or {}, f"{path}.rollingUpdate", "partition")
+    elif strategy.get("type") != "OnDelete":
+        found.append(invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'"))
+    elif strategy.get("rollingUpdate") is not None:
+        rule = "only allowed for updateStrategy 'RollingUpdate'"
+        found.append(invalid(f"{path}.rollingUpdate", strategy["rollingUpdate"], rule))
+    retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    for name in ("whenDeleted", "whenScaled"):
+        found += choice_errors(retention, "spec.persistentVolumeClaimRetentionPolicy", name, _RETENTION)
+    for at, claim in enumerate(listed(spec.get("volumeClaimTemplates"))):
+        found += claim_errors(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{at}].spec")
+    found += negative_errors(spec, "spec", "replicas", "minReadySeconds")
+    found += negative_errors(spec.get("ordinals") or {}, "spec.ordinals", "start")
+    service = spec.get("serviceName")
+    if service and (rule := label_rule(service)):
+        found.append(invalid("spec.serviceName", service, rule))
+    return found + replicated_errors(_with_claims(spec), "statefulset", "StatefulSet")
+
+
+def _with_claims(spec: Manifest) -> Manifest:
+    """The spec with a volume in its template for each claim that its pods will have."""
+    template: Any = spec.get("template")
+    names = [(claim.get("metadata") or {}).get("name") for claim in listed(spec.get("volumeClaimTemplates"))]
+    if not names or not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
+        return spec
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    volumes += [one for one in listed(template["spec"].get("volumes")) if one.get("name") not in names]
+    return {**spec, "template": {**template, "spec": {**template["spec"], "volumes": volumes}}}
+
+
+def _validate_daemon_set(obj: Manifest) -> list[FieldError]:
+    spec = obj["spec"]
+    selector, template, strategy = spec.get("selector"), spec.get("template"), spec.get("updateStrategy") or {}
+    found = label_selector_errors(selector, "spec.selector")
+    found += matching_errors(selector, template, "spec.template") + empty_errors(selector, "daemonset")
+    found += pod_template_errors(template, "spec.template") + lasting_errors(template, "spec.template", "DaemonSet")
+    found += negative_errors(spec, "spec", "minReadySeconds")
+    if strategy.get("type") == "RollingUpdate":
+        found += _daemon_rolling_errors(strategy.get("rollingUpdate") or {}, "spec.updateStrategy.rollingUpdate")
+    elif strategy.get("type") != "OnDelete":
+        found.append(unsupported("spec.updateStrategy", strategy, ("RollingUpdate", "OnDelete")))
+    return found + negative_errors(spec, "spec", "revisionHistoryLimit")
+
+
+def _daemon_rolling_errors(rolling: Manifest, path: str) -> list[FieldError]:
+    """A rollout has either too few pods or too many."""
+    found: list[FieldError] = []
+    amounts = [(name, rolling.get(name, 0)) for name in ("maxUnavailable", "maxSurge")]
+    for rule in (count_or_percent_errors, over_all_errors):
+        for name, amount in amounts:
+            found += rule(amount, f"{path}.{name}")
+    (_, few), (_, many) = amounts
+    if number_of(few) and number_of(many):
+        found.append(invalid(f"{path}.maxSurge", many, "may not be set when maxUnavailable is non-zero"))
+    elif not number_of(few) and not number_of(many):
+        found.append(required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
     return found
 
 
 def _validate_replication_controller(obj: Manifest) -> list[FieldError]:
     spec = obj["spec"]
-    found = [] if spec.get("selector") else [required("spec.selector")]
-    return found + pod_template_errors(spec.get("template"), "spec.template") + _negative(spec, ("replicas",))
-
-
-def _negative(spec: Manifest, names: Iterable[str]) -> list[FieldError]:
-    return [
-        invalid(f"spec.{name}", spec[name], "must be greater than or equal to 0")
-        for name in names
-        if isinstance(spec.get(name), int) and spec[name] < 0
-    ]
-
-
-def _validate_job(obj: Manifest) -> list[FieldError]:
-    spec = obj["spec"]
-    template = spec.get("template")
-    found = _negative(
-        spec,
-        ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"),
-    )
-    if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
-        found.append(required("spec.completions", "when completion mode is Indexed"))
+    labels, template = spec.get("selector"), spec.get("template")
+    found = negative_errors(spec, "spec", "minReadySeconds")
+    if not labels:
+        found.append(required("spec.selector"))
+    found += negative_errors(spec, "spec", "replicas")
+    if labels:
+        found += matching_errors({"matchLabels": labels}, template, "spec.template")
     found += pod_template_errors(template, "spec.template")
-    policy = ((template or {}).get("spec") or {}).get("restartPolicy") if isinstance(template, dict) else None
-    if policy == "Always":
-        found.append(required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
-    return found
-
-
-def _immutable(*names: str) -> Callable[[Manifest, Manifest], list[FieldError]]:
-    """Fields of the spec that no update changes."""
-
-    def errors(new: Manifest, old: Manifest) -> list[FieldError]:
-        after, before = new.get("spec") or {}, old.get("spec") or {}
-        return [
-            invalid(f"spec.{name}", after.get(name), _IMMUTABLE)
-            for name in names
-            if after.get(name) != before.get(name)
-        ]
-
-    return errors
+    return found + lasting_errors(template, "spec.template", "ReplicationController")
 
 
 def _stateful_set_update(new: Manifest, old: Manifest) -> list[FieldError]:
@@ -251,31 +239,21 @@ def _stateful_set_update(new: Manifest, old: Manifest) -> list[FieldError]:
     return [] if set(changed) <= set(_SET_MUTABLE) else [forbidden("spec", _SET_RULE)]
 
 
-def _job_update(new: Manifest, old: Manifest) -> list[FieldError]:
-    """Completions of an indexed job may follow its parallelism; a suspended job's scheduling may change."""
-    after, before = new.get("spec") or {}, old.get("spec") or {}
-    names = ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "successPolicy"]
-    elastic = before.get("completionMode") == "Indexed" and after.get("completions") == after.get("parallelism")
-    if not elastic:
-        names.insert(0, "completions")
-    found = _immutable(*names)(new, old)
-    if not before.get("suspend") and after.get("template") != before.get("template"):
-        found.append(invalid("spec.template", after.get("template"), _IMMUTABLE))
-    return found
-
-
 WORKLOADS: Final = {
     "podtemplates": Strategy(
         default=_default_pod_template, validate=lambda obj: pod_template_errors(obj.get("template"), "template")
     ),
     "deployments.apps": Strategy(
-        create=_with_status(), default=_default_deployment, validate=_validate, validate_update=_immutable("selector")
+        create=_with_status(),
+        default=_default_deployment,
+        validate=_validate_deployment,
+        validate_update=immutable("spec.selector"),
     ),
     "replicasets.apps": Strategy(
         create=_with_status(replicas=0),
         default=_default_replicated,
-        validate=_validate,
-        validate_update=_immutable("selector"),
+        validate=_validate_replica_set,
+        validate_update=immutable("spec.selector"),
     ),
     "replicationcontrollers": Strategy(
         create=_with_status(replicas=0),
@@ -285,18 +263,16 @@ WORKLOADS: Final = {
     "statefulsets.apps": Strategy(
         create=_with_status(availableReplicas=0, replicas=0),
         default=_default_stateful_set,
-        validate=_validate,
+        validate=_validate_stateful_set,
         validate_update=_stateful_set_update,
     ),
     "daemonsets.apps": Strategy(
         create=_with_status(currentNumberScheduled=0, numberMisscheduled=0, desiredNumberScheduled=0, numberReady=0),
         default=_default_daemon_set,
-        validate=_validate,
-        validate_update=_immutable("selector"),
+        validate=_validate_daemon_set,
+        validate_update=immutable("spec.selector"),
     ),
-    "jobs.batch": Strategy(
-        create=_create_job, default=_default_job, validate=_validate_job, validate_update=_job_update
-    ),
-    "cronjobs.batch": Strategy(create=_with_status(), default=_default_cron_job, warning=idle("CronJob")),
+    "jobs.batch": JOBS,
+    "cronjobs.batch": CRON_JOBS,
 }
 """By `plural.group`."""

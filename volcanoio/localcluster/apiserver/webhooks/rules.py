@@ -178,8 +178,13 @@ def _url_errors(url: Any, path: str) -> list[FieldError]:
     return [invalid(path, value, rule) for broken, value, rule in checks if broken]
 
 
+_SWAPPED: Final = {"name": "namespace", "namespace": "name"}
+"""Kubernetes takes the one for the other when it says which is missing."""
+
+
 def _service_errors(service: Manifest, path: str) -> list[FieldError]:
-    found = [required(f"{path}.{field}") for field in ("name", "namespace") if not service.get(field)]
+    missing = [field for field in ("name", "namespace") if not service.get(field)]
+    found = [required(f"{path}.{_SWAPPED[field]}") for field in missing]
     port = service.get("port")
     if port is not None and not 1 <= port <= 65535:
         rule = "port is not valid: must be between 1 and 65535, inclusive"
