@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from volcanoio.engine.jobs.overlay import Overlay
 from volcanoio.engine.jobs.relevance import is_bookkeeping, may_alter_plan
 from volcanoio.engine.jobs.state import JobState
 from volcanoio.framework.events import Change, Observed
@@ -13,11 +14,11 @@ from volcanoio.model.core import Condition, ContainerStatus, Pod, PodSpec, PodSt
 from volcanoio.model.scheduling import Queue, QueueSpec, QueueStatus
 
 POD = Pod(metadata=ObjectMeta(name="p", uid="u", resource_version="1"), status=PodStatus(phase="Pending"))
-STATE = JobState(pods={"u": POD, "v": POD}, started=True)
+STATE = JobState(pods=Overlay({"u": POD, "v": POD}), started=True)
 
 
 def changed(**changes: object) -> JobState:
-    return msgspec.structs.replace(STATE, pods={**STATE.pods, "u": msgspec.structs.replace(POD, **changes)})
+    return msgspec.structs.replace(STATE, pods=STATE.pods.with_item("u", msgspec.structs.replace(POD, **changes)))
 
 
 def test_a_pod_that_was_bound_or_got_an_address_alters_no_plan() -> None:
@@ -33,7 +34,7 @@ def test_a_pod_that_was_bound_or_got_an_address_alters_no_plan() -> None:
         changed(status=PodStatus(phase="Pending", container_statuses=(ContainerStatus(restart_count=1),))),
         changed(metadata=ObjectMeta(name="p", uid="u", deletion_timestamp="2026-01-01T00:00:00Z")),
         changed(metadata=ObjectMeta(name="p", uid="u", annotations={"a": "b"})),
-        msgspec.structs.replace(STATE, pods={"v": POD}),
+        msgspec.structs.replace(STATE, pods=STATE.pods.without("u")),
         msgspec.structs.replace(STATE, retry_at=1.0),
         msgspec.structs.replace(STATE, started=False),
     ],
@@ -43,7 +44,7 @@ def test_what_a_plan_reads_asks_for_one(after: JobState) -> None:
 
 
 def test_a_pod_seen_first_asks_for_a_plan() -> None:
-    assert may_alter_plan(msgspec.structs.replace(STATE, pods={}), STATE, "u")
+    assert may_alter_plan(msgspec.structs.replace(STATE, pods=Overlay()), STATE, "u")
 
 
 QUEUE = Queue(metadata=ObjectMeta(name="q", uid="q1"), status=QueueStatus(state="Open", running=1))

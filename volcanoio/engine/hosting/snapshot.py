@@ -28,7 +28,7 @@ def _controller(host: KeyedHost) -> dict[str, Any]:
         "open": host.synced,
         "keys": {
             key: {
-                "state": msgspec.to_builtins(host.state(key), order="deterministic"),
+                "state": _plain(host.state(key)),
                 "in_flight": {str(number): _plain(effect) for number, effect in host.in_flight(key).items()},
             }
             for key in host.keys
@@ -37,4 +37,9 @@ def _controller(host: KeyedHost) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    return msgspec.to_builtins(value, order="deterministic")
+    return msgspec.to_builtins(value, order="deterministic", enc_hook=_table)
+
+
+def _table(value: Any) -> Any:
+    """A mapping of a type of its own, as states hold them."""
+    return dict(value)

@@ -14,10 +14,8 @@ from volcanoio.engine.jobs.ownership import (
     belongs,
     is_live,
     is_marked,
-    is_surplus,
     partition_of,
     task_of,
-    tasks_by_name,
     version_of,
 )
 from volcanoio.engine.jobs.plugins import PluginFactory, PluginProblem, plugins_of, pod_with_plugins
@@ -30,6 +28,7 @@ from volcanoio.engine.jobs.podgroup import (
     unschedulable_message,
 )
 from volcanoio.engine.jobs.pods import pod_name
+from volcanoio.engine.jobs.roll import Roll
 from volcanoio.engine.jobs.state import JobState, WriteEffect
 from volcanoio.engine.jobs.status import current_phase, is_exhausted
 from volcanoio.engine.jobs.wanted import Problem, Wanted
@@ -54,12 +53,21 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
     job: Job
     state: JobState
-    pods: list[Pod]
-    counts: Counts
+    roll: Roll
     targets: tuple[Target, ...] | None
     wanted: Wanted
     lookup: Lookup
     factories: Mapping[str, PluginFactory]
+
+    @property
+    def pods(self) -> list[Pod]:
+        """The job's own pods, sorted by name."""
+        return self.roll.pods
+
+    @property
+    def counts(self) -> Counts:
+        """Pods of the spec's tasks."""
+        return self.roll.counts
 
     def going(self, pod: Pod) -> bool:
         """Whether the pod is on its way out."""
@@ -92,7 +100,7 @@ def restart(scene: Scene) -> Upkeeping:
 def sync(scene: Scene) -> Upkeeping:
     """Everything as the spec wants it; pods only once the scheduler admitted the PodGroup."""
     job, state, wanted = scene.job, scene.state, scene.wanted
-    doomed = [pod for pod in scene.pods if not scene.going(pod) and _is_unwanted(scene, pod)]
+    doomed = scene.roll.unwanted
     leaving = (_marks(job, doomed), _deletes(job, doomed))
     problem = _problem(scene)
     if problem is not None:
@@ -146,12 +154,6 @@ def _is_hit(target: Target, pod: Pod) -> bool:
     return task_of(pod) == target.task and target.partition in ("", partition_of(pod))
 
 
-def _is_unwanted(scene: Scene, pod: Pod) -> bool:
-    """Surplus after a scale-down, marked before we were interrupted, or alive from an older version."""
-    old = (version_of(pod) or 0) < scene.job.status.version
-    return (old and is_live(pod)) or is_marked(pod) or is_surplus(pod, tasks_by_name(scene.job).get(task_of(pod)))
-
-
 def _groups(scene: Scene) -> list[PodGroup]:
     groups = (group for group in scene.state.groups.values() if belongs(group.metadata, scene.job))
     return sorted(groups, key=lambda group: group.metadata.name)
@@ -179,6 +181,8 @@ def _group_effects(scene: Scene, group: PodGroup | None) -> list[WriteEffect]:
 
 def _missing_pods(scene: Scene) -> tuple[WriteEffect, ...]:
     """Creates of the pods whose names are free and whose task may start; raises PluginProblem."""
+    if scene.roll.whole:
+        return ()
     job, state = scene.job, scene.state
     taken = {pod.metadata.name for pod in state.pods.values()}
     wanted = [

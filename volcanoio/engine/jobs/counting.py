@@ -1,8 +1,4 @@
-"""Pods counted into a job's status, and the sums that events and phase rules look at.
-
-Source: Volcano, pkg/controllers/job/job_controller_actions.go and pkg/controllers/cache/cache.go; unlike there (issue
-4616) finished pods that a kill kept are counted in every phase.
-"""
+"""Pods counted into a job's status, and the sums that events and phase rules look at."""
 
 from __future__ import annotations
 
@@ -10,12 +6,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from volcanoio.engine.jobs.ownership import task_of, tasks_by_name
+from volcanoio.engine.jobs.ownership import task_of
 from volcanoio.model.batch import Job, TaskSpec, TaskState
 from volcanoio.model.core import Pod
 
 DEFAULT_MAX_RETRY = 3
-_FIELD = {"Pending": "pending", "": "pending", "Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,25 +42,6 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 def is_terminating(pod: Pod, deleting: frozenset[str]) -> bool:
     """Whether the pod is on its way out, by our hand or another's."""
     return pod.metadata.deletion_timestamp is not None or pod.metadata.uid in deleting
-
-
-def count(job: Job, pods: Iterable[Pod], deleting: frozenset[str]) -> Counts:
-    """Count the job's own pods; pods of tasks that the spec does not name are left out."""
-    totals = dict.fromkeys(("pending", "running", "succeeded", "failed", "unknown", "terminating"), 0)
-    known = tasks_by_name(job)
-    tasks: dict[str, dict[str, int]] = {}
-    for pod in pods:
-        task = task_of(pod)
-        if task not in known:
-            continue
-        if is_terminating(pod, deleting):
-            totals["terminating"] += 1
-            continue
-        totals[_FIELD.get(pod.status.phase, "unknown")] += 1
-        phases = tasks.setdefault(task, {})
-        phase = pod.status.phase or "Pending"
-        phases[phase] = phases.get(phase, 0) + 1
-    return Counts(**totals, tasks={task: TaskState(phase=dict(sorted(tasks[task].items()))) for task in sorted(tasks)})
 
 
 def total_replicas(job: Job) -> int:

@@ -6,7 +6,7 @@ and whether it still stands is read off the pods, so that nothing depends on hav
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from volcanoio.engine.jobs.ledger import Delayed
 from volcanoio.framework.lifecycle import LifecycleEvent
@@ -37,12 +37,14 @@ def added(entries: tuple[Delayed, ...], new: Delayed) -> tuple[Delayed, ...]:
     return (*(old for old in entries if old.pod != new.pod), new)
 
 
-def standing(entries: Iterable[Delayed], status: JobStatus, pods: Iterable[Pod]) -> tuple[Delayed, ...]:
+def standing(entries: Sequence[Delayed], status: JobStatus, pods: Iterable[Pod]) -> tuple[Delayed, ...]:
     """The entries that still have a point.
 
     One for a pending pod stands while that very pod is pending; one for a failed or evicted pod until a pod of its
     name runs; each as long as the job is of the version it was decided for.
     """
+    if not entries:
+        return ()
     by_name = {pod.metadata.name: pod for pod in pods}
     return tuple(item for item in entries if item.version >= status.version and _stands(item, by_name.get(item.pod)))
 

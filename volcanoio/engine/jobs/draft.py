@@ -77,7 +77,7 @@ class Draft:
         sent = tuple(effect for stage in stages for effect in stage)
         deleting = {effect.uid for effect in sent if isinstance(effect, Delete)}
         if sent:
-            self.set(sent=(*self.state.sent, *sent), deleting=self.state.deleting | deleting)
+            self.set(sent=sent, deleting=self.state.deleting | deleting)
         if not self.beside:
             return tuple(tuple(stage) for stage in stages)
         first = tuple(stages[0]) if stages else ()

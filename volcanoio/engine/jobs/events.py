@@ -7,10 +7,11 @@ leaving, and that is no more. Source of the events: Volcano, pkg/controllers/job
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from volcanoio.engine.jobs.counting import is_task_completed, is_task_failed, is_terminating, restarts
-from volcanoio.engine.jobs.ledger import Leaving, Ledger
+from volcanoio.engine.jobs.counting import is_task_completed, is_task_failed, restarts
+from volcanoio.engine.jobs.ledger import Ledger
 from volcanoio.engine.jobs.ownership import (
     belongs,
     index_of,
@@ -23,7 +24,7 @@ from volcanoio.engine.jobs.ownership import (
     version_of,
 )
 from volcanoio.engine.jobs.pods import pod_name
-from volcanoio.engine.jobs.ranges import compact, expand
+from volcanoio.engine.jobs.ranges import expand
 from volcanoio.engine.jobs.table import UPKEEP, Upkeep, phase_of
 from volcanoio.framework.lifecycle import LifecycleEvent
 from volcanoio.model.batch import Job, JobEvent, LifecyclePolicy, TaskSpec
@@ -54,12 +55,18 @@ def pod_event(job: Job, pod: Pod, name: JobEvent) -> LifecycleEvent:
 
 
 def from_pod(
-    job: Job, old: Pod | None, new: Pod | None, before: Mapping[str, Pod], after: Mapping[str, Pod], deleted: bool
+    job: Job,
+    old: Pod | None,
+    new: Pod | None,
+    before: Mapping[str, Pod],
+    after: Mapping[str, Pod],
+    deleted: bool,
+    succeeded: Mapping[str, int],
 ) -> list[LifecycleEvent]:
     """Events of one change: `old` None for a pod seen first, `new` None for one that is gone.
 
     `before` and `after` are all known pods by uid around the change, looked at only where the answer depends on them;
-    `deleted` says that we deleted the pod ourselves.
+    `deleted` says that we deleted the pod ourselves; `succeeded` how many pods of each task did, at most.
     """
     pod = new or old
     assert pod is not None
@@ -74,8 +81,10 @@ def from_pod(
     events: list[LifecycleEvent] = []
     if entered and new.status.phase == "Failed":
         events.append(pod_event(job, new, JobEvent.POD_FAILED))
-    if entered and new.status.phase == "Succeeded" and is_task_completed(task, pods := own_pods(job, after)):
-        events.append(pod_event(job, _last_done(job, task, pods) or new, JobEvent.TASK_COMPLETED))
+    if entered and new.status.phase == "Succeeded" and succeeded.get(task.name, 0) >= task.replicas:
+        pods = own_pods(job, after)
+        if is_task_completed(task, pods):
+            events.append(pod_event(job, _last_done(job, task, pods) or new, JobEvent.TASK_COMPLETED))
     if old is None and new.status.phase in ("", "Pending") and _may_time_out(job, task):
         events.append(pod_event(job, new, JobEvent.POD_PENDING))
     restarted = restarts(new) > (restarts(old) if old is not None else 0)
@@ -119,20 +128,21 @@ def from_group(job: Job, old: PodGroup | None, new: PodGroup | None) -> list[Lif
         return []
     version = version_of(new)
     version = job.status.version if version is None else version
-    if not belongs(new.metadata, job) or version < job.status.version or not _asks(job):
+    if not belongs(new.metadata, job) or version < job.status.version or not asks(job):
         return []
     return [LifecycleEvent(name=JobEvent.UNKNOWN, job_uid=job.metadata.uid, version=version)]
 
 
 def from_storage(job: Job, ledger: Ledger, pods: Sequence[Pod], groups: Iterable[PodGroup]) -> list[LifecycleEvent]:
     """What storage proves to a process that saw no edge, evictions first."""
-    if not _asks(job):
+    if not asks(job):
         return []
     events = _evictions(job, ledger, pods)
     completed: dict[str, LifecycleEvent] = {}
     known = {pod.metadata.uid: pod for pod in pods}
+    succeeded = Counter(task_of(pod) for pod in pods if pod.status.phase == "Succeeded")
     for pod in pods:
-        for event in from_pod(job, None, pod, {}, known, deleted=False):
+        for event in from_pod(job, None, pod, {}, known, False, succeeded):
             if event.name in (JobEvent.TASK_COMPLETED, JobEvent.TASK_FAILED):
                 completed[f"{event.name}/{event.task}"] = event
             else:
@@ -141,40 +151,6 @@ def from_storage(job: Job, ledger: Ledger, pods: Sequence[Pod], groups: Iterable
     for group in groups:
         events += from_group(job, None, group)
     return events
-
-
-def leaving(job: Job, pods: Iterable[Pod], deleting: frozenset[str]) -> tuple[Leaving, ...]:
-    """The pods of the job's version that somebody else is deleting."""
-    tasks = tasks_by_name(job) if _asks(job) else {}
-    return tuple(
-        Leaving(
-            task=task_of(pod),
-            pod=pod.metadata.name,
-            uid=pod.metadata.uid,
-            version=version_of(pod) or 0,
-            index=index_of(pod),
-            partition=partition_of(pod),
-        )
-        for pod in pods
-        if pod.metadata.deletion_timestamp is not None
-        and pod.metadata.uid not in deleting
-        and (task := tasks.get(task_of(pod))) is not None
-        and _is_current(job, pod, task)
-    )
-
-
-def counted(job: Job, pods: Iterable[Pod], deleting: frozenset[str]) -> dict[str, str]:
-    """The pods of the job's version that nobody is deleting, by task: those whose absence would be an eviction.
-
-    `pods`, here as for `leaving`, are the job's own.
-    """
-    tasks = tasks_by_name(job) if _asks(job) else {}
-    indexes: dict[str, list[int]] = {}
-    for pod in pods:
-        task, index = tasks.get(task_of(pod)), index_of(pod)
-        if task is not None and index is not None and not is_terminating(pod, deleting) and _is_current(job, pod, task):
-            indexes.setdefault(task.name, []).append(index)
-    return {task: compact(found) for task, found in sorted(indexes.items())}
 
 
 def _evictions(job: Job, ledger: Ledger, pods: Sequence[Pod]) -> list[LifecycleEvent]:
@@ -229,14 +205,14 @@ def _missing(job: Job, task: TaskSpec, index: int) -> LifecycleEvent:
     )
 
 
-def _asks(job: Job) -> bool:
+def asks(job: Job) -> bool:
     """Whether an answer could still change anything: stopping and finished jobs ask nobody."""
     return UPKEEP[phase_of(job.status.state.phase)] is not Upkeep.STOP and job.metadata.deletion_timestamp is None
 
 
 def _counts(job: Job, pod: Pod, task: TaskSpec) -> bool:
     """The stale filter: a pod of this job and version that the spec wants and that we did not mark."""
-    return _asks(job) and belongs(pod.metadata, job) and _is_current(job, pod, task)
+    return asks(job) and belongs(pod.metadata, job) and _is_current(job, pod, task)
 
 
 def _is_current(job: Job, pod: Pod, task: TaskSpec) -> bool:

@@ -9,7 +9,8 @@ import msgspec
 from volcanoio.engine.jobs import events
 from volcanoio.engine.jobs.draft import Draft
 from volcanoio.engine.jobs.ledger import read
-from volcanoio.engine.jobs.ownership import own_pods
+from volcanoio.engine.jobs.overlay import Overlay
+from volcanoio.engine.jobs.ownership import own_pods, task_of
 from volcanoio.engine.jobs.plugins import SUPPORT_KINDS
 from volcanoio.engine.jobs.state import JobState, Owned
 from volcanoio.model import kinds
@@ -85,7 +86,9 @@ def _without_job(state: JobState) -> JobState:
         supports=state.supports,
         started=state.started,
         last_question=state.last_question,
+        succeeded=state.succeeded,
         sent=state.sent,
+        awaited=state.awaited,
         deleting=state.deleting,
         gone=state.gone,
         timers=state.timers,
@@ -98,13 +101,29 @@ def _fold_pod(draft: Draft, pod: Pod, *, gone: bool) -> None:
     old = state.pods.get(uid)
     if not _fold_into(draft, "pods", state.pods, pod, pod, gone=gone):
         return
+    _count_success(draft, old, None if gone else pod)
     if old is None or gone:
         draft.set(retry_at=0.0)
     if state.job is None or not state.started:
         return
     deleted = uid in state.deleting
-    raised = events.from_pod(state.job, old, None if gone else pod, state.pods, draft.state.pods, deleted)
+    raised = events.from_pod(
+        state.job, old, None if gone else pod, state.pods, draft.state.pods, deleted, draft.state.succeeded
+    )
     draft.queue(raised, events.ASIDE)
+
+
+def _count_success(draft: Draft, old: Pod | None, new: Pod | None) -> None:
+    before = task_of(old) if old is not None and old.status.phase == "Succeeded" else None
+    after = task_of(new) if new is not None and new.status.phase == "Succeeded" else None
+    if before == after:
+        return
+    counts = dict(draft.state.succeeded)
+    if before is not None:
+        counts[before] -= 1
+    if after is not None:
+        counts[after] = counts.get(after, 0) + 1
+    draft.set(succeeded={task: number for task, number in counts.items() if number})
 
 
 def _fold_group(draft: Draft, group: PodGroup, *, gone: bool) -> None:
@@ -132,16 +151,21 @@ def _fold_into(
     known = objects.get(uid)
     state = draft.state
     if gone:
-        if state.sent:
+        if state.writing:
             draft.set(gone=state.gone | {uid})
         if known is None:
             return False
-        draft.set(
-            **{field: {key: held for key, held in objects.items() if key != uid}}, deleting=state.deleting - {uid}
-        )
+        rest = objects.without((uid,)) if isinstance(objects, Overlay) else _without(objects, uid)
+        draft.set(**{field: rest})
+        if uid in state.deleting:
+            draft.set(deleting=state.deleting - {uid})
         return True
     held = known.object if isinstance(known, Owned) else known
     if uid in state.gone or (held is not None and obj.metadata.revision <= held.metadata.revision):
         return False
-    draft.set(**{field: {**objects, uid: value}})
+    draft.set(**{field: objects.with_item(uid, value) if isinstance(objects, Overlay) else {**objects, uid: value}})
     return True
+
+
+def _without(objects: Mapping[str, ApiObject | Owned], uid: str) -> dict[str, ApiObject | Owned]:
+    return {key: held for key, held in objects.items() if key != uid}

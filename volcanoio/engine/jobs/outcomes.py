@@ -1,18 +1,18 @@
 """Outcomes of our own writes: what is no longer in flight, what exists now, what has to wait.
 
-The host gives ids in the order effects were emitted, so the ids still in flight and those of the event, sorted, stand
-for `state.sent`, item by item.
+The host gives ids in the order effects were emitted, so at the first outcome of a round the ids still in flight and
+those of the event, sorted, stand for `state.sent`, item by item.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import Any
 
 import msgspec
 
 from volcanoio.engine.jobs.draft import Draft, key_of
 from volcanoio.engine.jobs.folding import fold
+from volcanoio.engine.jobs.overlay import Overlay
 from volcanoio.engine.jobs.state import WriteEffect
 from volcanoio.engine.jobs.wanted import Problem
 from volcanoio.framework.controller import View
@@ -84,30 +84,29 @@ def _is_job_status(effect: WriteEffect) -> bool:
 
 def _settle(draft: Draft, view: View, effect_id: int, lost: tuple[int, ...]) -> WriteEffect | None:
     """Take an effect, and those lost with it, out of what was sent; None for one that is not of this round."""
-    sent = draft.state.sent
-    numbers = [number for number, effect in view.in_flight.items() if isinstance(effect, _WRITES)]
-    if not lost and len(numbers) + 1 == len(sent):  # what happens once a pod: ids are in flight in ascending order
-        position = bisect_left(numbers, effect_id)
-        draft.set(sent=(*sent[:position], *sent[position + 1 :]))
-        return sent[position]
-    numbers = sorted({*numbers, effect_id, *lost})
-    if len(numbers) != len(sent):
-        draft.set(sent=())
+    state = draft.state
+    awaited = state.awaited
+    if state.sent:
+        numbers = {number for number, effect in view.in_flight.items() if isinstance(effect, _WRITES)}
+        numbers |= {effect_id, *lost}
+        if len(numbers) != len(state.sent):
+            draft.set(sent=())
+            return None
+        awaited = Overlay(dict(zip(sorted(numbers), state.sent, strict=True)))
+    effect: WriteEffect | None = awaited.get(effect_id)
+    if effect is None:
         return None
-    by_number = dict(zip(numbers, sent, strict=True))
-    undone = {effect.uid for number in lost if isinstance(effect := by_number.get(number), Delete)}
-    ended = {effect_id, *lost}
-    draft.set(
-        sent=tuple(effect for number, effect in by_number.items() if number not in ended),
-        deleting=draft.state.deleting - undone,
-    )
-    return by_number[effect_id]
+    draft.set(sent=(), awaited=awaited.without((effect_id, *lost)))
+    undone = {other.uid for number in lost if isinstance(other := awaited.get(number), Delete)}
+    if undone:
+        draft.set(deleting=state.deleting - undone)
+    return effect
 
 
 def _end_round(draft: Draft) -> None:
     """When the last outcome of a round is in: go on at once, or back off if something failed."""
     state = draft.state
-    if state.sent:
+    if state.writing:
         return
     if not state.troubled:
         draft.set(failures=state.failures if state.refusal else 0, gone=frozenset())

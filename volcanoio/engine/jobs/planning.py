@@ -13,12 +13,10 @@ import msgspec
 from volcanoio.engine.jobs import converge, delayed, status
 from volcanoio.engine.jobs.actions import Cause, cause_of, intent
 from volcanoio.engine.jobs.answers import is_current
-from volcanoio.engine.jobs.counting import count
 from volcanoio.engine.jobs.draft import Draft
-from volcanoio.engine.jobs.events import counted, leaving
 from volcanoio.engine.jobs.ledger import Hold, Ledger, read
-from volcanoio.engine.jobs.ownership import own_pods
 from volcanoio.engine.jobs.plugins import PluginFactory
+from volcanoio.engine.jobs.roll import call
 from volcanoio.engine.jobs.state import Answer, WriteEffect
 from volcanoio.engine.jobs.table import TARGETED, UPKEEP, USER_ACTIONS, Upkeep, move_for
 from volcanoio.engine.jobs.wanted import Problem, work_out
@@ -40,7 +38,7 @@ _KEEP_UP: dict[Upkeep, Callable[[converge.Scene], converge.Upkeeping]] = {
 def plan(draft: Draft, view: View, factories: Mapping[str, PluginFactory]) -> None:
     """Add the writes that are due to the draft."""
     state = draft.state
-    if not view.synced or state.sent:
+    if not view.synced or state.writing:
         return
     job = state.job
     if job is None or job.metadata.deletion_timestamp is not None:
@@ -63,12 +61,10 @@ def _scene(
 ) -> converge.Scene:
     wanted = work_out(job, draft.state.wanted, view.lookup, factories)
     draft.set(wanted=wanted)
-    pods = own_pods(job, draft.state.pods)
     return converge.Scene(
         job=job,
         state=draft.state,
-        pods=pods,
-        counts=count(job, pods, draft.state.deleting),
+        roll=call(job, draft.state.pods, draft.state.deleting),
         targets=stored.targets,
         wanted=wanted,
         lookup=view.lookup,
@@ -250,12 +246,11 @@ def _ledger(scene: converge.Scene, stored: Ledger) -> Ledger:
     """The stored bookkeeping without what has become pointless, and with the pods that are being taken from us."""
     job = scene.job
     stopping = UPKEEP[status.current_phase(job)] is Upkeep.STOP
-    deleting = scene.state.deleting
     return msgspec.structs.replace(
         stored,
         delayed=delayed.standing(stored.delayed, job.status, scene.pods),
-        counted=None if stopping else counted(job, scene.pods, deleting),
-        leaving=() if stopping else leaving(job, scene.pods, deleting),
+        counted=None if stopping else scene.roll.present,
+        leaving=() if stopping else scene.roll.leaving,
     )
 
 

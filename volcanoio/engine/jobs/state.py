@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from volcanoio.engine.jobs.overlay import Overlay
 from volcanoio.engine.jobs.wanted import Problem, Wanted
 from volcanoio.framework.decisions import Act, Hold
 from volcanoio.framework.effects import Create, Delete, Patch
@@ -45,7 +46,9 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     `started`: the barrier was passed and what storage proves was raised. `questions` wait in line, the first is being
     asked; `asides` are questions that hold nothing up. `answers` wait to be written down, `carried` are those that a
     status write in flight carries out: they come back if it is refused. `annotations` wait to be set on the job.
-    `sent` are writes without an outcome yet, in the order they were emitted; `troubled`: one of this round failed.
+    `sent` are the writes of a round, in the order they were emitted, until the first outcome tells their numbers; from
+    then on `awaited` are those without an outcome, by number. `troubled`: one of this round failed. `succeeded` counts
+    the held pods that did, by task, whoever owns them.
     `deleting` are uids we deleted or are deleting. `gone` are uids that went while writes were in flight, so that a
     late response does not bring them back. `made` are objects (`resource/name`) that exist though we cannot see them
     yet, or never will. `stale` is the job's revision that a conflict proved old. `failures` counts rounds in a row,
@@ -55,7 +58,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     job: Job | None = None
-    pods: dict[str, Pod] = {}
+    pods: Overlay[str, Pod] = Overlay()
     groups: dict[str, PodGroup] = {}
     commands: dict[str, Command] = {}
     supports: dict[str, Owned] = {}
@@ -66,7 +69,9 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     answers: tuple[Answer, ...] = ()
     carried: tuple[Answer, ...] = ()
     annotations: dict[str, str] = {}
+    succeeded: dict[str, int] = {}
     sent: tuple[WriteEffect, ...] = ()
+    awaited: Overlay[int, WriteEffect] = Overlay()
     troubled: bool = False
     deleting: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
@@ -80,10 +85,15 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     wanted: Wanted | None = None
 
     @property
+    def writing(self) -> bool:
+        """Whether any write has no outcome yet."""
+        return bool(self.sent or self.awaited)
+
+    @property
     def knows_nothing(self) -> bool:
         """Whether there is nothing left to remember."""
         return self.job is None and not (
-            self.pods or self.groups or self.commands or self.supports or self.sent or self.timers
+            self.pods or self.groups or self.commands or self.supports or self.writing or self.timers
         )
 
     def revision_of(self, uid: str) -> int:
