@@ -41,6 +41,16 @@ def test_a_gang_that_does_not_fit_is_told_so_and_nothing_is_bound() -> None:
     assert ("p-0", "FailedScheduling", "0/4 nodes are unavailable: 4 Insufficient cpu.") in world.told
 
 
+def test_pods_of_a_gang_that_is_still_being_made_are_told_nothing() -> None:
+    world = World(node("n1", cpu="9"), group("pg", 9, phase="Inqueue"))
+    for index in range(6):
+        world.put(pod(f"p-{index}", "pg", cpu="1"))
+        world.run()
+    assert not [told for told in world.told if told[1] == "FailedScheduling"]
+    world.run(2)
+    assert {told[0] for told in world.told if told[1] == "FailedScheduling"} == {f"p-{index}" for index in range(6)}
+
+
 def test_part_of_a_gang_has_a_place_but_is_not_bound() -> None:
     world = World(node("n1", cpu="2"), node("n2", cpu="2"), group("pg", 3, phase="Inqueue"))
     for index in range(3):

@@ -1,9 +1,9 @@
 """The close of a session: PodGroup phases, conditions and events, pod conditions, queue amounts, all as decisions.
 
 Only jobs that changed, and those due for another look, are compared. What Volcano does once per session is done once
-per period and object, and only of a shortage that has lasted a period: Unschedulable conditions and events, pods'
-conditions, and Running to Unknown. Every other change is written at once. Sources: `framework/job_updater.go`,
-`framework/session.go` (jobStatus), `cache/cache.go` (RecordJobStatusEvent).
+per period and object, and only of a shortage that has lasted a period in which the gang got no more of the pods it
+needs: Unschedulable conditions and events, pods' conditions, and Running to Unknown. Every other change is written at
+once. Sources: `framework/job_updater.go`, `framework/session.go` (jobStatus), `cache/cache.go` (RecordJobStatusEvent).
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def _look(session: CycleSession, job: JobInfo, period: float) -> None:
     """Write what is to be said about one job, and note when it is to be looked at again though nothing changes."""
     conditions = session.conditions.get(job.key, {})
     short = UNSCHEDULABLE in conditions or (job.phase in UNSETTLED and not session.rules.job_ready(job))
-    job.short_since = _since(job.short_since, short, session.now)
+    growing = job.shown < len(job.members) < job.min_available
+    job.shown = len(job.members)
+    job.short_since = _since(None if growing else job.short_since, short, session.now)
     job.waiting_since = _since(job.waiting_since, bool(job.waiting), session.now)
     lasting = job.short_since is not None and session.now - job.short_since >= period
     waited = job.waiting_since is not None and session.now - job.waiting_since >= period

@@ -59,6 +59,7 @@ class JobInfo:
         "role_minimums",
         "role_total",
         "short_since",
+        "shown",
         "single",
         "standing",
         "uid",
@@ -101,6 +102,8 @@ class JobInfo:
         """Until then it goes before all other work: a bind of its gang was refused (epoch seconds)."""
         self.in_flight: PodGroupStatus | None = None
         """The status written and not yet seen."""
+        self.shown = 0
+        """Members at the last close of a session: a gang that gains some is still being made."""
         self.short_since: float | None = None
         """Since when it was found not ready at every look."""
         self.waiting_since: float | None = None

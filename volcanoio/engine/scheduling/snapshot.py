@@ -109,6 +109,7 @@ def _job(job: JobInfo) -> dict[str, Any]:
         "urgent_until": job.urgent_until,
         "in_flight": msgspec.to_builtins(job.in_flight),
         "short_since": job.short_since,
+        "shown": job.shown,
         "waiting_since": job.waiting_since,
         "written_at": job.written_at,
         "condition_at": job.condition_at,
