@@ -1,7 +1,7 @@
-"""Volumes of simulated pods: what they refer to must exist, and claims are bound when first used.
+"""Volumes of simulated pods: what they refer to must exist, and claims must be bound.
 
-A missing ConfigMap, Secret or claim keeps the pod in ContainerCreating, as a kubelet does. Claims behave like those of
-a StorageClass with `volumeBindingMode: WaitForFirstConsumer`: the first bound pod that uses one gets it a volume.
+A missing ConfigMap, Secret or claim keeps the pod in ContainerCreating, as a kubelet does; so does a claim that nobody
+has bound yet.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from volcanoio.kube.transport import ContentType, Transport, TransportError
+from volcanoio.kube.transport import Transport, TransportError
 from volcanoio.localcluster.clock import Clock
 from volcanoio.model.core import PersistentVolumeClaim, Pod
 from volcanoio.model.kinds import CONFIG_MAP, PVC, SECRET, Kind
 
 _REMEMBER = 5.0  # seconds for which a thing once found is not looked for again
-_PV_PATH = "/api/v1/persistentvolumes"
-_PROVISIONER = "sim.volcanoio.dev/provisioner"
 
 
 class Reference(NamedTuple):
@@ -52,7 +50,7 @@ def _sources(volume: dict[str, Any]) -> list[tuple[Kind, str]]:
 
 
 class Volumes:
-    """Looks for what volumes need, and binds claims."""
+    """Looks for what volumes need."""
 
     def __init__(self, transport: Transport, clock: Clock) -> None:
         self._transport = transport
@@ -73,8 +71,8 @@ class Volumes:
             if not response.ok:
                 msg = f"GET {kind.path(namespace, name)}: HTTP {response.status}"
                 raise TransportError(msg)
-            if kind is PVC:
-                await self._bind(msgspec.json.decode(response.body, type=PersistentVolumeClaim))
+            if kind is PVC and _phase(response.body) != "Bound":
+                return f'MountVolume.SetUp failed for volume "{volume}" : PVC {namespace}/{name} is not bound'
             self._remember(key)
         return None
 
@@ -84,47 +82,7 @@ class Volumes:
             self._found = {known: until for known, until in self._found.items() if until > now}
         self._found[key] = now + _REMEMBER
 
-    async def _bind(self, claim: PersistentVolumeClaim) -> None:
-        """Make a volume for an unbound claim and join the two. Every step may be repeated."""
-        if claim.status.get("phase") == "Bound":
-            return
-        meta = claim.metadata
-        volume = f"pvc-{meta.uid}"
-        shared = {
-            "capacity": (claim.spec.get("resources") or {}).get("requests") or {},
-            "accessModes": claim.spec.get("accessModes") or [],
-        }
-        path = PVC.path(meta.namespace, meta.name)
-        await self._send("POST", _PV_PATH, {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": volume, "annotations": {"pv.kubernetes.io/provisioned-by": _PROVISIONER}},
-            "spec": {
-                **shared,
-                "claimRef": {
-                    "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-                    "namespace": meta.namespace, "name": meta.name, "uid": meta.uid,
-                },
-                "persistentVolumeReclaimPolicy": "Delete",
-                "storageClassName": claim.spec.get("storageClassName") or "",
-                "volumeMode": claim.spec.get("volumeMode") or "Filesystem",
-                "hostPath": {"path": f"/var/lib/volcanoio/{volume}"},
-            },
-        })  # fmt: skip
-        await self._send("PATCH", f"{_PV_PATH}/{volume}/status", {"status": {"phase": "Bound"}})
-        await self._send("PATCH", path, {
-            "metadata": {"uid": meta.uid, "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
-            "spec": {"volumeName": volume},
-        })  # fmt: skip
-        await self._send(
-            "PATCH", f"{path}/status", {"metadata": {"uid": meta.uid}, "status": {**shared, "phase": "Bound"}}
-        )
 
-    async def _send(self, method: str, path: str, body: dict[str, Any]) -> None:
-        content_type = ContentType.MERGE_PATCH if method == "PATCH" else ContentType.JSON
-        response = await self._transport.request(
-            method, path, body=msgspec.json.encode(body), content_type=content_type
-        )
-        if not response.ok and response.status not in (404, 409):
-            msg = f"{method} {path}: HTTP {response.status}: {response.body[:200]!r}"
-            raise TransportError(msg)
+def _phase(body: bytes) -> str:
+    """The phase of a claim."""
+    return str(msgspec.json.decode(body, type=PersistentVolumeClaim).status.get("phase", ""))

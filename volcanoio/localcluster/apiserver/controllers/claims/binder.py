@@ -24,6 +24,7 @@ from volcanoio.localcluster.apiserver.controllers.claims.provisioning import (
     new_volume,
     remove_directory,
     remove_leftovers,
+    stand_in,
 )
 from volcanoio.localcluster.apiserver.controllers.claims.telling import Teller
 from volcanoio.localcluster.apiserver.controllers.worklist import Worklist
@@ -129,23 +130,23 @@ class ClaimController:
             return volume if volume["spec"].get("claimRef") or fits(volume, claim) else None
         class_name = class_of(claim)
         stored = store.get(Ref(CLASSES, "", class_name)) if class_name else None
-        storage_class = None if stored is None else stored.decode()
+        named = stand_in(class_name) if class_name else None
+        storage_class = named if stored is None else stored.decode()
         waits = self._waits(ref, claim, storage_class)
-        found = best_volume(self._candidates(ref), claim, reserved_only=waits)
+        found = best_volume(self._candidates(ref), claim, reserved_only=waits and stored is not None)
         if found is not None:
             return found
-        if waits:
-            text = "waiting for first consumer to be created before binding"
-            self._tell(claim, "Normal", "WaitForFirstConsumer", text)
-        elif not class_name:
+        if storage_class is None:
             text = "no persistent volumes available for this claim and no storage class is set"
             self._tell(claim, "Normal", "FailedBinding", text)
-        elif storage_class is None:
+            return None
+        if stored is None:
             text = f'storageclass.storage.k8s.io "{class_name}" not found'
             self._tell(claim, "Warning", "ProvisioningFailed", text)
-        else:
-            return self._provision(ref, claim, storage_class)
-        return None
+        elif waits:
+            text = "waiting for first consumer to be created before binding"
+            self._tell(claim, "Normal", "WaitForFirstConsumer", text)
+        return None if waits else self._provision(ref, claim, storage_class)
 
     def _candidates(self, ref: Ref) -> list[Manifest]:
         """The volumes that belong to nobody, and those reserved for claims of this name."""

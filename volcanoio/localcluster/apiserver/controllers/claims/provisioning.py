@@ -36,6 +36,15 @@ def default_storage_class() -> Manifest:
     }
 
 
+def stand_in(name: str) -> Manifest:
+    """The class of claims that name one which does not exist here: manifests written for another cluster run, too.
+
+    A real cluster leaves such a claim pending for ever; here it is bound once a pod that uses it is on a node.
+    """
+    default = default_storage_class()
+    return {**default, "metadata": {"name": name}}
+
+
 def new_volume(core: Core, claim: Manifest, storage_class: Manifest) -> Manifest:
     """A volume for a claim, with its directory."""
     metadata, spec = claim["metadata"], claim["spec"]
