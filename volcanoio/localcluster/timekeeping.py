@@ -33,7 +33,7 @@ def clock_for(speed: float, file: Path | None) -> RunningClock | JumpingClock:
 def _read(file: Path) -> float:
     try:
         return float(file.read_text(encoding="ascii"))
-    except (FileNotFoundError, ValueError):
+    except (OSError, ValueError):  # a directory that cannot be used is for the store to refuse
         return 0.0
 
 

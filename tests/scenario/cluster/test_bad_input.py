@@ -108,10 +108,10 @@ async def test_root_and_default_queue_cannot_be_deleted(name: str) -> None:
         assert name in refusal.value.message
 
 
-async def test_a_request_over_one_and_a_half_mebibytes_is_refused() -> None:
+async def test_a_request_over_three_mebibytes_is_refused() -> None:
     async with cluster(nodes=1) as c:
         manifest = _job()
-        manifest["metadata"]["annotations"] = {"big": "x" * (3 * 512 * 1024)}
+        manifest["metadata"]["annotations"] = {"big": "x" * (3 * 1024 * 1024)}
         body = msgspec.json.encode(manifest)
         response = await c.client.transport.request("POST", kinds.JOB.path("default"), body=body)
         assert response.status == 413
