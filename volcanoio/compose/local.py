@@ -9,6 +9,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -135,9 +136,9 @@ class LocalCluster:
         await stack.enter_async_context(noted(clock, note))
         if isinstance(clock, JumpingClock):
             stack.enter_context(clock.within(asyncio.get_running_loop()))
-        identity = load_or_create(directory)
+        identify = cache(partial(load_or_create, directory))  # made or read when the directory is ours
         stored = None if options.memory else directory
-        api = ApiServer.open(stored, clock=ServerClock(clock), faults=self._faults, identity=identity)
+        api = ApiServer.open(stored, clock=ServerClock(clock), faults=self._faults, identity=identify)
         api.core.volumes = directory / "volumes"
         await stack.enter_async_context(api.running())
         self.transport = InProcessTransport(api)
@@ -147,7 +148,7 @@ class LocalCluster:
         await install_crds(self.transport)
         await self._components(stack, registry, api, shapes, runtimes)
         bound = await stack.enter_async_context(
-            serve(api, port=options.port, identity=identity, account=api.tokens.user, traffic=api.traffic)
+            serve(api, port=options.port, identity=identify(), account=api.tokens.user, traffic=api.traffic)
         )
         self.server = bound.url
         for runtime in runtimes.values():
@@ -156,7 +157,7 @@ class LocalCluster:
             clock.clients = bound.connections
             clock.holds += [lambda: api.in_flight, lambda: self.fleet.executions.active, self._policies_think]
         self.kubeconfig = kubeconfig.write(
-            directory / "kubeconfig", bound.url, token=bound.token, ca_pem=bound.ca_pem, certificate=identity.admin
+            directory / "kubeconfig", bound.url, token=bound.token, ca_pem=bound.ca_pem, certificate=identify().admin
         )
 
     def _policies_think(self) -> bool:

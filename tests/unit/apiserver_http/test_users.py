@@ -25,7 +25,7 @@ REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 @asynccontextmanager
 async def served(identity: Identity) -> AsyncIterator[Bound]:
-    async with ApiServer.open(None, identity=identity).running() as server:
+    async with ApiServer.open(None, identity=lambda: identity).running() as server:
         install(server)
         async with serve(server, identity=identity, account=server.tokens.user) as bound:
             yield bound

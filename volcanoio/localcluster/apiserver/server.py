@@ -81,20 +81,26 @@ class ApiServer:
         clock: Clock | None = None,
         admission: Sequence[Admission] = (),
         faults: Faults | None = None,
-        identity: Identity | None = None,
+        identity: Callable[[], Identity] | None = None,
     ) -> ApiServer:
         """A server on a data directory, or in memory without one.
 
-        `identity` has the key of service account tokens, and the authority they are told to trust; without one the
-        tokens end with the server. Reads back all objects. Raises DataDirectoryBusy when another server runs there, and
-        DataDirectoryUnusable.
+        `identity` gives the key of service account tokens, and the authority they are told to trust, once the directory
+        is claimed; without one the tokens end with the server. Reads back all objects. Raises DataDirectoryBusy when
+        another server runs there, and DataDirectoryUnusable.
         """
         journal = None if data is None else Journal(data)
+        try:
+            known = None if identity is None else identity()
+        except BaseException:
+            if journal is not None:
+                journal.close()
+            raise
         store = Store(journal.revision if journal is not None else 0)
         if journal is not None:
             for ref, stored in journal.objects():
                 store.load(ref, stored)
-        server = cls(store, journal, clock or WallClock(), admission, faults, identity)
+        server = cls(store, journal, clock or WallClock(), admission, faults, known)
         server.core.volumes = None if data is None else data / "volumes"
         return server
 
