@@ -24,9 +24,12 @@ from tests.contract.widgets import with_widgets
 
 _PARSERS = (
     re.compile(r"invalid continue token: continue key is not valid"),
-    re.compile(r"error decoding patch: "),
+    re.compile(r"error decoding patch: |json: cannot unmarshal array into Go value of type map"),
     re.compile(r'\w+ in version "\w+" cannot be handled as an? \w+: '),
     re.compile(r"unable to parse requirement: |found '.*', expected: "),
+    re.compile(
+        r"(the object provided is unrecognized \(must be of type \w+\): )?couldn't get version/kind; json parse error: "
+    ),
     re.compile(r"the server rejected our request due to an error in our request"),
     re.compile(r'Operation cannot be fulfilled on \S+ "\S+": .*Precondition failed: UID in precondition'),
     re.compile(r'( "" is invalid: patch: )?Invalid value: "(\{|map\[)'),

@@ -29,6 +29,7 @@ _TEXTS: Final = (
     (r"(ResourceVersion in (?:the precondition|record)) \(\d+\)", r"\1 (VERSION)"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
     (rf"( value: ){_DUMP}", r"\1{...}"),
+    (r"(Bad_)[a-z0-9]{5}\b", r"\1SUFFIX"),
     (r"(NAMESPACE-gen-)[a-z0-9]{5}", r"\1SUFFIX"),
 )
 _TIMES: Final = frozenset({"Age", "Last Seen", "First Seen", "Created At", "Last Schedule", "Duration"})
@@ -54,10 +55,10 @@ def normal(body: Any, namespace: str, plural: str = "") -> Any:
 def _status(status: Obj, plural: str) -> Obj:
     """A refusal, or an object's end. Some rules are looked at twice there, and many in the order of Go's maps: none."""
     del plural
-    details = status.get("details") or {}
+    details = {key: value for key, value in (status.get("details") or {}).items() if key != "retryAfterSeconds"}
     causes = details.get("causes")
     if not causes:
-        return status
+        return {**status, "details": details} if "details" in status else status
     once = {json.dumps(one, sort_keys=True): one for one in causes}
     message = status["message"].partition("[")[0] if len(causes) > 1 else status["message"]
     return {**status, "message": message, "details": {**details, "causes": [once[key] for key in sorted(once)]}}
@@ -76,7 +77,8 @@ def _table(table: Obj, plural: str) -> Obj:
         }
         for row in rows
     ]
-    return {**table, "metadata": _list_metadata(table), "rows": shown}
+    columns = [{**column, "description": ""} for column in table.get("columnDefinitions") or ()]
+    return {**table, "columnDefinitions": columns, "metadata": _list_metadata(table), "rows": shown}
 
 
 def _list(found: Obj, plural: str) -> Obj:

@@ -26,7 +26,6 @@ _FIELD_SELECTORS = (
     "spec.unknown=1",
     "oops",
     "metadata.namespace=elsewhere",
-    "status.phase=Pending",
 )
 
 
@@ -105,7 +104,7 @@ def _metadata(rng: random.Random) -> dict[str, Any]:
             {"finalizers": None},
             {"finalizers": ["not qualified"]},
             {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}]},
-            {"name": "renamed"},
+            {"name": f"{OWN}-renamed"},
             {"namespace": "elsewhere"},
             {"uid": "00000000-0000-0000-0000-000000000000"},
             {"creationTimestamp": "2020-01-01T00:00:00Z"},
@@ -237,26 +236,30 @@ def _odd_body(kind: Kind, name: str, rng: random.Random) -> Step:
     """Bodies in other forms, and of other types than they are said to be. Nothing is stored."""
     made = kind.new(name, rng)
     query = {"dryRun": "All"} | _options(rng)
+    strict = query | {"fieldValidation": "Strict"}
     text = json.dumps(made)
     several = (kind.plural, "", "")
     return rng.choice(
         (
             Step("POST", several, yaml.safe_dump(made, allow_unicode=True), "application/yaml", query),
             Step("POST", several, yaml.safe_dump(made, allow_unicode=True), "application/json", query),
-            Step("POST", several, '{"kind": "Twice", ' + text[1:], query=query),
+            Step("POST", several, '{"kind": "Twice", ' + text[1:], query=strict),
             Step(
-                "POST", several, text.replace('"metadata": {', '"metadata": {"labels": {}, "labels": {}, '), query=query
+                "POST",
+                several,
+                text.replace('"metadata": {', '"metadata": {"labels": {}, "labels": {}, '),
+                query=strict,
             ),
             Step("POST", several, text, rng.choice(("", "application/xml", "application/json; charset=utf-8")), query),
             Step("POST", several, text[: len(text) // 2], query=query),
-            Step("POST", several, rng.choice(("", "[]", "null", '"text"', "{}")), query=query),
+            Step("POST", several, rng.choice(("", "[]", "null", '"text"', "" if kind.custom else "{}")), query=query),
             Step(
                 "POST",
                 several,
                 {**made, "metadata": {"generateName": rng.choice((f"{OWN}-gen-", "Bad_"))}},
                 query=query,
             ),
-            Step("PUT", (kind.plural, name, ""), rng.choice(("", "[]", "{}")), query=query),
+            Step("PUT", (kind.plural, name, ""), rng.choice(("", "[]", "" if kind.custom else "{}")), query=query),
             Step(
                 "PATCH",
                 (kind.plural, name, ""),
@@ -277,7 +280,7 @@ def _bad(kind: Kind, name: str, rng: random.Random) -> Step:
             Step("POST", (kind.plural, "", ""), {**obj, "kind": "Other"}),
             Step("POST", (kind.plural, "", ""), {**obj, "apiVersion": "v9"}),
             Step("POST", (kind.plural, "", ""), {**obj, "metadata": {}}),
-            Step("POST", (kind.plural, "", ""), {**obj, "metadata": {"name": f"{OWN}-Not/A_Name"}}),
+            Step("POST", (kind.plural, "", ""), {**obj, "metadata": {"name": f"{OWN}-Not_A_Name"}}),
             Step("POST", (kind.plural, "", ""), {**obj, "metadata": {"name": name, "namespace": "elsewhere"}}),
             Step("POST", (kind.plural, "", ""), {**obj, "metadata": {"name": name, "resourceVersion": "5"}}),
             Step("POST", (kind.plural, "", ""), obj, "text/plain"),

@@ -165,7 +165,7 @@ def test_rows_of_other_kinds() -> None:
     }
     assert rows("persistentvolumeclaims", claim)[0][:6] == ["x", "Bound", "v", "1Gi", "RWO", "s"]
     assert rows("configmaps", {"metadata": meta(), "data": {"a": "1", "b": "2"}}) == [["x", 2, "30s"]]
-    assert rows("roles.rbac.authorization.k8s.io", {"metadata": meta()}) == [["x", "30s"]]
+    assert rows("roles.rbac.authorization.k8s.io", {"metadata": meta()}) == [["x", meta()["creationTimestamp"]]]
 
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))

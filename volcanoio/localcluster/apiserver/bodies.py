@@ -16,6 +16,7 @@ from volcanoio.localcluster.apiserver.duplicates import duplicate_fields
 from volcanoio.localcluster.apiserver.errors import (
     MALFORMED,
     MAX_REQUEST_BYTES,
+    ApiError,
     UndecodableError,
     bad_request,
     invalid,
@@ -56,12 +57,23 @@ def content_type(request: ApiRequest) -> str:
     return request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
 
 
-def read(request: ApiRequest) -> Any:
-    """The decoded body, JSON or YAML; raises ApiError 400 and 415."""
+_JSON_TYPES = frozenset({"application/json", ""})
+_YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
+
+
+def check_type(request: ApiRequest) -> None:
+    """Refuse a body of another type than JSON or YAML; raises ApiError 415."""
     type_ = content_type(request)
-    if type_ in {"application/json", ""}:
-        return parse_json(request.body)
-    if type_ in {"application/yaml", "application/x-yaml", "text/yaml"}:
+    if type_ not in _JSON_TYPES and type_ not in _YAML_TYPES:
+        raise unsupported_media_type(_UNKNOWN_FORMAT)
+
+
+def read(request: ApiRequest, kind: str = "JSON") -> Any:
+    """The decoded body, JSON or YAML, which should be of a kind; raises ApiError 400 and 415."""
+    type_ = content_type(request)
+    if type_ in _JSON_TYPES:
+        return parse_json(request.body, kind)
+    if type_ in _YAML_TYPES:
         try:
             return yaml.load(request.body, Loader=YamlLoader)
         except yaml.YAMLError as error:
@@ -69,18 +81,23 @@ def read(request: ApiRequest) -> Any:
     raise unsupported_media_type(_UNKNOWN_FORMAT)
 
 
-def parse_json(body: bytes) -> Any:
-    """The decoded JSON; raises ApiError 400."""
+def parse_json(body: bytes, kind: str = "JSON") -> Any:
+    """The decoded JSON, which should be of a kind; raises ApiError 400."""
     try:
         return decode(body)
     except MALFORMED as error:
         reason = "the body is empty" if not body.strip() else str(error)
-        raise bad_request(f"the object provided is unrecognized (must be of type JSON): {reason}") from None
+        raise _unrecognized(kind, reason) from None
+
+
+def _unrecognized(kind: str, reason: str) -> ApiError:
+    text = f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind"
+    return bad_request(f"{text}; json parse error: {reason}")
 
 
 def read_object(request: ApiRequest, resource: Resource) -> tuple[Manifest, bytes]:
     """The object in the body, of the kind that is served there, and its JSON."""
-    obj = read(request)
+    obj = read(request, resource.kind)
     if obj is None:  # as Go reads it: an object without anything
         return check_kind({}, resource), b"{}"
     body = request.body if content_type(request) == "application/json" else encode(obj)
@@ -90,7 +107,7 @@ def read_object(request: ApiRequest, resource: Resource) -> tuple[Manifest, byte
 def check_kind(obj: Any, resource: Resource) -> Manifest:
     """An object of the resource's kind and version with metadata; raises ApiError 400."""
     if not isinstance(obj, dict):
-        raise bad_request(f"the body is not a {resource.kind} object")
+        raise _unrecognized(resource.kind, "the body is not an object")
     found_version, found_kind = obj.get("apiVersion"), obj.get("kind")
     if found_version is None or found_version == "":
         obj["apiVersion"] = resource.api_version

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from volcanoio.localcluster.apiserver.errors import UndecodableError
+from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.protobuf.table import INLINE, Field, Rule, message, message_of
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.model import quantity
@@ -32,6 +33,14 @@ class _Rules(NamedTuple):
     """Structs that are written even when nothing is in them."""
     inner: dict[str, Callable[[Any], Any]]
     """How values with something inside are rewritten; those that are dictionaries in place."""
+
+
+def canonicalise_write(target: Target, obj: Manifest, body: bytes) -> None:
+    """Bring what is written into Kubernetes' form. A pod's status is written by nodes, often, and in that form."""
+    if target.resource.custom is not None:
+        canonicalise_metadata(obj["metadata"])
+    elif target.subresource != "status" or target.resource.name != "pods":
+        canonicalise(obj, target.resource, body)
 
 
 def canonicalise(obj: Manifest, resource: Resource, body: bytes) -> None:

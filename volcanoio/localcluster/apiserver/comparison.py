@@ -24,7 +24,7 @@ def check_address(target: Target, meta: Manifest) -> None:
     if name != target.name:
         text = f"the name of the object ({name}) does not match the name on the URL ({target.name})"
         raise errors.bad_request(text)
-    if namespace and namespace != target.namespace:
+    if namespace and target.resource.namespaced and namespace != target.namespace:
         raise errors.other_namespace()
 
 

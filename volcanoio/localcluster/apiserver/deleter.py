@@ -14,6 +14,7 @@ from volcanoio.localcluster.apiserver.crds import CLEANUP
 from volcanoio.localcluster.apiserver.crds import NAME as DEFINITIONS
 from volcanoio.localcluster.apiserver.kinds.cluster import PROTECTED_NAMESPACES
 from volcanoio.localcluster.apiserver.kinds.priorities import SYSTEM_CLASSES
+from volcanoio.localcluster.apiserver.kinds.traits import ORPHANING
 from volcanoio.localcluster.apiserver.objects import Stored, encode
 from volcanoio.localcluster.apiserver.options import DeleteOptions, Propagation
 from volcanoio.localcluster.apiserver.paths import Target
@@ -153,6 +154,8 @@ class Deleter:
         if target.resource.name == DEFINITIONS and not stored.deleting:
             found = [*found, CLEANUP]
         needed = _FINALIZERS.get(options.propagation)
+        if options.unsaid and not stored.finalizers and target.resource.name in ORPHANING:
+            needed = ORPHAN
         if needed is not None and needed not in found:
             found.append(needed)
         return found
@@ -192,6 +195,9 @@ def check_preconditions(target: Target, stored: Stored, options: DeleteOptions) 
         (options.uid, stored.uid, "UID", "deleted and then recreated"),
         (options.resource_version, str(stored.revision), "ResourceVersion", "modified"),
     ):
+        if stated and stated != found and target.resource.name == DEFINITIONS and what == "UID":
+            why = f"Precondition failed: UID in precondition: {stated}, UID in object meta: {found}"
+            raise errors.conflict(target.resource, target.name, why)
         if stated and stated != found:
             why = (
                 f"the {what} in the precondition ({stated}) does not match the {what} in record ({found}). "

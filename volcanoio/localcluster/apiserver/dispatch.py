@@ -23,6 +23,7 @@ from volcanoio.localcluster.apiserver.finalizing import finalize_namespace
 from volcanoio.localcluster.apiserver.kinds.traits import (
     DELETION_RETURNS_OBJECT,
     DEPRECATED,
+    JOB_DELETION,
     UPDATE_CREATES,
     UPDATE_NEEDS_VERSION,
 )
@@ -101,6 +102,8 @@ class Dispatcher:
         if custom is not None and custom.refusal:
             raise errors.internal(custom.refusal)
         deprecation = DEPRECATED.get(target.resource.name) if custom is None else custom.deprecation
+        if target.resource.name == "jobs.batch" and request.method == "DELETE" and delete_options(request).unsaid:
+            deprecation = JOB_DELETION
         if not deprecation:
             return await self._operate(target, request)
         try:
@@ -137,8 +140,9 @@ class Dispatcher:
     async def _create(self, target: Target, request: ApiRequest) -> ApiResponse:
         if target.resource.name == "bindings":
             return await self._bind(target, request)
-        obj, body = bodies.read_object(request, target.resource)
+        bodies.check_type(request)
         validation, trial = field_validation(request), dry_run(request)
+        obj, body = bodies.read_object(request, target.resource)
         return await self._answer(
             201, target, request, await self._writer.create(target, obj, body, validation, dry_run=trial)
         )
@@ -249,7 +253,7 @@ class Dispatcher:
         """The written object as the client wants to see it, once it is safe."""
         await self._core.durable()
         data = written.data
-        shown = self.reader.rendering(request, target.resource)
+        shown = self.reader.rendering(request, target.resource).accepted(listed=False)
         if shown.view is not None:
             obj = decode(data)
             revision = int(obj["metadata"].get("resourceVersion") or 0)

@@ -12,6 +12,7 @@ from volcanoio.engine.admission.dnsnames import (
 )
 from volcanoio.engine.admission.fielderrors import FieldError, forbidden, invalid, required
 from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.kinds.rules import segment_rule
 from volcanoio.localcluster.apiserver.metarules import finalizer_errors, owner_errors
 from volcanoio.localcluster.apiserver.objects import Stored
 from volcanoio.localcluster.apiserver.resources import Resource
@@ -25,6 +26,8 @@ _KEPT: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGraceP
 _FREE_NAMES: Final = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
 _OWN_FINALIZERS: Final = frozenset({"admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io"})
 """Groups whose kinds may have finalizers without a domain, as custom resources may."""
+LOOSE: Final = frozenset({"events", "poddisruptionbudgets.policy"})
+"""Kinds whose own rules do not look at metadata: what any object's has to be is asked when those hold."""
 _LABEL_NAMES: Final = frozenset({"namespaces", "services"})
 _COUNTED: Final = frozenset(
     {
@@ -77,6 +80,8 @@ def prepare_update(new: Manifest, old: Manifest) -> None:
     metadata["name"] = known["name"]
     if "namespace" in known:
         metadata["namespace"] = known["namespace"]
+    else:
+        metadata.pop("namespace", None)
     for key in ("managedFields", "selfLink"):
         metadata.pop(key, None)
 
@@ -98,7 +103,8 @@ def errors(resource: Resource, metadata: Manifest) -> list[FieldError]:
         found += annotation_errors(metadata["annotations"], "metadata.annotations")
     if metadata.get("finalizers"):
         found += finalizer_errors(
-            metadata["finalizers"], known=resource.custom is None and resource.group not in _OWN_FINALIZERS
+            metadata["finalizers"],
+            known=resource.custom is None and resource.group not in _OWN_FINALIZERS and resource.name not in LOOSE,
         )
     if metadata.get("ownerReferences"):
         found += owner_errors(metadata["ownerReferences"])
@@ -118,6 +124,6 @@ def update_errors(metadata: Manifest, old: Stored) -> list[FieldError]:
 
 
 def _name_rule(resource: Resource, name: str) -> str:
-    if resource.plural in _FREE_NAMES:
-        return "may not be '.' or '..' or contain '/' or '%'" if name in {".", ".."} or set(name) & {"/", "%"} else ""
+    if resource.plural in _FREE_NAMES or resource.name in LOOSE:
+        return next(iter(segment_rule(name)), "")
     return label_rule(name) if resource.name in _LABEL_NAMES else subdomain_rule(name)

@@ -30,6 +30,8 @@ class DeleteOptions:
     uid: str = ""
     resource_version: str = ""
     dry_run: bool = False
+    unsaid: bool = False
+    """Whether nothing was said of dependents."""
 
 
 class _Preconditions(msgspec.Struct, rename="camel"):
@@ -78,9 +80,9 @@ def delete_options(request: ApiRequest) -> DeleteOptions:
     try:
         body = _decode_delete(request.body) if request.body.strip() else _DeleteBody()
     except MALFORMED as error:
-        raise bad_request(f"the body is not a DeleteOptions object: {error}") from None
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
     if body.kind not in {"", "DeleteOptions"}:
-        raise bad_request(f'no kind "{body.kind}" is registered for version "{body.api_version}"')
+        raise bad_request(f'no kind "{body.kind}" is registered for version "{body.api_version or "meta.k8s.io/v1"}"')
     grace = body.grace_period_seconds
     if grace is None and (text := request.first("gracePeriodSeconds")) is not None:
         grace = _integer(text)
@@ -89,6 +91,7 @@ def delete_options(request: ApiRequest) -> DeleteOptions:
     return DeleteOptions(
         grace=grace if grace is None or grace >= 0 else 1,  # less than nothing is the shortest grace there is
         propagation=_propagation(request, propagation, body.orphan_dependents),
+        unsaid=not propagation and body.orphan_dependents is None,
         uid=preconditions.uid or "",
         resource_version=preconditions.resource_version or "",
         dry_run=_is_dry_run(request, body.dry_run or []) or dry_run(request),

@@ -42,7 +42,7 @@ class Reader:
         self._reached(self._revision(request, listing=False))
         if stored is None:
             raise errors.not_found(target.resource, target.name)
-        return ApiResponse(200, self.rendering(request, target.resource).one(stored))
+        return ApiResponse(200, self.rendering(request, target.resource).accepted(listed=False).one(stored))
 
     def list(self, target: Target, request: ApiRequest) -> ApiResponse:
         """A list, or a page of one."""

@@ -13,6 +13,7 @@ from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.model.base import Manifest
 
 _WHOLE: Final = frozenset({"", "application/json", "*/*", "application/*"})
+_PARTIALS: Final = "PartialObjectMetadataList"
 _INCLUDES: Final = ("None", "Metadata", "Object")
 
 
@@ -46,6 +47,24 @@ class Rendering:
         self.view: View | None = self.one if form or self._convert else None
         """How a watch sends an object; None for its stored JSON."""
 
+    def accepted(self, *, listed: bool) -> Rendering:
+        """Itself; raises ApiError 406 where the metadata of a list is asked for and there is one object, or vice versa.
+
+        Other forms are good for both, as are watches for either.
+        """
+        if self._form and self._form != "Table" and listed != (self._form == _PARTIALS):
+            if self._resource.custom is not None and not listed:
+                raise errors.unclassified("content is not a list")
+            package = self._resource.group.partition(".")[0] or "core"
+            if self._resource.custom is not None:
+                kind = "*unstructured.Unstructured"
+            else:
+                kind = f"*{'core' if package == 'events' else package}.{self._resource.kind}"
+            found = f"a list ({kind}List)" if listed else f"not a list ({kind})"
+            text = f"you requested {self._form}, but the requested object is {found}"
+            raise errors.ApiError(406, "NotAcceptable", text)
+        return self
+
     def one(self, stored: Stored) -> bytes:
         """A single object."""
         if self.view is None:
@@ -58,7 +77,8 @@ class Rendering:
         return encode(_metadata_only(obj) if self._form else obj)
 
     def page(self, page: Page) -> bytes:
-        """A list."""
+        """A list; raises ApiError 406 where the metadata of one object was asked for."""
+        self.accepted(listed=True)
         metadata: Manifest = {"resourceVersion": str(page.revision)}
         if page.token:
             metadata["continue"] = page.token
@@ -69,7 +89,7 @@ class Rendering:
             return encode(table | {"metadata": metadata})
         kind, api_version = self._resource.list_kind, self._resource.api_version
         if self._form:
-            kind, api_version = "PartialObjectMetadataList", "meta.k8s.io/v1"
+            kind, api_version = _PARTIALS, "meta.k8s.io/v1"
         head = encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
         return head[:-1] + b',"items":[' + b",".join(self._items(page.items)) + b"]}"
 
@@ -128,7 +148,7 @@ def rendering(request: ApiRequest, resource: Resource, table: TableView | None, 
 
 
 def _form(accept: str, has_table: bool) -> str:
-    """`Table`, `PartialObjectMetadata`, or nothing for the whole object."""
+    """`Table`, `PartialObjectMetadata` or that of lists, or nothing for the whole object."""
     if accept in _WHOLE:
         return ""
     for item in accept.split(","):
@@ -141,8 +161,8 @@ def _form(accept: str, has_table: bool) -> str:
                 return ""
             case "Table" if has_table and named.get("v", "v1") in {"v1", "v1beta1"}:
                 return "Table"
-            case "PartialObjectMetadata" | "PartialObjectMetadataList":
-                return "PartialObjectMetadata"
+            case "PartialObjectMetadata" | "PartialObjectMetadataList" as form:
+                return form
     text = "only the following media types are accepted: application/json"
     raise errors.ApiError(406, "NotAcceptable", text)
 

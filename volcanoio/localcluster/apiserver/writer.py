@@ -17,11 +17,12 @@ from volcanoio.localcluster.apiserver.admission import AdmissionRequest, Operati
 from volcanoio.localcluster.apiserver.apply import tracking
 from volcanoio.localcluster.apiserver.apply.managers import newcomer
 from volcanoio.localcluster.apiserver.caller import current_user
-from volcanoio.localcluster.apiserver.canonical import canonicalise, canonicalise_metadata
+from volcanoio.localcluster.apiserver.canonical import canonicalise_write
 from volcanoio.localcluster.apiserver.comparison import content, identity, is_finished, unchanged
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.kinds.strategy import PLAIN
 from volcanoio.localcluster.apiserver.kinds.table import STRATEGIES
+from volcanoio.localcluster.apiserver.kinds.traits import FIRST_GENERATION_ONLY, NAMED_BY_SERVER
 from volcanoio.localcluster.apiserver.objects import Ref, Stored, encode
 from volcanoio.localcluster.apiserver.options import FieldValidation
 from volcanoio.localcluster.apiserver.paths import Target
@@ -133,7 +134,7 @@ class Writer:
             raise errors.forbidden(resource, str(obj["metadata"].get("name") or ""), why)
         if "status" in resource.subresources and resource.name not in _KEEPS_STATUS:
             obj.pop("status", None)
-        self._canonicalise(target, obj, body)
+        canonicalise_write(target, obj, body)
         if managed is None and (manager := newcomer()) is not None:
             self._complete(resource, obj)
             managed = tracking.created(core, resource, obj, manager)
@@ -205,7 +206,7 @@ class Writer:
             raise errors.bad_request("metadata: expected an object")
         known = old["metadata"].get("managedFields")
         sent = tracking.as_sent(new) if known is not None or "managedFields" in new["metadata"] else None
-        self._canonicalise(target, new, body)
+        canonicalise_write(target, new, body)
         self._isolate(target, new, old)
         metadata.prepare_update(new, old)
         STRATEGIES.get(resource.name, PLAIN).keep(new, old)
@@ -251,7 +252,7 @@ class Writer:
         limited = changes and target.namespace in core.quotas.namespaces
         if limited:
             core.quotas.check(resource, target.namespace, new, old)
-        if changes and metadata.counts_generations(resource):
+        if changes and metadata.counts_generations(resource) and resource.name not in FIRST_GENERATION_ONLY:
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         self._to_storage(resource, new, body)
         if dry_run:
@@ -304,14 +305,6 @@ class Writer:
         """What the validating webhooks told; raises ApiError."""
         return await self._core.webhooks.validate(_attributes(operation, target, obj, old, dry_run=dry_run))
 
-    @staticmethod
-    def _canonicalise(target: Target, obj: Manifest, body: bytes) -> None:
-        """Bring an object into Kubernetes' form. A pod's status is written by nodes, often, and in that form."""
-        if target.resource.custom is not None:
-            canonicalise_metadata(obj["metadata"])
-        elif target.subresource != "status" or target.resource.name != "pods":
-            canonicalise(obj, target.resource, body)
-
     def _check_namespace(self, target: Target, obj: Manifest) -> None:
         """The namespace of body and path agree, and it takes new objects."""
         resource, namespace = target.resource, target.namespace
@@ -336,6 +329,8 @@ class Writer:
         """Where the object will be stored; a generated name is one that is free."""
         store, resource = self._core.store, target.resource
         name, prefix = meta.get("name"), meta.get("generateName")
+        if not name and not prefix and resource.name in NAMED_BY_SERVER:
+            name = meta["name"] = self._core.new_uid()
         if not name and isinstance(prefix, str) and prefix:
             while True:
                 ref = Ref(resource.name, target.namespace, prefix[:58] + self._core.new_suffix())
@@ -369,16 +364,19 @@ class Writer:
     ) -> list[FieldError]:
         """The broken rules; `content` says whether anything besides metadata and status may have changed."""
         found: list[FieldError] = []
-        if old is None or obj["metadata"] != old["metadata"]:
+        described = old is None or obj["metadata"] != old["metadata"]
+        if described and resource.name not in metadata.LOOSE:
             found += metadata.errors(resource, obj["metadata"])
         if resource.custom is not None:
             found += resource.custom.validate(obj, old, subresource == "status", warnings)
         strategy = STRATEGIES.get(resource.name, PLAIN)
         if content:
-            broken = strategy.validate(obj)
-            found += broken
-            if old is not None and not broken:
+            if old is None or not strategy.only_updates:
+                found += strategy.validate(obj)
+            if old is not None:
                 found += strategy.validate_update(obj, old)
+        if described and not found and resource.name in metadata.LOOSE:
+            found = metadata.errors(resource, obj["metadata"])
         return found
 
     async def _review(

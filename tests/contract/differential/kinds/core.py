@@ -121,6 +121,6 @@ CORE = (
     Kind("secrets", _secret, _secret_change),
     Kind("pods", pod, _pod_change, status=_pod_status),
     Kind("nodes", _node, _node_change, status=_node_status, cluster=True, shared=True),
-    Kind("events", _event, lambda rng: {"count": rng.choice((2, 3)), "message": text(rng)}),
-    Kind("events.v1.events.k8s.io", _new_event, lambda rng: {"note": text(rng)}, called="new-{}"),
+    Kind("events", _event, lambda rng: {"count": rng.choice((2, 3)), "message": text(rng)}, shared=True),
+    Kind("events.v1.events.k8s.io", _new_event, lambda rng: {"note": text(rng)}, called="new-{}", shared=True),
 )

@@ -149,22 +149,12 @@ def _ingress_class(name: str, rng: random.Random) -> Obj:
     return obj("networking.k8s.io/v1", "IngressClass", name, spec=spec | some(rng, 0.3, parameters=reference))
 
 
-def _ingress_status(rng: random.Random) -> Obj:
-    ingress = rng.choice(({"ip": "1.2.3.4"}, {"ip": "rubbish"}, {"hostname": "a.example.com"}, {"hostname": "1.2.3.4"}))
-    return {"loadBalancer": {"ingress": [ingress]}}
-
-
 NETWORKING = (
-    Kind("services", _service, _service_change, status=_ingress_status),
+    Kind("services", _service, _service_change),
     Kind("endpoints", _endpoints, lambda rng: {"subsets": [_subset(rng)]}, called="ends-{}", shared=True),
     Kind("endpointslices.v1.discovery.k8s.io", _slice, _slice_change),
     Kind("networkpolicies.v1.networking.k8s.io", _policy, _policy_change),
-    Kind(
-        "ingresses.v1.networking.k8s.io",
-        _ingress,
-        lambda rng: {"spec": _ingress_spec(rng)},
-        status=_ingress_status,
-    ),
+    Kind("ingresses.v1.networking.k8s.io", _ingress, lambda rng: {"spec": _ingress_spec(rng)}),
     Kind(
         "ingressclasses.v1.networking.k8s.io",
         _ingress_class,

@@ -126,7 +126,7 @@ def _hooks(kind: str, name: str, rng: random.Random) -> Obj:
     )
     if kind.startswith("Mutating"):
         hook |= some(rng, 0.2, reinvocationPolicy=chosen("IfNeeded", "Odd"))
-    return obj("admissionregistration.k8s.io/v1", kind, name, webhooks=rng.choice(([hook], [hook], [])))
+    return obj("admissionregistration.k8s.io/v1", kind, name, webhooks=[hook])
 
 
 def _validating(name: str, rng: random.Random) -> Obj:

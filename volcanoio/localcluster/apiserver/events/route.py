@@ -9,7 +9,7 @@ import msgspec
 
 from volcanoio.engine.admission.fielderrors import FieldError
 from volcanoio.kube.transport import ContentType
-from volcanoio.localcluster.apiserver import bodies
+from volcanoio.localcluster.apiserver import bodies, metadata
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
 from volcanoio.localcluster.apiserver.errors import bad_request, invalid
 from volcanoio.localcluster.apiserver.events.naming import SELECTABLE, from_core, pointer_to_core, to_core
@@ -61,17 +61,26 @@ class EventsRoute:
         event, body = bodies.read_object(request, target.resource)
         warnings = bodies.check_fields(event, body, target.resource, field_validation(request))
         core = to_core(event)
-        if request.method == "POST":
-            self._refuse(core, create_errors(core, target.namespace))
-        else:
-            self._refuse(core, update_errors(core, await self._stored(request.path)))
+        old = {} if request.method == "POST" else await self._stored(request.path)
+        meta = core["metadata"]
+        stale = request.method == "PUT" and _is_stale(meta, old.get("metadata") or {})
+        if meta.get("namespace") in {None, "", target.namespace} and not stale:
+            found = update_errors(core, old) if old else create_errors(core, target.namespace)
+            self._refuse(core, found and found + metadata.errors(target.resource, meta))
         return encode(core), warnings
 
     async def _patch(self, target: Target, request: ApiRequest) -> bytes:
         """The patch for what is stored."""
         if bodies.content_type(request) == ContentType.APPLY_PATCH:
             applied = bodies.read(msgspec.structs.replace(request, headers={"content-type": "application/yaml"}))
-            return encode(to_core(applied)) if isinstance(applied, dict) else request.body
+            if not isinstance(applied, dict):
+                return request.body
+            core = to_core(applied)
+            if request.first("fieldManager") and not await self._stored(request.path):
+                meta = {"name": target.name, **(core.get("metadata") or {})}
+                found = create_errors(core, target.namespace)
+                self._refuse({**core, "metadata": meta}, found and found + metadata.errors(target.resource, meta))
+            return encode(core)
         apply = patch_function(request, target.resource)
         patch = bodies.parse_json(request.body)
         if isinstance(patch, list):
@@ -109,6 +118,13 @@ def _fields(text: str) -> str:
     return ",".join(f"{SELECTABLE[path]}{'=' if equal else '!='}{value}" for path, equal, value in terms)
 
 
+def _is_stale(stated: Manifest, known: Manifest) -> bool:
+    """Whether an update is of another object or version: that is said first."""
+    return any(
+        stated.get(key) not in {None, "", known.get(key)} for key in ("uid", "resourceVersion")[: 1 + bool(known)]
+    )
+
+
 def _operation(one: Any) -> Any:
     if not isinstance(one, dict):
         return one
@@ -124,6 +140,8 @@ def _answer(body: bytes) -> bytes:
         case "EventList":
             items = [from_core(one) for one in obj["items"]]
             return encode(obj | {"apiVersion": "events.k8s.io/v1", "items": items})
+        case "Status" if obj.get("reason") == "Invalid":
+            return body.replace(b"reportingComponent", b"reportingController")
         case "Status" if (obj.get("details") or {}).get("kind") == "events":
             if str(obj.get("message", "")).startswith(_STATUS_NAME):
                 obj["message"] = "events.events.k8s.io" + obj["message"].removeprefix("events")

@@ -29,8 +29,9 @@ def create_errors(event: Manifest, namespace: str) -> list[FieldError]:
 
 
 def update_errors(new: Manifest, old: Manifest) -> list[FieldError]:
-    """The changes that are not allowed."""
-    return [
+    """The changes that are not allowed, and rules that are broken after them."""
+    found = event_errors(new, str(old["metadata"].get("namespace", "")), FROM_CORE["reportingComponent"])
+    return found + [
         invalid(name, new.get(name), "field is immutable")
         for name in _FIXED
         if (new.get(name) or None) != (old.get(name) or None)

@@ -168,10 +168,9 @@ def _default_cron(cron: Manifest, core: Core) -> None:
     del core
     limits = {"successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1}
     spec = fill(spec_of(cron), concurrencyPolicy="Allow", suspend=False, **limits)
-    template = spec.get("jobTemplate")
-    if isinstance(template, dict):
-        child(template, "metadata")
-        default_template(spec_of(template))
+    template = child(spec, "jobTemplate")
+    child(template, "metadata")
+    default_template(spec_of(template))
 
 
 def _create_cron(cron: Manifest, core: Core) -> None:

@@ -125,4 +125,4 @@ def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
     return found
 
 
-PRIORITY_CLASSES = Strategy(default=_default, validate=_validate, validate_update=_validate_update)
+PRIORITY_CLASSES = Strategy(default=_default, validate=_validate, validate_update=_validate_update, only_updates=True)

@@ -150,7 +150,7 @@ def immutable(*names: str) -> Callable[[Manifest, Manifest], list[FieldError]]:
 
     def errors(new: Manifest, old: Manifest) -> list[FieldError]:
         return [
-            invalid(name, at(new, name), IMMUTABLE)
+            invalid(name, at(new, name) or ("" if isinstance(at(old, name), str) else at(new, name)), IMMUTABLE)
             for name in names
             if (at(new, name) or None) != (at(old, name) or None)
         ]

@@ -36,7 +36,7 @@ class Strategy:
     fields on create and update; `keep` takes from the stored object what an update must not set. `validate` names
     broken rules, `validate_update` forbidden changes. `create` and `default` change the object in place and may raise
     ApiError. `warning` is shown to whoever creates one, as is what `warn` says of a new object (and the old one, on an
-    update).
+    update). `only_updates` kinds hold an update to the rules of `validate_update` alone.
     """
 
     create: Callable[[Manifest, Core], None] = _no_default
@@ -44,6 +44,7 @@ class Strategy:
     keep: Callable[[Manifest, Manifest], None] = _keep_nothing
     validate: Callable[[Manifest], list[FieldError]] = _no_errors
     validate_update: Callable[[Manifest, Manifest], list[FieldError]] = _no_update_errors
+    only_updates: bool = False
     warning: str = ""
     warn: Callable[[Manifest, Manifest | None], list[str]] | None = None
 

@@ -16,12 +16,10 @@ MISMATCH = "`selector` does not match template `labels`"
 
 
 def default_template(spec: Manifest) -> None:
-    """Fill the template of a spec."""
-    template = spec.get("template")
-    if isinstance(template, dict):
-        child(template, "metadata")
-        if isinstance(template.get("spec"), dict):
-            default_pod_spec(template["spec"])
+    """Fill the template of a spec, made where it is absent."""
+    template = child(spec, "template")
+    child(template, "metadata")
+    default_pod_spec(child(template, "spec"))
 
 
 def labels_of(template: Any) -> dict[str, str]:
@@ -39,10 +37,10 @@ def matching_errors(selector: Any, template: Any, path: str) -> list[FieldError]
     """The selector selects the template's pods; nothing is said of one that cannot be used."""
     labels = labels_of(template)
     if not isinstance(selector, dict):
-        return [invalid(f"{path}.metadata.labels", labels, MISMATCH)]
+        return [invalid(f"{path}.metadata.labels", labels or None, MISMATCH)]
     if not is_selector(selector) or matches_label_selector(selector, labels):
         return []
-    return [invalid(f"{path}.metadata.labels", labels, MISMATCH)]
+    return [invalid(f"{path}.metadata.labels", labels or None, MISMATCH)]
 
 
 def empty_errors(selector: Any, kind: str) -> list[FieldError]:

@@ -15,7 +15,7 @@ UPDATE_NEEDS_VERSION: Final = frozenset(
         *(f"{plural}.admissionregistration.k8s.io" for plural in _ADMISSION),
         *("csidrivers.storage.k8s.io", "csinodes.storage.k8s.io", "csistoragecapacities.storage.k8s.io"),
         *("leases.coordination.k8s.io", "poddisruptionbudgets.policy", "runtimeclasses.node.k8s.io"),
-        "volumeattachments.storage.k8s.io",
+        *("customresourcedefinitions.apiextensions.k8s.io", "volumeattachments.storage.k8s.io"),
     }
 )
 """Kinds whose PUT must say the resourceVersion it was made for (AllowUnconditionalUpdate is false)."""
@@ -46,3 +46,18 @@ DEPRECATED: Final = {
     "endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 }
 """Kinds of which every request is answered with a warning (APILifecycleDeprecated)."""
+
+FIRST_GENERATION_ONLY: Final = frozenset({"priorityclasses.scheduling.k8s.io"})
+"""Kinds of which a new object has a generation that no change counts on."""
+
+NAMED_BY_SERVER: Final = frozenset({"limitranges"})
+"""Kinds of which an object without a name gets a uid for one."""
+
+ORPHANING: Final = frozenset({"jobs.batch", "replicationcontrollers"})
+"""Kinds whose deletion leaves dependents alone unless it says otherwise (DefaultGarbageCollectionPolicy)."""
+
+JOB_DELETION: Final = (
+    "child pods are preserved by default when jobs are deleted; "
+    "set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+)
+"""What is told to whoever deletes a Job and does not say what becomes of its pods."""

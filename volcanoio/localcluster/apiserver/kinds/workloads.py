@@ -59,9 +59,10 @@ def _default_replicated(obj: Manifest, core: Core) -> None:
 
 
 def _default_replication_controller(obj: Manifest, core: Core) -> None:
-    """Its selector and labels are the template's where it has none."""
-    _default_replicated(obj, core)
-    spec = obj["spec"]
+    """Its selector and labels are the template's where it has none; it may lack a template."""
+    spec = fill(spec_of(obj), replicas=1)
+    if isinstance(spec.get("template"), dict):
+        _default_replicated(obj, core)
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if isinstance(labels, dict) and labels:
         if not spec.get("selector"):

@@ -102,7 +102,9 @@ def _merge_field(target: dict[str, Any], key: str, value: Any, parent: str) -> N
     elif isinstance(value, list):
         merge_key = MERGE_KEYS.get(parent, {}).get(key)
         before = known if isinstance(known, list) else []
-        if merge_key is not None:
+        if known is None and not any(isinstance(one, dict) and "$patch" in one for one in value):
+            target[key] = _plain(value)
+        elif merge_key is not None:
             target[key] = _merge_list(before, value, key, merge_key)
         elif (parent, key) in MERGED_SETS:
             merged = before + [one for one in value if one not in before]

@@ -195,16 +195,12 @@ def _lease(obj: Manifest, now: datetime) -> Row:
     return [name_of(obj), (obj.get("spec") or {}).get("holderIdentity", ""), age_of(obj, now)]
 
 
-def _service_account(obj: Manifest, now: datetime) -> Row:
-    return [name_of(obj), len(obj.get("secrets") or ()), age_of(obj, now)]
-
-
-def _definition(obj: Manifest, _now: datetime) -> Row:
-    return [name_of(obj), obj["metadata"].get("creationTimestamp", "")]
-
-
 GENERIC = Printer(column_list("Name,Age"), lambda obj, now: [name_of(obj), age_of(obj, now)])
-_EVENT_COLUMNS = column_list("Last Seen,Type,Reason,Object", "Subobject,Source", "Message", "First Seen,Count,Name")
+_EVENT_COLUMNS = tuple(
+    one._replace(format="name" if one.name == "Name" else "")
+    for one in column_list("Last Seen,Type,Reason,Object", "Subobject,Source", "Message", "First Seen,Count,Name")
+)
+_PRIORITY_TYPES = {"Value": "integer", "Global-Default": "boolean"}
 
 PRINTERS: dict[str, Printer] = {
     "pods": Printer(column_list("Name,Ready,Status,Restarts,Age", "IP,Node,Nominated Node,Readiness Gates"), _pod),
@@ -215,11 +211,13 @@ PRINTERS: dict[str, Printer] = {
         _node,
     ),
     "namespaces": Printer(column_list("Name,Status,Age"), _namespace),
-    "events": Printer((_EVENT_COLUMNS[0]._replace(format=""), *_EVENT_COLUMNS[1:]), _event),
+    "events": Printer(
+        (_EVENT_COLUMNS[0]._replace(format=""), *_EVENT_COLUMNS[1:-1], _EVENT_COLUMNS[-1]._replace(format="name")),
+        _event,
+    ),
     "services": Printer(column_list("Name,Type,Cluster-IP,External-IP,Port(s),Age", "Selector"), _service),
     "configmaps": Printer(column_list("Name,Data,Age"), _config_map),
     "secrets": Printer(column_list("Name,Type,Data,Age"), _secret),
-    "serviceaccounts": Printer(column_list("Name,Secrets,Age"), _service_account),
     "persistentvolumeclaims": Printer(
         column_list("Name,Status,Volume,Capacity,Access Modes,StorageClass,VolumeAttributesClass,Age", "VolumeMode"),
         _claim,
@@ -232,9 +230,12 @@ PRINTERS: dict[str, Printer] = {
         _volume,
     ),
     "priorityclasses.scheduling.k8s.io": Printer(
-        column_list("Name,Value,Global-Default,Age,PreemptionPolicy"), _priority_class
+        tuple(
+            one._replace(type=_PRIORITY_TYPES.get(one.name, "string"))
+            for one in column_list("Name,Value,Global-Default,Age,PreemptionPolicy")
+        ),
+        _priority_class,
     ),
     "leases.coordination.k8s.io": Printer(column_list("Name,Holder,Age"), _lease),
-    "customresourcedefinitions.apiextensions.k8s.io": Printer(column_list("Name,Created At"), _definition),
 }
 """By `plural.group`."""

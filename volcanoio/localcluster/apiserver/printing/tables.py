@@ -13,13 +13,14 @@ from volcanoio.localcluster.apiserver.crd import PrinterColumn
 from volcanoio.localcluster.apiserver.printing.ages import since
 from volcanoio.localcluster.apiserver.printing.columns import GENERIC, PRINTERS, Column, Printer, name_of
 from volcanoio.localcluster.apiserver.printing.jsonpath import JsonPath, JsonPathError
+from volcanoio.localcluster.apiserver.printing.stored import PRINTERS as STORED
 from volcanoio.localcluster.apiserver.printing.workloads import PRINTERS as WORKLOADS
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.localcluster.apiserver.schema.rules import is_number
 from volcanoio.model.base import Manifest
 
 _META = "meta.k8s.io/v1"
-BUILT_IN: Final = {**PRINTERS, **WORKLOADS}
+BUILT_IN: Final = {**PRINTERS, **STORED, **WORKLOADS}
 """The printers of built-in kinds by `plural.group`."""
 
 

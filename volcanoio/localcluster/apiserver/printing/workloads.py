@@ -42,7 +42,7 @@ def _containers(spec: Manifest) -> Row:
     return [",".join(one.get("name", "") for one in containers), ",".join(one.get("image", "") for one in containers)]
 
 
-def _selector(selector: Mapping[str, Any] | None) -> str:
+def selector_text(selector: Mapping[str, Any] | None) -> str:
     """A LabelSelector, as `-l` takes it."""
     selector = selector or {}
     terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
@@ -56,7 +56,7 @@ def _deployment(obj: Manifest, now: datetime) -> Row:
     spec, status = _parts(obj)
     ready = f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 1)}"
     counts = [status.get("updatedReplicas", 0), status.get("availableReplicas", 0)]
-    return [name_of(obj), ready, *counts, age_of(obj, now), *_containers(spec), _selector(spec.get("selector"))]
+    return [name_of(obj), ready, *counts, age_of(obj, now), *_containers(spec), selector_text(spec.get("selector"))]
 
 
 def _replica_counts(obj: Manifest, now: datetime) -> Row:
@@ -66,7 +66,7 @@ def _replica_counts(obj: Manifest, now: datetime) -> Row:
 
 
 def _replica_set(obj: Manifest, now: datetime) -> Row:
-    return [*_replica_counts(obj, now), _selector(_parts(obj)[0].get("selector"))]
+    return [*_replica_counts(obj, now), selector_text(_parts(obj)[0].get("selector"))]
 
 
 def _replication_controller(obj: Manifest, now: datetime) -> Row:
@@ -87,7 +87,7 @@ def _daemon_set(obj: Manifest, now: datetime) -> Row:
     )
     nodes = pairs(((spec.get("template") or {}).get("spec") or {}).get("nodeSelector"))
     counts = [status.get(name, 0) for name in names]
-    return [name_of(obj), *counts, nodes, age_of(obj, now), *_containers(spec), _selector(spec.get("selector"))]
+    return [name_of(obj), *counts, nodes, age_of(obj, now), *_containers(spec), selector_text(spec.get("selector"))]
 
 
 def _job(obj: Manifest, now: datetime) -> Row:
@@ -100,7 +100,7 @@ def _job(obj: Manifest, now: datetime) -> Row:
     end = status.get("completionTime")
     duration = since(status["startTime"], parse_rfc3339(end) if end else now) if status.get("startTime") else ""
     cells = [name_of(obj), _job_state(obj), completions, duration, age_of(obj, now)]
-    return [*cells, *_containers(spec), _selector(spec.get("selector"))]
+    return [*cells, *_containers(spec), selector_text(spec.get("selector"))]
 
 
 def _job_state(obj: Manifest) -> str:
@@ -118,7 +118,7 @@ def _cron_job(obj: Manifest, now: datetime) -> Row:
     cells = [name_of(obj), spec.get("schedule", ""), spec.get("timeZone") or NONE, str(bool(spec.get("suspend")))]
     inner = (spec.get("jobTemplate") or {}).get("spec") or {}
     active = [len(status.get("active") or ()), since(last, now) if last else NONE, age_of(obj, now)]
-    return [*cells, *active, *_containers(inner), _selector(inner.get("selector"))]
+    return [*cells, *active, *_containers(inner), selector_text(inner.get("selector"))]
 
 
 def _budget(obj: Manifest, now: datetime) -> Row:
