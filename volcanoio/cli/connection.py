@@ -14,11 +14,15 @@ from typing import Any
 from volcanoio.cli.errors import CommandError, ExitCode
 from volcanoio.kube import config
 from volcanoio.kube.client import Client
-from volcanoio.kube.errors import ApiError, Forbidden, Invalid
+from volcanoio.kube.errors import ApiError, Forbidden, Invalid, Unauthorized
 from volcanoio.kube.http import HttpTransport
 from volcanoio.kube.transport import Response, TransportError
 
 LOCAL = Path(".volcanoio") / "kubeconfig"
+_UNAUTHORIZED = (
+    "the API server does not accept the credentials of this kubeconfig (Unauthorized); use a newer one, "
+    "for a local cluster the one that its `volcanoio up` wrote"
+)
 
 
 def find_kubeconfig(given: Path | None) -> Path:
@@ -90,6 +94,8 @@ def explained() -> Iterator[None]:
         yield
     except (Forbidden, Invalid) as error:
         raise CommandError(error.message, ExitCode.REJECTED) from None
+    except Unauthorized:
+        raise CommandError(_UNAUTHORIZED, ExitCode.REJECTED) from None
     except ApiError as error:
         raise CommandError(error.message) from None
     except TransportError as error:

@@ -41,8 +41,11 @@ def run_demo(*, examples: Path | None, timeout: float, verbose: int, **given: An
 
 def _read(directory: Path) -> list[Manifest]:
     files = sorted(directory.glob("*.yaml")) + sorted(directory.glob("*.yml"))
+    if not directory.is_dir():
+        msg = f"--examples: there is no directory {directory}; give a directory of manifests"
+        raise CommandError(msg, ExitCode.USAGE)
     if not files:
-        msg = f"{directory}: no .yaml files there; give a directory of manifests with --examples"
+        msg = f"--examples: no .yaml files in {directory}; give a directory of manifests"
         raise CommandError(msg, ExitCode.USAGE)
     try:
         return [manifest for file in files for manifest in read_manifests(file)]

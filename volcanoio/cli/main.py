@@ -51,6 +51,7 @@ class _Root(click.Group):
 
 
 @click.group(cls=_Root, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="volcanoio %(version)s")
 def volcanoio() -> None:
     """Volcano, the Kubernetes batch system, in one process: no cluster needed."""
 
@@ -84,6 +85,7 @@ _CLUSTER_OPTIONS = (
     click.option(
         "--speed",
         type=Speed(),
+        metavar="NUMBER|max",
         default="1",
         show_default=True,
         help="How fast the cluster's time runs: a number, or max to skip every wait.",
@@ -112,7 +114,7 @@ def _with(options: Sequence[Callable[..., Any]]) -> Callable[[Callable[..., Any]
 _cluster_options = _with(_CLUSTER_OPTIONS)
 
 
-@volcanoio.command()
+@volcanoio.command(short_help="Run a whole cluster in this process until Ctrl-C.")
 @_cluster_options
 @click.option("--data", type=_PATH, default=Path(".volcanoio"), show_default=True, help="Data directory.")
 @click.option("--memory", is_flag=True, help="Keep objects in memory only; --data then holds the kubeconfig alone.")
@@ -133,7 +135,7 @@ def up(data: Path, memory: bool, port: int, verbose: int, **options: Any) -> int
     return run_up(data=data, memory=memory, port=port, verbose=verbose, **options)
 
 
-@volcanoio.command()
+@volcanoio.command(short_help="Run the example jobs and show them live.")
 @_cluster_options
 @click.option("--examples", type=_PATH, help="A directory of manifests instead of ours.")
 @click.option(
@@ -146,7 +148,7 @@ def demo(examples: Path | None, timeout: float, verbose: int, **options: Any) ->
     return run_demo(examples=examples, timeout=timeout, verbose=verbose, **options)
 
 
-@volcanoio.command("hollow-nodes")
+@volcanoio.command("hollow-nodes", short_help="Serve simulated nodes to any cluster.")
 @click.option("--kubeconfig", type=_PATH, help="The cluster; else $KUBECONFIG, ~/.kube/config, a local cluster's.")
 @click.option(
     "--count",

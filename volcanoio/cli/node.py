@@ -21,7 +21,7 @@ _KUBECONFIG = click.option(
 _NODES = click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
 
 
-@click.group()
+@click.group(short_help="Have simulated nodes fail, flap and be drained.")
 def node() -> None:
     """Have simulated nodes fail, flap and be drained; `list` shows them."""
 
@@ -35,7 +35,7 @@ def list_nodes(kubeconfig: Path | None) -> None:
     _on_cluster(kubeconfig, work.show)
 
 
-@node.command()
+@node.command(short_help="Have nodes fall silent; their pods run on.")
 @_NODES
 @click.option("--for", "lasting", default="", metavar="DURATION", help="Come back after this time, such as 5m.")
 @_KUBECONFIG

@@ -11,7 +11,7 @@ import click
 class Speed(click.ParamType[float]):
     """How fast a cluster's time runs, from 0.01 on; `max` is infinite."""
 
-    name = "NUMBER|max"
+    name = "speed"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number; fails with the rule."""
@@ -23,6 +23,6 @@ class Speed(click.ParamType[float]):
             number = float(value)
         except ValueError:
             self.fail(f"{value!r} is neither a number nor max", param, ctx)
-        if math.isinf(number) or number < 0.01:
+        if not 0.01 <= number < math.inf:
             self.fail(f"{value!r} is not a number from 0.01 on; use 1 for real time, 60, or max", param, ctx)
         return number

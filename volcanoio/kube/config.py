@@ -171,7 +171,7 @@ def _read(path: Path) -> _File:
     try:
         return msgspec.convert(content or {}, _File)
     except msgspec.ValidationError as error:
-        msg = f"{path}: not a kubeconfig: {error}"
+        msg = f"{path}: not a kubeconfig: {error}; name one with --kubeconfig or KUBECONFIG"
         raise ConfigError(msg) from error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from urllib.parse import quote, urlencode
@@ -170,4 +171,8 @@ def _hang_up(answer: aiohttp.ClientResponse) -> None:
 def _reason(error: Exception) -> str:
     if isinstance(error, asyncio.TimeoutError):
         return "no answer in time"
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        number = error.os_error.errno or 0  # asyncio says "Connect call failed" for all; name lookups count below 0
+        why = os.strerror(number) if number > 0 else error.os_error.strerror or error.os_error
+        return f"cannot connect to {error.host}:{error.port}: {why}"
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -29,9 +29,7 @@ class DataDirectoryUnusable(DataDirectoryError):  # noqa: N818 - named for what 
     """The directory, or what is in it, cannot be read or written."""
 
     def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(
-            path, f"{path} cannot be used: {reason}; choose another directory with --data, or use --memory"
-        )
+        super().__init__(path, f"{path} cannot be used: {reason}; choose another directory with --data")
         self.reason = reason
 
 
@@ -45,7 +43,9 @@ class DirectoryLock:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise DataDirectoryUnusable(directory, error.strerror or str(error)) from error
+            file = isinstance(error, FileExistsError | NotADirectoryError)
+            why = "it is no directory, or below a file" if file else error.strerror or str(error)
+            raise DataDirectoryUnusable(directory, why) from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

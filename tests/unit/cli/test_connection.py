@@ -1,0 +1,42 @@
+"""How commands tell that a server cannot be reached or does not know them."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from volcanoio.cli.connection import connected, explained
+from volcanoio.cli.errors import CommandError, ExitCode
+from volcanoio.kube.errors import Unauthorized
+from volcanoio.model import kinds
+
+
+def _kubeconfig(path: Path, server: str) -> Path:
+    content = {
+        "current-context": "x",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+    }
+    path.write_bytes(msgspec.json.encode(content))
+    return path
+
+
+async def test_a_dead_server_is_told_in_the_words_of_the_system(tmp_path: Path) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        async with connected(_kubeconfig(tmp_path / "k", f"http://127.0.0.1:{port}")) as client:
+            with pytest.raises(CommandError) as refused, explained():
+                await client.list(kinds.NODE)
+    assert f"cannot connect to 127.0.0.1:{port}: Connection refused; is it running?" in str(refused.value)
+    assert refused.value.code == ExitCode.UNREACHABLE
+
+
+def test_credentials_that_are_not_accepted_say_what_to_do() -> None:
+    with pytest.raises(CommandError, match="use a newer one") as refused, explained():
+        raise Unauthorized(401, "Unauthorized", "Unauthorized")
+    assert refused.value.code == ExitCode.REJECTED

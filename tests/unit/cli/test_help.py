@@ -1,0 +1,46 @@
+"""Help texts are whole and fit a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from volcanoio import __version__
+from volcanoio.cli.main import volcanoio
+from volcanoio.cli.vcctl import vcctl
+
+
+def _commands(command: click.Command, context: click.Context) -> list[tuple[click.Command, click.Context]]:
+    found = [(command, context)]
+    for name, below in getattr(command, "commands", {}).items():
+        found += _commands(below, click.Context(below, info_name=name, parent=context))
+    return found
+
+
+_ALL = [
+    pytest.param(*found, id=found[1].command_path)
+    for root in (volcanoio, vcctl)
+    for found in _commands(root, click.Context(root, info_name=root.name, terminal_width=80))
+]
+
+
+@pytest.mark.parametrize(("command", "context"), _ALL)
+def test_no_description_in_a_list_of_commands_is_cut(command: click.Command, context: click.Context) -> None:
+    text = command.get_help(context)
+    assert "..." not in text.replace("[,NAME=QUANTITY...]", "").replace("[ARGS]...", "").replace("NODE...", "")
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("command", "context"), _ALL)
+def test_each_option_is_described(command: click.Command, context: click.Context) -> None:
+    assert command.help
+    for parameter in command.get_params(context):
+        if isinstance(parameter, click.Option) and not parameter.hidden:
+            assert parameter.help, parameter.name
+
+
+def test_the_version_is_told_as_an_option_too(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        volcanoio.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"volcanoio {__version__}\n"
