@@ -26,11 +26,11 @@ class CommandError(Exception):
         self.code = code
 
 
-def command_error(error: BaseException) -> CommandError | None:
-    """The CommandError that this is, or that task groups wrapped; None for anything else."""
+def sole_error(error: BaseException) -> BaseException:
+    """The one error that task groups wrapped; the group itself when there are more."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
-    return error if isinstance(error, CommandError) else None
+    return error
 
 
 def speak_any_encoding() -> None:

@@ -12,12 +12,12 @@ from typing import Any
 import click
 
 from volcanoio import __version__
-from volcanoio.cli.errors import CommandError, ExitCode, command_error, speak_any_encoding
+from volcanoio.cli.errors import CommandError, ExitCode, sole_error, speak_any_encoding
 from volcanoio.cli.node import node
 from volcanoio.cli.speed import Speed
 
-_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""What writing to stdout fails with when its disk is full or its terminal gone."""
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE)
+"""What writing to stdout fails with when its disk is full, its terminal gone, or its reader."""
 
 
 class _Root(click.Group):
@@ -35,17 +35,16 @@ class _Root(click.Group):
         except (click.Abort, KeyboardInterrupt):
             print("stopped", file=sys.stderr)
             sys.exit(130)
-        except (CommandError, BaseExceptionGroup) as error:
-            told = command_error(error)
-            if told is None:
-                raise
-            print(f"volcanoio: {told}", file=sys.stderr)
-            sys.exit(told.code)
-        except OSError as error:
-            if error.errno not in _UNWRITABLE:
+        except (CommandError, OSError, BaseExceptionGroup) as error:
+            problem = sole_error(error)
+            if isinstance(problem, CommandError):
+                print(f"volcanoio: {problem}", file=sys.stderr)
+                sys.exit(problem.code)
+            if not isinstance(problem, OSError) or problem.errno not in _UNWRITABLE:
                 raise
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered cannot be written either
-            print(f"volcanoio: cannot write the output: {error.strerror}; send it elsewhere", file=sys.stderr)
+            if problem.errno != errno.EPIPE:  # whose reader wants no more, as that of `| head`
+                print(f"volcanoio: cannot write the output: {problem.strerror}; send it elsewhere", file=sys.stderr)
             sys.exit(ExitCode.JOB_FAILED)
         sys.exit(code if isinstance(code, int) else ExitCode.OK)
 

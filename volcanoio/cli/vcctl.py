@@ -75,7 +75,7 @@ def _cluster_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 def _run(path: str, kubeconfig: Path | None, master: str, body: Callable[..., Awaitable[None]], *args: Any) -> None:
     from volcanoio.cli.connection import connected
-    from volcanoio.cli.errors import CommandError, command_error
+    from volcanoio.cli.errors import CommandError, sole_error
 
     async def call() -> None:
         async with connected(kubeconfig, master) as client:
@@ -84,8 +84,8 @@ def _run(path: str, kubeconfig: Path | None, master: str, body: Callable[..., Aw
     try:
         anyio.run(call)
     except (CommandError, BaseExceptionGroup) as error:
-        told = command_error(error)
-        if told is None:
+        told = sole_error(error)
+        if not isinstance(told, CommandError):
             raise
         print(f"Failed to {path}: {told}")
         sys.exit(FAILURE)

@@ -97,6 +97,7 @@ def test_the_demo_into_a_pipe_that_closes_or_a_disk_that_is_full_ends_without_a_
     demo = f"{sys.executable} -m volcanoio demo"
     for shell, told in (
         (f"{demo} | head -1", ""),
+        (f"{demo} | head -3", ""),  # in the midst of the cluster's tasks
         (f"{demo} >/dev/full", "No space left on device; send it elsewhere\n"),
     ):
         done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=False)
