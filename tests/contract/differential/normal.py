@@ -15,7 +15,9 @@ SHARED: Final = frozenset(kind.plural for kind in KINDS if kind.shared)
 _SERVERS_OWN: Final = frozenset(
     {"uid", "resourceVersion", "creationTimestamp", "managedFields", "deletionTimestamp", "selfLink"}
 )
-_CONTROLLERS: Final = frozenset({"deployment.kubernetes.io/revision", "node.alpha.kubernetes.io/ttl"})
+_CONTROLLERS: Final = frozenset(
+    {"deployment.kubernetes.io/revision", "node.alpha.kubernetes.io/ttl", "deprecated.daemonset.template.generation"}
+)
 """Annotations that controllers set in their own time."""
 _HANDED_OUT: Final = frozenset({"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"})
 _FOREIGN: Final = re.compile(r"kube-root-ca\.crt|.*\.[0-9a-f]{10,}").fullmatch
@@ -29,6 +31,7 @@ _TEXTS: Final = (
     (r"(ResourceVersion in (?:the precondition|record)) \(\d+\)", r"\1 (VERSION)"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
     (rf"( value: ){_DUMP}", r"\1{...}"),
+    (r"\b10\.(?:96|97|98|99|1\d\d)\.\d+\.\d+\b", "ADDRESS"),
     (r"(Bad_)[a-z0-9]{5}\b", r"\1SUFFIX"),
     (r"(NAMESPACE-gen-)[a-z0-9]{5}", r"\1SUFFIX"),
 )
@@ -37,7 +40,7 @@ _TIMES: Final = frozenset({"Age", "Last Seen", "First Seen", "Created At", "Last
 
 def warnings(headers: Mapping[str, str]) -> list[str]:
     """What an answer warns of; ours of kinds without a controller is not theirs."""
-    return [one for one in re.findall(r'299 - "(?:[^"\\]|\\.)*"', headers.get("warning", "")) if _IDLE not in one]
+    return sorted(one for one in re.findall(r'299 - "(?:[^"\\]|\\.)*"', headers.get("warning", "")) if _IDLE not in one)
 
 
 def normal(body: Any, namespace: str, plural: str = "") -> Any:

@@ -91,7 +91,9 @@ class Run:
                 name = event["object"]["metadata"]["name"]
                 if name == _LAST:
                     break
-                told.setdefault(name, []).append([event["type"], normal(event["object"], self._namespace.name, plural)])
+                told.setdefault(name.replace(self._namespace.name, OWN), []).append(
+                    [event["type"], normal(event["object"], self._namespace.name, plural)]
+                )
         return told
 
     def version(self, plural: str) -> str:

@@ -131,7 +131,11 @@ class Deleter:
             meta["finalizers"] = finalizers
         else:
             meta.pop("finalizers", None)
+        before = meta.get("generation")
         self._mark(meta, grace)
+        if target.resource.name == DEFINITIONS:  # its own storage marks it, and nothing else
+            meta.pop("deletionGracePeriodSeconds", None)
+            meta["generation"] = before
         return self._put_if_changed(target, stored, obj)
 
     def _put_if_changed(self, target: Target, stored: Stored, obj: Manifest) -> Deleted:

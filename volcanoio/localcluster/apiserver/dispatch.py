@@ -109,7 +109,8 @@ class Dispatcher:
         try:
             answer = await self._operate(target, request)
         except ApiError as error:
-            error.warnings = (deprecation, *error.warnings)
+            if error.code != 415:
+                error.warnings = (deprecation, *error.warnings)
             raise
         return msgspec.structs.replace(answer, warnings=(deprecation, *answer.warnings))
 

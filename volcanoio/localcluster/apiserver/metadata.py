@@ -28,7 +28,7 @@ _OWN_FINALIZERS: Final = frozenset({"admissionregistration.k8s.io", "apiextensio
 """Groups whose kinds may have finalizers without a domain, as custom resources may."""
 LOOSE: Final = frozenset({"events", "poddisruptionbudgets.policy"})
 """Kinds whose own rules do not look at metadata: what any object's has to be is asked when those hold."""
-_LABEL_NAMES: Final = frozenset({"namespaces", "services"})
+_LABEL_NAMES: Final = frozenset({"namespaces", "services", "statefulsets.apps"})
 _COUNTED: Final = frozenset(
     {
         *("pods", "podtemplates", "replicationcontrollers"),

@@ -72,7 +72,14 @@ def field_validation(request: ApiRequest) -> FieldValidation:
     value = request.first("fieldValidation") or "Warn"
     if value in _VALIDATIONS:
         return _VALIDATIONS[value]
-    raise invalid_options(request, [unsupported("fieldValidation", value, ["", *sorted(_VALIDATIONS)])])
+    raise invalid_options(request, field_validation_errors(request))
+
+
+def field_validation_errors(request: ApiRequest) -> list[FieldError]:
+    """What is wrong with what is said of unknown fields."""
+    value = request.first("fieldValidation")
+    known = not value or value in _VALIDATIONS
+    return [] if known else [unsupported("fieldValidation", value, ["", *sorted(_VALIDATIONS)])]
 
 
 def delete_options(request: ApiRequest) -> DeleteOptions:

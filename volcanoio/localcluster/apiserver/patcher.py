@@ -14,7 +14,7 @@ from volcanoio.localcluster.apiserver.api import ApiRequest
 from volcanoio.localcluster.apiserver.apply.managers import invalid_options
 from volcanoio.localcluster.apiserver.comparison import check_address, check_versions
 from volcanoio.localcluster.apiserver.core import Core
-from volcanoio.localcluster.apiserver.objects import encode
+from volcanoio.localcluster.apiserver.objects import decode, encode
 from volcanoio.localcluster.apiserver.options import dry_run, field_validation
 from volcanoio.localcluster.apiserver.patches import MalformedPatchError, PatchError, json_patch, merge_patch, strategic
 from volcanoio.localcluster.apiserver.paths import Target
@@ -42,6 +42,14 @@ def patch_function(request: ApiRequest, resource: Resource) -> Callable[[Manifes
         text = "the body of the request was in an unknown format - accepted media types include: "
         raise errors.unsupported_media_type(text + ", ".join([*accepted, ContentType.APPLY_PATCH]))
     return _APPLY[type_]
+
+
+def _decoded(body: bytes) -> Any:
+    """The patch; raises ApiError 400."""
+    try:
+        return decode(body)
+    except errors.MALFORMED as error:
+        raise errors.bad_request(f"error decoding patch: {error}") from None
 
 
 def apply_patch(apply: Callable[[Manifest, Any], Any], obj: Manifest, patch: Any) -> Manifest:
@@ -92,7 +100,7 @@ class Patcher:
             obj, custom = current.decode(), target.resource.custom
             if custom is not None:
                 obj = custom.seen(obj, target.resource.api_version)
-            new = apply_patch(apply, obj, bodies.parse_json(request.body))
+            new = apply_patch(apply, obj, _decoded(request.body))
             resource = target.resource
             if resource.custom is not None:
                 new["apiVersion"] = resource.api_version

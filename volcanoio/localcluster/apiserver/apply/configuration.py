@@ -13,7 +13,7 @@ from volcanoio.localcluster.apiserver.apply.managers import invalid_options, man
 from volcanoio.localcluster.apiserver.bodies import YamlLoader
 from volcanoio.localcluster.apiserver.errors import MALFORMED, bad_request
 from volcanoio.localcluster.apiserver.objects import decode
-from volcanoio.localcluster.apiserver.options import FieldValidation
+from volcanoio.localcluster.apiserver.options import FieldValidation, field_validation_errors
 from volcanoio.model.base import Manifest
 
 
@@ -28,7 +28,7 @@ def options(request: ApiRequest) -> Options:
     """The parameters of an apply; raises ApiError 422 without a manager."""
     if not request.first("fieldManager"):
         missing: list[FieldError] = [required("fieldManager", "is required for apply patch")]
-        raise invalid_options(request, missing)
+        raise invalid_options(request, missing + field_validation_errors(request))
     return Options(manager_of(request), request.flag("force"))
 
 

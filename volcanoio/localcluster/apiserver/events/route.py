@@ -76,9 +76,10 @@ class EventsRoute:
             if not isinstance(applied, dict):
                 return request.body
             core = to_core(applied)
-            if request.first("fieldManager") and not await self._stored(request.path):
-                meta = {"name": target.name, **(core.get("metadata") or {})}
-                found = create_errors(core, target.namespace)
+            meta = {"name": target.name, **(core.get("metadata") or {})}
+            if request.first("fieldManager") and meta.get("namespace") in {None, "", target.namespace}:
+                old = await self._stored(request.path)
+                found = update_errors({**old, **core}, old) if old else create_errors(core, target.namespace)
                 self._refuse({**core, "metadata": meta}, found and found + metadata.errors(target.resource, meta))
             return encode(core)
         apply = patch_function(request, target.resource)

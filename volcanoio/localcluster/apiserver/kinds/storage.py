@@ -16,6 +16,10 @@ from volcanoio.model.quantity import QuantityError
 
 _MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _RECLAIM: Final = ("Delete", "Recycle", "Retain")
+_RECYCLING: Final = (
+    "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. "
+    "Instead, the recommended approach is to use dynamic provisioning."
+)
 _VOLUME_MODES: Final = ("Block", "Filesystem")
 _CLASS_RECLAIM: Final = ("Delete", "Retain")
 _BINDING: Final = ("Immediate", "WaitForFirstConsumer")
@@ -217,8 +221,20 @@ def _validate_class(storage_class: Manifest) -> list[FieldError]:
 CLAIMS: Final = Strategy(
     create=_create_claim, default=_default_claim, validate=_validate_claim, validate_update=_validate_claim_update
 )
+
+
+def _warn_volume(volume: Manifest, old: Manifest | None) -> list[str]:
+    del old
+    recycled = volume["spec"].get("persistentVolumeReclaimPolicy") == "Recycle"
+    return [_RECYCLING] if recycled else []
+
+
 VOLUMES: Final = Strategy(
-    create=_create_volume, default=_default_volume, validate=_validate_volume, validate_update=_validate_volume_update
+    warn=_warn_volume,
+    create=_create_volume,
+    default=_default_volume,
+    validate=_validate_volume,
+    validate_update=_validate_volume_update,
 )
 STORAGE_CLASSES: Final = Strategy(
     default=_default_class,

@@ -71,7 +71,11 @@ def replicated_errors(spec: Manifest, kind: str, shown: str = "ReplicaSet") -> l
     else:
         found = label_selector_errors(selector, "spec.selector") + empty_errors(selector, kind)
     if isinstance(selector, dict) and not is_selector(selector):
-        return [*found, invalid("spec.selector", selector, "invalid label selector")]
+        if shown == "ReplicaSet":
+            return [*found, invalid("spec.selector", selector, "invalid label selector")]
+        bare = invalid("spec.selector", selector, "")
+        found.append(bare._replace(message=bare.message.removesuffix(": ")))
+        return found + lasting_errors(template, "spec.template", shown)
     found += matching_errors(selector, template, "spec.template") if selector != {} else []
     found += pod_template_errors(template, "spec.template")
     return found + lasting_errors(template, "spec.template", shown)
