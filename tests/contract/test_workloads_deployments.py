@@ -195,6 +195,7 @@ def test_an_old_replica_set_is_adopted(namespace: Namespace) -> None:
         "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template(app="web")},
     }
     namespace.cluster.create(namespace.path(SETS), body).ok()
+    until(namespace, SETS, "old", lambda one: one.get("status", {}).get("observedGeneration"))  # controllers know it
     make(namespace, 1)
     with kubelet(namespace):
         until(namespace, DEPLOYMENTS, "web", complete)
