@@ -11,6 +11,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -120,6 +121,7 @@ def main() -> int:
     parser.add_argument("kubeconfig", type=Path)
     parser.add_argument("--seeds", default="0:20")
     parser.add_argument("--length", type=int, default=60)
+    parser.add_argument("--record", type=Path, help="write what was compared, and how many answers differed, here")
     given = parser.parse_args()
     first, last = map(int, given.seeds.split(":"))
     real, found = Cluster.of(given.kubeconfig), 0
@@ -132,7 +134,17 @@ def main() -> int:
                 print(one, flush=True)
                 found += 1
         embedded.close()
+    version = real.get("/version").ok()["gitVersion"]
     real.close()
+    if given.record is not None:
+        said = {
+            "date": datetime.now(UTC).date().isoformat(),
+            "kubernetes": version,
+            "seeds": given.seeds,
+            "length": given.length,
+        }
+        counted = {"scripts": last - first, "requests": (last - first) * given.length, "differences": found}
+        given.record.write_text(json.dumps(said | counted, indent=2) + "\n")
     print(json.dumps({"scripts": last - first, "length": given.length, "differences": found}))
     return 1 if found else 0
 
