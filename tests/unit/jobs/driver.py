@@ -193,6 +193,14 @@ class World:
                 self.inbox.append(TimerFired(controller="job-controller", key=key, name=timer, at=self.now))
         return self.settle()
 
+    def fire(self, timer: str) -> None:
+        """Let the timers of one name fire, due or not."""
+        for name, (key, known, _) in list(self.timers.items()):
+            if known == timer:
+                del self.timers[name]
+                self.inbox.append(TimerFired(controller="job-controller", key=key, name=timer, at=self.now))
+        self.settle()
+
     def answer(self, decision: Decision | None = None) -> None:
         """Answer the first held question, by the policy unless a decision is given."""
         assert self.held

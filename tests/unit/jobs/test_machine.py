@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.unit.jobs.driver import World, spec, task
+from volcanoio.engine.jobs import pausing
 from volcanoio.model.batch import FINISHED_PHASES
 
 ACTIONS = ["RestartJob", "RestartTask", "RestartPod", "TerminateJob", "CompleteJob", "AbortJob"]
@@ -145,7 +146,34 @@ def outcome(world: World) -> tuple[object, ...]:
     )
 
 
-Lives.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-TestLives = Lives.TestCase
+class RestfulLives(Lives):
+    """The same of jobs that count now and then, as big ones do: it comes to the same once they have counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.usual = pausing.SECONDS_PER_POD, pausing.SHORTEST
+        pausing.SECONDS_PER_POD, pausing.SHORTEST = 2.0, 0.0
+
+    def teardown(self) -> None:
+        pausing.SECONDS_PER_POD, pausing.SHORTEST = self.usual
+
+    @invariant()
+    def killing_us_changes_nothing(self) -> None:
+        if hasattr(self, "calm"):
+            before = phase_of(self.calm), phase_of(self.mortal)
+            self.calm.fire("counts")
+            self.mortal.fire("counts")
+            assert before == (phase_of(self.calm), phase_of(self.mortal)), "no phase waits for a rest to end"
+        super().killing_us_changes_nothing()
+
+
+def phase_of(world: World) -> str:
+    """The job's phase."""
+    return str(world.job().status.state.phase)
+
+
+for lives in (Lives, RestfulLives):
+    lives.TestCase.settings = settings(
+        max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+TestLives, TestRestfulLives = Lives.TestCase, RestfulLives.TestCase

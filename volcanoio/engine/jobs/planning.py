@@ -15,6 +15,7 @@ from volcanoio.engine.jobs.actions import Cause, cause_of, intent
 from volcanoio.engine.jobs.answers import is_current
 from volcanoio.engine.jobs.draft import Draft
 from volcanoio.engine.jobs.ledger import Hold, Ledger, read
+from volcanoio.engine.jobs.pausing import pause
 from volcanoio.engine.jobs.plugins import PluginFactory
 from volcanoio.engine.jobs.roll import call
 from volcanoio.engine.jobs.state import Answer, WriteEffect
@@ -206,6 +207,8 @@ def _keep_up(draft: Draft, scene: converge.Scene, ledger: Ledger) -> None:
             following = status.with_reason(following, upkeep.problem.reason, upkeep.problem.message)
         else:
             following = status.with_reason(following, "", "")
+            if following.state.phase == phase:
+                draft.set(pause=pause(scene, ledger, phase, draft.now))
         _write(draft, scene, following)
 
 

@@ -9,10 +9,11 @@ from volcanoio.engine.jobs.draft import Draft
 from volcanoio.engine.jobs.folding import fold, start
 from volcanoio.engine.jobs.ledger import has_times, read
 from volcanoio.engine.jobs.outcomes import failed, succeeded
+from volcanoio.engine.jobs.pausing import only_counted, resting
 from volcanoio.engine.jobs.planning import plan
 from volcanoio.engine.jobs.plugins import PluginFactory
 from volcanoio.engine.jobs.relevance import is_bookkeeping, may_alter_plan
-from volcanoio.engine.jobs.state import JobState
+from volcanoio.engine.jobs.state import JobState, Pause
 from volcanoio.framework.controller import Step, View
 from volcanoio.framework.effects import StartTimer, StopTimer
 from volcanoio.framework.events import (
@@ -26,9 +27,9 @@ from volcanoio.framework.events import (
 )
 from volcanoio.model import kinds
 
-POD = kinds.POD.resource
-RETRY, DELAYED, HELD = "retry", "delayed", "held"
-"""Timers: the end of a back-off, the first delayed action, the end of a policy's hold."""
+POD, JOB = kinds.POD.resource, kinds.JOB.resource
+RETRY, DELAYED, HELD, COUNTS = "retry", "delayed", "held", "counts"
+"""Timers: the end of a back-off, the first delayed action, the end of a policy's hold, that of a rest from counting."""
 
 
 def reduce_job(
@@ -41,10 +42,23 @@ def reduce_job(
             return Step(state, ())
         case Observed():
             fold(draft, event.resource, event.obj, gone=event.change is Change.GONE)
-            if event.resource == POD and view.synced and not may_alter_plan(state, draft.state, event.obj.metadata.uid):
+            if event.resource == POD and view.synced:
+                if not may_alter_plan(state, draft.state, event.obj.metadata.uid):
+                    return Step(draft.state, ())
+                if (rest := resting(state, draft.state, event.obj.metadata.uid, view.now)) is not None:
+                    return _rest(draft, rest)
+            if (
+                state.pause is not None
+                and state.writing
+                and event.resource == JOB
+                and only_counted(state.job, draft.state.job)
+            ):
                 return Step(draft.state, ())
         case EffectSucceeded():
             succeeded(draft, event, view)
+            rest = draft.state.pause
+            if rest is not None and view.now < rest.until and only_counted(state.job, draft.state.job):
+                return Step(draft.state, ())
         case EffectFailed():
             failed(draft, event, view)
         case Answered():
@@ -55,12 +69,23 @@ def reduce_job(
             pass
     if view.synced and not draft.state.started:
         start(draft)
+    if draft.state.pause is not None:
+        draft.set(pause=None, behind=False)
     plan(draft, view, factories)
     if view.synced:
         draft.ask()
         _set_timers(draft)
     stages = draft.stages()
     return Step(None if draft.state.knows_nothing else draft.state, stages)
+
+
+def _rest(draft: Draft, rest: Pause) -> Step[JobState]:
+    """Go on resting; the first change meanwhile starts the timer that ends it."""
+    first = not draft.state.behind
+    draft.set(pause=rest, behind=True)
+    if first:
+        _set_timers(draft)
+    return Step(draft.state, draft.stages())
 
 
 def _set_timers(draft: Draft) -> None:
@@ -79,6 +104,8 @@ def _due_times(state: JobState) -> dict[str, float]:
     if state.job is None:
         return {}
     times = {RETRY: state.retry_at}
+    if state.pause is not None and state.behind:
+        times[COUNTS] = state.pause.until
     if not has_times(state.job.status):
         return times
     ledger = read(state.job.status)

@@ -15,7 +15,8 @@ from volcanoio.framework.events import Observed
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import Queue
 
-_beside_pods = attrgetter(*(field.name for field in msgspec.structs.fields(JobState) if field.name != "pods"))
+_OF_PODS = ("pods", "succeeded")
+_beside_pods = attrgetter(*(field.name for field in msgspec.structs.fields(JobState) if field.name not in _OF_PODS))
 
 
 def may_alter_plan(before: JobState, after: JobState, uid: str) -> bool:
@@ -23,10 +24,15 @@ def may_alter_plan(before: JobState, after: JobState, uid: str) -> bool:
 
     Time alone alters plans, too: for that there are timers.
     """
-    if not after.started or (before is not after and _beside_pods(before) != _beside_pods(after)):
+    if not after.started or not same_beside_pods(before, after):
         return True
     old, new = before.pods.get(uid), after.pods.get(uid)
     return old is not new and (old is None or new is None or _seen_by_plan(old) != _seen_by_plan(new))
+
+
+def same_beside_pods(before: JobState, after: JobState) -> bool:
+    """Whether two states differ in nothing but pods."""
+    return before is after or bool(_beside_pods(before) == _beside_pods(after))
 
 
 def is_bookkeeping(event: Observed) -> bool:

@@ -40,21 +40,28 @@ class Owned(msgspec.Struct, frozen=True):
     object: ApiObject
 
 
+class Pause(msgspec.Struct, frozen=True):
+    """A rest from counting: until when (epoch seconds), and how many pods may enter other phases meanwhile."""
+
+    until: float
+    changes: int
+
+
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """One key. Objects are held by uid.
 
     `started`: the barrier was passed and what storage proves was raised. `questions` wait in line, the first is being
     asked; `asides` are questions that hold nothing up. `answers` wait to be written down, `carried` are those that a
     status write in flight carries out: they come back if it is refused. `annotations` wait to be set on the job.
-    `sent` are the writes of a round, in the order they were emitted, until the first outcome tells their numbers; from
-    then on `awaited` are those without an outcome, by number. `troubled`: one of this round failed. `succeeded` counts
-    the held pods that did, by task, whoever owns them.
-    `deleting` are uids we deleted or are deleting. `gone` are uids that went while writes were in flight, so that a
-    late response does not bring them back. `made` are objects (`resource/name`) that exist though we cannot see them
-    yet, or never will. `stale` is the job's revision that a conflict proved old. `failures` counts rounds in a row,
-    `retry_at` ends the back-off (epoch seconds). `timers` run until the given time. `told` is what was last reported
-    about waiting. `refusal` is why an object could not be made, until that is tried again. `wanted` saves working out
-    again what did not change.
+    `succeeded` counts the held pods that did, by task, whoever owns them. `sent` are the writes of a round, in the
+    order they were emitted, until the first outcome tells their numbers; from then on `awaited` are those without an
+    outcome, by number. `troubled`: one of this round failed. `deleting` are uids we deleted or are deleting. `gone` are
+    uids that went while writes were in flight, so that a late response does not bring them back. `made` are objects
+    (`resource/name`) that exist though we cannot see them yet, or never will. `stale` is the job's revision that a
+    conflict proved old. `failures` counts rounds in a row, `retry_at` ends the back-off (epoch seconds). `timers` run
+    until the given time. `told` is what was last reported about waiting. `pause` is the rest that a big job takes from
+    counting; it is `behind` when pods changed meanwhile. `refusal` is why an object could not be made, until that is
+    tried again. `wanted` saves working out again what did not change.
     """
 
     job: Job | None = None
@@ -81,6 +88,8 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     retry_at: float = 0.0
     timers: dict[str, float] = {}
     told: str = ""
+    pause: Pause | None = None
+    behind: bool = False
     refusal: Problem | None = None
     wanted: Wanted | None = None
 
