@@ -42,6 +42,7 @@ MERGE_KEYS: Final[dict[str, dict[str, str]]] = {
 MERGED_SETS: Final = {("metadata", "finalizers"), ("spec", "podCIDRs")}
 """Lists of plain values that are united."""
 
+_NESTED: Final = (dict, list)
 _ORDER = "$setElementOrder/"
 _DELETE = "$deleteFromPrimitiveList/"
 
@@ -118,7 +119,7 @@ def _merge_field(target: dict[str, Any], key: str, value: Any, parent: str) -> N
 def _merge_list(before: list[Any], patch: list[Any], field: str, merge_key: str) -> list[Any]:
     """Merge by key, in the patch's order; items are removed with `$patch: delete`."""
     merged = list(before)
-    latest, in_order = -1, True
+    latest, in_order, all_new = -1, True, True
     for one in patch:
         if not isinstance(one, dict) or merge_key not in one:
             if any(isinstance(one, dict) and one.get("$patch") == "replace" and merge_key not in one for one in patch):
@@ -126,6 +127,7 @@ def _merge_list(before: list[Any], patch: list[Any], field: str, merge_key: str)
             msg = f"an item of {field} does not contain the merge key {merge_key}"
             raise PatchError(msg)
         position = _position(merged, merge_key, one[merge_key])
+        all_new = all_new and position is None
         if one.get("$patch") == "delete":
             if position is not None:
                 del merged[position]
@@ -135,7 +137,11 @@ def _merge_list(before: list[Any], patch: list[Any], field: str, merge_key: str)
         else:
             merged[position] = _merge(merged[position], one, field)
             in_order, latest = in_order and position > latest, position
-    return merged if in_order else _ordered(merged, patch, before, merge_key)
+    if in_order:
+        return merged
+    if all_new and len(merged) == len(before) + len(patch):  # as the first conditions a node writes
+        return merged[len(before) :] + before
+    return _ordered(merged, patch, before, merge_key)
 
 
 def _position(items: list[Any], merge_key: str, value: Any) -> int | None:
@@ -169,7 +175,7 @@ def _plain(value: Any) -> Any:
     """A value without directives and nulls."""
     if isinstance(value, dict):
         return {
-            key: _plain(one) if isinstance(one, dict | list) else one
+            key: _plain(one) if isinstance(one, _NESTED) else one
             for key, one in value.items()
             if one is not None and key[:1] != "$"
         }
