@@ -139,7 +139,7 @@ class LocalCluster:
         identify = cache(partial(load_or_create, directory))  # made or read when the directory is ours
         stored = None if options.memory else directory
         api = ApiServer.open(stored, clock=ServerClock(clock), faults=self._faults, identity=identify)
-        api.core.volumes = directory / "volumes"
+        api.core.volumes = directory.absolute() / "volumes"
         await stack.enter_async_context(api.running())
         self.transport = InProcessTransport(api)
         runtimes = await process_runtimes(stack, options, api, self.transport, clock, directory)

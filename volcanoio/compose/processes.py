@@ -12,6 +12,7 @@ from volcanoio.localcluster.clock import Clock
 from volcanoio.localcluster.processes.images import Images
 from volcanoio.localcluster.processes.runtime import ProcessRuntime
 from volcanoio.localcluster.processes.sessions import ProcessSessions
+from volcanoio.localcluster.processes.upkeep import sweep
 
 
 async def process_runtimes(
@@ -20,6 +21,8 @@ async def process_runtimes(
     """The runtimes of the nodes by name: none unless asked for. What was started ends with the stack."""
     if not options.run:
         return {}
+    if options.memory:
+        stack.callback(sweep, directory, frozenset())  # no later server knows these pods
     runtime = ProcessRuntime(transport, clock, directory, Images.parse(options.run_image))
     await stack.enter_async_context(runtime.running())
     api.serve_streams(ProcessSessions(runtime))

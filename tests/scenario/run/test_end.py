@@ -27,7 +27,9 @@ def test_everything_ends_with_the_server(tmp_path: Path) -> None:
     lock = Lock(tmp_path)
     with upped(tmp_path / "data", "--memory") as server:
         _running(server, lock)
+        assert (tmp_path / "data" / "pods").stat().st_mode & 0o777 == 0o700
     assert not lock.held
+    assert list((tmp_path / "data" / "pods").iterdir()) == []  # of a cluster in memory nothing is kept
 
 
 @pytest.mark.parametrize(("policy", "restarts"), [("Never", 0), ("OnFailure", 1)])

@@ -50,7 +50,7 @@ def test_streams(kubectl: Kubectl, tmp_path: Path) -> None:
     kubectl("cp", "box:copied/file", str(tmp_path / "back"), "-c", "side")
     assert (tmp_path / "back").read_text() == "content\n"
 
-    assert kubectl("attach", "-i", "box", "-c", "main", manifest="a word\n") == "got a word\nover\n"
+    assert kubectl("attach", "-i", "box", "-c", "main", manifest="a word\n") == "ready\ngot a word\nover\n"
     assert kubectl("logs", "box", "-c", "main") == "ready\ngot a word\nover\n"
 
     ended = kubectl.run(

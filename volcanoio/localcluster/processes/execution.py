@@ -23,7 +23,7 @@ _log = structlog.get_logger(__name__)
 _MESSAGE_BYTES, _LOG_LINES, _LOG_BYTES = 4096, 80, 2048
 """Limits of a termination message, and of the end of a log that stands for one (Kubernetes: kuberuntime/helpers.go)."""
 _ATTACHED_BACKLOG = 256
-"""Pieces of output that wait for one who is attached."""
+"""Pieces of output that wait for one who is attached, or will be."""
 DRAIN_LIMIT = 2.0
 """Seconds that output may still come after the end, from processes that left the container's group."""
 
@@ -33,7 +33,8 @@ class RunSpec:
     """What of a container is needed while it runs.
 
     `memory_limit` in bytes, 0 for none. `termination_log` is the file of its termination message, `from_logs` says
-    that the log's end stands in when it failed without one. `stdin_once` closes its input with the first who attached.
+    that the log's end stands in when it failed without one. `stdin_once` closes its input with the first who attached,
+    who is shown what it has written before: `kubectl run -i` attaches later than a process begins.
     """
 
     order: LaunchOrder
@@ -55,6 +56,10 @@ class Run:
         self.log = log
         self.ended: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
         self._watchers: set[asyncio.Queue[tuple[str, bytes] | None]] = set()
+        self._first: asyncio.Queue[tuple[str, bytes] | None] | None = None
+        if spec.stdin_once:
+            self._first = asyncio.Queue()
+            self._watchers.add(self._first)
         self._out_of_memory = False
         self._stopping: asyncio.Task[None] | None = None
         self._task = asyncio.create_task(self._attend())
@@ -94,7 +99,13 @@ class Run:
         self.command.send(signal.SIGKILL)
 
     def attach(self) -> asyncio.Queue[tuple[str, bytes] | None]:
-        """Its output from now on, as (stream, bytes); None at the end. Give the queue back with `detach`."""
+        """Its output from now on, as (stream, bytes); None at the end. Give the queue back with `detach`.
+
+        Who is the first to attach to a container with `stdin_once` sees it from its beginning.
+        """
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
         queue: asyncio.Queue[tuple[str, bytes] | None] = asyncio.Queue()
         if self.running:
             self._watchers.add(queue)

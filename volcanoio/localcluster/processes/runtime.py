@@ -34,7 +34,7 @@ from volcanoio.localcluster.processes.orders import Machine, launch_order, memor
 from volcanoio.localcluster.processes.probes import failing
 from volcanoio.localcluster.processes.sandbox import Sandbox
 from volcanoio.localcluster.processes.sources import Missing, SourceReader, containers_of
-from volcanoio.localcluster.processes.upkeep import Upkeep, sweep
+from volcanoio.localcluster.processes.upkeep import Upkeep, keep_to_owner, sweep
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import POD
@@ -77,6 +77,7 @@ class ProcessRuntime:
     async def running(self) -> AsyncIterator[None]:
         """Serve; at the end everything that was started has ended."""
         self._machine.root.mkdir(parents=True, exist_ok=True)
+        keep_to_owner(self._state)
         self._machine = replace(self._machine, namespaces=await find_namespaces(self._machine.root))
         listed = await self._found(POD.path()) or {}
         known = frozenset(one["metadata"]["uid"] for one in listed.get("items") or ())

@@ -69,6 +69,13 @@ class Upkeep:
         ]
 
 
+def keep_to_owner(state: Path) -> None:
+    """Let nobody else into the directories of pods and volumes: files in them have the modes that containers want."""
+    for name in ("pods", "claims", "volumes"):
+        (state / name).mkdir(exist_ok=True)
+        (state / name).chmod(0o700)
+
+
 def sweep(state: Path, known: frozenset[str]) -> None:
     """Remove the directories of pods that an earlier process has left and that are not known any more."""
     with suppress(FileNotFoundError):

@@ -112,15 +112,22 @@ def _prepare(order: LaunchOrder) -> str:
         newroot.enter(order.root, order.mounts)
         if order.hostname:
             syscalls.sethostname(order.hostname)
+    reached = _go_to(order.cwd) is None  # as us: directories above it may be closed to the container's user
     _change_user(order)
     syscalls.die_with_parent(signal.SIGKILL)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
+    problem = None if reached else _go_to(order.cwd)  # or to us, as some network file systems are to root
+    return f"{NOT_FOUND} working directory {json.dumps(order.cwd)}: {problem}" if problem else ""
+
+
+def _go_to(directory: str) -> str | None:
+    """Make it the working directory; returns why it cannot be."""
     try:
-        os.chdir(order.cwd)
+        os.chdir(directory)
     except OSError as error:
-        return f"{NOT_FOUND} working directory {json.dumps(order.cwd)}: {error.strerror}"
-    return ""
+        return error.strerror or str(error)
+    return None
 
 
 def _unexecutable(program: str, error: OSError) -> str:

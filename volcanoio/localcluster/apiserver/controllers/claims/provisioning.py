@@ -51,7 +51,9 @@ def new_volume(core: Core, claim: Manifest, storage_class: Manifest) -> Manifest
     name = f"pvc-{metadata['uid']}"
     path = (core.volumes or ELSEWHERE) / name
     if core.volumes is not None:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        core.volumes.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.mkdir(exist_ok=True)
+        path.chmod(0o777)  # to whatever user a container has; nobody else gets as far
     now = core.now()
     return {
         "apiVersion": "v1",
