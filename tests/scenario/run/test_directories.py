@@ -36,5 +36,5 @@ def test_a_claim_in_a_directory_named_relatively_can_be_written_by_any_user(
         )
         assert ended(server.cluster, path)["status"]["phase"] == "Succeeded"
         assert log(server.cluster, path).split() == [str(1234 if user else os.geteuid()), "text"]
-    for name in ("pods", "claims", "volumes"):
+    for name in ("pods", "volumes"):
         assert (tmp_path / "data" / name).stat().st_mode & 0o777 == 0o700

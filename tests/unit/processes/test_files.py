@@ -137,11 +137,8 @@ def test_claims_are_directories_that_outlive_pods(tmp_path: Path) -> None:
         "spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]},
     }
     volume = {
-        "metadata": {
-            "name": "pvc-1",
-            "annotations": {"pv.kubernetes.io/provisioned-by": "sim.volcanoio.dev/provisioner"},
-        },
-        "spec": {"hostPath": {"path": "/var/lib/volcanoio/pvc-1"}},
+        "metadata": {"name": "pvc-1"},
+        "spec": {"hostPath": {"path": str(tmp_path / "volumes" / "pvc-1"), "type": "DirectoryOrCreate"}},
     }
     sandbox = Sandbox(tmp_path, "uid")
     found = sandbox.prepare(pod, Sources(volumes={"data": volume}))

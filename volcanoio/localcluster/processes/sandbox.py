@@ -1,7 +1,7 @@
 """A pod's directory on this machine: its volumes, hosts file, working directories and logs.
 
-`<state>/pods/<uid>/volumes/<name>`, `…/etc`, `…/work/<container>`, `…/logs/<container>/<attempt>.log`; claims outlive
-pods: `<state>/claims/<volume>`.
+`<state>/pods/<uid>/volumes/<name>`, `…/etc`, `…/work/<container>`, `…/logs/<container>/<attempt>.log`. What
+claims hold is where their volumes say.
 """
 
 from __future__ import annotations
@@ -16,14 +16,11 @@ from volcanoio.localcluster.processes.payloads import payload
 from volcanoio.localcluster.processes.sources import Missing, Sources
 from volcanoio.model.base import Manifest
 
-_OURS = "sim.volcanoio.dev/provisioner"
-
 
 class Sandbox:
     """The directory of one pod."""
 
     def __init__(self, state: Path, uid: str) -> None:
-        self._state = state
         self.path = state / "pods" / uid
         self.hosts = self.path / "etc" / "hosts"
 
@@ -65,9 +62,6 @@ class Sandbox:
         if bound is None:
             raise Missing(f'volume "{volume}": persistentvolumeclaim "{claim}" is not bound')
         spec = bound.get("spec") or {}
-        annotations = bound["metadata"].get("annotations") or {}
-        if annotations.get("pv.kubernetes.io/provisioned-by") == _OURS:
-            return _directory(self._state / "claims" / bound["metadata"]["name"], 0o777)
         if spec.get("hostPath"):
             return _host_path(spec["hostPath"])
         if spec.get("local"):
@@ -91,7 +85,7 @@ class Sandbox:
         return self.path / "logs" / container / f"{attempt}.log"
 
     def remove(self) -> None:
-        """Remove all but the claims."""
+        """Remove it. What claims hold is elsewhere."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 

@@ -71,7 +71,7 @@ class Upkeep:
 
 def keep_to_owner(state: Path) -> None:
     """Let nobody else into the directories of pods and volumes: files in them have the modes that containers want."""
-    for name in ("pods", "claims", "volumes"):
+    for name in ("pods", "volumes"):
         (state / name).mkdir(exist_ok=True)
         (state / name).chmod(0o700)
 
