@@ -1,0 +1,1 @@
+"""Parts of a write; `writer` puts them in order."""
