@@ -31,21 +31,21 @@ class _Rules(NamedTuple):
     """How values with something inside are rewritten; those that are dictionaries in place."""
 
 
-def canonicalise_write(target: Target, obj: Manifest, body: bytes) -> None:
+def canonicalise_write(target: Target, obj: Manifest) -> None:
     """Bring what is written into Kubernetes' form. A pod's status is written by nodes, often, and in that form."""
     if target.resource.custom is not None:
         canonicalise_metadata(obj["metadata"])
     elif target.subresource != "status" or target.resource.name != "pods":
-        canonicalise(obj, target.resource, body)
+        canonicalise(obj, target.resource)
 
 
-def canonicalise(obj: Manifest, resource: Resource, body: bytes) -> None:
-    """Bring an object of a built-in kind into Kubernetes' form, in place; `body` is its JSON.
+def canonicalise(obj: Manifest, resource: Resource) -> None:
+    """Bring an object of a built-in kind into Kubernetes' form, in place.
 
     Values of a wrong type are left alone: they are somebody else's to refuse. Raises UndecodableError for a quantity
     that is none.
     """
-    if resource.name == "pods" and not _may_change(body):
+    if resource.name == "pods" and not _has_zero(obj):  # most are in form; containers' resources are by their defaults
         return
     name = message_of(resource.api_version, resource.kind)
     if name is not None:
@@ -55,14 +55,20 @@ def canonicalise(obj: Manifest, resource: Resource, body: bytes) -> None:
             raise UndecodableError(resource, QUANTITY_RULE) from None
 
 
-def _may_change(body: bytes) -> bool:
-    """Whether something in a pod may have to change, the resources of containers aside: told by its JSON alone.
-
-    Most pods are in form already. An empty emptyDir stays as it is.
-    """
-    if b'""' in body or b"[]" in body or b":0" in body or b": 0" in body or b"false" in body:
-        return True
-    return b"{}" in body and body.count(b"{}") > body.count(b'"emptyDir":{}') + body.count(b'"emptyDir": {}')
+def _has_zero(value: Manifest) -> bool:
+    """Whether something in an object is zero or empty. An empty emptyDir stays as it is."""
+    for key, one in value.items():
+        if not one:
+            if key != "emptyDir":
+                return True
+        elif one.__class__ is dict:
+            if _has_zero(one):
+                return True
+        elif one.__class__ is list:
+            for item in one:
+                if item.__class__ is dict and _has_zero(item):
+                    return True
+    return False
 
 
 def canonicalise_metadata(metadata: Manifest) -> None:

@@ -116,7 +116,7 @@ class Writer:
             raise errors.forbidden(resource, str(obj["metadata"].get("name") or ""), why)
         if "status" in resource.subresources and resource.name not in _KEEPS_STATUS:
             obj.pop("status", None)
-        canonicalise_write(target, obj, body)
+        canonicalise_write(target, obj)
         if managed is None and (manager := newcomer()) is not None:
             complete(core, resource, obj)
             managed = tracking.created(core, resource, obj, manager)
@@ -188,7 +188,7 @@ class Writer:
             raise errors.bad_request("metadata: expected an object")
         known = old["metadata"].get("managedFields")
         sent = tracking.as_sent(new) if known is not None or "managedFields" in new["metadata"] else None
-        canonicalise_write(target, new, body)
+        canonicalise_write(target, new)
         isolate(target, new, old)
         metadata.prepare_update(new, old)
         STRATEGIES.get(resource.name, PLAIN).keep(new, old)
