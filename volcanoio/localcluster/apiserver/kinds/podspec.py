@@ -73,8 +73,11 @@ def _default_container(container: Manifest, *, fill_requests: bool) -> None:
     for name in _PROBES:
         if isinstance(probe := container.get(name), dict):
             _default_probe(probe)
-    for variable in _listed(container.get("env")):
-        _default_reference(variable.get("valueFrom"))
+    env = container.get("env")
+    if isinstance(env, list):
+        for variable in env:
+            if isinstance(variable, dict) and "valueFrom" in variable:  # few have it, and pods have many variables
+                _default_reference(variable["valueFrom"])
 
 
 def _default_probe(probe: Manifest) -> None:
