@@ -59,6 +59,7 @@ def test_an_eviction_waits_for_the_replacement(namespace: Namespace) -> None:
     evict(namespace, first["metadata"]["name"]).ok()
     until(namespace, BUDGETS, "pdb", lambda one: counts(one) == (1, 1, 2, 0))
     refused = evict(namespace, second["metadata"]["name"]).refused(429, "TooManyRequests")
+    assert "retryAfterSeconds" not in refused["details"]  # clients say why they wait
     (cause,) = refused["details"]["causes"]
     assert cause["reason"] == "DisruptionBudget"
     assert cause["message"] == "The disruption budget pdb needs 1 healthy pods and has 1 currently"

@@ -203,14 +203,9 @@ def future_version(asked: int, current: int) -> ApiError:
     return ApiError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
 
 
-def too_many_requests(message: str, retry_after: int, causes: list[dict[str, str]]) -> ApiError:
-    """Try again later; `retry_after` is in seconds."""
-    details: Manifest = {"causes": causes}
-    headers = {}
-    if retry_after:
-        details["retryAfterSeconds"] = retry_after
-        headers["Retry-After"] = str(retry_after)
-    return ApiError(429, "TooManyRequests", message, details, headers)
+def too_many_requests(message: str, causes: list[dict[str, str]]) -> ApiError:
+    """Try again later. When is not said: client-go would wait so long without a word, `kubectl drain` tells why."""
+    return ApiError(429, "TooManyRequests", message, {"causes": causes})
 
 
 def unclassified(message: str) -> ApiError:

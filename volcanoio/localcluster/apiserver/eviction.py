@@ -97,7 +97,7 @@ class Evictor:
                 message = f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
                 cause = {"reason": "DisruptionBudget", "message": message}
                 text = "Cannot evict pod as it would violate the pod's disruption budget."
-                raise errors.too_many_requests(text, 10, [cause])
+                raise errors.too_many_requests(text, [cause])
 
     def _needed_and_healthy(self, budget: Manifest, namespace: str) -> tuple[int, int]:
         spec, status = budget["spec"], budget.get("status") or {}
