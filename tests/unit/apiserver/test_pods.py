@@ -162,7 +162,8 @@ async def test_binding() -> None:
         assert after["status"]["conditions"] == [scheduled]
         twice = await api("POST", f"{PODS}/p/binding", binding("n2"))
         assert twice.message.endswith('pod p is already assigned to node "n1"')
-        assert (await api("POST", f"{PODS}/q/binding", {"metadata": {"name": "q"}, "target": {"name": "n1"}})).code == 404
+        nobody = {"metadata": {"name": "q"}, "target": {"name": "n1"}}
+        assert (await api("POST", f"{PODS}/q/binding", nobody)).code == 404
 
 
 async def test_bindings_may_be_posted_beside_pods() -> None:
