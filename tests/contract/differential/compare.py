@@ -31,6 +31,7 @@ _PARSERS = (
     re.compile(
         r"(the object provided is unrecognized \(must be of type \w+\): )?couldn't get version/kind; json parse error: "
     ),
+    re.compile(r"JSON is malformed: |Input data was truncated|invalid character |unexpected end of JSON input"),
     re.compile(r"the server rejected our request due to an error in our request"),
     re.compile(r'Operation cannot be fulfilled on \S+ "\S+": .*Precondition failed: UID in precondition'),
     re.compile(r'( "" is invalid: patch: )?Invalid value: "(\{|map\[)'),

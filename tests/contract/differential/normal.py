@@ -33,10 +33,11 @@ _TEXTS: Final = (
     (rf"( value: ){_DUMP}", r"\1{...}"),
     (r"\b10\.(?:96|97|98|99|1\d\d)\.\d+\.\d+\b", "ADDRESS"),
     (r"(immutable after creation(?: except [^\"\\]*claims)?)(?:\\.|[^\"\\])*", r"\1"),
+    (r"\b(\d+:)3\d{4}(/(?:TCP|UDP))\b", r"\1PORT\2"),
     (r"(Bad_)[a-z0-9]{5}\b", r"\1SUFFIX"),
     (r"(NAMESPACE-gen-)[a-z0-9]{5}", r"\1SUFFIX"),
 )
-_TIMES: Final = frozenset({"Age", "Last Seen", "First Seen", "Created At", "Last Schedule", "Duration"})
+_TIMES: Final = frozenset({"Age", "AGE", "Last Seen", "First Seen", "Created At", "Last Schedule", "Duration"})
 
 
 def warnings(headers: Mapping[str, str]) -> list[str]:

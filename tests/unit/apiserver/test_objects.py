@@ -73,7 +73,7 @@ async def test_refusals_carry_kubernetes_reasons() -> None:
 async def test_yaml_bodies_are_read_and_times_stay_texts() -> None:
     async with running() as api:
         answer = await api(
-            "POST", CONFIG_MAPS, b"metadata: {name: y}\ndata: {when: '2020-01-01'}\n", kind="application/yaml"
+            "POST", CONFIG_MAPS, b"metadata: {name: 'y'}\ndata: {when: '2020-01-01'}\n", kind="application/yaml"
         )
         assert answer.code == 201
         assert answer.body["data"] == {"when": "2020-01-01"}

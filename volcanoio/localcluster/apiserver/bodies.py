@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +11,11 @@ import yaml
 from volcanoio.engine.admission.fielderrors import invalid as invalid_value
 from volcanoio.localcluster.apiserver import builtin_types
 from volcanoio.localcluster.apiserver.api import ApiRequest
+from volcanoio.localcluster.apiserver.apply.managers import is_ours
+from volcanoio.localcluster.apiserver.caller import REQUEST
 from volcanoio.localcluster.apiserver.crds import NAME as DEFINITIONS
 from volcanoio.localcluster.apiserver.crds.words import WrongWordError, check_words
-from volcanoio.localcluster.apiserver.duplicates import duplicate_fields
+from volcanoio.localcluster.apiserver.duplicates import duplicate_fields, may_repeat, repeated_keys
 from volcanoio.localcluster.apiserver.errors import (
     MALFORMED,
     MAX_REQUEST_BYTES,
@@ -32,13 +35,34 @@ from volcanoio.model.base import Manifest
 
 
 class YamlLoader(yaml.CSafeLoader):
-    """YAML as JSON: times stay texts."""
+    """YAML as JSON: times stay texts, and keys are texts."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping with its keys as JSON has them; raises YAMLError for one that is nothing."""
+        self.flatten_mapping(node)
+        return {
+            _key_text(self.construct_object(key, deep=True)): self.construct_object(value, deep=deep)
+            for key, value in node.value
+        }
+
+
+def _key_text(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool):
+        return str(key).lower()
+    if isinstance(key, int | float):
+        return str(key)
+    msg = f"unsupported map key: {key}"
+    raise yaml.YAMLError(msg)
 
 
 YamlLoader.yaml_implicit_resolvers = {
     letter: [(tag, form) for tag, form in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for letter, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
+YamlLoader.bool_values = {**yaml.CSafeLoader.bool_values, "y": True, "n": False}
+YamlLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^[yYnN]$"), list("yYnN"))
 
 _UNKNOWN_FORMAT = (
     "the body of the request was in an unknown format - accepted media types include: "
@@ -129,8 +153,21 @@ def check_kind(obj: Any, resource: Resource) -> Manifest:
     return obj
 
 
+def repeated_fields(body: bytes, decoded: Any, validation: FieldValidation) -> list[str]:
+    """What is told of keys that are there twice; looked for on behalf of other programs, and where it is asked for."""
+    request = REQUEST.get()
+    if validation != "Strict" and (request is None or is_ours(request.headers.get("user-agent"))):
+        return []
+    if validation == "Ignore":
+        return []
+    if request is not None and request.method != "PATCH" and content_type(request) in _YAML_TYPES:
+        return repeated_keys(request.body)
+    return duplicate_fields(body) if may_repeat(body, decoded) else []
+
+
 def check_fields(obj: Manifest, body: bytes, resource: Resource, validation: FieldValidation) -> tuple[str, ...]:
     """Drop fields the kind does not have; returns warnings, or raises ApiError 400 under Strict."""
+    repeated = repeated_fields(body, obj, validation)
     if resource.custom is not None:
         siblings = resource.custom.schema
         try:
@@ -147,8 +184,9 @@ def check_fields(obj: Manifest, body: bytes, resource: Resource, validation: Fie
                 unknown = [*unknown, *(unknown_field(path, ()) for path in check_words(obj))]
             except WrongWordError as error:
                 raise UndecodableError(resource, str(error)) from None
-    if validation == "Strict":
-        unknown = duplicate_fields(body) + unknown
+    if repeated:
+        unseen = tuple(one.partition('"')[2].partition('"')[0] for one in unknown if resource.custom is None)
+        unknown = [one for one in repeated if one.split('"')[1] not in unseen] + unknown
     if not unknown or validation == "Ignore":
         return ()
     if validation == "Strict":

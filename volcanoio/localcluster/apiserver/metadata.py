@@ -28,6 +28,8 @@ _OWN_FINALIZERS: Final = frozenset({"admissionregistration.k8s.io", "apiextensio
 """Groups whose kinds may have finalizers without a domain, as custom resources may."""
 LOOSE: Final = frozenset({"events", "poddisruptionbudgets.policy"})
 """Kinds whose own rules do not look at metadata: what any object's has to be is asked when those hold."""
+_PREFIX_UNSEEN: Final = frozenset({"replicationcontrollers"})
+"""Kinds of which only the generated name is looked at, not what it is generated from."""
 _LABEL_NAMES: Final = frozenset({"namespaces", "services", "statefulsets.apps"})
 _COUNTED: Final = frozenset(
     {
@@ -94,7 +96,7 @@ def errors(resource: Resource, metadata: Manifest) -> list[FieldError]:
         return [required("metadata.name", "name or generateName is required")]
     if rule := _name_rule(resource, name):
         found.append(invalid("metadata.name", name, rule))
-    prefix = metadata.get("generateName")
+    prefix = None if resource.name in _PREFIX_UNSEEN else metadata.get("generateName")
     if prefix and prefix != name and (rule := _name_rule(resource, f"{prefix}x"[:200])):
         found.append(invalid("metadata.generateName", prefix, rule))
     if metadata.get("labels"):

@@ -85,7 +85,7 @@ def field_validation_errors(request: ApiRequest) -> list[FieldError]:
 def delete_options(request: ApiRequest) -> DeleteOptions:
     """The options of a DELETE: the body's, and where it says nothing the query's; raises ApiError 400 and 422."""
     try:
-        body = _decode_delete(request.body) if request.body.strip() else _DeleteBody()
+        body = _decode_delete(request.body) if request.body.strip() not in {b"", b"null"} else _DeleteBody()
     except MALFORMED as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
     if body.kind not in {"", "DeleteOptions"}:

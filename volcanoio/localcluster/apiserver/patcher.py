@@ -17,6 +17,7 @@ from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.objects import decode, encode
 from volcanoio.localcluster.apiserver.options import dry_run, field_validation
 from volcanoio.localcluster.apiserver.patches import MalformedPatchError, PatchError, json_patch, merge_patch, strategic
+from volcanoio.localcluster.apiserver.patches.strictness import patch_problems
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.localcluster.apiserver.writer import Raced, Writer, Written
@@ -44,18 +45,21 @@ def patch_function(request: ApiRequest, resource: Resource) -> Callable[[Manifes
     return _APPLY[type_]
 
 
-def _decoded(body: bytes) -> Any:
+def _decoded(body: bytes, apply: Callable[[Manifest, Any], Any]) -> Any:
     """The patch; raises ApiError 400."""
     try:
         return decode(body)
     except errors.MALFORMED as error:
-        raise errors.bad_request(f"error decoding patch: {error}") from None
+        prefix = "" if apply is strategic.apply else "error decoding patch: "
+        raise errors.bad_request(f"{prefix}{error}") from None
 
 
 def apply_patch(apply: Callable[[Manifest, Any], Any], obj: Manifest, patch: Any) -> Manifest:
     """The patched object; raises ApiError 422 when the patch does not fit, 400 when the result is no object."""
-    if patch is None and apply is not json_patch.apply:
-        patch = {}
+    if patch is None:
+        if apply is merge_patch.apply:
+            raise errors.bad_request("Invalid JSON Patch")
+        patch = [] if apply is json_patch.apply else {}
     if apply is not json_patch.apply and not isinstance(patch, dict):
         raise errors.bad_request("error decoding patch: a merge patch is an object")
     try:
@@ -100,7 +104,9 @@ class Patcher:
             obj, custom = current.decode(), target.resource.custom
             if custom is not None:
                 obj = custom.seen(obj, target.resource.api_version)
-            new = apply_patch(apply, obj, _decoded(request.body))
+            patch = _decoded(request.body, apply)
+            problems = patch_problems(request.body, patch, validation)
+            new = apply_patch(apply, obj, patch)
             resource = target.resource
             if resource.custom is not None:
                 new["apiVersion"] = resource.api_version
@@ -111,8 +117,12 @@ class Patcher:
             check_address(target, meta)
             check_versions(target, current, meta, patching=True)
             body = encode(new)
+            if problems and validation == "Strict":
+                problems += bodies.check_fields(new, body, resource, "Warn")
+                raise errors.unfit_patch(msgspec.Raw(body), f"strict decoding error: {', '.join(problems)}")
             try:
-                return await self._writer.update(target, current, new, body, validation, dry_run=trial)
+                written = await self._writer.update(target, current, new, body, validation, dry_run=trial)
+                return written._replace(warnings=problems + written.warnings) if problems else written
             except errors.UndecodableError as error:
                 raise errors.unfit_patch(msgspec.Raw(body), error.why) from None
             except Raced:

@@ -109,8 +109,9 @@ class Reader:
         except SelectorError as error:
             raise errors.bad_request(str(error)) from None
         known, read = _selectable(target.resource)
+        scoped = target.resource.custom is not None and not target.resource.namespaced
         for path, _, _ in terms:
-            if path not in METADATA and path not in known:
+            if (path not in METADATA or (scoped and path == "metadata.namespace")) and path not in known:
                 supported = sorted({*METADATA, *known})
                 if known or target.resource.custom is not None:
                     text = f"field label not supported: {path}"

@@ -11,6 +11,7 @@ from volcanoio.engine.admission.fielderrors import FieldError, required
 from volcanoio.localcluster.apiserver.api import ApiRequest
 from volcanoio.localcluster.apiserver.apply.managers import invalid_options, manager_of
 from volcanoio.localcluster.apiserver.bodies import YamlLoader
+from volcanoio.localcluster.apiserver.duplicates import repeated_keys
 from volcanoio.localcluster.apiserver.errors import MALFORMED, bad_request
 from volcanoio.localcluster.apiserver.objects import decode
 from volcanoio.localcluster.apiserver.options import FieldValidation, field_validation_errors
@@ -48,7 +49,7 @@ def read(request: ApiRequest, validation: FieldValidation) -> tuple[Manifest, tu
         raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {_KINDS[type(found)]}")
     if validation == "Ignore" or not _repeats(body):
         return found, ()
-    problems = _repeated_keys(body)
+    problems = repeated_keys(body)
     if not problems:
         return found, ()
     if validation == "Strict":
@@ -93,24 +94,6 @@ def _repeats(body: bytes) -> bool:
     except ValueError:
         return True
     return repeated
-
-
-def _repeated_keys(body: bytes) -> list[str]:
-    found: list[str] = []
-    waiting: list[Any] = [yaml.compose(body, Loader=YamlLoader)]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, yaml.SequenceNode):
-            waiting += reversed(node.value)
-        elif isinstance(node, yaml.MappingNode):
-            seen: dict[str, int] = {}
-            for key, value in node.value:
-                line = key.start_mark.line + 1
-                if key.value in seen:
-                    found.append(f'line {line}: key "{key.value}" already set in map')
-                seen.setdefault(key.value, line)
-                waiting.append(value)
-    return found
 
 
 def check_kind(config: Manifest, api_version: str, kind: str) -> None:

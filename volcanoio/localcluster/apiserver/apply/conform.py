@@ -86,6 +86,8 @@ def _scalar_text(scalar: Scalar, value: Any) -> str:
     """What was found instead, as the message for this kind of value writes it: by its Go type, or as it is."""
     if scalar == "string":
         return f"&value.valueUnstructured{{Value:{_literal(value)}}}"
+    if scalar == "boolean":
+        return f"&{{{value if isinstance(value, str) else _go(value)}}}"
     if scalar != "numeric":
         return _go(value)
     if isinstance(value, dict | list):

@@ -39,12 +39,12 @@ def current_manager() -> str:
 def newcomer() -> str | None:
     """The name under which a new object is tracked from the start; None when it is our own, and is not."""
     request = REQUEST.get()
-    if request is None or ("fieldManager" not in request.query and _is_ours(request.headers.get("user-agent"))):
+    if request is None or ("fieldManager" not in request.query and is_ours(request.headers.get("user-agent"))):
         return None
     return manager_of(request)
 
 
-def _is_ours(agent: str | None) -> bool:
+def is_ours(agent: str | None) -> bool:
     """Whether a request comes from a component of ours: in this process (no agent at all), or over HTTP."""
     return agent is None or agent.startswith("volcanoio/")
 

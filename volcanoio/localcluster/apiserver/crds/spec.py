@@ -57,11 +57,11 @@ def definition_errors(definition: Manifest) -> list[FieldError]:
 
 
 def _name_errors(definition: Manifest, spec: Manifest, names: Manifest) -> Iterator[FieldError]:
-    name = definition["metadata"].get("name")
     is_new = "resourceVersion" not in definition["metadata"]  # later a change of what it is made of is refused
-    if is_new and name != f"{names.get('plural') or ''}.{spec.get('group') or ''}":
-        rule = 'must be spec.names.plural+"."+spec.group'
-        yield invalid("metadata.name", name, rule)
+    for field in ("name", "generateName") if is_new else ():
+        stated = definition["metadata"].get(field)
+        if stated and stated != f"{names.get('plural') or ''}.{spec.get('group') or ''}":
+            yield invalid(f"metadata.{field}", stated, 'must be spec.names.plural+"."+spec.group')
     for field in ("plural", "singular", "kind", "listKind"):
         if not names.get(field):
             yield required(f"spec.names.{field}")

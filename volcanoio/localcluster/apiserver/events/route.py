@@ -11,7 +11,7 @@ from volcanoio.engine.admission.fielderrors import FieldError
 from volcanoio.kube.transport import ContentType
 from volcanoio.localcluster.apiserver import bodies, metadata
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
-from volcanoio.localcluster.apiserver.errors import bad_request, invalid
+from volcanoio.localcluster.apiserver.errors import ApiError, bad_request, invalid
 from volcanoio.localcluster.apiserver.events.naming import SELECTABLE, from_core, pointer_to_core, to_core
 from volcanoio.localcluster.apiserver.events.rules import create_errors, update_errors
 from volcanoio.localcluster.apiserver.objects import decode, encode
@@ -51,7 +51,11 @@ class EventsRoute:
             headers = {**headers, "content-type": "application/json"}
         elif request.method == "PATCH":
             body = await self._patch(target, request)
-        answer = await self._handle(ApiRequest(request.method, path, query, headers, body, request.user))
+        try:
+            answer = await self._handle(ApiRequest(request.method, path, query, headers, body, request.user))
+        except ApiError as error:
+            error.warnings = warnings + error.warnings
+            raise
         if isinstance(answer, ApiStream):
             return msgspec.structs.replace(answer, batches=_translated(answer.batches))
         return msgspec.structs.replace(answer, body=_answer(answer.body), warnings=(*warnings, *answer.warnings))
@@ -64,9 +68,10 @@ class EventsRoute:
         old = {} if request.method == "POST" else await self._stored(request.path)
         meta = core["metadata"]
         stale = request.method == "PUT" and _is_stale(meta, old.get("metadata") or {})
-        if meta.get("namespace") in {None, "", target.namespace} and not stale:
+        named = request.method == "POST" or meta.get("name") == target.name
+        if named and meta.get("namespace") in {None, "", target.namespace} and not stale:
             found = update_errors(core, old) if old else create_errors(core, target.namespace)
-            self._refuse(core, found and found + metadata.errors(target.resource, meta))
+            self._refuse(core, found and found + metadata.errors(target.resource, meta), warnings)
         return encode(core), warnings
 
     async def _patch(self, target: Target, request: ApiRequest) -> bytes:
@@ -77,7 +82,8 @@ class EventsRoute:
                 return request.body
             core = to_core(applied)
             meta = {"name": target.name, **(core.get("metadata") or {})}
-            if request.first("fieldManager") and meta.get("namespace") in {None, "", target.namespace}:
+            here = meta.get("name") == target.name and meta.get("namespace") in {None, "", target.namespace}
+            if request.first("fieldManager") and here:
                 old = await self._stored(request.path)
                 found = update_errors({**old, **core}, old) if old else create_errors(core, target.namespace)
                 self._refuse({**core, "metadata": meta}, found and found + metadata.errors(target.resource, meta))
@@ -102,9 +108,11 @@ class EventsRoute:
         stored: Manifest = decode(answer.body)
         return stored
 
-    def _refuse(self, event: Manifest, found: list[FieldError]) -> None:
+    def _refuse(self, event: Manifest, found: list[FieldError], warnings: tuple[str, ...] = ()) -> None:
         if found:
-            raise invalid(self._core, str(event["metadata"].get("name", "")), found)
+            error = invalid(self._core, str(event["metadata"].get("name", "")), found)
+            error.warnings = warnings
+            raise error
 
 
 def _fields(text: str) -> str:

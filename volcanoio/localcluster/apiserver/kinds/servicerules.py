@@ -29,7 +29,7 @@ from volcanoio.model.base import Manifest
 TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _REACHED: Final = frozenset({"NodePort", "LoadBalancer"})
 _AFFINITIES: Final = ("ClientIP", "None")
-_FAMILY_POLICIES: Final = ("PreferDualStack", "RequireDualStack", "SingleStack")
+FAMILY_POLICIES: Final = ("PreferDualStack", "RequireDualStack", "SingleStack")
 _TRAFFIC: Final = ("Cluster", "Local")
 _INNER: Final = ("clusterIPs", "ipFamilies", "ipFamilyPolicy")
 _LONGEST_STICKINESS: Final = 86400
@@ -56,7 +56,6 @@ def service_errors(service: Manifest) -> list[FieldError]:
     found += _ports_errors(ports)
     found += label_errors(spec.get("selector"), "spec.selector")
     found += _affinity_errors(spec)
-    found += choice_errors(spec, "spec", "ipFamilyPolicy", _FAMILY_POLICIES)
     for at, address in enumerate(spec.get("externalIPs") or ()):
         path = f"spec.externalIPs[{at}]"
         found += (

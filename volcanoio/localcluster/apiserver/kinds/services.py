@@ -14,8 +14,14 @@ from weakref import WeakKeyDictionary
 from volcanoio.engine.admission.fielderrors import FieldError, invalid
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.errors import invalid as refused
-from volcanoio.localcluster.apiserver.kinds.rules import fill, listed, spec_of
-from volcanoio.localcluster.apiserver.kinds.servicerules import TYPES, is_external, service_errors, service_warnings
+from volcanoio.localcluster.apiserver.kinds.rules import choice_errors, fill, listed, spec_of
+from volcanoio.localcluster.apiserver.kinds.servicerules import (
+    FAMILY_POLICIES,
+    TYPES,
+    is_external,
+    service_errors,
+    service_warnings,
+)
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.localcluster.apiserver.objects import Event, Ref
 from volcanoio.model.base import Manifest
@@ -146,7 +152,7 @@ def _allocate(service: Manifest, core: Core, *, allocated: Iterable[int | None])
     if spec.get("type") == "ExternalName" or spec.get("type") not in TYPES:
         return
     mine = frozenset(allocated)
-    found = _give_address(spec, core)
+    found = choice_errors(spec, "spec", "ipFamilyPolicy", FAMILY_POLICIES) or _give_address(service, core)
     if spec["type"] in _WITH_NODE_PORTS:
         found += _give_ports(spec, core, mine)
     if found:
@@ -155,7 +161,8 @@ def _allocate(service: Manifest, core: Core, *, allocated: Iterable[int | None])
         raise refused(resource, str(service["metadata"].get("name", "")), found)
 
 
-def _give_address(spec: Manifest, core: Core) -> list[FieldError]:
+def _give_address(service: Manifest, core: Core) -> list[FieldError]:
+    spec = service["spec"]
     addresses = spec.get("clusterIPs")
     address = spec.get("clusterIP") or (addresses[0] if isinstance(addresses, list) and addresses else None)
     if spec.get("ipFamilies"):  # it has been through here before
@@ -164,6 +171,10 @@ def _give_address(spec: Manifest, core: Core) -> list[FieldError]:
     path, text = "spec.clusterIPs", f"failed to allocate IP {address}: "
     if not address:
         address = known.address()
+        if not service["metadata"].get("name"):  # an address is kept as an object that names its Service
+            why = "spec.parentRef.name: Required value"
+            text = f'failed to allocate IP: IPAddress.networking.k8s.io "{address}" is invalid: {why}'
+            return [invalid(path, [""], text)]
     elif address != "None":
         try:
             if ipaddress.IPv4Address(address) not in NETWORK:

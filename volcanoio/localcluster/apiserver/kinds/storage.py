@@ -113,15 +113,15 @@ def _validate_claim_update(new: Manifest, old: Manifest) -> list[FieldError]:
     if bound:
         ignored.append("resources")
     changed = {key for key in after.keys() | before.keys() if after.get(key) != before.get(key)}
-    if changed - set(ignored):
-        return [forbidden("spec", _IMMUTABLE)]
-    wanted, had = (((one.get("resources") or {}).get("requests") or {}).get("storage") for one in (after, before))
-    if wanted is not None and had is not None and amount(wanted).value < amount(had).value:
+    found = [forbidden("spec", _IMMUTABLE)] if changed - set(ignored) else []
+    parts = ((after.get("resources") or {}).get("requests"), (before.get("resources") or {}).get("requests"))
+    wanted, had, capacity = (
+        amount((one or {}).get("storage") or "0").value for one in (*parts, (old.get("status") or {}).get("capacity"))
+    )
+    if wanted < had and wanted <= capacity:
         rule = "field can not be less than status.capacity"
-        capacity = ((old.get("status") or {}).get("capacity") or {}).get("storage")
-        if capacity is not None and amount(wanted).value < amount(capacity).value:
-            return [forbidden("spec.resources.requests.storage", rule)]
-    return []
+        found.append(forbidden("spec.resources.requests.storage", rule))
+    return found
 
 
 def _validate_volume(volume: Manifest) -> list[FieldError]:
@@ -131,7 +131,7 @@ def _validate_volume(volume: Manifest) -> list[FieldError]:
     if not sizes:
         found.append(required("spec.capacity"))
     if set(sizes) != {"storage"}:
-        found.append(unsupported("spec.capacity", sizes, ("storage",)))
+        found.append(unsupported("spec.capacity", sizes or None, ("storage",)))
     for name, text in sorted(sizes.items()):
         if str(text).startswith("-"):
             found.append(

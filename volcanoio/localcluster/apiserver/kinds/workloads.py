@@ -171,7 +171,8 @@ def _validate_stateful_set(obj: Manifest) -> list[FieldError]:
     retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
     for name in ("whenDeleted", "whenScaled"):
         found += choice_errors(retention, "spec.persistentVolumeClaimRetentionPolicy", name, _RETENTION)
-    for at, claim in enumerate(listed(spec.get("volumeClaimTemplates"))):
+    is_new = "resourceVersion" not in obj["metadata"]  # later a change of them is refused, and nothing else
+    for at, claim in enumerate(listed(spec.get("volumeClaimTemplates")) if is_new else ()):
         found += claim_errors(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{at}].spec")
     found += negative_errors(spec, "spec", "replicas", "minReadySeconds")
     found += negative_errors(spec.get("ordinals") or {}, "spec.ordinals", "start")

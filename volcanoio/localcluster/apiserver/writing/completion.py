@@ -50,6 +50,6 @@ def rule_errors(
             found += strategy.validate(obj)
         if old is not None:
             found += strategy.validate_update(obj, old)
-    if described and not found and resource.name in metadata.LOOSE:
-        found = metadata.errors(resource, obj["metadata"])
+    if described and resource.name in metadata.LOOSE and (old is not None or not found):
+        found += metadata.errors(resource, obj["metadata"])
     return found
