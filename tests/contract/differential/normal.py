@@ -60,6 +60,9 @@ def normal(body: Any, namespace: str, plural: str = "") -> Any:
 def _status(status: Obj, plural: str) -> Obj:
     """A refusal, or an object's end. Some rules are looked at twice there, and many in the order of Go's maps: none."""
     del plural
+    if "errors:\n" in str(status.get("message")):  # of maps, in no order
+        first, *lines = status["message"].split("\n")
+        status = {**status, "message": "\n".join([first, *sorted(lines)])}
     details = {key: value for key, value in (status.get("details") or {}).items() if key != "retryAfterSeconds"}
     causes = details.get("causes")
     if not causes:

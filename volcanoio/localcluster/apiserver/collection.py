@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 
@@ -101,6 +101,12 @@ class Collection:
             return [objects[key] for key in keys]
         selects = selection.selects
         return [one for key in keys if selects(one := objects[key])]
+
+    def followed(self, last: Stored, namespace: str) -> bool:
+        """Whether another object comes after one: in its namespace, or anywhere when none is asked for."""
+        keys = self.keys()
+        after = bisect_right(keys, (last.namespace, last.name))
+        return after < len(keys) and (not namespace or keys[after][0] == namespace)
 
     def apply(self, event: Event) -> None:
         """Take over a change and tell those who watch."""

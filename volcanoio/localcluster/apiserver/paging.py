@@ -41,14 +41,18 @@ class Snapshots:
     def __init__(self, keep: int = SNAPSHOTS) -> None:
         self._keep = keep
         self._next = 0
-        self._lists: OrderedDict[int, tuple[int, Sequence[Stored]]] = OrderedDict()
+        self._lists: OrderedDict[int, tuple[int, Sequence[Stored], bool]] = OrderedDict()
 
-    def first(self, items: Sequence[Stored], revision: int, limit: int) -> Page:
-        """The first page of a list; `limit` 0 or less means all of it."""
-        if limit <= 0 or len(items) <= limit:
+    def first(self, items: Sequence[Stored], revision: int, limit: int, *, followed: bool = False) -> Page:
+        """The first page of a list; `limit` 0 or less means all of it.
+
+        `followed` says that objects which are not selected come after the last one: whoever got a full page then has
+        to ask once more to learn that there is nothing, as of a real server.
+        """
+        if limit <= 0 or len(items) + followed <= limit:
             return Page(items, revision)
         self._next += 1
-        self._lists[self._next] = (revision, items)
+        self._lists[self._next] = (revision, items, followed)
         if len(self._lists) > self._keep:
             self._lists.popitem(last=False)
         return self._page(self._next, 0, limit)
@@ -70,9 +74,9 @@ class Snapshots:
         return self._page(token.snapshot, token.offset, limit)
 
     def _page(self, snapshot: int, offset: int, limit: int) -> Page:
-        revision, items = self._lists[snapshot]
+        revision, items, followed = self._lists[snapshot]
         end = offset + limit if limit > 0 else len(items)
-        if end >= len(items):
+        if end >= len(items) + (followed and limit > 0):
             return Page(items[offset:], revision)
         token = base64.urlsafe_b64encode(msgspec.json.encode(_Token(snapshot, revision, end))).decode()
         return Page(items[offset:end], revision, token, len(items) - end)

@@ -61,9 +61,14 @@ class Reader:
             raise errors.expired("The resourceVersion for the provided list is too old.")
         if request.first("resourceVersion") == "0":
             limit = 0  # any version will do: the real server answers from its cache, which knows no pages
-        found = store.collection(target.resource.name).select(self.selection(target, request))
-        page = self._core.snapshots.first(found, store.revision, limit)
-        if page.remaining and (request.first("labelSelector") or request.first("fieldSelector")):
+        collection = store.collection(target.resource.name)
+        selection = self.selection(target, request)
+        found = collection.select(selection)
+        selective = bool(request.first("labelSelector") or request.first("fieldSelector"))
+        several = selective and limit > 0 and bool(found) and not selection.name
+        followed = several and collection.followed(found[-1], target.namespace)
+        page = self._core.snapshots.first(found, store.revision, limit, followed=followed)
+        if page.remaining and selective:
             page = replace(page, remaining=0)  # who has to look at each object cannot count the rest
         return ApiResponse(200, shown.page(page))
 

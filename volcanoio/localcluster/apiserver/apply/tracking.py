@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from volcanoio.localcluster.apiserver.apply import managers, owners, owning
 from volcanoio.localcluster.apiserver.apply.owners import Owners
@@ -10,6 +10,9 @@ from volcanoio.localcluster.apiserver.apply.terms import terms
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.model.base import Manifest
+
+_SERVICES: Final = "services"
+_ALLOCATED: Final = frozenset({"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"})
 
 
 def created(core: Core, resource: Resource, obj: Manifest, manager: str) -> list[Manifest]:
@@ -40,6 +43,8 @@ def updated(
     found = found or owners.decode(known)
     if not found:
         return []
+    if resource.name == _SERVICES:
+        new = _unallocated(new, sent)
     if any(owned.version != resource.api_version for owned in found.values()):
         new = bare(sent)
     return _updated(core, resource, subresource, (bare(old), new), found, managers.current_manager())
@@ -52,6 +57,14 @@ def _updated(
     writer = owners.updater(manager, resource.api_version, subresource)
     found = owning.update(terms(core.registry, resource, subresource), old, new, known, writer, core.now())
     return owners.encode(owners.cap_updaters(found))
+
+
+def _unallocated(service: Manifest, sent: Manifest) -> Manifest:
+    """A Service without what it keeps of before though the update did not say it: that is nobody's any more."""
+    said, spec = sent.get("spec"), service.get("spec")
+    if not isinstance(said, dict) or not isinstance(spec, dict):
+        return service
+    return {**service, "spec": {key: one for key, one in spec.items() if key in said or key not in _ALLOCATED}}
 
 
 def write(new: Manifest, old: Manifest, entries: list[Manifest]) -> None:
@@ -67,8 +80,14 @@ def write(new: Manifest, old: Manifest, entries: list[Manifest]) -> None:
 
 
 def as_sent(obj: Manifest) -> Manifest:
-    """The object as a client wrote it, for when the server has gone on to change it; parts are shared."""
-    return {**obj, "metadata": dict(obj["metadata"])}
+    """The object as a client wrote it, for when the server has gone on to change it; parts are shared.
+
+    But for the specs of Services, into which the server puts what it has allocated.
+    """
+    sent = {**obj, "metadata": dict(obj["metadata"])}
+    if obj.get("kind") == "Service" and isinstance(obj.get("spec"), dict):
+        sent["spec"] = dict(obj["spec"])
+    return sent
 
 
 def bare(obj: Manifest) -> Manifest:
