@@ -28,7 +28,7 @@ from volcanoio.localcluster.apiserver.kinds.traits import (
     UPDATE_NEEDS_VERSION,
 )
 from volcanoio.localcluster.apiserver.objects import Stored, decode
-from volcanoio.localcluster.apiserver.options import delete_options, dry_run, field_validation
+from volcanoio.localcluster.apiserver.options import delete_options, dry_run, number, write_options
 from volcanoio.localcluster.apiserver.paging import Page
 from volcanoio.localcluster.apiserver.patcher import Patcher
 from volcanoio.localcluster.apiserver.paths import Target, parse
@@ -142,7 +142,7 @@ class Dispatcher:
         if target.resource.name == "bindings":
             return await self._bind(target, request)
         bodies.check_type(request)
-        validation, trial = field_validation(request), dry_run(request)
+        validation, trial = write_options(request)
         obj, body = bodies.read_object(request, target.resource)
         return await self._answer(
             201, target, request, await self._writer.create(target, obj, body, validation, dry_run=trial)
@@ -150,7 +150,7 @@ class Dispatcher:
 
     async def _update(self, target: Target, request: ApiRequest) -> ApiResponse:
         resource = target.resource
-        validation, trial = field_validation(request), dry_run(request)
+        validation, trial = write_options(request)
         new, body = bodies.read_object(request, resource)
         warnings = bodies.check_fields(new, body, resource, validation)
         meta = new["metadata"]
@@ -180,6 +180,8 @@ class Dispatcher:
         return await self._answer(200, target, request, await self._patcher.patch(target, request))
 
     async def _delete(self, target: Target, request: ApiRequest) -> ApiResponse:
+        if request.body:
+            bodies.check_type(request)
         deleted = await self._deleter.delete(target, delete_options(request))
         await self._core.durable()
         if deleted.gone and target.resource.name not in DELETION_RETURNS_OBJECT:
@@ -188,8 +190,10 @@ class Dispatcher:
 
     async def _delete_collection(self, target: Target, request: ApiRequest) -> ApiResponse:
         """Delete all that are selected; those that went meanwhile are no error."""
+        number(request, "limit")
+        selection = self.reader.selection(target, request)
         options = delete_options(request)
-        found = self._core.store.collection(target.resource.name).select(self.reader.selection(target, request))
+        found = self._core.store.collection(target.resource.name).select(selection)
         warnings: tuple[str, ...] = ()
         for stored in found:
             one = Target(target.resource, stored.namespace, stored.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -9,7 +10,7 @@ import msgspec
 
 from volcanoio.engine.admission.fielderrors import FieldError, forbidden, invalid, unsupported
 from volcanoio.localcluster.apiserver.api import ApiRequest
-from volcanoio.localcluster.apiserver.apply.managers import invalid_options
+from volcanoio.localcluster.apiserver.apply.managers import invalid_options, name_errors
 from volcanoio.localcluster.apiserver.errors import MALFORMED, bad_request
 
 Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
@@ -60,11 +61,28 @@ def dry_run(request: ApiRequest) -> bool:
 
 
 def _is_dry_run(request: ApiRequest, values: list[str]) -> bool:
-    if not values or values == [""]:
-        return False
-    if values != ["All"]:
-        raise invalid_options(request, [unsupported("dryRun", values, ["All"])])
-    return True
+    if found := _dry_run_errors(values):
+        raise invalid_options(request, found)
+    return values == ["All"]
+
+
+def _dry_run_errors(values: list[str]) -> list[FieldError]:
+    return [] if values in ([], [""], ["All"]) else [unsupported("dryRun", values, ["All"])]
+
+
+def write_options(request: ApiRequest, found: Sequence[FieldError] = ()) -> tuple[FieldValidation, bool]:
+    """What happens to unknown fields, and whether nothing shall be stored; `found` is wrong with the rest.
+
+    Raises ApiError 422, which names all that is wrong.
+    """
+    query = request.query
+    if not query and not found:
+        return "Warn", False
+    named, values = request.first("fieldManager"), query.get("dryRun", [])
+    wrong = [*found, *(name_errors(named) if named else ()), *_dry_run_errors(values)]
+    if wrong := wrong + field_validation_errors(request):
+        raise invalid_options(request, wrong)
+    return _VALIDATIONS[request.first("fieldValidation") or "Warn"], values == ["All"]
 
 
 def field_validation(request: ApiRequest) -> FieldValidation:

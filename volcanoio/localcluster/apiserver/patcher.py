@@ -11,11 +11,10 @@ from volcanoio.engine.admission.fielderrors import forbidden
 from volcanoio.kube.transport import ContentType
 from volcanoio.localcluster.apiserver import bodies, errors
 from volcanoio.localcluster.apiserver.api import ApiRequest
-from volcanoio.localcluster.apiserver.apply.managers import invalid_options
 from volcanoio.localcluster.apiserver.comparison import check_address, check_versions
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.objects import decode, encode
-from volcanoio.localcluster.apiserver.options import dry_run, field_validation
+from volcanoio.localcluster.apiserver.options import FieldValidation, write_options
 from volcanoio.localcluster.apiserver.patches import MalformedPatchError, PatchError, json_patch, merge_patch, strategic
 from volcanoio.localcluster.apiserver.patches.strictness import patch_problems
 from volcanoio.localcluster.apiserver.paths import Target
@@ -45,7 +44,7 @@ def patch_function(request: ApiRequest, resource: Resource) -> Callable[[Manifes
     return _APPLY[type_]
 
 
-def _decoded(body: bytes, apply: Callable[[Manifest, Any], Any]) -> Any:
+def decoded_patch(body: bytes, apply: Callable[[Manifest, Any], Any]) -> Any:
     """The patch; raises ApiError 400."""
     try:
         return decode(body)
@@ -74,6 +73,12 @@ def apply_patch(apply: Callable[[Manifest, Any], Any], obj: Manifest, patch: Any
     return patched
 
 
+def patch_options(request: ApiRequest) -> tuple[FieldValidation, bool]:
+    """What happens to unknown fields, and whether nothing shall be stored; raises ApiError 422."""
+    forced = "force" in request.query
+    return write_options(request, [forbidden("force", "may not be specified for non-apply patch")] if forced else ())
+
+
 def _check_kind(patched: Manifest, resource: Resource) -> None:
     """The patched object is still of its kind and version, and has metadata; raises ApiError 422."""
     for key, expected in (("apiVersion", resource.api_version), ("kind", resource.kind)):
@@ -94,9 +99,7 @@ class Patcher:
     async def patch(self, target: Target, request: ApiRequest) -> Written:
         """Patch an object or its status; raises ApiError."""
         apply = patch_function(request, target.resource)
-        if "force" in request.query:
-            raise invalid_options(request, [forbidden("force", "may not be specified for non-apply patch")])
-        validation, trial = field_validation(request), dry_run(request)
+        validation, trial = patch_options(request)
         for _ in range(ATTEMPTS):
             current = self._core.store.get(target.ref)
             if current is None:
@@ -104,7 +107,7 @@ class Patcher:
             obj, custom = current.decode(), target.resource.custom
             if custom is not None:
                 obj = custom.seen(obj, target.resource.api_version)
-            patch = _decoded(request.body, apply)
+            patch = decoded_patch(request.body, apply)
             problems = patch_problems(request.body, patch, validation)
             new = apply_patch(apply, obj, patch)
             resource = target.resource

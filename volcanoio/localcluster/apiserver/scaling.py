@@ -17,11 +17,12 @@ from volcanoio.localcluster.apiserver.apply.fieldset import Path
 from volcanoio.localcluster.apiserver.apply.managers import current_manager
 from volcanoio.localcluster.apiserver.apply.owners import Owners
 from volcanoio.localcluster.apiserver.apply.owners import decode as decode_owners
+from volcanoio.localcluster.apiserver.builtin_types import check_part
 from volcanoio.localcluster.apiserver.comparison import check_address, check_versions
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.objects import Stored, decode, encode
-from volcanoio.localcluster.apiserver.options import dry_run, field_validation
-from volcanoio.localcluster.apiserver.patcher import apply_patch, patch_function
+from volcanoio.localcluster.apiserver.options import FieldValidation, dry_run, field_validation, write_options
+from volcanoio.localcluster.apiserver.patcher import apply_patch, decoded_patch, patch_function, patch_options
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.localcluster.apiserver.schema.compiled import ScalePaths
@@ -51,6 +52,27 @@ class _Scale(msgspec.Struct):
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
+def _converted(scale: Any, *, patching: bool) -> _Scale:
+    """The Scale that was sent, or that a patch resulted in; raises ApiError 400 and 422."""
+    try:
+        return msgspec.convert(scale, _Scale)
+    except msgspec.ValidationError as error:
+        if patching and isinstance(scale, dict):
+            raise errors.unfit_patch(scale, str(error)) from None
+        raise errors.UndecodableError(_SCALE, str(error)) from None
+
+
+def _check_fields(scale: Manifest, validation: FieldValidation, *, patching: bool = False) -> tuple[str, ...]:
+    """What is told of fields that a Scale does not have; raises ApiError under Strict."""
+    if validation == "Ignore":
+        return ()
+    found = [f'unknown field "{path}"' for path in check_part(scale, "V1Scale", "")[0]]
+    if found and validation == "Strict":
+        why = f"strict decoding error: {', '.join(found)}"
+        raise errors.unfit_patch(scale, why) if patching else errors.UndecodableError(_SCALE, why)
+    return tuple(found)
+
+
 class Scaler:
     """Reads and writes Scale objects."""
 
@@ -64,27 +86,40 @@ class Scaler:
 
     async def write(self, target: Target, request: ApiRequest) -> tuple[bytes, tuple[str, ...]]:
         """PUT or PATCH the Scale; returns the new one and warnings. Raises ApiError."""
+        patching = request.method == "PATCH"
+        applying = bodies.content_type(request) == ContentType.APPLY_PATCH and patching
+        put: Manifest = {}
+        wanted = _Scale()
+        told: tuple[str, ...] = ()
+        if applying:
+            validation, _ = write_options(request)
+        elif patching:
+            patch_function(request, target.resource)
+            validation, _ = patch_options(request)
+        else:
+            validation, _ = write_options(request)
+            put = bodies.read_object(request, _SCALE)[0]
+            told = _check_fields(put, validation)
+            wanted = _converted(put, patching=False)
+            check_address(target, msgspec.to_builtins(wanted.metadata))
         current = self._stored(target)
-        obj, patching = current.decode(), request.method == "PATCH"
+        obj = current.decode()
         managed: list[Manifest] | None = None
         owners: Owners | None
-        if bodies.content_type(request) == ContentType.APPLY_PATCH and patching:
+        if applying:
             scale, owners = self._applied(target, request, obj)
         else:
-            scale, owners = self._changed(target, request, obj)
-        try:
-            wanted = msgspec.convert(scale, _Scale)
-        except msgspec.ValidationError as error:
-            if patching and isinstance(scale, dict):
-                raise errors.unfit_patch(scale, str(error)) from None
-            raise errors.bad_request(f"the body is not an autoscaling/v1 Scale object: {error}") from None
+            scale, owners = self._changed(target, request, obj, put)
+        if patching:
+            wanted = _converted(scale, patching=True)
+            told = () if applying else _check_fields(scale, validation, patching=True)
         stated = msgspec.to_builtins(wanted.metadata)
         check_address(target, stated)
         check_versions(target, current, stated, patching=patching)
-        told: tuple[str, ...] = ()
         if self._core.webhooks.configured:
             scale, old = {**self._scale(target, obj), "spec": scale.get("spec") or {}}, self._scale(target, obj)
-            scale, told = await reviewed_update(self._core, target, scale, old, dry_run=dry_run(request))
+            scale, more = await reviewed_update(self._core, target, scale, old, dry_run=dry_run(request))
+            told += more
             wanted = msgspec.convert(scale, _Scale)
         replicas = wanted.spec.replicas
         if replicas < 0:
@@ -104,14 +139,12 @@ class Scaler:
             raise errors.modified(target.resource, target.name) from None
         return encode(self._scale(target, decode(written.data))), told + written.warnings
 
-    def _changed(self, target: Target, request: ApiRequest, obj: Manifest) -> tuple[Any, Owners | None]:
+    def _changed(self, target: Target, request: ApiRequest, obj: Manifest, put: Manifest) -> tuple[Any, Owners | None]:
         """The Scale of a PUT or a patch, and its owners where the object has any."""
-        live = self._scale(target, obj)
-        if request.method == "PUT":
-            scale = bodies.read(request)
-        else:
-            patch = bodies.parse_json(request.body)
-            scale = apply_patch(patch_function(request, target.resource), decode(encode(live)), patch)
+        live, scale = self._scale(target, obj), put
+        if request.method == "PATCH":
+            apply = patch_function(request, target.resource)
+            scale = apply_patch(apply, decode(encode(live)), decoded_patch(request.body, apply))
         entries = obj["metadata"].get("managedFields")
         if entries is None or not isinstance(scale, dict):
             return scale, None

@@ -16,7 +16,7 @@ from volcanoio.localcluster.apiserver.apply.terms import terms, type_of_resource
 from volcanoio.localcluster.apiserver.comparison import check_versions
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.objects import Stored, decode, encode
-from volcanoio.localcluster.apiserver.options import FieldValidation, dry_run, field_validation
+from volcanoio.localcluster.apiserver.options import FieldValidation, write_options
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.writer import Raced, Writer, Written
 from volcanoio.model.base import Manifest
@@ -42,7 +42,7 @@ class Applier:
     async def apply(self, target: Target, request: ApiRequest) -> Outcome:
         """Apply to an object or its status; a missing object is created. Raises ApiError."""
         options = configuration.options(request)
-        validation, trial = field_validation(request), dry_run(request)
+        validation, trial = write_options(request)
         config, warnings = configuration.read(request, validation)
         for _ in range(ATTEMPTS):
             current = self._core.store.get(target.ref)

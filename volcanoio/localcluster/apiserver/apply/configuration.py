@@ -9,12 +9,12 @@ import yaml
 
 from volcanoio.engine.admission.fielderrors import FieldError, required
 from volcanoio.localcluster.apiserver.api import ApiRequest
-from volcanoio.localcluster.apiserver.apply.managers import invalid_options, manager_of
+from volcanoio.localcluster.apiserver.apply.managers import manager_of
 from volcanoio.localcluster.apiserver.bodies import YamlLoader
 from volcanoio.localcluster.apiserver.duplicates import repeated_keys
 from volcanoio.localcluster.apiserver.errors import MALFORMED, bad_request
 from volcanoio.localcluster.apiserver.objects import decode
-from volcanoio.localcluster.apiserver.options import FieldValidation, field_validation_errors
+from volcanoio.localcluster.apiserver.options import FieldValidation, write_options
 from volcanoio.model.base import Manifest
 
 
@@ -29,7 +29,7 @@ def options(request: ApiRequest) -> Options:
     """The parameters of an apply; raises ApiError 422 without a manager."""
     if not request.first("fieldManager"):
         missing: list[FieldError] = [required("fieldManager", "is required for apply patch")]
-        raise invalid_options(request, missing + field_validation_errors(request))
+        write_options(request, missing)
     return Options(manager_of(request), request.flag("force"))
 
 

@@ -131,7 +131,7 @@ def _validate_volume(volume: Manifest) -> list[FieldError]:
     if not sizes:
         found.append(required("spec.capacity"))
     if set(sizes) != {"storage"}:
-        found.append(unsupported("spec.capacity", spec.get("capacity"), ("storage",)))
+        found.append(unsupported("spec.capacity", sizes, ("storage",)))
     for name, text in sorted(sizes.items()):
         if str(text).startswith("-"):
             found.append(
