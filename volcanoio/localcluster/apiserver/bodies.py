@@ -81,6 +81,7 @@ def content_type(request: ApiRequest) -> str:
     return request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
 
 
+_UNRECOGNIZED = "the object provided is unrecognized (must be of type {})"
 _JSON_TYPES = frozenset({"application/json", ""})
 _YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 
@@ -115,8 +116,7 @@ def parse_json(body: bytes, kind: str = "JSON") -> Any:
 
 
 def _unrecognized(kind: str, reason: str) -> ApiError:
-    text = f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind"
-    return bad_request(f"{text}; json parse error: {reason}")
+    return bad_request(f"{_UNRECOGNIZED.format(kind)}: couldn't get version/kind; json parse error: {reason}")
 
 
 def read_object(request: ApiRequest, resource: Resource) -> tuple[Manifest, bytes]:
@@ -133,11 +133,14 @@ def check_kind(obj: Any, resource: Resource) -> Manifest:
     if not isinstance(obj, dict):
         raise _unrecognized(resource.kind, "the body is not an object")
     found_version, found_kind = obj.get("apiVersion"), obj.get("kind")
-    if found_version is None or found_version == "":
+    if resource.custom is not None and not found_kind:  # nothing but the body says what it is
+        shown = encode(obj).decode()
+        raise bad_request(f"{_UNRECOGNIZED.format(resource.kind)}: Object 'Kind' is missing in '{shown}'")
+    if not found_version and resource.custom is None:
         obj["apiVersion"] = resource.api_version
     elif found_version != resource.api_version and resource.custom is not None:
         text = "the API version in the data ({}) does not match the expected API version ({})"
-        raise bad_request(text.format(found_version, resource.api_version))
+        raise bad_request(text.format(found_version or "", resource.api_version))
     if found_kind is None or found_kind == "":
         obj["kind"] = resource.kind
     elif found_kind != resource.kind and resource.custom is not None:
