@@ -176,7 +176,7 @@ def _scale(kind: Kind, name: str, rng: random.Random) -> Step:
     path = (kind.plural, name, "scale")
     if rng.random() < 0.4:
         return Step("GET", path)
-    spec = {"spec": {"replicas": rng.choice((0, 0, -1, None))}}
+    spec = {"spec": {"replicas": rng.choice((0, "x", -1, None))}}
     if rng.random() < 0.5:
         return Step("PATCH", path, spec, MERGE)
     meta = {"name": name, "namespace": OWN}
@@ -248,18 +248,18 @@ def _odd_body(kind: Kind, name: str, rng: random.Random) -> Step:
                 "POST",
                 several,
                 text.replace('"metadata": {', '"metadata": {"labels": {}, "labels": {}, '),
-                query=strict,
+                query=query,
             ),
             Step("POST", several, text, rng.choice(("", "application/xml", "application/json; charset=utf-8")), query),
             Step("POST", several, text[: len(text) // 2], query=query),
-            Step("POST", several, rng.choice(("", "[]", '"text"', "" if kind.custom else "{}")), query=query),
+            Step("POST", several, rng.choice(("", "[]", '"text"', "{}")), query=query),
             Step(
                 "POST",
                 several,
                 {**made, "metadata": {"generateName": rng.choice((f"{OWN}-gen-", "Bad_"))}},
                 query=query,
             ),
-            Step("PUT", (kind.plural, name, ""), rng.choice(("", "[]", "" if kind.custom else "{}")), query=query),
+            Step("PUT", (kind.plural, name, ""), rng.choice(("", "[]", "{}")), query=query),
             Step(
                 "PATCH",
                 (kind.plural, name, ""),
