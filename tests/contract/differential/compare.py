@@ -130,6 +130,7 @@ def main() -> int:
         embedded = with_widgets(Cluster.of(kubeconfig))
         with_widgets(real)
         with_volcano(embedded)
+        with_volcano(real)
         for seed in range(first, last):
             for one in differences(seed, given.length, embedded, real):
                 print(one, flush=True)
