@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.contract.support import Cluster
+from tests.contract.support import Cluster, established
 
 GROUP = "apply.contract.volcanoio.dev"
 PLURAL = f"gadgets.v1.{GROUP}"
@@ -107,9 +107,5 @@ def with_gadgets(cluster: Cluster) -> Cluster:
     collection, _, name = DEFINITION.rpartition("/")
     if cluster.get(DEFINITION).code == 404:
         cluster.create(collection, definition()).ok()
-    with cluster.watch(collection, fieldSelector=f"metadata.name={name}") as events:
-        for event in events:
-            conditions = event["object"].get("status", {}).get("conditions", [])
-            if any(found["type"] == "Established" and found["status"] == "True" for found in conditions):
-                break
+    established(cluster, name)
     return cluster
