@@ -12,6 +12,7 @@ from volcanoio.localcluster.apiserver.selectors import matches_label_selector
 from volcanoio.localcluster.controllers.frame.contract import Stage, Write
 from volcanoio.localcluster.controllers.kinds import Workload
 from volcanoio.localcluster.controllers.pods import controller_reference
+from volcanoio.localcluster.controllers.writes import patching
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
 
@@ -58,17 +59,7 @@ def _references(obj: ApiObject) -> list[dict[str, Any]]:
 
 
 def _owners(kind: Kind, obj: ApiObject, references: list[dict[str, Any]]) -> Write:
-    meta = obj.metadata
-    return Write(
-        Patch(
-            resource=kind.resource,
-            namespace=meta.namespace,
-            name=meta.name,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-            patch={"metadata": {"ownerReferences": references or None}},
-        )
-    )
+    return patching(kind, obj, {"metadata": {"ownerReferences": references or None}})
 
 
 def selector_of(workload: Workload) -> Mapping[str, Any] | None:

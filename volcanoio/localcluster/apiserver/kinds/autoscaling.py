@@ -8,7 +8,7 @@ from typing import Any, Final
 from volcanoio.engine.admission.fielderrors import FieldError, forbidden, invalid, required, unsupported
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.kinds.idle import idle
-from volcanoio.localcluster.apiserver.kinds.rules import child, fill, listed, segment_rule, spec_of
+from volcanoio.localcluster.apiserver.kinds.rules import child, fill, listed, reference_errors, segment_rule, spec_of
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.localcluster.apiserver.plugins.amounts import amount
 from volcanoio.model.base import Manifest
@@ -55,7 +55,7 @@ def _validate(scaler: Manifest) -> list[FieldError]:
         found.append(invalid("spec.maxReplicas", most, "must be greater than or equal to 1"))
     if least is not None and most < least:
         found.append(invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
-    found += _reference_errors(spec.get("scaleTargetRef") or {}, "spec.scaleTargetRef")
+    found += reference_errors(spec.get("scaleTargetRef") or {}, "spec.scaleTargetRef")
     metrics = listed(spec.get("metrics"))
     for at, metric in enumerate(metrics):
         found += _metric_errors(metric, f"spec.metrics[{at}]")
@@ -66,17 +66,6 @@ def _validate(scaler: Manifest) -> list[FieldError]:
         rules = (spec.get("behavior") or {}).get(name)
         if isinstance(rules, dict):
             found += _scaling_errors(rules, f"spec.behavior.{name}")
-    return found
-
-
-def _reference_errors(reference: Manifest, path: str) -> list[FieldError]:
-    found: list[FieldError] = []
-    for name in ("kind", "name"):
-        value = reference.get(name)
-        if not value:
-            found.append(required(f"{path}.{name}"))
-        else:
-            found += [invalid(f"{path}.{name}", value, rule) for rule in segment_rule(value)]
     return found
 
 
@@ -108,7 +97,7 @@ def _pods_errors(source: Manifest, path: str) -> list[FieldError]:
 
 
 def _object_errors(source: Manifest, path: str) -> list[FieldError]:
-    found = _reference_errors(source.get("describedObject") or {}, f"{path}.describedObject")
+    found = reference_errors(source.get("describedObject") or {}, f"{path}.describedObject")
     return found + _valued_errors(source, path, "must set either a target value or averageValue")
 
 

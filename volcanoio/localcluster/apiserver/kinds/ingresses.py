@@ -15,7 +15,7 @@ from volcanoio.localcluster.apiserver.kinds.rules import (
     listed,
     port_errors,
     port_name_errors,
-    segment_rule,
+    reference_errors,
     spec_of,
 )
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
@@ -108,16 +108,9 @@ def _backend_errors(backend: Manifest, path: str) -> list[FieldError]:
 
 
 def _reference_errors(reference: Manifest, path: str) -> list[FieldError]:
-    group, found = reference.get("apiGroup"), []
-    if group is not None and (broken := subdomain_rule(group)):
-        found.append(invalid(f"{path}.apiGroup", group, broken))
-    for name in ("kind", "name"):
-        value = reference.get(name)
-        if not value:
-            found.append(required(f"{path}.{name}"))
-        else:
-            found += [invalid(f"{path}.{name}", value, rule) for rule in segment_rule(value)]
-    return found
+    group = reference.get("apiGroup")
+    broken = subdomain_rule(group) if group is not None else ""
+    return [*([invalid(f"{path}.apiGroup", group, broken)] if broken else ()), *reference_errors(reference, path)]
 
 
 def _tls_errors(tls: Manifest, path: str) -> list[FieldError]:

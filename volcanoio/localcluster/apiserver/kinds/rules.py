@@ -169,3 +169,15 @@ def at(obj: Manifest, path: str) -> Any:
 def needed(holder: Manifest, path: str, *names: str) -> list[FieldError]:
     """Fields that may not be empty."""
     return [required(f"{path}.{name}") for name in names if not holder.get(name)]
+
+
+def reference_errors(reference: Manifest, path: str) -> list[FieldError]:
+    """What is wrong with the kind and name of an object that is referred to."""
+    found: list[FieldError] = []
+    for name in ("kind", "name"):
+        value = reference.get(name)
+        if not value:
+            found.append(required(f"{path}.{name}"))
+        else:
+            found += [invalid(f"{path}.{name}", value, rule) for rule in segment_rule(value)]
+    return found

@@ -192,28 +192,21 @@ def _divides(value: float, factor: float) -> bool:
 
 def sizes(schema: dict[str, Any]) -> Check | None:
     """The number of a list's items."""
-    most, least = schema.get("maxItems"), schema.get("minItems")
-    if most is None and least is None:
-        return None
-
-    def check(value: Any, path: str, errors: list[FieldError]) -> None:
-        if least is not None and len(value) < least:
-            errors.append(invalid(path, len(value), f"{path} in body should have at least {least} items"))
-        if most is not None and len(value) > most:
-            errors.append(too_many(path, len(value), most))
-
-    return check
+    return _counted(schema.get("minItems"), schema.get("maxItems"), "items")
 
 
 def properties(schema: dict[str, Any]) -> Check | None:
     """The number of an object's fields."""
-    most, least = schema.get("maxProperties"), schema.get("minProperties")
+    return _counted(schema.get("minProperties"), schema.get("maxProperties"), "properties")
+
+
+def _counted(least: int | None, most: int | None, noun: str) -> Check | None:
     if most is None and least is None:
         return None
 
     def check(value: Any, path: str, errors: list[FieldError]) -> None:
         if least is not None and len(value) < least:
-            errors.append(invalid(path, len(value), f"{path} in body should have at least {least} properties"))
+            errors.append(invalid(path, len(value), f"{path} in body should have at least {least} {noun}"))
         if most is not None and len(value) > most:
             errors.append(too_many(path, len(value), most))
 

@@ -61,11 +61,6 @@ class BudgetController(Defaults):
             if selects(one, obj) or (event.previous is not None and selects(one, event.previous))
         ]
 
-    def all_keys(self, tables: Tables, now: float) -> Iterable[str]:
-        """All."""
-        del now
-        return sorted(tables.table(BUDGET).objects)
-
     def reconcile(self, key: str, view: View) -> Plan:
         """The status as it should be."""
         budget = view.tables.get(BUDGET, key, Workload)

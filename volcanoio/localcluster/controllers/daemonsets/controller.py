@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from volcanoio.framework.effects import Create, Delete, Record
+from volcanoio.framework.effects import Record
 from volcanoio.framework.events import Change, Observed
 from volcanoio.localcluster.controllers import history
 from volcanoio.localcluster.controllers.daemonsets.placing import belongs, node_of, tied
@@ -14,7 +14,6 @@ from volcanoio.localcluster.controllers.frame.contract import (
     Defaults,
     Plan,
     Stage,
-    Told,
     View,
     Write,
     in_slow_start,
@@ -30,6 +29,7 @@ from volcanoio.localcluster.controllers.kinds import (
 from volcanoio.localcluster.controllers.owners import claim, concerned, selector_of, status_stages
 from volcanoio.localcluster.controllers.pods import active, available_at, generated, pod_of, ready, terminating
 from volcanoio.localcluster.controllers.quantities import count, scaled
+from volcanoio.localcluster.controllers.writes import creating, deleting
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Node, Pod
 from volcanoio.model.kinds import NODE, POD
@@ -58,11 +58,6 @@ class DaemonSetController(Defaults):
             return () if same else sorted(tables.table(DAEMON_SET).objects)
         sets = tables.namespace(DAEMON_SET, obj.metadata.namespace, Workload)
         return concerned(DAEMON_SET, sets, obj, event.previous) if sets else ()
-
-    def all_keys(self, tables: Tables, now: float) -> Iterable[str]:
-        """All."""
-        del now
-        return sorted(tables.table(DAEMON_SET).objects)
 
     def reconcile(self, key: str, view: View) -> Plan:
         """Number the template, then make and delete pods, then replace old ones, then tell in the status."""
@@ -141,7 +136,7 @@ class _Look:
                 delete += [pod for pod in there if active(pod)]
         if not make and not delete:
             delete = self._outdated()
-        deletions = tuple(self._deletion(pod) for pod in delete[:BURST])
+        deletions = tuple(deleting(DAEMON_SET, self.owner, pod) for pod in delete[:BURST])
         made = in_slow_start(self._creation(name) for name in make[:BURST])
         return ((deletions,) if deletions else ()) + made
 
@@ -211,21 +206,7 @@ class _Look:
         labels = {_HASH: self.hash, _GENERATION: generation}
         manifest = pod_of(self.template, DAEMON_SET, owner, name, generate_name=prefix, labels=labels)
         manifest["spec"] = tied(manifest["spec"], node)
-        told = Told(
-            reference(DAEMON_SET, owner),
-            done=("SuccessfulCreate", f"Created pod: {name}"),
-            refused=("FailedCreate", "Error creating: "),
-        )
-        return Write(Create(resource=POD.resource, manifest=manifest), told)
-
-    def _deletion(self, pod: Pod) -> Write:
-        meta = pod.metadata
-        told = Told(
-            reference(DAEMON_SET, self.owner),
-            done=("SuccessfulDelete", f"Deleted pod: {meta.name}"),
-            refused=("FailedDelete", "Error deleting: "),
-        )
-        return Write(Delete(resource=POD.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid), told)
+        return creating(DAEMON_SET, owner, manifest)
 
     def _say(self, type_: str, reason: str, message: str) -> None:
         regarding = reference(DAEMON_SET, self.owner)

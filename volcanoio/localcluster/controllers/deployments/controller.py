@@ -46,11 +46,6 @@ class DeploymentController(Defaults):
         above = owner.metadata.controller if owner is not None else None
         return () if above is None or above.kind != DEPLOYMENT.kind else (f"{namespace}/{above.name}",)
 
-    def all_keys(self, tables: Tables, now: float) -> Iterable[str]:
-        """All."""
-        del now
-        return sorted(tables.table(DEPLOYMENT).objects)
-
     def reconcile(self, key: str, view: View) -> Plan:
         """The next step."""
         deployment = view.tables.get(DEPLOYMENT, key, Workload)

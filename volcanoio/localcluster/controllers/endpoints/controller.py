@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from volcanoio.framework.effects import Create, Delete, Patch
+from volcanoio.framework.effects import Create, Delete
 from volcanoio.framework.events import Observed
 from volcanoio.localcluster.controllers.endpoints import slices
 from volcanoio.localcluster.controllers.frame.contract import NOTHING, Defaults, Plan, View, Write
 from volcanoio.localcluster.controllers.frame.tables import Tables
 from volcanoio.localcluster.controllers.kinds import ENDPOINT_SLICE, ENDPOINTS, Endpoints, EndpointSlice
 from volcanoio.localcluster.controllers.pods import controller_reference, generated
+from volcanoio.localcluster.controllers.writes import patching
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.core import Pod, Service
 from volcanoio.model.kinds import POD, SERVICE, Kind
@@ -108,7 +109,7 @@ class EndpointsController(Defaults):
         if known is not None:
             if list(known.endpoints) == entries and list(known.ports) == ports and known.metadata.labels == labels:
                 return []
-            return [_patch(ENDPOINT_SLICE, known, {"metadata": {"labels": _changed(known, labels)}, **content})]
+            return [patching(ENDPOINT_SLICE, known, {"metadata": {"labels": _changed(known, labels)}, **content})]
         name, prefix = generated(service.metadata.name, view.suffix())
         metadata: Manifest = {
             "name": name,
@@ -133,7 +134,7 @@ class EndpointsController(Defaults):
         if list(known.subsets) == subsets and known.metadata.labels == labels:
             return []
         changes: Manifest = {"labels": _changed(known, labels), "annotations": notes or {_CAPACITY: None}}
-        return [_patch(ENDPOINTS, known, {"metadata": changes, "subsets": subsets or None})]
+        return [patching(ENDPOINTS, known, {"metadata": changes, "subsets": subsets or None})]
 
 
 def _alike(before: Pod, after: Pod) -> bool:
@@ -163,20 +164,6 @@ def _changed(known: ApiObject, labels: dict[str, str]) -> Manifest:
 def _create(kind: Kind, manifest: Manifest) -> Write:
     body = {"apiVersion": kind.api_version, "kind": kind.kind, **manifest}
     return Write(Create(resource=kind.resource, manifest=body))
-
-
-def _patch(kind: Kind, obj: ApiObject, patch: Manifest) -> Write:
-    meta = obj.metadata
-    return Write(
-        Patch(
-            resource=kind.resource,
-            namespace=meta.namespace,
-            name=meta.name,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-            patch=patch,
-        )
-    )
 
 
 def _delete(kind: Kind, obj: ApiObject) -> Write:

@@ -81,8 +81,14 @@ class View:
 class Defaults:
     """What most controllers say."""
 
+    primary: Kind
     settles = 0.0
     every = 0.0
+
+    def all_keys(self, tables: Tables, now: float) -> Iterable[str]:
+        """As `Controller`: every object of the primary kind."""
+        del now
+        return sorted(tables.table(self.primary).objects)
 
     def wakes(self, event: Observed) -> bool:
         """As `Controller`: any object."""

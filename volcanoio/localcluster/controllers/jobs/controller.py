@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from volcanoio.framework.effects import Create, Delete, Patch, Record
+from volcanoio.framework.effects import Delete, Record
 from volcanoio.framework.events import Observed
 from volcanoio.localcluster.clock import epoch, rfc3339
 from volcanoio.localcluster.controllers.conditions import find, with_condition
@@ -13,7 +13,6 @@ from volcanoio.localcluster.controllers.frame.contract import (
     Defaults,
     Plan,
     Stage,
-    Told,
     View,
     Write,
     in_slow_start,
@@ -26,6 +25,7 @@ from volcanoio.localcluster.controllers.jobs.tally import FINALIZER, Tally
 from volcanoio.localcluster.controllers.jobs.verdict import Verdict
 from volcanoio.localcluster.controllers.kinds import BATCH_JOB, Workload, reference
 from volcanoio.localcluster.controllers.owners import claim, concerned, selector_of, status_stages
+from volcanoio.localcluster.controllers.writes import creating, deleting, patching
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import POD
@@ -111,18 +111,8 @@ class JobController(Defaults):
 
 def release(pod: Pod) -> Write:
     """The write that takes our finalizer off a pod."""
-    meta = pod.metadata
-    left = [name for name in meta.finalizers if name != FINALIZER]
-    return Write(
-        Patch(
-            resource=POD.resource,
-            namespace=meta.namespace,
-            name=meta.name,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-            patch={"metadata": {"finalizers": left or None}},
-        )
-    )
+    left = [name for name in pod.metadata.finalizers if name != FINALIZER]
+    return patching(POD, pod, {"metadata": {"finalizers": left or None}})
 
 
 class _Look:
@@ -149,13 +139,13 @@ class _Look:
             stages.append(writes)
         if self.verdict is not None:
             if tally.active:
-                stages.append(tuple(self._deletion(pod) for pod in tally.active))
+                stages.append(tuple(deleting(BATCH_JOB, self.job, pod) for pod in tally.active))
         elif job.metadata.deletion_timestamp is None:
             making = Making(job, tally, view)
             if making.surplus:
                 stages.append(tuple(release(pod) for pod in making.surplus if FINALIZER in pod.metadata.finalizers))
-                stages.append(tuple(self._deletion(pod) for pod in making.surplus))
-            stages += in_slow_start(self._creation(manifest) for manifest in making.make)
+                stages.append(tuple(deleting(BATCH_JOB, self.job, pod) for pod in making.surplus))
+            stages += in_slow_start(creating(BATCH_JOB, self.job, manifest) for manifest in making.make)
             again = min((moment for moment in (again, making.again) if moment is not None), default=None)
         return Plan(tuple(stage for stage in stages if stage), tuple(self.events), again)
 
@@ -225,24 +215,6 @@ class _Look:
         if not self.view.held:
             regarding = reference(BATCH_JOB, self.job)
             self.events.append(Record(regarding=regarding, type=type_, reason=reason, message=message))
-
-    def _creation(self, manifest: Manifest) -> Write:
-        name = manifest["metadata"]["name"]
-        told = Told(
-            reference(BATCH_JOB, self.job),
-            done=("SuccessfulCreate", f"Created pod: {name}"),
-            refused=("FailedCreate", "Error creating: "),
-        )
-        return Write(Create(resource=POD.resource, manifest=manifest), told)
-
-    def _deletion(self, pod: Pod) -> Write:
-        meta = pod.metadata
-        told = Told(
-            reference(BATCH_JOB, self.job),
-            done=("SuccessfulDelete", f"Deleted pod: {meta.name}"),
-            refused=("FailedDelete", "Error deleting: "),
-        )
-        return Write(Delete(resource=POD.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid), told)
 
 
 def _probed(conditions: list[Manifest], now: float) -> list[Manifest]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from volcanoio.framework.effects import Patch
 from volcanoio.localcluster.clock import epoch, rfc3339
 from volcanoio.localcluster.controllers.frame.contract import Write
+from volcanoio.localcluster.controllers.writes import patching
 from volcanoio.model.core import Node, Pod, Taint, Toleration
 from volcanoio.model.kinds import NODE
 
@@ -56,18 +56,8 @@ def _is_ours(taint: Taint) -> bool:
 
 def tainting(node: Node, taints: Sequence[Taint]) -> Write:
     """The write of a node's taints."""
-    meta = node.metadata
     content = [msgspec.to_builtins(taint) for taint in taints]
-    return Write(
-        Patch(
-            resource=NODE.resource,
-            namespace="",
-            name=meta.name,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-            patch={"spec": {"taints": content or None}},
-        )
-    )
+    return patching(NODE, node, {"spec": {"taints": content or None}})
 
 
 def drives_off(node: Node) -> list[Taint]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from volcanoio.framework.effects import Create, Delete
 from volcanoio.framework.events import Observed
 from volcanoio.localcluster.controllers.frame.contract import (
     BURST,
@@ -12,17 +11,17 @@ from volcanoio.localcluster.controllers.frame.contract import (
     Defaults,
     Plan,
     Stage,
-    Told,
     View,
     Write,
     in_slow_start,
 )
 from volcanoio.localcluster.controllers.frame.tables import Tables
-from volcanoio.localcluster.controllers.kinds import REPLICA_SET, Workload, reference
+from volcanoio.localcluster.controllers.kinds import REPLICA_SET, Workload
 from volcanoio.localcluster.controllers.owners import claim, concerned, selector_of, status_stages
 from volcanoio.localcluster.controllers.pods import active, finished, generated, pod_of, terminating
 from volcanoio.localcluster.controllers.replicasets.ranking import deletion_order
 from volcanoio.localcluster.controllers.replicasets.status import next_availability, status_of
+from volcanoio.localcluster.controllers.writes import creating, deleting
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import POD, Kind
 
@@ -42,11 +41,6 @@ class ReplicaSetController(Defaults):
             return (event.obj.metadata.key,)
         sets = tables.namespace(self.primary, event.obj.metadata.namespace, Workload)
         return concerned(self.primary, sets, event.obj, event.previous) if sets else ()
-
-    def all_keys(self, tables: Tables, now: float) -> Iterable[str]:
-        """All."""
-        del now
-        return sorted(tables.table(self.primary).objects)
 
     def reconcile(self, key: str, view: View) -> Plan:
         """Adopt, then make or delete pods, then tell in the status."""
@@ -75,7 +69,7 @@ class ReplicaSetController(Defaults):
         if missing < 0:
             related = self._related(owner, view)
             surplus = deletion_order(living, related, view.now)[: min(-missing, BURST)]
-            return (tuple(self._delete(owner, pod) for pod in surplus),)
+            return (tuple(deleting(self.primary, owner, pod) for pod in surplus),)
         return ()
 
     def _related(self, owner: Workload, view: View) -> dict[str, int]:
@@ -95,18 +89,4 @@ class ReplicaSetController(Defaults):
     def _create(self, owner: Workload, view: View) -> Write:
         name, prefix = generated(owner.metadata.name, view.suffix())
         manifest = pod_of(owner.spec.get("template") or {}, self.primary, owner, name, generate_name=prefix)
-        told = Told(
-            reference(self.primary, owner),
-            done=("SuccessfulCreate", f"Created pod: {name}"),
-            refused=("FailedCreate", "Error creating: "),
-        )
-        return Write(Create(resource=POD.resource, manifest=manifest), told)
-
-    def _delete(self, owner: Workload, pod: Pod) -> Write:
-        meta = pod.metadata
-        told = Told(
-            reference(self.primary, owner),
-            done=("SuccessfulDelete", f"Deleted pod: {meta.name}"),
-            refused=("FailedDelete", "Error deleting: "),
-        )
-        return Write(Delete(resource=POD.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid), told)
+        return creating(self.primary, owner, manifest)

@@ -53,11 +53,6 @@ class StatefulSetController(Defaults):
         sets = tables.namespace(STATEFUL_SET, event.obj.metadata.namespace, Workload)
         return concerned(STATEFUL_SET, sets, event.obj, event.previous) if sets else ()
 
-    def all_keys(self, tables: Tables, now: float) -> Iterable[str]:
-        """All."""
-        del now
-        return sorted(tables.table(STATEFUL_SET).objects)
-
     def reconcile(self, key: str, view: View) -> Plan:
         """Number the template, then make, replace or retire pods, then tell in the status."""
         owner = view.tables.get(STATEFUL_SET, key, Workload)
