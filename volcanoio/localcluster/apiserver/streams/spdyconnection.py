@@ -74,6 +74,8 @@ class SpdyConnection:
 
     async def send(self, frame: bytes) -> None:
         """Send a frame; returns when more may be sent. Raises ConnectionError."""
+        if self._writer.is_closing():  # a TLS transport that was closed twice has lost its protocol and cannot say so
+            raise ConnectionResetError("the connection is closing")
         self._writer.write(frame)
         await self._writer.drain()
 
