@@ -28,7 +28,7 @@ from volcanoio.model.base import Manifest
 
 REMEMBERED = 500
 """Changes of a kind that the server remembers: few, so that a test can outrun them."""
-_START_SECONDS = 20
+_START_SECONDS = 60
 
 
 class NumberedLines:

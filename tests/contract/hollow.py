@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.contract.support import Cluster
 
 PROGRAM = Path(sys.executable).with_name("volcanoio")
-_SECONDS = 30
+_SECONDS = 90
 
 
 @contextmanager

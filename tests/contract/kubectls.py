@@ -18,7 +18,7 @@ import yaml
 from tests.contract.support import Namespace, Obj
 
 VERSIONED = Path("/usr/lib/google-cloud-sdk/bin")
-SECONDS = 30
+SECONDS = 90
 _V3 = {"KUBECTL_EXPLAIN_OPENAPIV3": "true"}  # the default from 1.28 on
 
 

@@ -184,18 +184,18 @@ def test_auth_whoami(any_kubectl: Kubectl) -> None:
 
 def test_wait_for_a_condition(any_kubectl: Kubectl, namespace: Namespace) -> None:
     running(namespace, "web")
-    assert "condition met" in any_kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=10s")
+    assert "condition met" in any_kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
 
 
 def test_wait_for_a_value_and_the_end(any_kubectl: Kubectl, namespace: Namespace) -> None:
     any_kubectl("create", "-f", "-", manifest=widget("gear"))
     path = f"/apis/contract.volcanoio.dev/v1/namespaces/{namespace.name}/widgets/gear"
     with any_kubectl.following(
-        "wait", "--for=jsonpath={.status.phase}=Ready", f"{WIDGETS}/gear", "--timeout=20s"
+        "wait", "--for=jsonpath={.status.phase}=Ready", f"{WIDGETS}/gear", "--timeout=60s"
     ) as lines:
         namespace.cluster.patch(f"{path}/status", {"status": {"phase": "Ready"}}).ok()
         assert "condition met" in next(lines)
-    with any_kubectl.following("wait", "--for=delete", f"{WIDGETS}/gear", "--timeout=20s") as lines:
+    with any_kubectl.following("wait", "--for=delete", f"{WIDGETS}/gear", "--timeout=60s") as lines:
         namespace.cluster.delete(path).ok()
         assert "condition met" in next(lines, "condition met"), "older versions say nothing when it is gone already"
 
@@ -203,7 +203,7 @@ def test_wait_for_a_value_and_the_end(any_kubectl: Kubectl, namespace: Namespace
 def test_wait_for_the_beginning(any_kubectl: Kubectl, namespace: Namespace) -> None:
     if any_kubectl.minor < 31:
         pytest.skip("--for=create is of 1.31")
-    with any_kubectl.following("wait", "--for=create", "cm/late", "--timeout=20s") as lines:
+    with any_kubectl.following("wait", "--for=create", "cm/late", "--timeout=60s") as lines:
         namespace.config_map("late")
         assert "condition met" in next(lines)
 

@@ -65,8 +65,8 @@ def test_a_job(kubectl: Kubectl) -> None:
     status = '{"status":{"state":{"phase":"Running"},"running":3,"minAvailable":3}}'
     kubectl("patch", "vcjob", name, "--subresource=status", "--type=merge", "-p", status)
     assert kubectl("get", "vcjob", name, "--no-headers").split()[:4] == [name, "Running", "3", "3"]
-    kubectl("wait", "--for=jsonpath={.status.state.phase}=Running", f"vcjob/{name}", "--timeout=10s")
-    kubectl("delete", "vcjob", name, "--timeout=10s")
+    kubectl("wait", "--for=jsonpath={.status.state.phase}=Running", f"vcjob/{name}", "--timeout=60s")
+    kubectl("delete", "vcjob", name, "--timeout=60s")
 
 
 def test_a_misspelt_field_is_named(kubectl: Kubectl) -> None:
@@ -98,7 +98,7 @@ def test_pod_groups_and_queues(kubectl: Kubectl) -> None:
     }
     kubectl("apply", "-f", "-", manifest=queue)
     assert kubectl.namespace in kubectl("get", "queues", "-o", "name")
-    kubectl("delete", "queue", kubectl.namespace, "--timeout=10s")
+    kubectl("delete", "queue", kubectl.namespace, "--timeout=60s")
 
 
 @pytest.mark.parametrize(

@@ -211,15 +211,15 @@ def test_set_image(any_kubectl: Kubectl) -> None:
 def test_rollout(any_kubectl: Kubectl) -> None:
     any_kubectl("create", "-f", "-", manifest=idle("Deployment", "web"))
     assert any_kubectl("rollout", "restart", "deploy/web") == "deployment.apps/web restarted\n"
-    assert "successfully rolled out" in any_kubectl("rollout", "status", "deploy/web", "--timeout=10s")
+    assert "successfully rolled out" in any_kubectl("rollout", "status", "deploy/web", "--timeout=60s")
     assert "REVISION" in any_kubectl("rollout", "history", "deploy/web")
 
 
 def test_rollout_undo(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", manifest=idle("Deployment", "web"))
-    kubectl("rollout", "status", "deploy/web", "--timeout=10s")
+    kubectl("rollout", "status", "deploy/web", "--timeout=60s")
     kubectl("set", "image", "deploy/web", "main=alpine")
-    kubectl("rollout", "status", "deploy/web", "--timeout=10s")
+    kubectl("rollout", "status", "deploy/web", "--timeout=60s")
     assert "rolled back" in kubectl("rollout", "undo", "deploy/web")
     assert value(kubectl, "deploy/web", ".spec.template.spec.containers[0].image") == "busybox"
 
@@ -244,13 +244,13 @@ def test_delete(any_kubectl: Kubectl, namespace: Namespace) -> None:
     assert any_kubectl("delete", "cm", "-l", "mine=yes").count("deleted") == 1
     assert any_kubectl("delete", "cm", "absent", "--ignore-not-found") == ""
     assert any_kubectl.run("delete", "cm", "absent").code == 1
-    any_kubectl("delete", "cm", "c", "--now", "--timeout=10s")
+    any_kubectl("delete", "cm", "c", "--now", "--timeout=60s")
 
 
 def test_delete_all(any_kubectl: Kubectl) -> None:
     for name in ("a", "b"):
         any_kubectl("create", "-f", "-", manifest=widget(name))
-    assert any_kubectl("delete", WIDGETS, "--all", "--timeout=10s").count("deleted") == 2
+    assert any_kubectl("delete", WIDGETS, "--all", "--timeout=60s").count("deleted") == 2
     assert any_kubectl("get", WIDGETS, "-o", "name") == ""
 
 
@@ -258,7 +258,7 @@ def test_delete_with_grace(any_kubectl: Kubectl, namespace: Namespace) -> None:
     running(namespace, "web")
     assert "deleted" in any_kubectl("delete", "pod", "web", "--wait=false")
     assert any_kubectl("get", "pods").splitlines()[1].split()[2] == "Terminating"
-    any_kubectl("delete", "pod", "web", "--grace-period=0", "--force", "--timeout=10s")
+    any_kubectl("delete", "pod", "web", "--grace-period=0", "--force", "--timeout=60s")
     assert any_kubectl("get", "pods", "-o", "name") == ""
 
 
@@ -269,7 +269,7 @@ def test_delete_with_dependents(kubectl: Kubectl, namespace: Namespace, cascade:
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid, "blockOwnerDeletion": True}
     child["metadata"]["ownerReferences"] = [owner]
     kubectl("create", "-f", "-", manifest=child)
-    kubectl("delete", "cm", "owner", f"--cascade={cascade}", "--timeout=20s")
+    kubectl("delete", "cm", "owner", f"--cascade={cascade}", "--timeout=60s")
     assert kubectl("get", "cm", "child", "-o", "name", "--ignore-not-found") == left
 
 
@@ -297,7 +297,7 @@ def test_cordon_and_uncordon(any_kubectl: Kubectl, node: str) -> None:
 
 def test_drain(any_kubectl: Kubectl, namespace: Namespace, node: str) -> None:
     running(namespace, "web", node, terminationGracePeriodSeconds=0)
-    drained = any_kubectl("drain", node, "--force", "--grace-period=0", "--timeout=20s")
+    drained = any_kubectl("drain", node, "--force", "--grace-period=0", "--timeout=60s")
     assert "pod/web evicted" in drained
     assert drained.endswith(f"node/{node} drained\n")
     assert any_kubectl("get", "pods", "-o", "name") == ""

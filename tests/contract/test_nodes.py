@@ -99,7 +99,7 @@ def test_what_the_nodes_tell_is_there_as_events(namespace: Namespace, nodes: tup
 )
 def test_what_cannot_be_served_is_told(cluster: Cluster, arguments: tuple[str, ...], code: int, said: str) -> None:
     command = [str(PROGRAM), "hollow-nodes", f"--kubeconfig={cluster.kubeconfig}", *arguments]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
     assert (ran.returncode, ran.stdout) == (code, "")
     assert said in ran.stderr
 
@@ -131,7 +131,7 @@ def test_nodes_need_the_rights_of_their_role_and_no_more(namespace: Namespace, t
     own = account(namespace, tmp_path)
     command = [str(PROGRAM), "hollow-nodes", f"--kubeconfig={own.kubeconfig}", "--prefix=none", "--count=0"]
     if own.get("/api/v1/nodes").code == 403:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
         assert ran.returncode == 3
         assert "  patch nodes/status\n" in ran.stderr
         assert "config/rbac/hollow-nodes.yaml" in ran.stderr

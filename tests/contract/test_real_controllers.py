@@ -56,10 +56,10 @@ def managed(place: Namespace, homes: Path) -> Kubectl:
 
 def test_a_deployment_becomes_pods_and_goes_with_them(managed: Kubectl, place: Namespace) -> None:
     managed("create", "deployment", "web", "--image=busybox", "--replicas=2")
-    managed("wait", "--for=jsonpath={.status.updatedReplicas}=2", "deploy/web", "--timeout=30s")
+    managed("wait", "--for=jsonpath={.status.updatedReplicas}=2", "deploy/web", "--timeout=60s")
     pods = json.loads(managed("get", "pods", "-l", "app=web", "-o", "json"))["items"]
     assert [one["metadata"]["ownerReferences"][0]["kind"] for one in pods] == ["ReplicaSet"] * 2
-    managed("delete", "deploy", "web", "--cascade=foreground", "--timeout=30s")
+    managed("delete", "deploy", "web", "--cascade=foreground", "--timeout=60s")
     assert managed("get", "rs,pods", "-o", "name") == ""
     place.cluster.delete(f"/api/v1/namespaces/{place.name}").ok()
     gone(place.cluster, f"/api/v1/namespaces/{place.name}")
@@ -71,18 +71,18 @@ def test_a_stateful_set_and_a_job(managed: Kubectl, place: Namespace) -> None:
     spec = {"serviceName": "db", "replicas": 1, "selector": {"matchLabels": labels}, "template": template}
     stateful = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"}, "spec": spec}
     managed("create", "-f", "-", manifest=stateful)
-    managed("wait", "--for=jsonpath={.status.currentReplicas}=1", "sts/db", "--timeout=30s")
+    managed("wait", "--for=jsonpath={.status.currentReplicas}=1", "sts/db", "--timeout=60s")
     managed("create", "job", "once", "--image=busybox")
-    managed("wait", "--for=jsonpath={.status.active}=1", "job/once", "--timeout=30s")
+    managed("wait", "--for=jsonpath={.status.active}=1", "job/once", "--timeout=60s")
     (pod,) = json.loads(managed("get", "pods", "-l", "job-name=once", "-o", "json"))["items"]
     done = {"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False"}]}
     path = place.path("pods", pod["metadata"]["name"], "status")
     place.cluster.patch(path, {"status": done}).ok()
-    managed("wait", "--for=condition=Complete", "job/once", "--timeout=30s")
+    managed("wait", "--for=condition=Complete", "job/once", "--timeout=60s")
 
 
 def test_budgets_and_quotas_are_counted(managed: Kubectl) -> None:
     managed("create", "quota", "few", "--hard=pods=5")
-    managed("wait", "--for=jsonpath={.status.hard.pods}=5", "quota/few", "--timeout=30s")
+    managed("wait", "--for=jsonpath={.status.hard.pods}=5", "quota/few", "--timeout=60s")
     managed("create", "pdb", "some", "--selector=app=web", "--min-available=1")
-    managed("wait", "--for=jsonpath={.status.desiredHealthy}=1", "pdb/some", "--timeout=30s")
+    managed("wait", "--for=jsonpath={.status.desiredHealthy}=1", "pdb/some", "--timeout=60s")

@@ -16,7 +16,7 @@ _BAD_JOB = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: x
 
 def _volcanoio(*words: str, cwd: Path) -> tuple[int, str]:
     command = [sys.executable, "-m", "volcanoio", *words]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
     return done.returncode, done.stderr
 
 
@@ -113,7 +113,7 @@ def test_signals_end_the_demo_and_leave_nothing_behind(tmp_path: Path, ending: s
         assert process.stdout is not None
         assert "starting" in process.stdout.readline()
         process.send_signal(ending)
-        said = process.communicate(timeout=30)[1]
+        said = process.communicate(timeout=90)[1]
     assert (process.returncode, said) == (130, "\nstopped\n")
     assert list(tmp_path.iterdir()) == []
 

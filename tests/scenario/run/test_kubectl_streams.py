@@ -91,7 +91,7 @@ def test_ports_are_forwarded(kubectl: Kubectl, running: Upped) -> None:
 
 def _page(port: int) -> str:
     """What an HTTP server on localhost serves."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", "/page")
         return connection.getresponse().read().decode()

@@ -16,7 +16,7 @@ from typing import Any
 from tests.contract.support import Cluster, Namespace, Obj, settled, unique
 
 PROGRAM = Path(sys.executable).with_name("volcanoio")
-SECONDS = 30
+SECONDS = 90
 
 
 @dataclass(frozen=True)
