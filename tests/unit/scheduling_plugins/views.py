@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Shape, TaskStatus
 from volcanoio.model.base import ObjectMeta
-from volcanoio.model.core import Affinity, Node, NodeSpec, Taint, Toleration
+from volcanoio.model.core import Affinity, Node, NodeSpec, Pod, Taint, Toleration
 from volcanoio.model.resources import add, amounts
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, Queue
 
@@ -133,6 +133,7 @@ class TaskView:
     created: str = ""
     node: str = ""
     preemptable: bool = True
+    pod: Pod = field(default_factory=Pod)
 
     @property
     def uid(self) -> str:

@@ -26,6 +26,16 @@ class Rules:
         self.closes = self._flat(points.Closes, "close")
         self.filters: tuple[FilterPart, ...] = self._parts(points.Filter, "feasible", "feasible_on", filter_part)
         self.scorers: tuple[ScorerPart, ...] = self._parts(points.Scorer, "score", "score_on", scorer_part)
+        self.task_scorers: tuple[points.TaskScorer, ...] = self._parts(
+            points.TaskScorer, "score_task", "score_task", _itself
+        )
+        self.traits = tuple(
+            (enabled.plugin.name, ask)
+            for tier in profile.tiers
+            for enabled in tier
+            if callable(ask := getattr(enabled.plugin, "trait", None))
+        )
+        """Who reads more of a task than its shape, by the plugin's name."""
         self.accounting_in = self._flat(points.Accounting, "allocated")
         self.accounting_out = self._flat(points.Accounting, "released")
         self._queue_keys = self._flat(points.QueueOrder, "queue_key")
@@ -155,6 +165,11 @@ class Rules:
             if enabled.switches.get(switch, True)
             and any(callable(getattr(enabled.plugin, name, None)) for name in (vector, scalar))
         )
+
+
+def _itself(plugin: Any) -> points.TaskScorer:
+    scorer: points.TaskScorer = plugin
+    return scorer
 
 
 def _poll(tiers: _Tiers, job: Job) -> Verdict:

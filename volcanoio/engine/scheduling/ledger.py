@@ -140,7 +140,7 @@ class Ledger:
         shape = self.shapes.of(pod)
         old = task.pod
         if (
-            shape is task.shape
+            shape is task.base
             and pod.metadata.annotations == old.metadata.annotations
             and pod.metadata.labels == old.metadata.labels
             and pod.spec.scheduling_gates == old.spec.scheduling_gates

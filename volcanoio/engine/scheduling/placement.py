@@ -20,6 +20,7 @@ from volcanoio.engine.scheduling.explanation import FitErrors
 from volcanoio.engine.scheduling.ledger import Ledger
 from volcanoio.engine.scheduling.states import States
 from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.framework.scheduling.points import TaskScorer
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.model.resources import CPU, MEMORY, PODS
 
@@ -92,8 +93,10 @@ class Placer:
             self._ledger.seat(tasks[0], status, row)
             log.append(tasks[0])
             return 1, lacking is not None and not lacking()
-        if answers.exact:
-            return self._exact(answers, tasks, lacking, idle_only, log)
+        assert self._rules is not None
+        own = self._rules.task_scorers and [one for one in self._rules.task_scorers if one.scores_task(tasks[0])]
+        if answers.exact or own:
+            return self._exact(answers, tasks, lacking, idle_only, log, own)
         size = len(self._columns)
         placed, done = self._greedy(answers, answers.value[:size], TaskStatus.ALLOCATED, tasks, 0, lacking, log)
         if done or idle_only or placed == len(tasks):
@@ -248,8 +251,9 @@ class Placer:
         lacking: Callable[[], int] | None,
         idle_only: bool,
         log: list[TaskInfo],
+        own: Sequence[TaskScorer] = (),
     ) -> tuple[int, bool]:
-        """The same for shapes about which some plugin must be asked for every task."""
+        """The same where some plugin must be asked for every task; `own` score them one by one."""
         assert self._rules is not None
         columns, size = self._columns, len(self._columns)
         every = slice(0, size)
@@ -263,9 +267,11 @@ class Placer:
                 status, group = TaskStatus.PIPELINED, mask & answers.fit_mask(columns, idle=False)
                 if idle_only or not group.any():
                     return index, False
-            value = answers.score[every].copy()
+            value = answers.scores()[every].copy()
             for scorer in answers.live_scorers:
                 value += scorer.score(answers.shape, columns, group, columns, range(size))
+            for each in own:
+                value += each.score_task(task, columns)
             value[~group] = NOWHERE
             rows = np.flatnonzero(value == value.max())
             row = rows.item(int(self._tie_keys(answers.shape, rows).argmin()) if len(rows) > 1 else 0)

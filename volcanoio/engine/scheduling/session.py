@@ -184,6 +184,8 @@ class CycleSession:
             for task in job.waiting.values()
             if task.shape.best_effort is best_effort and not task.gated and task.retry_at <= self.now
         ]
+        if self.rules.traits:
+            self._vary(job, tasks)
         if self.rules.orders_tasks:
             ask = self.rules.task_key
             keyed = [(ask(task), task.key, task) for task in tasks]  # keys end in the uid: no two are equal
@@ -212,6 +214,13 @@ class CycleSession:
     def queue_key(self, queue: QueueInfo) -> SortKey:
         """As `session.Session`; a queue with a gang whose bind was refused goes first."""
         return queue.name not in self._urgent_queues, self.rules.queue_key(queue)
+
+    def _vary(self, job: JobInfo, tasks: Sequence[TaskInfo]) -> None:
+        """Give tasks the shapes that plugins with traits tell apart."""
+        varied = self.state.ledger.shapes.varied
+        for task in tasks:
+            traits = tuple([(name, said) for name, ask in self.rules.traits if (said := ask(task, job))])
+            task.shape = varied(task.base, traits) if traits else task.base
 
     def job_key(self, job: JobInfo) -> SortKey:
         """As `session.Session`; a gang whose bind was refused goes first."""

@@ -43,6 +43,7 @@ class Shapes:
         self.all: list[Shape] = []
         self._by_facts: dict[bytes, Shape] = {}
         self._by_content: dict[bytes, Shape] = {}
+        self._varied: dict[tuple[int, tuple[tuple[str, str], ...]], Shape] = {}
         self._encode = msgspec.msgpack.Encoder(order="sorted").encode
 
     def of(self, pod: Pod) -> Shape:
@@ -62,6 +63,15 @@ class Shapes:
         shape = self._by_facts.get(facts)
         if shape is None:
             shape = self._by_facts[facts] = self._intern(spec)
+        return shape
+
+    def varied(self, base: Shape, traits: tuple[tuple[str, str], ...]) -> Shape:
+        """The shape of tasks that have traits (by plugin) beside what `base` says."""
+        shape = self._varied.get((base.id, traits))
+        if shape is None:
+            shape = msgspec.structs.replace(base, id=len(self.all), traits=dict(traits))
+            self._varied[base.id, traits] = shape
+            self.all.append(shape)
         return shape
 
     def _intern(self, spec: PodSpec) -> Shape:

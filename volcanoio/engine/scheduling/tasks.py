@@ -23,6 +23,7 @@ class TaskInfo:
     """One pod. Implements `views.Task`; `status` and `node` are written by the ledger alone."""
 
     __slots__ = (
+        "base",
         "condition",
         "condition_at",
         "created",
@@ -75,6 +76,8 @@ class TaskInfo:
         """Take over what a newer version of the pod says, status and node excepted."""
         annotations, labels = pod.metadata.annotations, pod.metadata.labels
         self.pod = pod
+        self.base = shape
+        """Its shape without traits."""
         self.shape = shape
         self.role = annotations.get(TASK_SPEC) or labels.get(TASK_SPEC, "")
         self.priority = _priority(pod)

@@ -139,6 +139,35 @@ class ScorerOne(Protocol):
 
 
 @runtime_checkable
+class TaskScorer(Protocol):
+    """Scores nodes for one task, where that depends on which task of which job it is and on what was placed before.
+
+    Such tasks take the slow path: every node is asked about for every one of them.
+    """
+
+    def scores_task(self, task: Task) -> bool:
+        """Whether the plugin has a say about this task, and all of its job that have its shape and role."""
+        ...
+
+    def score_task(self, task: Task, nodes: Nodes) -> NDArray[np.float64]:
+        """One score a node, the plugin's weight applied."""
+        ...
+
+
+@runtime_checkable
+class Traits(Protocol):
+    """Says what the plugin's filter and scorer read of a task beside its shape, such as an annotation or its queue.
+
+    Tasks of one shape with equal traits share their answers; `Shape.traits` has the trait under the plugin's name. Keep
+    the number of different traits small: never put the name of a job or pod into one.
+    """
+
+    def trait(self, task: Task, job: Job) -> str:
+        """A text that follows from the pod, its PodGroup and its queue; "" for most tasks."""
+        ...
+
+
+@runtime_checkable
 class Overused(Protocol):
     """Says that a queue gets nothing more this cycle; any plugin's yes counts."""
 
@@ -254,7 +283,7 @@ SWITCHES: Mapping[str, tuple[type, ...]] = {
     "enableJobStarving": (JobStarving,),
     "enableJobEnqueued": (JobEnqueueable, JobEnqueued),
     "enablePredicate": (Filter, FilterOne),
-    "enableNodeOrder": (Scorer, ScorerOne),
+    "enableNodeOrder": (Scorer, ScorerOne, TaskScorer),
     "enablePreemptable": (Preemptable,),
     "enableReclaimable": (Reclaimable,),
     "enabledOverused": (Overused,),

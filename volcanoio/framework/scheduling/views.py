@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.model.core import Affinity, Node, Toleration
+from volcanoio.model.core import Affinity, Node, Pod, Toleration
 from volcanoio.model.scheduling import PodGroup, Queue
 
 Amounts = Mapping[str, int]
@@ -53,6 +53,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[tuple[str, str, int], ...] = ()
     limits: dict[str, int] = {}
+    traits: dict[str, str] = {}
+    """By plugin what its `Traits.trait` said of the tasks; none of tasks outside a queue."""
     nonzero_requests: dict[str, int] = {}
     """cpu and memory as Kubernetes' scorers count them: 100m and 200 MB where a container asks for nothing."""
 
@@ -188,6 +190,11 @@ class Task(Protocol):
     @property
     def shape(self) -> Shape:
         """What it asks for."""
+        ...
+
+    @property
+    def pod(self) -> Pod:
+        """The pod as it was last seen."""
         ...
 
     @property
