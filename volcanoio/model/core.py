@@ -73,6 +73,19 @@ class Requirement(Model):
     values: tuple[str, ...] = ()
 
 
+class LabelSelector(Model):
+    """Labels and requirements that must all hold; an empty selector matches everything."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[Requirement, ...] = ()
+
+    @property
+    def requirements(self) -> tuple[Requirement, ...]:
+        """Both parts as requirements."""
+        equal = (Requirement(key=key, operator="In", values=(value,)) for key, value in self.match_labels.items())
+        return (*equal, *self.match_expressions)
+
+
 class NodeSelectorTerm(Model):
     """All requirements of a term must hold."""
 
@@ -248,11 +261,48 @@ class Secret(ApiObject):
     type: str = ""
 
 
-class PersistentVolumeClaim(ApiObject):
-    """core/v1 PersistentVolumeClaim."""
+class QuotaSpec(Model):
+    """`spec` of a quota; with scopes it counts some pods only."""
 
-    spec: dict[str, Any] = {}
-    status: dict[str, Any] = {}
+    hard: ResourceList = {}
+    scopes: tuple[str, ...] = ()
+    scope_selector: dict[str, Any] | None = None
+
+
+class QuotaStatus(Model):
+    """`status` of a quota."""
+
+    hard: ResourceList = {}
+    used: ResourceList = {}
+
+
+class ResourceQuota(ApiObject):
+    """core/v1 ResourceQuota."""
+
+    spec: QuotaSpec = QuotaSpec()
+    status: QuotaStatus = QuotaStatus()
+
+
+class BudgetSpec(Model):
+    """`spec` of a disruption budget; no selector matches no pod, an empty one every pod of the namespace."""
+
+    selector: LabelSelector | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+class BudgetStatus(Model):
+    """`status` of a disruption budget; `disrupted_pods` are names of pods whose eviction was accepted, and when."""
+
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, Any] = {}
+
+
+class PodDisruptionBudget(ApiObject):
+    """policy/v1 PodDisruptionBudget."""
+
+    spec: BudgetSpec = BudgetSpec()
+    status: BudgetStatus = BudgetStatus()
 
 
 class NetworkPolicy(ApiObject):

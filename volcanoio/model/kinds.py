@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from volcanoio.model import batch, command, core, scheduling
+from volcanoio.model import batch, command, core, scheduling, storage, topology
 from volcanoio.model.base import ApiObject, Manifest
 
 
@@ -59,29 +59,47 @@ def _core(kind: str, plural: str, struct: type[ApiObject], *, namespaced: bool =
     return Kind("", "v1", kind, plural, struct, namespaced, status)
 
 
+def _storage(
+    kind: str, plural: str, struct: type[ApiObject], *, namespaced: bool = False, status: bool = False
+) -> Kind:
+    return Kind("storage.k8s.io", "v1", kind, plural, struct, namespaced, status)
+
+
 POD = _core("Pod", "pods", core.Pod)
 NODE = _core("Node", "nodes", core.Node, namespaced=False)
 NAMESPACE = _core("Namespace", "namespaces", core.Namespace, namespaced=False)
 SERVICE = _core("Service", "services", core.Service)
 CONFIG_MAP = _core("ConfigMap", "configmaps", core.ConfigMap, status=False)
 SECRET = _core("Secret", "secrets", core.Secret, status=False)
-PVC = _core("PersistentVolumeClaim", "persistentvolumeclaims", core.PersistentVolumeClaim)
+PVC = _core("PersistentVolumeClaim", "persistentvolumeclaims", storage.PersistentVolumeClaim)
+PV = _core("PersistentVolume", "persistentvolumes", storage.PersistentVolume, namespaced=False)
+RESOURCE_QUOTA = _core("ResourceQuota", "resourcequotas", core.ResourceQuota)
 EVENT = _core("Event", "events", core.Event, status=False)
 NETWORK_POLICY = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", core.NetworkPolicy, True, False)
 PRIORITY_CLASS = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", core.PriorityClass, False, False)
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases", core.Lease, True, False)
+PDB = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", core.PodDisruptionBudget)
+STORAGE_CLASS = _storage("StorageClass", "storageclasses", storage.StorageClass)
+CSI_NODE = _storage("CSINode", "csinodes", storage.CSINode)
+CSI_DRIVER = _storage("CSIDriver", "csidrivers", storage.CSIDriver)
+CSI_CAPACITY = _storage("CSIStorageCapacity", "csistoragecapacities", storage.CSIStorageCapacity, namespaced=True)
+VOLUME_ATTACHMENT = _storage("VolumeAttachment", "volumeattachments", storage.VolumeAttachment, status=True)
 
 JOB = Kind("batch.volcano.sh", "v1alpha1", "Job", "jobs", batch.Job)
 COMMAND = Kind("bus.volcano.sh", "v1alpha1", "Command", "commands", command.Command, True, False)
 POD_GROUP = Kind("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", scheduling.PodGroup, True, False)
 QUEUE = Kind("scheduling.volcano.sh", "v1beta1", "Queue", "queues", scheduling.Queue, False)
+HYPER_NODE = Kind("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes", topology.HyperNode, False)
 
 ALL: tuple[Kind, ...] = (
-    POD, NODE, NAMESPACE, SERVICE, CONFIG_MAP, SECRET, PVC, EVENT, NETWORK_POLICY, PRIORITY_CLASS, LEASE,
-    JOB, COMMAND, POD_GROUP, QUEUE,
+    POD, NODE, NAMESPACE, SERVICE, CONFIG_MAP, SECRET, PVC, PV, EVENT, NETWORK_POLICY, PRIORITY_CLASS, LEASE,
+    RESOURCE_QUOTA, PDB, STORAGE_CLASS, CSI_NODE, CSI_DRIVER, CSI_CAPACITY, VOLUME_ATTACHMENT,
+    JOB, COMMAND, POD_GROUP, QUEUE, HYPER_NODE,
 )  # fmt: skip
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in ALL}
 _BY_TYPE = {kind.type: kind for kind in ALL}
+BY_RESOURCE = {kind.resource: kind for kind in ALL}
+"""The kinds by `Kind.resource`."""
 
 
 def named(api_version: str, kind: str) -> Kind | None:

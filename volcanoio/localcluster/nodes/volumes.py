@@ -12,8 +12,9 @@ import msgspec
 
 from volcanoio.kube.transport import Transport, TransportError
 from volcanoio.localcluster.clock import Clock
-from volcanoio.model.core import PersistentVolumeClaim, Pod
+from volcanoio.model.core import Pod
 from volcanoio.model.kinds import CONFIG_MAP, PVC, SECRET, Kind
+from volcanoio.model.storage import PersistentVolumeClaim
 
 _REMEMBER = 5.0  # seconds for which a thing once found is not looked for again
 
@@ -85,4 +86,4 @@ class Volumes:
 
 def _phase(body: bytes) -> str:
     """The phase of a claim."""
-    return str(msgspec.json.decode(body, type=PersistentVolumeClaim).status.get("phase", ""))
+    return msgspec.json.decode(body, type=PersistentVolumeClaim).status.phase

@@ -31,8 +31,9 @@ from volcanoio.localcluster.controllers.owners import claim, concerned, selector
 from volcanoio.localcluster.controllers.quantities import count
 from volcanoio.localcluster.controllers.statefulsets import members
 from volcanoio.localcluster.controllers.statefulsets.rollout import Rollout
-from volcanoio.model.core import PersistentVolumeClaim, Pod
+from volcanoio.model.core import Pod
 from volcanoio.model.kinds import POD, PVC
+from volcanoio.model.storage import PersistentVolumeClaim
 
 _HASH = "controller.kubernetes.io/hash"
 

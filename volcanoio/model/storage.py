@@ -1,0 +1,190 @@
+"""Volumes, their claims, classes and drivers, as scheduling reads them (core/v1 and storage.k8s.io/v1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from volcanoio.model.base import ApiObject, Model, ObjectReference
+from volcanoio.model.core import LabelSelector, NodeSelector, ResourceList
+
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+"""The access mode of a claim that one pod alone may use."""
+FILESYSTEM = "Filesystem"
+"""The volumeMode where none is said."""
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+"""The volumeBindingMode of classes whose claims wait for a pod to be placed."""
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+"""The provisioner of classes whose volumes are made by hand."""
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+"""Annotation of a claim: make the volume for this node."""
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+"""Annotation of a claim: claim and volume name each other."""
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+"""Annotation of a volume or claim: not the user chose what it is bound to."""
+MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+"""Annotation of a CSINode: in-tree plugins that its drivers stand in for, separated by commas."""
+
+
+class VolumeResources(Model):
+    """`spec.resources` of a claim."""
+
+    requests: ResourceList = {}
+
+
+class ClaimSpec(Model):
+    """`spec` of a claim. `storage_class_name` None leaves it to the default class, "" asks for none."""
+
+    access_modes: tuple[str, ...] = ()
+    resources: VolumeResources = VolumeResources()
+    selector: LabelSelector | None = None
+    storage_class_name: str | None = None
+    volume_mode: str = FILESYSTEM
+    volume_name: str = ""
+    data_source: dict[str, Any] | None = None
+    data_source_ref: dict[str, Any] | None = None
+
+
+class ClaimStatus(Model):
+    """`status` of a claim: Pending, Bound or Lost."""
+
+    phase: str = ""
+
+
+class PersistentVolumeClaim(ApiObject):
+    """core/v1 PersistentVolumeClaim."""
+
+    spec: ClaimSpec = ClaimSpec()
+    status: ClaimStatus = ClaimStatus()
+
+
+class VolumeNodeAffinity(Model):
+    """`spec.nodeAffinity` of a volume: the nodes that can reach it."""
+
+    required: NodeSelector | None = None
+
+
+class CSISource(Model):
+    """`spec.csi` of a volume."""
+
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class VolumeSpec(Model):
+    """`spec` of a volume."""
+
+    access_modes: tuple[str, ...] = ()
+    capacity: ResourceList = {}
+    claim_ref: ObjectReference | None = None
+    csi: CSISource | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    storage_class_name: str = ""
+    volume_mode: str = FILESYSTEM
+
+
+class VolumeStatus(Model):
+    """`status` of a volume: Pending, Available, Bound, Released or Failed."""
+
+    phase: str = ""
+
+
+class PersistentVolume(ApiObject):
+    """core/v1 PersistentVolume."""
+
+    spec: VolumeSpec = VolumeSpec()
+    status: VolumeStatus = VolumeStatus()
+
+
+class TopologyRequirement(Model):
+    """A label of nodes and the values it may have."""
+
+    key: str = ""
+    values: tuple[str, ...] = ()
+
+
+class TopologyTerm(Model):
+    """All requirements of a term must hold."""
+
+    match_label_expressions: tuple[TopologyRequirement, ...] = ()
+
+
+class StorageClass(ApiObject):
+    """storage.k8s.io/v1 StorageClass. `allowed_topologies`: any of the terms must hold for the node."""
+
+    provisioner: str = ""
+    volume_binding_mode: str = "Immediate"
+    allowed_topologies: tuple[TopologyTerm, ...] = ()
+
+
+class DriverAllocatable(Model):
+    """`allocatable` of a driver on a node; a missing count is unlimited."""
+
+    count: int | None = None
+
+
+class NodeDriver(Model):
+    """`spec.drivers[]` of a CSINode."""
+
+    name: str = ""
+    allocatable: DriverAllocatable | None = None
+
+
+class CSINodeSpec(Model):
+    """`spec` of a CSINode."""
+
+    drivers: tuple[NodeDriver, ...] = ()
+
+
+class CSINode(ApiObject):
+    """storage.k8s.io/v1 CSINode: the drivers of the node of that name."""
+
+    spec: CSINodeSpec = CSINodeSpec()
+
+
+class CSIDriverSpec(Model):
+    """`spec` of a driver. `storage_capacity`: claims wait for a node with a CSIStorageCapacity that is large enough."""
+
+    attach_required: bool = True
+    storage_capacity: bool = False
+
+
+class CSIDriver(ApiObject):
+    """storage.k8s.io/v1 CSIDriver."""
+
+    spec: CSIDriverSpec = CSIDriverSpec()
+
+
+class CSIStorageCapacity(ApiObject):
+    """storage.k8s.io/v1 CSIStorageCapacity: what a class still has room for on the nodes of a topology."""
+
+    storage_class_name: str = ""
+    node_topology: LabelSelector | None = None
+    capacity: str | int | float | None = None
+    maximum_volume_size: str | int | float | None = None
+
+
+class AttachmentSource(Model):
+    """`spec.source` of an attachment."""
+
+    persistent_volume_name: str = ""
+
+
+class AttachmentSpec(Model):
+    """`spec` of an attachment."""
+
+    attacher: str = ""
+    node_name: str = ""
+    source: AttachmentSource = AttachmentSource()
+
+
+class AttachmentStatus(Model):
+    """`status` of an attachment."""
+
+    attached: bool = False
+
+
+class VolumeAttachment(ApiObject):
+    """storage.k8s.io/v1 VolumeAttachment: a volume is, or is to be, attached to a node."""
+
+    spec: AttachmentSpec = AttachmentSpec()
+    status: AttachmentStatus = AttachmentStatus()
