@@ -8,6 +8,7 @@ from typing import cast
 
 from volcanoio.engine.scheduling.closing import close
 from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.picture import Picture, picture
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.session import Budget, CycleSession, CycleStats, Unlimited
 from volcanoio.engine.scheduling.singles import NAME, place_singles
@@ -41,23 +42,32 @@ class Checkpoint:
 class CycleResult:
     """The end of a cycle. Every decision appears once: in a Checkpoint, or here when it came after the last one.
 
-    `where` is the action at whose gang boundary the budget cut the cycle, "" when it ran to its end.
+    `where` is the action at whose gang boundary the budget cut the cycle, "" when it ran to its end; `picture` how the
+    session stood at its close, where that was asked for.
     """
 
     decisions: tuple[SchedulerEffect, ...]
     where: str = ""
     stats: CycleStats = field(default_factory=CycleStats)
+    picture: Picture | None = None
 
 
 def run_cycle(
-    state: ClusterState, profile: Profile, opening: CycleOpened, *, budget: Budget | None = None, period: float = 1.0
+    state: ClusterState,
+    profile: Profile,
+    opening: CycleOpened,
+    *,
+    budget: Budget | None = None,
+    period: float = 1.0,
+    shown: bool = False,
 ) -> Generator[Checkpoint, None, CycleResult]:
     """Run one cycle on the state's columns; the caller folds no event before it has ended.
 
     Requires `state.ready`. `period` (seconds) is the schedule period: what Volcano does once per session is done at
     most once per period and object. Actions run in the profile's order, except after a cycle that was cut before it
     placed anything: then the one after the action that was cut is first, and the others follow in a circle. When the
-    generator is closed early, or a plugin raises, what was not handed out in a Checkpoint is undone.
+    generator is closed early, or a plugin raises, what was not handed out in a Checkpoint is undone. `shown` asks for
+    the result's picture.
     """
     if not state.ready:
         msg = f"no cycle before these are listed: {', '.join(state.missing)}; fold their Synced events first"
@@ -85,12 +95,13 @@ def run_cycle(
             yield from _checkpoints(session, NAME, place_singles(session))
             where = where or (NAME if session.cut else "")
         yield from _checkpoints(session, "", close(session, period))
+        seen = picture(session) if shown else None
     except BaseException:
         take_back(session)
         raise
     finally:
         session.undo()
-    return CycleResult(session.outbox.take(), where, session.stats)
+    return CycleResult(session.outbox.take(), where, session.stats, seen)
 
 
 def _checkpoints(session: CycleSession, action: str, steps: Iterator[None]) -> Iterator[Checkpoint]:

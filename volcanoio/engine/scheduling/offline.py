@@ -1,0 +1,212 @@
+"""The scheduler without an API server: objects in, decisions out, and what a cluster would answer folded back.
+
+Binds become pods with a node (Bound: no kubelet runs them), evicted pods are terminating for ever, status patches are
+merged into their objects. Time is what the caller says and moves by one period a cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import msgspec
+
+from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.cycle import Budget, CycleResult, run_cycle
+from volcanoio.engine.scheduling.picture import Picture
+from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.times import timestamp
+from volcanoio.framework.effects import Patch
+from volcanoio.framework.events import Change, Observed, Synced
+from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, Evict, SchedulerEffect
+from volcanoio.framework.scheduling_events import BindDone, CycleOpened, EvictDone, SchedulerEvent
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject
+from volcanoio.model.core import Pod
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """A pod (`namespace/name`) and its node."""
+
+    pod: str
+    node: str
+
+
+class Eviction(msgspec.Struct, frozen=True):
+    """A pod (`namespace/name`) and the action that evicted it."""
+
+    pod: str
+    action: str
+
+
+class GroupState(msgspec.Struct, frozen=True):
+    """A PodGroup after the last cycle."""
+
+    phase: str
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What cycles came to: all binds and evictions in their order, and how the last cycle's session stood."""
+
+    cycles: int
+    binds: tuple[Placement, ...]
+    evictions: tuple[Eviction, ...]
+    pipelined: tuple[Placement, ...]
+    pod_groups: dict[str, GroupState]
+    task_status: dict[str, dict[str, int]]
+
+
+class Offline:
+    """A cluster under the scheduler: `objects` by resource and key, and `decisions` in their order."""
+
+    def __init__(
+        self, state: ClusterState, profile: Profile, *, now: float, period: float = 1.0, seed: int = 0
+    ) -> None:
+        self.state = state
+        self.profile = profile
+        self.now = now
+        self.period = period
+        self.seed = seed
+        self.cycles = 0
+        self.objects: dict[tuple[str, str], ApiObject] = {}
+        self.decisions: list[SchedulerEffect] = []
+        self.picture: Picture | None = None
+
+    def load(self, objects: Iterable[ApiObject]) -> None:
+        """Take in all objects there are; the scheduler knows then that there are no others."""
+        for obj in objects:
+            self.put(obj)
+        for resource in self.state.missing:
+            self.fold(Synced(resource=resource))
+
+    def fold(self, event: SchedulerEvent) -> bool:
+        """Let the scheduler know of an event; whether it could alter a decision."""
+        return self.state.fold(event)
+
+    def put(self, obj: ApiObject) -> bool:
+        """Create or replace an object; it is newer than the one before."""
+        key = kinds.of(obj).resource, obj.metadata.key
+        old = self.objects.get(key)
+        if old is not None and obj.metadata.revision <= old.metadata.revision:
+            meta = msgspec.structs.replace(obj.metadata, resource_version=str(old.metadata.revision + 1))
+            obj = msgspec.structs.replace(obj, metadata=meta)
+        self.objects[key] = obj
+        change = Change.APPEARED if old is None else Change.CHANGED
+        return self.fold(Observed(at=self.now, resource=key[0], change=change, object=obj))
+
+    def remove(self, resource: str, key: str) -> bool:
+        """Delete an object."""
+        obj = self.objects.pop((resource, key))
+        return self.fold(Observed(at=self.now, resource=resource, change=Change.GONE, object=obj))
+
+    def cycle(self, *, budget: Budget | None = None) -> CycleResult:
+        """Run one cycle and move time by a period; nothing has come back yet of what `decisions` got."""
+        self.cycles += 1
+        opening = CycleOpened(cycle=self.cycles, upto=0, seed=self.seed, at=self.now, period=self.period)
+        steps = run_cycle(self.state, self.profile, opening, budget=budget, period=self.period, shown=True)
+        while True:
+            try:
+                self.decisions.extend(next(steps).decisions)
+            except StopIteration as end:
+                result = cast("CycleResult", end.value)
+                self.decisions.extend(result.decisions)
+                self.picture = result.picture
+                self.now += self.period
+                return result
+
+    def run(self, cycles: int) -> None:
+        """Run so many cycles; what each decides has come to be before the next."""
+        for _ in range(cycles):
+            start = len(self.decisions)
+            self.cycle()
+            for decision in self.decisions[start:]:
+                self.echo(decision)
+
+    def echo(self, decision: SchedulerEffect) -> None:
+        """Carry out a decision as a cluster without kubelets would, and let the scheduler see it."""
+        match decision:
+            case BindBatch():
+                for bind in decision.binds:
+                    self.bind(decision.group, bind)
+            case Evict():
+                self._evict(decision)
+            case Patch():
+                self._patch(decision)
+            case _:
+                pass  # Events are for people
+
+    def bind(self, group: str, bind: BindRequest) -> None:
+        """A pod gets its node."""
+        pod = cast("Pod", self.objects[kinds.POD.resource, f"{bind.namespace}/{bind.name}"])
+        self.fold(
+            BindDone(at=self.now, group=group, uid=bind.uid, namespace=bind.namespace, name=bind.name, node=bind.node)
+        )
+        annotations = {**pod.metadata.annotations, **bind.annotations}
+        meta = msgspec.structs.replace(pod.metadata, annotations=annotations) if bind.annotations else pod.metadata
+        spec = msgspec.structs.replace(pod.spec, node_name=bind.node)
+        self.put(msgspec.structs.replace(pod, metadata=meta, spec=spec))
+
+    def _evict(self, evict: Evict) -> None:
+        pod = self.objects[kinds.POD.resource, f"{evict.namespace}/{evict.name}"]
+        self.fold(
+            EvictDone(
+                at=self.now,
+                group=evict.group,
+                uid=evict.uid,
+                namespace=evict.namespace,
+                name=evict.name,
+                node=evict.node,
+            )
+        )
+        meta = msgspec.structs.replace(pod.metadata, deletion_timestamp=timestamp(self.now))
+        self.put(msgspec.structs.replace(pod, metadata=meta))
+
+    def _patch(self, patch: Patch) -> None:
+        """Merge a patch of a status; of a pod's conditions there is one a type."""
+        key = f"{patch.namespace}/{patch.name}" if patch.namespace else patch.name
+        obj = self.objects.get((patch.resource, key))
+        if obj is None:
+            return
+        kind = kinds.of(obj)
+        merged = _merged(kind.manifest(obj), patch.patch)
+        if kind is kinds.POD and (new := patch.patch.get("status", {}).get("conditions")):
+            told = {entry["type"] for entry in new}
+            kept = [
+                entry for entry in msgspec.to_builtins(cast("Pod", obj).status.conditions) if entry["type"] not in told
+            ]
+            merged["status"]["conditions"] = [*kept, *new]
+        self.put(msgspec.convert(merged, kind.type))
+
+    @property
+    def binds(self) -> list[BindRequest]:
+        """All binds decided so far, in their order."""
+        return [bind for decision in self.decisions if isinstance(decision, BindBatch) for bind in decision.binds]
+
+    def outcome(self) -> Outcome:
+        """What the cycles came to so far; there has been one at least."""
+        assert self.picture is not None
+        return Outcome(
+            cycles=self.cycles,
+            binds=tuple(Placement(f"{bind.namespace}/{bind.name}", bind.node) for bind in self.binds),
+            evictions=tuple(
+                Eviction(f"{evict.namespace}/{evict.name}", evict.reason)
+                for evict in self.decisions
+                if isinstance(evict, Evict)
+            ),
+            pipelined=tuple(Placement(pod, node) for pod, node in self.picture.pipelined.items()),
+            pod_groups={key: GroupState(phase) for key, phase in self.picture.phases.items()},
+            task_status={key: dict(counts) for key, counts in self.picture.statuses.items()},
+        )
+
+
+def _merged(target: Any, patch: Any) -> Any:
+    """A merge patch applied (RFC 7386)."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = _merged(result.get(name), value)
+    return result
