@@ -133,6 +133,7 @@ class TaskView:
     created: str = ""
     node: str = ""
     preemptable: bool = True
+    may_evict: bool = True
     pod: Pod = field(default_factory=Pod)
 
     @property

@@ -55,6 +55,10 @@ class Rules:
         self._starving = self._tiers(points.JobStarving, "job_starving")
         self._preemptable = self._tiers(points.Preemptable, "preemptable")
         self._reclaimable = self._tiers(points.Reclaimable, "reclaimable")
+        self._evictable = self._tiers(points.Evictable, "evictable")
+        self._preemptive = self._flat(points.Preemptive, "preemptive")
+        self._victim_keys = self._flat(points.VictimOrder, "victim_key")
+        self._victims = self._tiers(points.VictimTasks, "victims")
 
     def queue_key(self, queue: QueueView) -> SortKey:
         """First difference in tier and plugin order; then creation time and name."""
@@ -130,11 +134,37 @@ class Rules:
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
         """The victims a preemptor of the same queue may take."""
-        return _victims(self._preemptable, preemptor, candidates)
+        return _victims(self._preemptable, candidates, preemptor)
 
     def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
         """The victims a job of another queue may take."""
-        return _victims(self._reclaimable, reclaimer, candidates)
+        return _victims(self._reclaimable, candidates, reclaimer)
+
+    def evictable(self, job: Job, purpose: points.Purpose, candidates: Sequence[Task]) -> list[Task]:
+        """The victims a job may take by the gang actions."""
+        return _victims(self._evictable, candidates, job, purpose)
+
+    def preemptive(self, queue: QueueView, tasks: Sequence[Task]) -> bool:
+        """All must agree; without any, a queue may."""
+        return all(ask(queue, tasks) for ask in self._preemptive)
+
+    def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
+        """What plugins of the first tier that names any name together, in the order of the candidates."""
+        for tier in self._victims:
+            named = {task.uid for ask in tier for task in ask(candidates)}
+            if named:
+                return [task for task in candidates if task.uid in named]
+        return []
+
+    def victim_ranks(self, queues: Iterable[QueueView], taker: QueueView) -> dict[str, int]:
+        """Where queues stand among those that lose tasks to the taker: 0 loses first.
+
+        First difference in tier and plugin order; then what is last by the order of queues comes first.
+        """
+        ordered = sorted(queues, key=self.queue_key, reverse=True)
+        if self._victim_keys:
+            ordered.sort(key=lambda queue: tuple([key(queue, taker) for key in self._victim_keys]))
+        return {queue.name: rank for rank, queue in enumerate(ordered)}
 
     def _tiers(self, point: type, method: str, marked: str = "") -> _Tiers:
         """The plugins' methods of one extension point by tier, where the point is switched on.
@@ -186,15 +216,16 @@ def _poll(tiers: _Tiers, job: Job) -> Verdict:
     return ABSTAIN
 
 
-def _victims(tiers: _Tiers, taker: Task, candidates: Sequence[Task]) -> list[Task]:
+def _victims(tiers: _Tiers, candidates: Sequence[Task], *taker: object) -> list[Task]:
     """In a tier the intersection of what the plugins name that do not abstain; the first tier that names any decides.
 
-    A plugin that names none ends its tier without a result, whatever others of it would say.
+    A plugin that names none ends its tier without a result, whatever others of it would say. `taker` is what a plugin
+    is asked with before the candidates.
     """
     for tier in tiers:
         named: list[Task] | None = None
         for ask in tier:
-            answer: Iterable[Task] | None = ask(taker, candidates)
+            answer: Iterable[Task] | None = ask(*taker, candidates)
             if answer is None:
                 continue
             uids = {task.uid for task in answer}

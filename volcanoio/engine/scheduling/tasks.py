@@ -30,6 +30,7 @@ class TaskInfo:
         "gated",
         "job",
         "key",
+        "may_evict",
         "name",
         "namespace",
         "node",
@@ -83,6 +84,7 @@ class TaskInfo:
         self.priority = _priority(pod)
         self.priority_class_name = pod.spec.priority_class_name
         self.preemptable = (annotations.get(PREEMPTABLE) or labels.get(PREEMPTABLE, "true")).lower() != "false"
+        self.may_evict = pod.spec.preemption_policy != "Never"
         self.gated = bool(pod.spec.scheduling_gates)
         self.nominated = pod.status.nominated_node_name
 

@@ -8,6 +8,7 @@ mapping from the configuration. How several plugins' answers are combined is Vol
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -274,6 +275,59 @@ class Reclaimable(Protocol):
         ...
 
 
+@runtime_checkable
+class Preemptive(Protocol):
+    """Says whether a queue may take back from other queues for these tasks; all plugins must agree."""
+
+    def preemptive(self, queue: QueueView, tasks: Sequence[Task]) -> bool:
+        """Whether the queue, holding what it holds now and these tasks, would still be within what it may have."""
+        ...
+
+
+@runtime_checkable
+class VictimOrder(Protocol):
+    """Orders queues by which of them loses its tasks first to a taker's queue.
+
+    Volcano: VictimQueueOrder; it has no switch. Fallback: the queue that is last by `QueueOrder` loses first.
+    """
+
+    def victim_key(self, queue: QueueView, taker: QueueView) -> SortKey:
+        """Smaller loses first."""
+        ...
+
+
+class Purpose(StrEnum):
+    """What tasks are evicted for."""
+
+    PREEMPT = "preempt"
+    """For a job of the same queue."""
+    RECLAIM = "reclaim"
+    """For a job of another queue."""
+
+
+@runtime_checkable
+class Evictable(Protocol):
+    """Names the tasks that a job may have evicted by the gang actions; None abstains. Tiers intersect, no switch.
+
+    Volcano: UnifiedEvictable.
+    """
+
+    def evictable(self, job: Job, purpose: Purpose, candidates: Sequence[Task]) -> Sequence[Task] | None:
+        """The permitted victims, in the given order."""
+        ...
+
+
+@runtime_checkable
+class VictimTasks(Protocol):
+    """Names running tasks to end for their own sake (action shuffle): a tier's are united, the first tier that names
+    any decides.
+    """
+
+    def victims(self, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Those of the candidates (all running tasks) that are to be evicted."""
+        ...
+
+
 SWITCHES: Mapping[str, tuple[type, ...]] = {
     "enableJobOrder": (JobOrder,),
     "enableQueueOrder": (QueueOrder,),
@@ -286,6 +340,8 @@ SWITCHES: Mapping[str, tuple[type, ...]] = {
     "enableNodeOrder": (Scorer, ScorerOne, TaskScorer),
     "enablePreemptable": (Preemptable,),
     "enableReclaimable": (Reclaimable,),
+    "enablePreemptive": (Preemptive,),
+    "enabledVictim": (VictimTasks,),
     "enabledOverused": (Overused,),
     "enabledAllocatable": (Allocatable,),
 }

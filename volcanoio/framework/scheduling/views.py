@@ -202,6 +202,11 @@ class Task(Protocol):
         """`volcano.sh/preemptable`, true unless said otherwise."""
         ...
 
+    @property
+    def may_evict(self) -> bool:
+        """Whether others may be evicted for it: its preemptionPolicy is not Never."""
+        ...
+
 
 class Job(Protocol):
     """A PodGroup and its pods. Counters follow Volcano's JobInfo (`pkg/scheduler/api/job_info.go`)."""
