@@ -25,7 +25,6 @@ from volcanoio.compose.options import LocalOptions, OptionError
 from volcanoio.compose.processes import process_runtimes
 from volcanoio.compose.scheduler import SchedulerProcess, SchedulerSettings
 from volcanoio.engine.scheduling.configuration import ConfigurationError as SchedulerConfigurationError
-from volcanoio.framework.arguments import ArgumentError
 from volcanoio.framework.events import Event
 from volcanoio.framework.lifecycle import LifecyclePolicy
 from volcanoio.kube.client import Client
@@ -277,7 +276,7 @@ def _naming(path: Path | None) -> Iterator[None]:
     """Errors of a configuration say which file it is."""
     try:
         yield
-    except (SchedulerConfigurationError, ConfigurationError, ArgumentError) as error:
+    except (SchedulerConfigurationError, ConfigurationError) as error:
         lines = str(error).splitlines()
         raise OptionError("\n".join(f"{path}: {line}" for line in lines) if path else str(error)) from None
 

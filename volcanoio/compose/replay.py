@@ -48,7 +48,7 @@ def replay_controllers(directory: Path, registry: Registry) -> Difference | None
 
 
 def replay_scheduler(directory: Path, registry: Registry) -> Difference | None:
-    """As `replay_controllers`, for the scheduler; also raises ConfigurationError and ArgumentError for a configuration
+    """As `replay_controllers`, for the scheduler; also raises ConfigurationError for a configuration
     that cannot take effect with these plugins.
     """
     return _first(scheduler_again(run, registry).difference for run in read_runs(directory))
@@ -81,7 +81,7 @@ def scheduler_again(run: Run, registry: Registry, *, upto: int = 0) -> Replay[Cl
 
 
 def profiles(registry: Registry) -> Callable[[str], Profile]:
-    """Builds the profile of a configuration's text; that raises ConfigurationError or ArgumentError."""
+    """Builds the profile of a configuration's text; that raises ConfigurationError."""
     plugins, actions = registry.factories(groups.SCHEDULER_PLUGINS), registry.factories(groups.ACTIONS)
 
     def build(text: str) -> Profile:

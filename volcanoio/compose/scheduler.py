@@ -53,7 +53,7 @@ class SchedulerSettings:
 class SchedulerProcess:
     """Runs one scheduler over one transport. `run` until cancelled; `synced` once everything was listed.
 
-    Raises ConfigurationError or ArgumentError at once for a configuration that cannot take effect.
+    Raises ConfigurationError at once for a configuration that cannot take effect.
     """
 
     def __init__(

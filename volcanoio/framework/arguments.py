@@ -4,15 +4,40 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
+from volcanoio.model.durations import seconds
+
 ArgumentsType = TypeVar("ArgumentsType", bound=msgspec.Struct)
+_GO_BOOLEANS = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
+"""What Go's strconv.ParseBool takes: Volcano's reader of booleans accepts these strings too."""
+
+
+class Fault(NamedTuple):
+    """What is wrong with one argument; `key` is "" when it is not one argument's."""
+
+    key: str
+    text: str
 
 
 class ArgumentError(ValueError):
-    """Arguments that do not fit."""
+    """Arguments that do not fit. `faults` are all that is wrong; raise it for one with `ArgumentError(text, key=KEY)`.
+
+    The key is what the file's line is found by: name it wherever there is one.
+    """
+
+    def __init__(self, *texts: str, key: str = "", faults: Sequence[Fault] = ()) -> None:
+        self.faults = (*(Fault(key, text) for text in texts), *faults)
+        super().__init__("\n".join(fault.text for fault in self.faults))
+
+
+class GoDuration(float):
+    """Seconds, given as a Go duration such as `30s` or `1h5m`: a type for fields of argument Structs."""
 
 
 def suggestion(word: str, known: Sequence[str]) -> str:
@@ -24,21 +49,62 @@ def suggestion(word: str, known: Sequence[str]) -> str:
 
 
 def convert(arguments: Mapping[str, Any] | None, to: type[ArgumentsType], owner: str) -> ArgumentsType:
-    """The arguments as a Struct whose field names (or renames) are the keys; raises ArgumentError.
+    """The arguments as a Struct whose field names (or renames) are the keys; raises ArgumentError with all faults.
 
-    Volcano's keys hold dots (`binpack.cpu`): rename the Struct's fields accordingly.
+    Volcano's keys hold dots (`binpack.cpu`): rename the Struct's fields accordingly. Types are strict, as there: an
+    integer in quotes is none. Where a field is a `bool`, Go's spellings of it are taken as strings too; where it is a
+    `GoDuration`, a string such as `30s`. null is what is not given.
     """
-    given = dict(arguments or {})
-    fields = {field.encode_name for field in msgspec.structs.fields(to)}
-    for key in given:
+    given = {key: value for key, value in (arguments or {}).items() if value is not None}
+    fields = {field.encode_name: field for field in msgspec.structs.fields(to)}
+    faults = []
+    for key, value in given.items():
         if key not in fields:
-            msg = f'{owner}: unknown argument "{key}"{suggestion(key, sorted(fields))}'
-            raise ArgumentError(msg)
+            faults.append(Fault(key, f'{owner}: unknown argument "{key}"{suggestion(key, sorted(fields))}'))
+            continue
+        if fields[key].type is bool and isinstance(value, str):
+            given[key] = value = _GO_BOOLEANS.get(value, value)
+        try:
+            msgspec.convert(value, fields[key].type, dec_hook=_decoded)
+        except msgspec.ValidationError as error:
+            faults.append(Fault(key, f'{owner}: "{key}" {_rule(fields[key].type, value, str(error))}'))
+    if faults:
+        raise ArgumentError(faults=faults)
     try:
-        return msgspec.convert(given, to)
+        return msgspec.convert(given, to, dec_hook=_decoded)
     except msgspec.ValidationError as error:
         msg = f"{owner}: {error}"
         raise ArgumentError(msg) from None
+
+
+_RULES: Mapping[Any, str] = {
+    int: "takes a whole number",
+    float: "takes a number",
+    bool: "takes true or false",
+    str: "takes a string",
+    GoDuration: "takes a duration such as 30s, 250ms or 1h5m",
+}
+
+
+def _rule(wanted: Any, value: Any, said: str) -> str:
+    """What a value of that type has to be, and what to do about this one."""
+    wanted = next((each for each in get_args(wanted) if each in _RULES), wanted)  # of "int | None": int
+    if wanted is str:
+        return f'takes a string, not {value!r}; write "{value}"'
+    if wanted in (int, float, bool) and isinstance(value, str):
+        return f'{_RULES[wanted]}, not the string "{value}"; write it without quotes'
+    if wanted in _RULES:
+        return f"{_RULES[wanted]}, not {value!r}"
+    return f"does not fit: {said[:1].lower()}{said[1:]}"
+
+
+def _decoded(wanted: type, value: Any) -> Any:
+    """How msgspec reads a type of ours; raises ValueError and TypeError for what does not fit."""
+    if wanted is not GoDuration:
+        raise NotImplementedError(wanted)
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return GoDuration(seconds(value))
 
 
 def flags(

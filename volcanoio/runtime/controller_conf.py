@@ -69,6 +69,6 @@ def _policies(root: Value, known: Collection[str]) -> tuple[PolicySetting, ...] 
         elif name in settings:
             values["name"].problem(f'policy "{name}" is given twice', "; keep one of them")
         enabled = values["enabled"].boolean("enabled", default=True) if "enabled" in values else True
-        arguments = values["arguments"].plain_mapping("arguments") if "arguments" in values else {}
-        settings[name] = PolicySetting(name, enabled, arguments, entry.line)
+        arguments = values["arguments"].plain_mapping("arguments")[0] if "arguments" in values else {}
+        settings[name] = PolicySetting(name, enabled, arguments, entry.place.line)
     return tuple(settings.values())

@@ -95,7 +95,7 @@ class Scheduler:
 
     `plugins` and `actions` are what configurations may name, `origins` where each comes from (for the journal).
     `leading` is asked before each cycle: without it no cycle opens. `seed` breaks ties. `configuration` is the text of
-    the first configuration; raises ConfigurationError or ArgumentError when it cannot be used.
+    the first configuration; raises ConfigurationError when it cannot be used.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Scheduler:
     def configure(self, text: str) -> Configuration:
         """Use another configuration from the next cycle on.
 
-        Raises ConfigurationError or ArgumentError and changes nothing when it cannot be used.
+        Raises ConfigurationError and changes nothing when it cannot be used.
         """
         configuration = parse(text, actions=self._actions.keys(), plugins=self._plugins.keys())
         self._next = (text, Profile.build(configuration, self._plugins, self._actions))

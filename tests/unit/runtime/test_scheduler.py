@@ -16,7 +16,6 @@ from volcanoio.bus.records import Told
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.configuration import ConfigurationError
 from volcanoio.engine.scheduling.replay import ReplayedCycle, replay
-from volcanoio.framework.arguments import ArgumentError
 from volcanoio.framework.events import Event, Observed
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleOpened, Decided
@@ -177,7 +176,7 @@ async def test_a_configuration_takes_effect_between_cycles_and_a_bad_one_changes
     async with rig.running(*CLUSTER):
         with pytest.raises(ConfigurationError, match="did you mean"):
             rig.scheduler.configure("actions: alocate")
-        with pytest.raises(ArgumentError, match=r'line 2: binpack: .* did you mean "binpack.weight"'):
+        with pytest.raises(ConfigurationError, match=r'line 2, column 48: binpack: .* did you mean "binpack.weight"'):
             rig.scheduler.configure(
                 "actions: allocate\ntiers: [{plugins: [{name: binpack, arguments: {binpack.wight: 1}}]}]"
             )

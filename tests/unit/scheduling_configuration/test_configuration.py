@@ -35,7 +35,7 @@ def test_the_default_is_volcanos_helm_default() -> None:
     ]
     gang = configuration.tiers[0].plugins[1]
     assert gang.switches["enablePreemptable"] is False
-    assert gang.line == 6
+    assert gang.place == (6, 5)
 
 
 def test_switches_are_complete_and_default_as_volcanos() -> None:
@@ -63,7 +63,7 @@ configurations:
         "binpack.resources": "nvidia.com/gpu, x/y",
         "flag": True,
     }
-    assert configuration.configurations == {"allocate": {"predicateErrorCacheEnable": False}}
+    assert configuration.configurations["allocate"].arguments == {"predicateErrorCacheEnable": False}
 
 
 def test_all_problems_are_told_in_the_order_of_lines() -> None:
@@ -78,16 +78,17 @@ tiers:
 conf: 3
 """
     assert problems(text) == [
-        'line 1, column 10: action "alocate" is unknown; did you mean "allocate"?',
+        'line 1, column 20: action "alocate" is unknown; did you mean "allocate"?',
         (
-            'line 1, column 10: action "preempt" of Volcano is not available yet; '
-            "available are: allocate, backfill, enqueue; remove it"
+            'line 1, column 29: action "preempt" of Volcano is not available yet; '
+            "available are: allocate, backfill, enqueue; remove it, or skip it with --ignore-unavailable-plugins"
         ),
         'line 4, column 11: plugin "gnag" is unknown; did you mean "gang"?',
         'line 5, column 5: key "enabledJobOrder" is unknown in a plugin; did you mean "enableJobOrder"?',
         (
             'line 6, column 11: plugin "sla" of Volcano is not available yet; available are: binpack, conformance, '
-            "drf, gang, nodeorder, overcommit, predicates, priority, proportion; remove it"
+            "drf, gang, nodeorder, overcommit, predicates, priority, proportion; remove it, "
+            "or skip it with --ignore-unavailable-plugins"
         ),
         "line 7, column 21: enableJobOrder must be true or false, without quotes",
         'line 8, column 3: key "plugin" is unknown in a tier; did you mean "plugins"?',
@@ -122,7 +123,7 @@ def test_hierarchical_drf_beside_proportion_is_refused() -> None:
         ("actions: allocate\ntiers: [{plugins: [{name: gang, arguments: [1]}]}]", "arguments must be a mapping"),
         ("actions: allocate\ntiers: [{plugins: [{name: gang, arguments: &x {a: *x}}]}]", "not YAML"),
         ("actions: allocate\nconfigurations: [{name: alocate}]", 'did you mean "allocate"?'),
-        ("actions: allocate\nmetrics: {type: prometheus}", "metrics is not available yet"),
+        ("actions: allocate\nconfigurations: [{name: allocate}, {name: allocate}]", "is configured twice"),
     ],
 )
 def test_a_bad_file_says_what_is_wrong(text: str, expected: str) -> None:

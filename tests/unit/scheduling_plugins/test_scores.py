@@ -127,7 +127,7 @@ def test_binpack_by_hand() -> None:
     ("arguments", "message"),
     [
         ({"binpack.wieght": 1}, 'did you mean "binpack.weight"'),
-        ({"binpack.weight": "5"}, "Expected `int`, got `str`"),
+        ({"binpack.weight": "5"}, 'takes a whole number, not the string "5"'),
         ({"binpack.resources.x": 1}, "which binpack.resources does not list|does not list"),
         ({"binpack.resources": "x", "binpack.resources.x": "1"}, "takes a whole number"),
     ],

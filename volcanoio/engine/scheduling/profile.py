@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from volcanoio.engine.scheduling.configuration import Configuration, PluginOption
+from volcanoio.engine.scheduling.configuration import ActionOption, Configuration, ConfigurationError, PluginOption
+from volcanoio.engine.scheduling.yamlnodes import Problem
 from volcanoio.framework.arguments import ArgumentError
+from volcanoio.framework.scheduling.metricsettings import MetricsSettings
 from volcanoio.framework.scheduling.points import Plugin, PluginFactory
 from volcanoio.framework.scheduling.session import Action, ActionFactory
+
+Made = TypeVar("Made", Plugin, Action)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,8 @@ class Profile:
 
     tiers: tuple[tuple[Enabled, ...], ...]
     actions: tuple[Action, ...]
+    metrics: MetricsSettings | None = None
+    """Where sources of plugins poll figures of nodes."""
 
     @classmethod
     def build(
@@ -35,16 +42,27 @@ class Profile:
     ) -> Profile:
         """Construct every plugin and action the configuration names.
 
-        Raises ArgumentError for arguments that do not fit, naming the plugin's line; KeyError for a name that is not
+        Raises ConfigurationError for arguments that do not fit, each with its place; KeyError for a name that is not
         registered (the parser of configurations refuses those before).
         """
-        return cls(
-            tiers=tuple(
-                tuple(Enabled(_construct(plugins, option), option.switches) for option in tier.plugins)
-                for tier in configuration.tiers
-            ),
-            actions=tuple(actions[name](configuration.configurations.get(name, {})) for name in configuration.actions),
+        problems: list[Problem] = []
+        tiers = tuple(
+            tuple(
+                Enabled(plugin, option.switches)
+                for option in tier.plugins
+                if (plugin := _construct(plugins[option.name], option, problems)) is not None
+            )
+            for tier in configuration.tiers
         )
+        none = ActionOption()
+        chosen = tuple(
+            action
+            for name in configuration.actions
+            if (action := _construct(actions[name], configuration.configurations.get(name, none), problems)) is not None
+        )
+        if problems:
+            raise ConfigurationError(problems)
+        return cls(tiers, chosen, configuration.metrics)
 
     @classmethod
     def of(cls, tiers: Sequence[Sequence[Plugin]], actions: Sequence[Action]) -> Profile:
@@ -52,11 +70,17 @@ class Profile:
         return cls(tuple(tuple(Enabled(plugin, {}) for plugin in tier) for tier in tiers), tuple(actions))
 
 
-def _construct(plugins: Mapping[str, PluginFactory], option: PluginOption) -> Plugin:
+def _construct(
+    factory: Callable[[Mapping[str, Any]], Made], option: PluginOption | ActionOption, problems: list[Problem]
+) -> Made | None:
+    """A plugin or action; None and problems where its arguments do not fit or its constructor raises."""
     try:
-        return plugins[option.name](option.arguments)
+        return factory(option.arguments)
     except ArgumentError as error:
-        if not option.line:
-            raise
-        msg = f"line {option.line}: {error}"
-        raise ArgumentError(msg) from None
+        places = option.argument_places
+        problems.extend(Problem(*places.get(fault.key, option.place), fault.text) for fault in error.faults)
+    except Exception as error:
+        name = getattr(factory, "name", getattr(factory, "__name__", "the plugin"))
+        text = f"{name}: its constructor raised {type(error).__name__}: {error}; mend it, or remove it from the file"
+        problems.append(Problem(*option.place, text))
+    return None

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from volcanoio.framework.arguments import suggestion
+
+
+class Place(NamedTuple):
+    """Where something stands in a file; both count from 1."""
+
+    line: int = 0
+    column: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +28,18 @@ class Problem:
     advice: str = ""
 
     def __str__(self) -> str:
-        """`line 4, column 11: rule; advice`."""
+        """`line 4, column 11: rule; advice`; without a place where there is no file."""
+        if not self.line:
+            return f"{self.rule}{self.advice}"
         return f"line {self.line}, column {self.column}: {self.rule}{self.advice}"
 
 
 class Reader:
-    """Composes one document and keeps its problems."""
+    """Composes one document and keeps its problems; `warnings` are what may stay as it is."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
 
     def document(self, text: str, expected: str) -> Value | None:
         """The root of the document, None (and a problem) when there is none; `expected` says what belongs there."""
@@ -50,21 +60,35 @@ class Reader:
 
 
 class Value:
-    """A node of the document, read as what the schema wants there."""
+    """A node of the document, read as what the schema wants there. `key` is where its key stands, if it has one."""
+
+    key = Place()
 
     def __init__(self, node: yaml.Node, reader: Reader) -> None:
         self._node = node
         self._reader = reader
-        self.line: int = node.start_mark.line + 1
+        self.place = Place(node.start_mark.line + 1, node.start_mark.column + 1)
 
-    def problem(self, rule: str, advice: str = "") -> None:
-        """Note a problem at this place."""
-        self._reader.problems.append(Problem(self.line, self._node.start_mark.column + 1, rule, advice))
+    def problem(self, rule: str, advice: str = "", *, at: int | None = None) -> None:
+        """Note a problem at this place; in a string, `at` that character of it."""
+        self._reader.problems.append(Problem(*self._inside(at), rule, advice))
+
+    def warning(self, rule: str, advice: str = "", *, at: int | None = None) -> None:
+        """As `problem`, for what may stay as it is."""
+        self._reader.warnings.append(Problem(*self._inside(at), rule, advice))
+
+    def _inside(self, at: int | None) -> Place:
+        """The place of a character of a string, where the text holds the string as it is."""
+        start, end = self._node.start_mark, self._node.end_mark
+        quote = len(getattr(self._node, "style", None) or "")
+        if at is None or start.line != end.line or end.column - start.column != len(self._node.value) + 2 * quote:
+            return self.place
+        return Place(self.place.line, self.place.column + quote + at)
 
     @property
     def empty(self) -> bool:
         """Whether the value is null or holds nothing."""
-        return self._null or not self._node.value
+        return self.null or not self._node.value
 
     @property
     def is_mapping(self) -> bool:
@@ -72,32 +96,34 @@ class Value:
         return isinstance(self._node, yaml.MappingNode)
 
     @property
-    def _null(self) -> bool:
+    def null(self) -> bool:
+        """Whether the value is null."""
         return bool(self._node.tag == "tag:yaml.org,2002:null")
 
     def mapping(self, what: str, keys: Collection[str] | None = None) -> dict[str, Value]:
         """The values of a mapping by key; with `keys`, any other key is a problem."""
         if not isinstance(self._node, yaml.MappingNode):
-            if not self._null:
+            if not self.null:
                 self.problem(f"{what} must be a mapping", "; write key: value")
             return {}
         result: dict[str, Value] = {}
         for key_node, value_node in self._node.value:
-            place = Value(key_node, self._reader)
+            at = Value(key_node, self._reader)
             key = str(key_node.value)
             if key in result:
-                place.problem(f'key "{key}" is given twice in {what}', "; keep one of them")
+                at.problem(f'key "{key}" is given twice in {what}', "; keep one of them")
             elif keys is not None and key not in keys:
-                place.problem(f'key "{key}" is unknown in {what}', suggestion(key, sorted(keys)))
+                at.problem(f'key "{key}" is unknown in {what}', suggestion(key, sorted(keys)))
             else:
                 result[key] = Value(value_node, self._reader)
+                result[key].key = at.place
         return result
 
     def items(self, what: str) -> list[Value]:
         """The entries of a list; null is an empty one."""
         if isinstance(self._node, yaml.SequenceNode):
             return [Value(item, self._reader) for item in self._node.value]
-        if not self._null:
+        if not self.null:
             self.problem(f"{what} must be a list", "; start each entry with a dash")
         return []
 
@@ -112,15 +138,24 @@ class Value:
         """A boolean; the default for null, and a problem for anything else."""
         if self._node.tag == "tag:yaml.org,2002:bool":
             return bool(self._plain())
-        if not self._null:
+        if not self.null:
             self.problem(f"{what} must be true or false", ", without quotes")
         return default
 
-    def plain_mapping(self, what: str) -> dict[str, Any]:
-        """A mapping as plain values, whatever they are."""
+    def scalar(self, what: str) -> str:
+        """A string, number or boolean as it is written; "" for null, and a problem for anything else."""
+        if isinstance(self._node, yaml.ScalarNode):
+            return "" if self.null else str(self._node.value)
+        self.problem(f"{what} must be a single value")
+        return ""
+
+    def plain_mapping(self, what: str) -> tuple[dict[str, Any], dict[str, Place]]:
+        """A mapping as plain values, whatever they are, and where each key stands."""
         self.mapping(what)
-        value = self._plain() if self.is_mapping else {}
-        return {str(key): item for key, item in value.items()}
+        if not isinstance(self._node, yaml.MappingNode):
+            return {}, {}
+        places = {str(key.value): Value(key, self._reader).place for key, _ in self._node.value}
+        return {str(key): item for key, item in self._plain().items()}, places
 
     def _plain(self) -> Any:
         """The value as YAML's safe constructor sees it; None and a problem when it has none (a recursive alias)."""

@@ -1,0 +1,86 @@
+"""The `metrics` section of the configuration, read into `MetricsSettings`.
+
+Source: Volcano `pkg/scheduler/metrics/source`. Its keys are dotted (`tls.insecureSkipVerify`); nested mappings, as its
+documentation writes them, are taken as the same.
+"""
+
+from __future__ import annotations
+
+from volcanoio.engine.scheduling.yamlnodes import Value
+from volcanoio.framework.arguments import suggestion
+from volcanoio.framework.scheduling.metricsettings import ElasticsearchSettings, MetricsSettings, MetricsType
+from volcanoio.model.durations import DurationError, seconds
+
+_TYPES = tuple(kind.value for kind in MetricsType)
+PASSWORD = "elasticsearch.password"
+_TLS = "tls.insecureSkipVerify"
+_ELASTICSEARCH = {
+    "elasticsearch.index": "index",
+    "elasticsearch.username": "username",
+    PASSWORD: "password",
+    "elasticsearch.hostnameFieldName": "hostname_field",
+}
+_GROUPS = ("tls", "elasticsearch")
+_KEYS = ("type", "address", "interval", _TLS, *_ELASTICSEARCH)
+
+
+def metrics_settings(section: Value) -> MetricsSettings | None:
+    """The source that the section names; None when it names none, or not rightly (then there are problems)."""
+    fields = flattened(section)
+    kind = _kind(section, fields.get("type"))
+    interval = _interval(fields["interval"]) if "interval" in fields else 30.0
+    skips = fields[_TLS].scalar(_TLS).lower() if _TLS in fields else ""
+    if skips not in ("", "true", "false"):
+        fields[_TLS].problem(f'{_TLS} must be true or false, not "{skips}"')
+    address = fields["address"].scalar("metrics.address") if "address" in fields else ""
+    if address and not address.startswith(("http://", "https://")):
+        fields["address"].problem(
+            f'metrics.address must be a URL, not "{address}"', "; write it as http://HOST:PORT or https://HOST:PORT"
+        )
+    if kind in (MetricsType.PROMETHEUS, MetricsType.ELASTICSEARCH) and not address:
+        section.problem(f"metrics of type {kind} need an address", "; add address: http://HOST:PORT")
+    given = {name: fields[key].scalar(key) for key, name in _ELASTICSEARCH.items() if key in fields}
+    if kind is None:
+        return None
+    return MetricsSettings(
+        type=kind,
+        address=address.rstrip("/"),
+        interval=interval,
+        insecure_skip_verify=skips == "true",
+        elasticsearch=ElasticsearchSettings(**{name: text for name, text in given.items() if text}),
+    )
+
+
+def flattened(section: Value) -> dict[str, Value]:
+    """The section's values by dotted key; nulls are left out."""
+    result = {}
+    for key, value in section.mapping("metrics", (*_KEYS, *_GROUPS)).items():
+        if key in _GROUPS:
+            names = [each.removeprefix(f"{key}.") for each in _KEYS if each.startswith(f"{key}.")]
+            result.update({f"{key}.{name}": one for name, one in value.mapping(f"metrics.{key}", names).items()})
+        else:
+            result[key] = value
+    return {key: value for key, value in result.items() if not value.null}
+
+
+def _kind(section: Value, value: Value | None) -> MetricsType | None:
+    if value is None:
+        section.warning("metrics has no type, so nothing is polled", f"; add type: one of {', '.join(_TYPES)}")
+        return None
+    text = value.scalar("metrics.type")
+    if text not in _TYPES:
+        value.problem(f'metrics.type "{text}" is unknown', suggestion(text, _TYPES))
+        return None
+    return MetricsType(text)
+
+
+def _interval(value: Value) -> float:
+    text = value.scalar("metrics.interval")
+    try:
+        amount = seconds(text)
+    except DurationError as error:
+        value.problem(f"metrics.interval: {error}")
+        return 30.0
+    if amount <= 0:
+        value.problem("metrics.interval must be more than zero", "; write a duration such as 30s")
+    return amount
