@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from volcanoio.engine.scheduling.adapters import FilterPart, ScorerPart, filter_part, scorer_part
-from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.profile import Enabled, Profile
+from volcanoio.engine.scheduling.watching import watched
 from volcanoio.framework.scheduling import points
 from volcanoio.framework.scheduling.points import SWITCHES, SortKey
 from volcanoio.framework.scheduling.verdicts import ABSTAIN, PERMIT, Verdict, Vote
@@ -22,25 +23,29 @@ class Rules:
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
+        self.watches = watched(profile)
+        """The resources that plugins read beside what every session has."""
         self.opens = self._flat(points.Opens, "open")
         self.closes = self._flat(points.Closes, "close")
-        self.filters: tuple[FilterPart, ...] = self._parts(points.Filter, "feasible", "feasible_on", filter_part)
-        self.scorers: tuple[ScorerPart, ...] = self._parts(points.Scorer, "score", "score_on", scorer_part)
-        self.task_scorers: tuple[points.TaskScorer, ...] = self._parts(
-            points.TaskScorer, "score_task", "score_task", _itself
+        self.filters: tuple[FilterPart, ...] = self._parts(
+            points.Filter, ("feasible", "feasible_on"), filter_part, "filters"
         )
-        self.traits = tuple(
-            (enabled.plugin.name, ask)
-            for tier in profile.tiers
-            for enabled in tier
-            if callable(ask := getattr(enabled.plugin, "trait", None))
-        )
+        self.scorers: tuple[ScorerPart, ...] = self._parts(points.Scorer, ("score", "score_on"), scorer_part, "scorers")
+        self.task_scorers: tuple[points.TaskScorer, ...] = self._parts(points.TaskScorer, ("score_task",), _itself)
+        self.traits = tuple((enabled.plugin.name, ask) for ask, enabled in self._all("trait"))
         """Who reads more of a task than its shape, by the plugin's name."""
+        self.tasks_in = self._flat(points.TaskAccounting, "task_placed")
+        self.tasks_out = self._flat(points.TaskAccounting, "task_evicted")
+        for tell, enabled in self._all("use_hierarchy"):
+            tell(enabled.switches.get("enableHierarchy", False))
         self.accounting_in = self._flat(points.Accounting, "allocated")
         self.accounting_out = self._flat(points.Accounting, "released")
         self._queue_keys = self._flat(points.QueueOrder, "queue_key")
+        self._queue_epochs = self._flat(points.QueueOrder, "queue_epoch")
         self._job_keys = self._flat(points.JobOrder, "job_key")
         self.keeps_job_keys = len(self._job_keys) == len(self._flat(points.JobOrder, "job_key", points.KEPT_KEYS))
+        self._namespace_epochs = self._flat(points.NamespaceOrder, "namespace_epoch")
+        self._namespace_keys = self._placed_namespace_keys()
         self._task_keys = self._flat(points.TaskOrder, "task_key")
         self.task_key: Callable[[Task], SortKey] = self._task_key if len(self._task_keys) != 1 else self._task_keys[0]
         """Where a task stands, asked for every one: the only plugin's answer as it is, or those of all."""
@@ -65,9 +70,49 @@ class Rules:
         created = queue.object.metadata.creation_timestamp or ""
         return (*[key(queue) for key in self._queue_keys], created, queue.object.metadata.uid, queue.name)
 
+    @property
+    def moves_queues(self) -> bool:
+        """Whether a turn of one queue moves others."""
+        return bool(self._queue_epochs)
+
+    def queue_epoch(self) -> SortKey:
+        """While it is the same, keys of queues only grow."""
+        return [ask() for ask in self._queue_epochs]
+
     def job_key(self, job: Job) -> tuple[SortKey, ...]:
-        """First difference in tier and plugin order; then creation time, uid and key."""
+        """First difference in tier and plugin order; then creation time, uid and key.
+
+        Of jobs of one namespace: where that stands is left out, see `with_namespace`.
+        """
         return (*[key(job) for key in self._job_keys], job.created, job.uid, job.key)
+
+    @property
+    def orders_namespaces(self) -> bool:
+        """Whether any plugin orders the namespaces of a queue."""
+        return bool(self._namespace_keys)
+
+    def namespace_epoch(self) -> SortKey:
+        """While it is the same, keys of namespaces only grow."""
+        return [ask() for ask in self._namespace_epochs]
+
+    def with_namespace(self, key: tuple[SortKey, ...], job: Job) -> tuple[SortKey, ...]:
+        """A key among all jobs of a queue: that of `job_key`, and where the namespace stands put in at its place."""
+        parts = list(key)
+        for place, ask in self._namespace_keys:
+            parts.insert(place, ask(job))
+        return tuple(parts)
+
+    def _placed_namespace_keys(self) -> tuple[tuple[int, Callable[[Job], SortKey]], ...]:
+        """Who orders namespaces, each with its place in the whole key of a job."""
+        switch = _SWITCH_OF[points.JobOrder]
+        asked = [
+            (name, getattr(enabled.plugin, name))
+            for tier in self.profile.tiers
+            for enabled in tier
+            for name in ("job_key", "namespace_key")
+            if enabled.switches.get(switch, True) and callable(getattr(enabled.plugin, name, None))
+        ]
+        return tuple((place, ask) for place, (name, ask) in enumerate(asked) if name == "namespace_key")
 
     def _task_key(self, task: Task) -> SortKey:
         """First difference in tier and plugin order; the caller adds the fallback."""
@@ -183,17 +228,27 @@ class Rules:
             for tier in self.profile.tiers
         )
 
+    def _all(self, method: str) -> Iterator[tuple[Callable[..., Any], Enabled]]:
+        """The methods of that name, of points that no switch gates."""
+        for enabled in (enabled for tier in self.profile.tiers for enabled in tier):
+            if callable(ask := getattr(enabled.plugin, method, None)):
+                yield ask, enabled
+
     def _flat(self, point: type, method: str, marked: str = "") -> tuple[Callable[..., Any], ...]:
         return tuple(ask for tier in self._tiers(point, method, marked) for ask in tier)
 
-    def _parts(self, point: type, vector: str, scalar: str, make: Callable[[object], Part]) -> tuple[Part, ...]:
+    def _parts(
+        self, point: type, methods: Sequence[str], make: Callable[[object], Part], several: str = ""
+    ) -> tuple[Part, ...]:
+        """What `make` makes of every plugin with one of the methods, or of each of the parts it has in `several`."""
         switch = _SWITCH_OF[point]
         return tuple(
-            make(enabled.plugin)
+            make(part)
             for tier in self.profile.tiers
             for enabled in tier
             if enabled.switches.get(switch, True)
-            and any(callable(getattr(enabled.plugin, name, None)) for name in (vector, scalar))
+            for part in (getattr(enabled.plugin, several, None) or (enabled.plugin,))
+            if any(callable(getattr(part, name, None)) for name in methods)
         )
 
 

@@ -17,6 +17,7 @@ from volcanoio.engine.scheduling.columns import LOADS
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.drafts import Draft, draft
 from volcanoio.engine.scheduling.explanation import FitErrors
+from volcanoio.engine.scheduling.inputs import Inputs
 from volcanoio.engine.scheduling.ledger import Ledger
 from volcanoio.engine.scheduling.states import States
 from volcanoio.engine.scheduling.tasks import TaskInfo
@@ -44,8 +45,9 @@ def _mix(value: int) -> int:
 class Placer:
     """Finds nodes for tasks; keeps answers per shape across cycles."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, inputs: Inputs) -> None:
         self._ledger = ledger
+        self._inputs = inputs
         self._columns = ledger.columns
         self._states = States(ledger.columns)
         self._rules: Rules | None = None
@@ -90,8 +92,7 @@ class Placer:
             return 0, False
         if nominated and (row := self._nominated(answers, nominated, idle_only)) is not None:
             status = TaskStatus.ALLOCATED if answers.fits_row(row, idle=True) else TaskStatus.PIPELINED
-            self._ledger.seat(tasks[0], status, row)
-            log.append(tasks[0])
+            self._seat(tasks[0], status, row, log)
             return 1, lacking is not None and not lacking()
         assert self._rules is not None
         own = self._rules.task_scorers and [one for one in self._rules.task_scorers if one.scores_task(tasks[0])]
@@ -152,7 +153,7 @@ class Placer:
                 self._learned[old] = self._answers.pop(old).learned
                 if len(self._learned) > KEPT_TABLES:
                     del self._learned[next(iter(self._learned))]
-            answers = Answers(shape, self._columns, self._states, self._learned.pop(shape.id, NOTHING))
+            answers = Answers(shape, self._columns, self._states, self._inputs, self._learned.pop(shape.id, NOTHING))
         self._answers[shape.id] = answers
         assert self._rules is not None
         self.overall += answers.prepare(self._rules, self._cycle)
@@ -243,6 +244,18 @@ class Placer:
         answers.revision = self._columns.clock
         self._ledger.seated(tasks, status, rows)
         log.extend(tasks)
+        assert self._rules is not None
+        for tell in self._rules.tasks_in:
+            for task in tasks:
+                tell(task)
+
+    def _seat(self, task: TaskInfo, status: TaskStatus, row: int, log: list[TaskInfo]) -> None:
+        """Put one task on a row and let everyone know."""
+        assert self._rules is not None
+        self._ledger.seat(task, status, row)
+        log.append(task)
+        for tell in self._rules.tasks_in:
+            tell(task)
 
     def _exact(
         self,
@@ -275,8 +288,7 @@ class Placer:
             value[~group] = NOWHERE
             rows = np.flatnonzero(value == value.max())
             row = rows.item(int(self._tie_keys(answers.shape, rows).argmin()) if len(rows) > 1 else 0)
-            self._ledger.seat(task, status, row)
-            log.append(task)
+            self._seat(task, status, row, log)
             if lacking is not None and not lacking():
                 return index + 1, True
         return len(tasks), False

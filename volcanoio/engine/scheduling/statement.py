@@ -64,6 +64,8 @@ class JobStatement:
         if task.owner is not None and task.owner.queue_info is not None:
             for tell in session.rules.accounting_out:
                 tell(task.owner, task.shape, 1)
+        for tell in session.rules.tasks_out:
+            tell(task)
         session.tables.log = None
 
     def commit(self) -> None:

@@ -28,9 +28,24 @@ KEPT_KEYS = "keeps_job_keys"
 
 
 class Plugin(Protocol):
-    """Every plugin: a name and a constructor with arguments."""
+    """Every plugin: a name and a constructor with arguments.
+
+    One that reads objects of further kinds names them in an attribute, of the class or set by the constructor:
+    `watches = ("persistentvolumeclaims", "storageclasses.storage.k8s.io")` (`Kind.resource` of `volcanoio.model.kinds`).
+    They are listed before anything is decided, `SessionView.objects` has them, and answers that depend on
+    `Depends.SOURCE` are asked for again when one of them changed.
+    """
 
     name: str
+
+
+@runtime_checkable
+class Hierarchical(Protocol):
+    """Works on the tree of queues (spec.parent) where its switch `enableHierarchy` says so."""
+
+    def use_hierarchy(self, enabled: bool) -> None:
+        """Called once, before any session: the switch, false where it is not written."""
+        ...
 
 
 @runtime_checkable
@@ -65,7 +80,11 @@ class Reports(Protocol):
 
 @runtime_checkable
 class QueueOrder(Protocol):
-    """Orders queues. Fallback: creation time, then uid."""
+    """Orders queues. Fallback: creation time, then uid.
+
+    A plugin by which a turn of one queue moves others too (they share a parent, say) also has `queue_epoch() -> int`:
+    while it returns the same number, keys only grow.
+    """
 
     def queue_key(self, queue: QueueView) -> SortKey:
         """Smaller first."""
@@ -83,6 +102,23 @@ class JobOrder(Protocol):
 
     def job_key(self, job: Job) -> SortKey:
         """Smaller first."""
+        ...
+
+
+@runtime_checkable
+class NamespaceOrder(Protocol):
+    """Orders the namespaces within a queue: part of the order of jobs, at the plugin's place in it.
+
+    A turn of one job moves all others of its namespace, but not their order among themselves. So namespaces of a queue
+    take turns, and in them jobs (see `heap.GroupedHeap`).
+    """
+
+    def namespace_key(self, job: Job) -> SortKey:
+        """Where the job's namespace stands now in its queue, smaller first: the same for all its jobs of a phase."""
+        ...
+
+    def namespace_epoch(self) -> int:
+        """While it returns the same number, keys only grow."""
         ...
 
 
@@ -118,6 +154,19 @@ class FilterOne(Protocol):
 
 
 @runtime_checkable
+class Filters(Protocol):
+    """Several filters of one plugin, asked in this order: each is kept and asked again by its own dependencies.
+
+    A plugin has these instead of being a filter itself.
+    """
+
+    @property
+    def filters(self) -> Sequence[Filter | FilterOne]:
+        """The same ones as long as the plugin lives."""
+        ...
+
+
+@runtime_checkable
 class Scorer(Protocol):
     """Scores nodes for a shape; scores of all plugins are added."""
 
@@ -136,6 +185,19 @@ class ScorerOne(Protocol):
 
     def score_on(self, shape: Shape, node: NodeRow) -> float:
         """The score of one node."""
+        ...
+
+
+@runtime_checkable
+class Scorers(Protocol):
+    """Several scorers of one plugin, whose scores are added: each is kept and asked again by its own dependencies.
+
+    A plugin has these instead of being a scorer itself.
+    """
+
+    @property
+    def scorers(self) -> Sequence[Scorer | ScorerOne]:
+        """The same ones as long as the plugin lives."""
         ...
 
 
@@ -258,6 +320,23 @@ class Accounting(Protocol):
 
 
 @runtime_checkable
+class TaskAccounting(Protocol):
+    """Is told of every task that is placed or evicted in the session; state belongs into `SessionView.table`.
+
+    Dearer than `Accounting`: for plugins that must know the node. Where one answers `Depends.PODS` for a shape, it is
+    told of each task of the shape before it is asked about the next one.
+    """
+
+    def task_placed(self, task: Task) -> None:
+        """The task was allocated or pipelined: its status and node say so."""
+        ...
+
+    def task_evicted(self, task: Task) -> None:
+        """The task is Releasing; not called for what a discard takes back (that is undone by the log)."""
+        ...
+
+
+@runtime_checkable
 class Preemptable(Protocol):
     """Names the tasks a preemptor of the same queue may evict; None abstains. Tiers intersect."""
 
@@ -329,15 +408,15 @@ class VictimTasks(Protocol):
 
 
 SWITCHES: Mapping[str, tuple[type, ...]] = {
-    "enableJobOrder": (JobOrder,),
+    "enableJobOrder": (JobOrder, NamespaceOrder),
     "enableQueueOrder": (QueueOrder,),
     "enableTaskOrder": (TaskOrder,),
     "enableJobReady": (JobReady,),
     "enableJobPipelined": (JobPipelined,),
     "enableJobStarving": (JobStarving,),
     "enableJobEnqueued": (JobEnqueueable, JobEnqueued),
-    "enablePredicate": (Filter, FilterOne),
-    "enableNodeOrder": (Scorer, ScorerOne, TaskScorer),
+    "enablePredicate": (Filter, FilterOne, Filters),
+    "enableNodeOrder": (Scorer, ScorerOne, Scorers, TaskScorer),
     "enablePreemptable": (Preemptable,),
     "enableReclaimable": (Reclaimable,),
     "enablePreemptive": (Preemptive,),
