@@ -113,12 +113,50 @@ class NodeAffinity(Model):
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
 
 
+class PodAffinityTerm(Model):
+    """Pods that a pod wants near, or away from, in a topology; no label selector matches no pod."""
+
+    label_selector: LabelSelector | None = None
+    topology_key: str = ""
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(Model):
+    """A weighted preference for pods."""
+
+    weight: int = 0
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(Model):
+    """`spec.affinity.podAffinity` and `podAntiAffinity`."""
+
+    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
+
+
 class Affinity(Model):
-    """`spec.affinity`; pod affinity stays undecoded until the plugin that reads it lands."""
+    """`spec.affinity`."""
 
     node_affinity: NodeAffinity | None = None
-    pod_affinity: dict[str, Any] | None = None
-    pod_anti_affinity: dict[str, Any] | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(Model):
+    """`spec.topologySpreadConstraints[]`."""
+
+    max_skew: int = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+    match_label_keys: tuple[str, ...] = ()
 
 
 class SchedulingGate(Model):
@@ -151,7 +189,7 @@ class PodSpec(Model):
     subdomain: str = ""
     volumes: tuple[dict[str, Any], ...] = ()
     readiness_gates: tuple[dict[str, Any], ...] = ()
-    topology_spread_constraints: tuple[dict[str, Any], ...] = ()
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
 
 
 class Condition(Model):
