@@ -24,6 +24,7 @@ from volcanoio.engine.scheduling.cluster import NEEDED, ClusterState
 from volcanoio.engine.scheduling.configuration import default_configuration
 from volcanoio.engine.scheduling.cycle import CycleResult, run_cycle
 from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.watching import WATCHABLE
 from volcanoio.framework import groups
 from volcanoio.framework.events import Change, Observed, Synced
 from volcanoio.framework.scheduling_effects import BindBatch, SchedulerEffect
@@ -87,7 +88,7 @@ def load(state: ClusterState, workload: Workload) -> tuple[int, float]:
             state.fold(event)
         seconds += time.perf_counter() - started
         count += len(events)
-    for resource in NEEDED:
+    for resource in (*NEEDED, *sorted(WATCHABLE)):
         state.fold(Synced(seq=count + 1, resource=resource))
     return count, seconds
 

@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping
 
+import anyio
 import msgspec
 import structlog
 
@@ -30,6 +31,10 @@ _SHORT_LIVED = 1.0
 """Seconds; a watch that ends sooner, and without a line, counts as a failure."""
 
 Publish = Callable[[Iterable[Event]], object]
+
+
+def _unheard(_events: Iterable[Event]) -> None:
+    """Where a stopped informer publishes."""
 
 
 class Informer:
@@ -65,6 +70,7 @@ class Informer:
         self._revision = ""
         """Where the watch goes on; "" when a list is needed."""
         self._synced = asyncio.Event()
+        self._scope = anyio.CancelScope()
 
     @property
     def objects(self) -> Mapping[str, ApiObject]:
@@ -93,8 +99,19 @@ class Informer:
         """Fold that our own delete removed the object for good. The events are the caller's to publish."""
         return self._cache.own_deleted(f"{namespace}/{name}" if namespace else name, uid)
 
+    def stop(self) -> None:
+        """End `run`, and publish nothing from now on but that all of it is gone and not listed any more."""
+        self._scope.cancel()
+        publish, self._publish = self._publish, _unheard
+        publish([*self._cache.replace((), 0), Relisting(resource=self.kind.resource)])
+        self._synced.clear()
+
     async def run(self) -> None:
-        """List and watch until cancelled; failures are logged and retried with back-off."""
+        """List and watch until cancelled or stopped; failures are logged and retried with back-off."""
+        with self._scope:
+            await self._run()
+
+    async def _run(self) -> None:
         while True:
             wait = 0.0
             try:

@@ -57,6 +57,13 @@ class InformerSet:
                 self._tasks.start_soon(informer.run)
         return self._informers[key]
 
+    def forget(self, kind: Kind) -> None:
+        """Stop the informer of all objects of a kind; what it knew is published as gone, and the kind as not listed."""
+        informer = self._informers.pop((kind, "", "", ""), None)
+        if informer is not None:
+            self._by_resource[kind.resource].remove(informer)
+            informer.stop()
+
     def __iter__(self) -> Iterator[Informer]:
         return iter(tuple(self._informers.values()))
 

@@ -21,7 +21,8 @@ from volcanoio.engine.scheduling.configuration import Configuration, default_tex
 from volcanoio.engine.scheduling.cycle import CycleResult, run_cycle
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.replay import OWN
-from volcanoio.framework.events import Change, Event, Observed
+from volcanoio.engine.scheduling.watching import watched
+from volcanoio.framework.events import Change, Event, Observed, Synced
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.framework.scheduling.points import PluginFactory, Reports
 from volcanoio.framework.scheduling.session import ActionFactory
@@ -59,6 +60,10 @@ class Informers(Protocol):
 
     def informer(self, kind: Kind, *, label_selector: str = "", field_selector: str = "") -> object:
         """Have a kind watched."""
+        ...
+
+    def forget(self, kind: Kind) -> None:
+        """Have a kind watched no more: all of it is gone, and it is not listed."""
         ...
 
     async def run(self) -> None:
@@ -134,7 +139,9 @@ class Scheduler:
         self._folded = 0
         self._trigger = 0
         self._next: tuple[str, Profile] | None = None
-        self._profile: Profile
+        self._profile: Profile | None = None
+        self._watching: frozenset[str] = frozenset()
+        self._running = False
         self.configure(default_text() if configuration is None else configuration)
 
     @property
@@ -153,7 +160,12 @@ class Scheduler:
         Raises ConfigurationError and changes nothing when it cannot be used.
         """
         configuration = parse(text, actions=self._actions.keys(), plugins=self._plugins.keys())
-        self._next = (text, Profile.build(configuration, self._plugins, self._actions))
+        profile = Profile.build(configuration, self._plugins, self._actions)
+        watches = watched(profile)
+        self._next = (text, profile)
+        if self._profile is None:
+            self.state.require(watches)
+        self._watch()
         self._pace.want()
         return configuration
 
@@ -163,6 +175,8 @@ class Scheduler:
         try:
             for kind in WATCHED:
                 self._informers.informer(kind)
+            self._running = True
+            self._watch()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._informers.run)
                 tasks.start_soon(ensure_queues, outlets.client, self.state.default_queue, self._clock)
@@ -207,6 +221,8 @@ class Scheduler:
                 continue
             if isinstance(event, Observed) and event.change is Change.GONE and isinstance(event.object, PodGroup):
                 self._metrics.gone(event.object.metadata.key)
+            if isinstance(event, Synced) and self._next is not None:
+                self._pace.want()
             folded: Any = event  # the bus carries this process's family only
             if self.state.fold(folded):
                 self._trigger = event.seq
@@ -227,6 +243,7 @@ class Scheduler:
         budget = TimeBudget(self._clock, self._budget)
         self._metrics.open()
         fault, result, points = "", CycleResult(()), 0
+        assert self._profile is not None  # what it watches is listed, else the state were not ready
         cycle = run_cycle(self.state, self._profile, opened, budget=budget, period=self._pace.period)
         try:
             while True:
@@ -259,18 +276,31 @@ class Scheduler:
     def _report(self) -> None:
         """Let plugins tell their figures, at most once a period."""
         now = self._clock.monotonic()
-        if now >= self._report_due:
+        if now >= self._report_due and self._profile is not None:
             self._report_due = now + self._pace.period
             for enabled in itertools.chain.from_iterable(self._profile.tiers):
                 if isinstance(enabled.plugin, Reports):
                     enabled.plugin.report(self._probe)
 
     def _reconfigure(self) -> None:
-        """Between cycles, take over a configuration that was given."""
-        if self._next is not None:
+        """Between cycles, take over a configuration that was given, once all that its plugins read is listed."""
+        if self._next is not None and watched(self._next[1]).issubset(self.state.listed):
             text, self._profile = self._next
             self._next = None
+            self._watch()
             self._bus.publish([ConfigurationChanged(text=text, plugins=self._origins)])
+
+    def _watch(self) -> None:
+        """Have watched what the plugins of the profile read, and those of the next one, and nothing else."""
+        if not self._running:
+            return
+        profiles = (self._profile, self._next and self._next[1])
+        wanted = frozenset[str]().union(*(watched(profile) for profile in profiles if profile is not None))
+        for resource in sorted(wanted - self._watching):
+            self._informers.informer(kinds.BY_RESOURCE[resource])
+        for resource in sorted(self._watching - wanted):
+            self._informers.forget(kinds.BY_RESOURCE[resource])
+        self._watching = wanted
 
     def _send(self, decisions: tuple[SchedulerEffect, ...], opened: CycleOpened, dispatcher: Dispatcher) -> None:
         """Say what was decided, and send it."""

@@ -16,6 +16,7 @@ from volcanoio.engine.scheduling.cluster import NEEDED, ClusterState
 from volcanoio.engine.scheduling.configuration import Configuration, default_configuration, parse
 from volcanoio.engine.scheduling.cycle import Budget, CycleResult, run_cycle
 from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.watching import watched
 from volcanoio.framework.effects import Patch, Record
 from volcanoio.framework.events import Change, Observed, Synced
 from volcanoio.framework.scheduling.points import PluginFactory
@@ -148,7 +149,7 @@ class World:
 
     def sync(self) -> None:
         """Everything is listed."""
-        for resource in NEEDED:
+        for resource in (*NEEDED, *sorted(watched(self.profile))):
             self.fold(Synced(resource=resource))
 
     def fold(self, event: SchedulerEvent) -> bool:

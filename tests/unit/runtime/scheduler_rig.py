@@ -14,6 +14,7 @@ from tests.unit.kube.scripted import Call, ScriptedTransport, answer
 from tests.unit.runtime.virtual_time import VirtualClock, settle
 from volcanoio.bus.bus import Batch, EventBus
 from volcanoio.engine.scheduling.cluster import NEEDED
+from volcanoio.engine.scheduling.watching import WATCHABLE
 from volcanoio.framework.effects import Patch, Stages
 from volcanoio.framework.events import Change, EffectSucceeded, Event, Observed, Relisting, Synced
 from volcanoio.framework.scheduling_effects import BindBatch, Evict
@@ -36,6 +37,9 @@ class StillInformers:
     def informer(self, kind: kinds.Kind, *, label_selector: str = "", field_selector: str = "") -> object:
         self.asked.append(kind.resource)
         return None
+
+    def forget(self, kind: kinds.Kind) -> None:
+        self.asked.remove(kind.resource)
 
     async def run(self) -> None:
         await anyio.sleep_forever()
@@ -86,7 +90,7 @@ class Rig:
         """The event that says an object is gone."""
         return Observed(resource=kind.resource, change=Change.GONE, object=self.objects.pop(f"{kind.resource}/{key}"))
 
-    def sync(self, resources: Iterable[str] = NEEDED) -> None:
+    def sync(self, resources: Iterable[str] = (*NEEDED, *sorted(WATCHABLE))) -> None:
         """All of these are listed."""
         self.bus.publish([Synced(resource=resource) for resource in resources])
 

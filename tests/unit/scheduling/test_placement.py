@@ -15,6 +15,7 @@ from tests.scenario.scheduling.harness import decoded, node, pod
 from volcanoio.engine.scheduling import answers, states
 from volcanoio.engine.scheduling.columns import name_hash
 from volcanoio.engine.scheduling.combine import Rules
+from volcanoio.engine.scheduling.inputs import Inputs
 from volcanoio.engine.scheduling.ledger import Ledger
 from volcanoio.engine.scheduling.placement import Placer, _mix
 from volcanoio.engine.scheduling.profile import Profile
@@ -227,7 +228,7 @@ def _same_as_naive(
     plugins.sort(key=lambda plugin: plugin.name in exact)  # scores are summed in this order
     fast, fast_tasks = build(nodes, tasks)
     slow, slow_tasks = build(nodes, tasks)
-    placer = Placer(fast)
+    placer = Placer(fast, Inputs())
     placer.open(Rules(Profile.of([plugins], [])), CYCLE, SEED)
     for turn, (gang, same) in enumerate(zip(gangs(fast_tasks), gangs(slow_tasks), strict=True)):
         log: list[TaskInfo] = []
@@ -243,7 +244,7 @@ def _same_as_naive(
 
 def test_a_changed_node_is_asked_again() -> None:
     ledger, (task, *_) = build([(4, 4, "b"), (4, 4, "b")], [(1, 1, "a")])
-    placer = Placer(ledger)
+    placer = Placer(ledger, Inputs())
     rules = Rules(Profile.of([[Zones()]], []))
     placer.open(rules, 1, SEED)
     log: list[TaskInfo] = []
@@ -261,7 +262,7 @@ def test_ties_are_spread_and_depend_on_the_seed() -> None:
     chosen = set()
     for seed in range(20):
         ledger, (task, *_) = build([(4, 4, "a")] * 8, [(1, 1, "")])
-        placer = Placer(ledger)
+        placer = Placer(ledger, Inputs())
         placer.open(Rules(Profile.of([], [])), CYCLE, seed)
         placer.place([task], lacking=None, idle_only=False, nominated="", log=[])
         chosen.add(task.node)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.columns import Columns
 from volcanoio.engine.scheduling.rows import Row
+from volcanoio.engine.scheduling.watching import watches_of
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Nodes, Shape
 
@@ -23,19 +24,24 @@ SHARED = Depends.FEASIBLE_SET | Depends.PODS
 
 @dataclass(frozen=True, slots=True)
 class FilterPart:
-    """A plugin's filter: `mask(shape, nodes, rows)` is for the given rows of the columns."""
+    """A plugin's filter: `mask(shape, nodes, rows)` is for the given rows of the columns.
+
+    `watches` are the resources that an answer which depends on SOURCE follows from.
+    """
 
     depends: Callable[[Shape], Depends]
     feasible: Callable[[Shape, Nodes, Columns, Sequence[int]], Feasibility]
+    watches: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ScorerPart:
-    """A plugin's scorer; `one` is None where only the vector form exists."""
+    """A plugin's scorer; `one` is None where only the vector form exists, `watches` as in FilterPart."""
 
     depends: Callable[[Shape], Depends]
     score: Callable[[Shape, Nodes, NDArray[np.bool_], Columns, Sequence[int]], NDArray[np.float64]]
     one: Callable[[Shape, Row], float] | None
+    watches: tuple[str, ...] = ()
 
 
 def _everything(_shape: Shape) -> Depends:
@@ -45,9 +51,10 @@ def _everything(_shape: Shape) -> Depends:
 def filter_part(plugin: Any) -> FilterPart:
     """The filter of a plugin that has `feasible` or `feasible_on`."""
     depends = getattr(plugin, "feasible_depends", _everything)
+    watches = watches_of(plugin)
     vector = getattr(plugin, "feasible", None)
     if callable(vector):
-        return FilterPart(depends, lambda shape, nodes, _columns, _rows: vector(shape, nodes))
+        return FilterPart(depends, lambda shape, nodes, _columns, _rows: vector(shape, nodes), watches)
     scalar = plugin.feasible_on
 
     def feasible(shape: Shape, nodes: Nodes, columns: Columns, rows: Sequence[int]) -> Feasibility:
@@ -61,7 +68,7 @@ def filter_part(plugin: Any) -> FilterPart:
         )
         return Feasibility(np.array([not text for text in texts], np.bool_).reshape(len(nodes)), reasons)
 
-    return FilterPart(depends, feasible)
+    return FilterPart(depends, feasible, watches)
 
 
 def scorer_part(plugin: Any) -> ScorerPart:
@@ -73,6 +80,7 @@ def scorer_part(plugin: Any) -> ScorerPart:
             depends,
             lambda shape, nodes, feasible, _columns, _rows: vector(shape, nodes, feasible),
             scalar if callable(scalar) else None,
+            watches_of(plugin),
         )
 
     def score(
@@ -86,4 +94,4 @@ def scorer_part(plugin: Any) -> ScorerPart:
                 scores[position] = plugin.score_on(shape, at)
         return scores
 
-    return ScorerPart(depends, score, plugin.score_on)
+    return ScorerPart(depends, score, plugin.score_on, watches_of(plugin))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from volcanoio.engine.scheduling.adapters import SHARED, FilterPart, ScorerPart
 from volcanoio.engine.scheduling.columns import Columns
 from volcanoio.engine.scheduling.combine import Rules
+from volcanoio.engine.scheduling.inputs import Inputs
 from volcanoio.engine.scheduling.rows import Row, Rows
 from volcanoio.engine.scheduling.states import States
 from volcanoio.framework.scheduling.verdicts import Depends
@@ -49,6 +50,8 @@ class Answers:
     __slots__ = (
         "_columns",
         "_cycle",
+        "_facts",
+        "_inputs",
         "_ones",
         "_plan",
         "_row",
@@ -71,7 +74,9 @@ class Answers:
         "value",
     )
 
-    def __init__(self, shape: Shape, columns: Columns, states: States, learned: Learned = NOTHING) -> None:
+    def __init__(
+        self, shape: Shape, columns: Columns, states: States, inputs: Inputs, learned: Learned = NOTHING
+    ) -> None:
         self.shape = shape
         self.capacity = columns.capacity
         self.value: NDArray[np.float64] = np.full(self.capacity, NOWHERE)
@@ -85,6 +90,9 @@ class Answers:
         self.live_scorers: tuple[ScorerPart, ...] = ()
         self._columns = columns
         self._states = states
+        self._inputs = inputs
+        self._facts: list[tuple[int, ...]] = []
+        """The versions of the inputs that the answers follow from."""
         self._table = learned.table
         """What `value` is by state, where filters pass; not a number where it was not asked yet."""
         self._version = learned.version
@@ -182,9 +190,10 @@ class Answers:
         usage: list[FilterPart] = []
         live_filters: list[FilterPart] = []
         each_cycle = False
+        facts: list[tuple[int, ...]] = []
         for part in rules.filters:
             depends = part.depends(self.shape)
-            each_cycle |= bool(depends & _EACH_CYCLE)
+            each_cycle |= self._changes_unseen(depends, part, facts)
             if depends & SHARED:
                 live_filters.append(part)
             else:
@@ -193,12 +202,12 @@ class Answers:
         live_scorers: list[ScorerPart] = []
         for scorer in rules.scorers:
             depends = scorer.depends(self.shape)
-            each_cycle |= bool(depends & _EACH_CYCLE)
+            each_cycle |= self._changes_unseen(depends, scorer, facts)
             (live_scorers if depends & SHARED else scorers).append(scorer)
         plan = (static, usage, scorers)
-        if plan != self._plan or each_cycle:
+        if plan != self._plan or each_cycle or facts != self._facts:
             self.revision = self._scored = self._version = -1
-        self._plan = plan
+        self._plan, self._facts = plan, facts
         self.live_filters, self.live_scorers = tuple(live_filters), tuple(live_scorers)
         self.exact = bool(live_filters or live_scorers)
         self.static_filters = not usage and not live_filters and not each_cycle
@@ -208,6 +217,13 @@ class Answers:
         by_state = by_state and not any(part.depends(self.shape) & ~_AMOUNTS for part in scorers)
         if by_state != self.by_state:
             self.by_state, self.revision = by_state, -1
+
+    def _changes_unseen(self, depends: Depends, part: FilterPart | ScorerPart, facts: list[tuple[int, ...]]) -> bool:
+        """Whether an answer may be another in each cycle; where it follows from inputs, their versions tell."""
+        if depends & Depends.SOURCE and part.watches:
+            facts.append(self._inputs.versions(part.watches))
+            return bool(depends & Depends.NOW)
+        return bool(depends & (Depends.SOURCE | Depends.NOW))
 
     def _refresh(self) -> bool:
         """Ask again about what changed; whether that was all."""

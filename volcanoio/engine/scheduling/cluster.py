@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.holds import Hold, Holds
+from volcanoio.engine.scheduling.inputs import Inputs
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.ledger import Ledger
 from volcanoio.engine.scheduling.placement import Placer
@@ -21,7 +24,7 @@ from volcanoio.model.names import DEFAULT_QUEUE, SCHEDULER_NAME
 from volcanoio.model.scheduling import PodGroup, Queue
 
 NEEDED = tuple(kind.resource for kind in (kinds.NODE, kinds.PRIORITY_CLASS, kinds.QUEUE, kinds.POD_GROUP, kinds.POD))
-"""The resources of which every one must be listed before anything is decided."""
+"""The resources of which every one must be listed before anything is decided, whatever plugins there are."""
 
 _RETRY_FIRST, _RETRY_MOST = 0.1, 5.0
 """Seconds a task waits after its second refused bind, doubling up to the most; after the first it goes at once."""
@@ -35,11 +38,12 @@ def effect_key(resource: str, namespace: str, name: str) -> str:
 class ClusterState:
     """All the scheduler knows: a fold of SchedulerEvents. A cycle works on it directly and leaves it consistent.
 
-    `ledger` holds nodes, tasks, jobs and queues; `placer` answers per shape that live across cycles; `holds` room kept
-    after refusals for the `urgent` jobs; `revisit` when jobs that were not ready are to be looked at again though
-    nothing changed; `turn` the index of the action the next cycle begins with; `refused` waiting jobs that were not let
-    in since all were last asked: after a cut the others come first. `single_names` are the schedulers whose pods are
-    bound too, one by one: on nodes they count as all do, in queues they do not.
+    `ledger` holds nodes, tasks, jobs and queues; `inputs` the objects of further kinds that plugins read; `placer`
+    answers per shape that live across cycles; `holds` room kept after refusals for the `urgent` jobs; `revisit` when
+    jobs that were not ready are to be looked at again though nothing changed; `turn` the index of the action the next
+    cycle begins with; `refused` waiting jobs that were not let in since all were last asked: after a cut the others
+    come first. `single_names` are the schedulers whose pods are bound too, one by one: on nodes they count as all do,
+    in queues they do not.
     """
 
     def __init__(
@@ -54,7 +58,8 @@ class ClusterState:
         self.default_queue = default_queue
         self.hold_seconds = hold_seconds
         self.ledger = Ledger()
-        self.placer = Placer(self.ledger)
+        self.inputs = Inputs()
+        self.placer = Placer(self.ledger, self.inputs)
         self.holds = Holds(self.ledger.columns)
         self.revisit: dict[str, float] = {}
         self.turn = 0
@@ -63,12 +68,16 @@ class ClusterState:
         """`Columns.freed` when a job was given up last: while it is another, no job is hopeless."""
         self.urgent: dict[str, JobInfo] = {}
         self.pods = PodFold(self.ledger, scheduler_names, single_names)
-        self._needed = frozenset(needed)
+        self._needed = self._always = frozenset(needed)
         self._synced: set[str] = set()
         self._classes: dict[str, PriorityClass] = {}
         self._rules: Rules | None = None
         self._ruled: tuple[Rules, Amounts] | None = None
         self._rulings = 0
+
+    def require(self, resources: Iterable[str]) -> None:
+        """Beside those that are always needed, these resources must be listed, and no others."""
+        self._needed = self._always.union(resources)
 
     @property
     def ready(self) -> bool:
@@ -126,7 +135,10 @@ class ClusterState:
             case PriorityClass():
                 return self._class(obj, gone)
             case _:
-                return False
+                changed = self.inputs.observe(event)
+                if changed:
+                    self.ledger.columns.freed += 1  # what found no node may find one now
+                return changed
 
     def _node(self, node: Node, gone: bool) -> bool:
         columns, name = self.ledger.columns, node.metadata.name

@@ -70,14 +70,9 @@ class Rules:
         created = queue.object.metadata.creation_timestamp or ""
         return (*[key(queue) for key in self._queue_keys], created, queue.object.metadata.uid, queue.name)
 
-    @property
-    def moves_queues(self) -> bool:
-        """Whether a turn of one queue moves others."""
-        return bool(self._queue_epochs)
-
-    def queue_epoch(self) -> SortKey:
-        """While it is the same, keys of queues only grow."""
-        return [ask() for ask in self._queue_epochs]
+    def queue_epoch(self) -> list[int]:
+        """While it is the same, keys of queues only grow; empty where a turn of one queue moves no other."""
+        return [epoch for ask in self._queue_epochs if (epoch := ask()) is not None]
 
     def job_key(self, job: Job) -> tuple[SortKey, ...]:
         """First difference in tier and plugin order; then creation time, uid and key.
@@ -91,7 +86,7 @@ class Rules:
         """Whether any plugin orders the namespaces of a queue."""
         return bool(self._namespace_keys)
 
-    def namespace_epoch(self) -> SortKey:
+    def namespace_epoch(self) -> list[int]:
         """While it is the same, keys of namespaces only grow."""
         return [ask() for ask in self._namespace_epochs]
 

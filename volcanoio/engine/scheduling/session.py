@@ -19,12 +19,14 @@ from volcanoio.engine.scheduling.statement import JobStatement
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.engine.scheduling.times import timestamp
 from volcanoio.engine.scheduling.undo import PluginTable, Tables, UndoLog
+from volcanoio.framework.scheduling.heap import GroupedHeap, Heap, MovingHeap, Turns
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.session import Run
 from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, Vote
 from volcanoio.framework.scheduling.views import Amounts, Shape, TaskStatus
 from volcanoio.framework.scheduling_events import CycleOpened
+from volcanoio.model.base import ApiObject
 from volcanoio.model.scheduling import PodGroupPhase
 
 
@@ -154,6 +156,17 @@ class CycleSession:
         info = self.state.ledger.listed[job]
         return fit_error(info, ready=self.rules.job_ready(info))
 
+    def objects(self, resource: str) -> Mapping[str, ApiObject]:
+        """As `sessionview.SessionView`."""
+        if resource not in self.rules.watches:
+            msg = f'{resource} are read but not watched; name them in the plugin\'s "watches"'
+            raise LookupError(msg)
+        return self.state.inputs.objects(resource)
+
+    def version(self, resource: str) -> int:
+        """As `sessionview.SessionView`."""
+        return self.state.inputs.version(resource)
+
     # What actions do.
 
     def configured(self, action: str) -> bool:
@@ -224,12 +237,30 @@ class CycleSession:
 
     def job_key(self, job: JobInfo) -> SortKey:
         """As `session.Session`; a gang whose bind was refused goes first."""
+        key = self._member_key(job)
+        return (key[0], *self.rules.with_namespace(key[1:], job)) if self.rules.orders_namespaces else key
+
+    def _member_key(self, job: JobInfo) -> tuple[SortKey, ...]:
+        """Where a job stands among those of its namespace in its queue."""
         known = job.standing
         if known is None or known[0] != self._rulings:
             known = self._rulings, (True, *self.rules.job_key(job))
             if self.rules.keeps_job_keys:
                 job.standing = known
         return (False, *known[1][1:]) if self._urgent and job.key in self._urgent else known[1]
+
+    def queue_turns(self, names: Iterable[str]) -> Turns[QueueInfo]:
+        """As `session.Session`."""
+        queues = [self.queues[name] for name in names]
+        if self.rules.queue_epoch():
+            return MovingHeap(self.queue_key, self.rules.queue_epoch, queues)
+        return Heap(self.queue_key, queues)
+
+    def job_turns(self) -> Turns[JobInfo]:
+        """As `session.Session`."""
+        if self.rules.orders_namespaces:
+            return GroupedHeap(_namespace, self._member_key, self.job_key, self.rules.namespace_epoch)
+        return Heap(self._member_key)
 
     def overused(self, queue: QueueInfo) -> bool:
         """As `session.Session`."""
@@ -346,3 +377,7 @@ class CycleSession:
         for job in self.homeless:
             job.homeless, job.standing = 0, None
         self.homeless.clear()
+
+
+def _namespace(job: JobInfo) -> str:
+    return job.namespace

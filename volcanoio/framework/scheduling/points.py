@@ -31,7 +31,7 @@ class Plugin(Protocol):
     """Every plugin: a name and a constructor with arguments.
 
     One that reads objects of further kinds names them in an attribute, of the class or set by the constructor:
-    `watches = ("persistentvolumeclaims", "storageclasses.storage.k8s.io")` (`Kind.resource` of `volcanoio.model.kinds`).
+    `watches = ("persistentvolumeclaims", "storageclasses.storage.k8s.io")`, `Kind.resource` of `volcanoio.model.kinds`.
     They are listed before anything is decided, `SessionView.objects` has them, and answers that depend on
     `Depends.SOURCE` are asked for again when one of them changed.
     """
@@ -82,8 +82,8 @@ class Reports(Protocol):
 class QueueOrder(Protocol):
     """Orders queues. Fallback: creation time, then uid.
 
-    A plugin by which a turn of one queue moves others too (they share a parent, say) also has `queue_epoch() -> int`:
-    while it returns the same number, keys only grow.
+    A plugin by which a turn of one queue moves others too (they share a parent, say) also has
+    `queue_epoch() -> int | None`: while it returns the same number, keys only grow. None: no queue moves others.
     """
 
     def queue_key(self, queue: QueueView) -> SortKey:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol, TypeAlias
 
 from volcanoio.framework.scheduling.views import Amounts, Job, Nodes, QueueView
+from volcanoio.model.base import ApiObject
 
 Text: TypeAlias = str | Callable[[], str]
 """A text, or what makes it when it is written: most are not, as they were said a moment ago."""
@@ -56,6 +57,18 @@ class SessionView(Protocol):
 
     def jobs_in(self, phase: str) -> Iterable[Job]:
         """Jobs of one PodGroup phase, kept incrementally; sorted by key."""
+        ...
+
+    def objects(self, resource: str) -> Mapping[str, ApiObject]:
+        """The objects of a further kind by key (`namespace/name`, or the name alone); a live, read-only view.
+
+        `resource` is a `Kind.resource` of `volcanoio.model.kinds` that a plugin names in its `watches`; raises
+        LookupError where none does.
+        """
+        ...
+
+    def version(self, resource: str) -> int:
+        """Another number after every change of these objects: what follows from them holds while it is the same."""
         ...
 
     def table(self, owner: str, name: str) -> Table:

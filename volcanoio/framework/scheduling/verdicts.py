@@ -48,7 +48,8 @@ class Depends(Flag):
     PODS = auto()
     """Which pods are where, by selector."""
     SOURCE = auto()
-    """Facts of the plugin's own source."""
+    """Facts of the plugin's own source: objects of the kinds it `watches`, where it names any; else they may be others
+    in each cycle."""
     NOW = auto()
     """The time."""
     NODE_AMOUNTS = auto()

@@ -1,0 +1,32 @@
+"""Which further kinds the plugins of a profile read."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.framework.arguments import suggestion
+from volcanoio.model import kinds
+
+_HAD = (kinds.POD, kinds.NODE, kinds.POD_GROUP, kinds.QUEUE, kinds.PRIORITY_CLASS, kinds.SECRET)
+WATCHABLE = frozenset(kinds.BY_RESOURCE).difference(kind.resource for kind in _HAD)
+"""The resources plugins may watch: what sessions have anyway, and secrets, are not among them."""
+
+
+def watches_of(plugin: Any) -> tuple[str, ...]:
+    """The resources a plugin reads, sorted; it may name them as a class or in its constructor."""
+    return tuple(sorted(getattr(plugin, "watches", ())))
+
+
+def watched(profile: Profile) -> frozenset[str]:
+    """The resources all plugins of a profile read; raises ValueError for one that plugins may not watch."""
+    found: set[str] = set()
+    for enabled in itertools.chain.from_iterable(profile.tiers):
+        for resource in watches_of(enabled.plugin):
+            if resource not in WATCHABLE:
+                hint = suggestion(resource, sorted(WATCHABLE))
+                msg = f'plugin "{enabled.plugin.name}" watches "{resource}", which is none that plugins may{hint}'
+                raise ValueError(msg)
+            found.add(resource)
+    return frozenset(found)
