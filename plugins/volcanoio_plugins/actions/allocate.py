@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from volcanoio.framework.arguments import convert
-from volcanoio.framework.scheduling.heap import Heap
+from volcanoio.framework.scheduling.heap import Turns
 from volcanoio.framework.scheduling.session import Run, Session, Statement
-from volcanoio.framework.scheduling.views import Job, QueueView
+from volcanoio.framework.scheduling.views import Job
 from volcanoio.model.scheduling import PodGroupPhase
 
 CHUNK = 256
@@ -66,7 +66,7 @@ class Allocate:
         """Place tasks until no queue has a job left, or the cycle's budget is used up."""
         sheets: dict[str, Worksheet] = {}
         members: dict[str, list[Job]] = {}
-        jobs: dict[str, Heap[Job]] = {}
+        jobs: dict[str, Turns[Job]] = {}
         hopeless = session.hopeless
         if not session.configured("enqueue"):
             for job in session.waiting():  # a job that has no pods yet gets them only then
@@ -77,11 +77,11 @@ class Allocate:
             name = job.queue
             heap = jobs.get(name)
             if heap is None:
-                heap, members[name] = jobs.setdefault(name, Heap(session.job_key)), []
+                heap, members[name] = jobs.setdefault(name, session.job_turns()), []
             heap.push(job)
             members[name].append(job)
             yield
-        queues: Heap[QueueView] = Heap(session.queue_key, [session.queues[name] for name in jobs])
+        queues = session.queue_turns(jobs)
         while queues:
             if session.exhausted():
                 return

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from volcanoio.framework.arguments import convert
-from volcanoio.framework.scheduling.heap import Heap
+from volcanoio.framework.scheduling.heap import Turns
 from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling.views import Job
 from volcanoio.model.scheduling import PodGroupPhase
@@ -37,14 +37,14 @@ class Backfill:
 
     def run(self, session: Session) -> Iterator[None]:
         """Place what requests nothing, in the order of queues, jobs and tasks."""
-        heaps: dict[str, Heap[Job]] = {}
+        heaps: dict[str, Turns[Job]] = {}
         for job in session.pending():
             if job.phase != PodGroupPhase.PENDING and job.pending_best_effort and session.job_valid(job):
                 if job.queue not in heaps:
-                    heaps[job.queue] = Heap(session.job_key)
+                    heaps[job.queue] = session.job_turns()
                 heaps[job.queue].push(job)
             yield
-        queues = Heap(session.queue_key, [session.queues[name] for name in heaps])
+        queues = session.queue_turns(heaps)
         while queues:
             jobs = heaps[queues.pop().name]
             while jobs:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from volcanoio.framework.arguments import convert
-from volcanoio.framework.scheduling.heap import Heap
+from volcanoio.framework.scheduling.heap import Turns
 from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling.verdicts import Vote
 from volcanoio.framework.scheduling.views import Job
@@ -31,13 +31,13 @@ class Enqueue:
 
     def run(self, session: Session) -> Iterator[None]:
         """Ask for every waiting job, in the order of queues and jobs."""
-        jobs: dict[str, Heap[Job]] = {}
+        jobs: dict[str, Turns[Job]] = {}
         for job in session.waiting():
             if job.queue not in jobs:
-                jobs[job.queue] = Heap(session.job_key)
+                jobs[job.queue] = session.job_turns()
             jobs[job.queue].push(job)
             yield
-        queues = Heap(session.queue_key, [session.queues[name] for name in jobs])
+        queues = session.queue_turns(jobs)
         while queues:
             if session.exhausted():
                 return

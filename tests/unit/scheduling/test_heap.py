@@ -32,3 +32,49 @@ def test_pops_as_a_sorted_list_does(keys: list[int], turns: list[int | None], ru
         assert [items.pop() for _ in range(len(items))] == sorted(model)
         with pytest.raises(IndexError):
             items.pop()
+
+
+@given(
+    pushes=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=40),
+    turns=st.lists(st.tuples(st.sampled_from(["grow", "back", "drop", "push"]), st.integers(0, 3)), max_size=60),
+)
+def test_groups_take_turns_as_the_whole_order_has_it(
+    pushes: list[tuple[int, int]], turns: list[tuple[str, int]]
+) -> None:
+    """A group's standing grows with its turns, and may fall by others' doing: then the epoch is another one."""
+    standing = dict.fromkeys(range(4), 0)
+    epoch = 0
+    items: heap.GroupedHeap[tuple[int, int, int], int] = heap.GroupedHeap(
+        lambda item: item[0],
+        lambda item: (item[1] // 5, item[1], item[2]),
+        lambda item: (item[1] // 5, standing[item[0]], item[1], item[2]),
+        lambda: epoch,
+    )
+    model: list[tuple[int, int, int]] = []
+    for number, (group, key) in enumerate(pushes):
+        items.push((group, key, number))
+        model.append((group, key, number))
+    for turn, group in turns:
+        if turn == "drop":
+            standing[group], epoch = 0, epoch + 1
+        elif turn == "push" or not model:
+            items.push((group, group, len(model) + 1000))
+            model.append((group, group, len(model) + 1000))
+        else:
+            first = min(model, key=lambda item: (item[1] // 5, standing[item[0]], item[1], item[2]))
+            assert items.pop() == first
+            model.remove(first)
+            standing[first[0]] += 1
+            if turn == "back":
+                items.push(first)
+                model.append(first)
+        assert len(items) == len(model)
+
+
+def test_an_item_whose_key_has_grown_meanwhile_goes_behind_the_others() -> None:
+    keys = {"a": 1, "b": 2, "c": 3}
+    items = heap.MovingHeap(keys.__getitem__, lambda: 0, keys)
+    keys["a"] = 5
+    assert [items.pop() for _ in range(3)] == ["b", "c", "a"]
+    with pytest.raises(IndexError):
+        items.pop()

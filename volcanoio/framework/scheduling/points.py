@@ -426,6 +426,20 @@ SWITCHES: Mapping[str, tuple[type, ...]] = {
 }
 """Volcano's switches (`pkg/scheduler/conf/scheduler_conf.go`, mixed spelling and all) to the points they gate."""
 
+POINTS: tuple[type, ...] = tuple(
+    each
+    for each in tuple(globals().values())
+    if isinstance(each, type) and each.__module__ == __name__ and getattr(each, "_is_runtime_protocol", False)
+)
+"""All extension points."""
+
+
+def implements(plugin: object, point: type) -> bool:
+    """Whether a plugin, or the class of one, has all that an extension point names."""
+    members = (name for name in (*vars(point), *point.__annotations__) if not name.startswith("_"))
+    return all(getattr(plugin, name, None) is not None for name in members)
+
+
 PluginFactory: TypeAlias = Callable[[Mapping[str, Any]], Plugin]
 Checkpoints: TypeAlias = Iterator[None]
 """What an action's generator yields: places where the runtime may let other work run."""

@@ -6,9 +6,10 @@ run; it is registered under the entry point group `volcanoio.actions`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from volcanoio.framework.scheduling.heap import Turns
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Verdict
@@ -88,6 +89,14 @@ class Session(SessionView, Protocol):
 
     def job_key(self, job: Job) -> SortKey:
         """Where a job stands now in its queue; smaller first."""
+        ...
+
+    def queue_turns(self, names: Iterable[str]) -> Turns[QueueView]:
+        """Queues in the order in which they have their turns, as it is at each."""
+        ...
+
+    def job_turns(self) -> Turns[Job]:
+        """An empty order of jobs of one queue: whoever is pushed has a turn when it stands first."""
         ...
 
     def overused(self, queue: QueueView) -> bool:
