@@ -103,11 +103,18 @@ class NodeIndex:
             self._cordons = self._loaded(lambda node: node.spec.unschedulable)
         return self._cordons
 
+    def label(self, key: str) -> Column[str | None]:
+        """The value of a label of each node, None where it has none."""
+        column = self._labels.get(key)
+        if column is None:
+            column = self._labels[key] = self._loaded(lambda node: node.metadata.labels.get(key))
+        return column
+
     def selected(self, selector: dict[str, str]) -> Mask:
         """Nodes with all of these labels."""
         mask = np.ones(len(self._objects), np.bool_)
         for key, value in selector.items():
-            column = self._label(key)
+            column = self.label(key)
             mask &= column.codes == column.code(value)
         return mask
 
@@ -123,7 +130,7 @@ class NodeIndex:
         """Nodes that satisfy every requirement of a term."""
         mask = np.ones(len(self._objects), np.bool_)
         for requirement in term.match_expressions:
-            mask &= _satisfied(self._label(requirement.key), requirement)
+            mask &= _satisfied(self.label(requirement.key), requirement)
         for requirement in term.match_fields:
             if requirement.key == NAME_FIELD and requirement.operator in ("In", "NotIn"):
                 if self._names is None:
@@ -145,12 +152,6 @@ class NodeIndex:
             for column in columns:
                 column.refresh(changed, objects)
         self._compared, self._objects = True, objects
-
-    def _label(self, key: str) -> Column[str | None]:
-        column = self._labels.get(key)
-        if column is None:
-            column = self._labels[key] = self._loaded(lambda node: node.metadata.labels.get(key))
-        return column
 
     def _loaded(self, read: Callable[[Node], Value]) -> Column[Value]:
         column = Column(read)
