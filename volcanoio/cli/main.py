@@ -14,6 +14,7 @@ import click
 from volcanoio import __version__
 from volcanoio.cli.errors import CommandError, ExitCode, sole_error, speak_any_encoding
 from volcanoio.cli.node import node
+from volcanoio.cli.simulate import simulate
 from volcanoio.cli.speed import Speed
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE)
@@ -167,6 +168,7 @@ def hollow_nodes(kubeconfig: Path | None, verbose: int, **options: Any) -> int:
 
 
 volcanoio.add_command(node)
+volcanoio.add_command(simulate)
 
 
 def main() -> None:

@@ -1,0 +1,124 @@
+"""`simulate`: the scheduler's engine on state from files, as a scheduler with these flags would decide."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from volcanoio.compose.statefiles import State, read_state
+from volcanoio.engine.scheduling.cluster import NEEDED, ClusterState
+from volcanoio.engine.scheduling.configuration import Configuration, default_text, parse
+from volcanoio.engine.scheduling.offline import Offline
+from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.yamlnodes import Problem
+from volcanoio.framework import groups
+from volcanoio.model import kinds, names
+from volcanoio.model.base import ApiObject
+from volcanoio.model.core import Node, Pod, PriorityClass
+from volcanoio.model.scheduling import PodGroup, Queue, QueueSpec, QueueState, QueueStatus
+from volcanoio.runtime.loading import discover
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulateOptions:
+    """What is simulated; the scheduler's flags have its names, `period` is in seconds and `now` in epoch seconds.
+
+    A pair in `files` is a source's name and its text. `now` None is the time at which it starts.
+    """
+
+    files: Sequence[Path | tuple[str, str]]
+    configuration: str | None = None
+    cycles: int = 1
+    scheduler_names: Sequence[str] = (names.SCHEDULER_NAME,)
+    default_queue: str = names.DEFAULT_QUEUE
+    priority_class: bool = True
+    node_selector: Sequence[tuple[str, str]] = ()
+    period: float = 1.0
+    now: float | None = None
+    ignore_unavailable: bool = False
+    plugins_dirs: Sequence[Path] = ()
+
+
+@dataclass
+class Simulation:
+    """What came of it: the cluster as it stands then, `notes` on the state and `warnings` about the configuration."""
+
+    offline: Offline
+    notes: list[str]
+    warnings: tuple[Problem, ...] = ()
+
+
+def simulate(options: SimulateOptions) -> Simulation:
+    """Read the state and run the cycles.
+
+    Raises StateError for the state, ConfigurationError for the configuration, PluginError and MountError for plugins.
+    """
+    configuration, profile = _profile(options)
+    cluster = ClusterState(scheduler_names=frozenset(options.scheduler_names), default_queue=options.default_queue)
+    reads = frozenset(kind for kind in kinds.ALL if kind.resource in NEEDED)
+    state = read_state(options.files, reads)
+    objects = list(_seen(state.objects, options))
+    result = Simulation(
+        Offline(cluster, profile, now=time.time() if options.now is None else options.now, period=options.period),
+        _notes(state, objects, options),
+        configuration.warnings,
+    )
+    result.offline.load([*_made(objects, options), *objects])
+    result.offline.run(options.cycles)
+    return result
+
+
+def _profile(options: SimulateOptions) -> tuple[Configuration, Profile]:
+    """The configuration, and its plugins and actions: only those that it names are imported."""
+    registry = discover(plugins_dirs=options.plugins_dirs)
+    configuration = parse(
+        default_text() if options.configuration is None else options.configuration,
+        actions=registry.names(groups.ACTIONS),
+        plugins=registry.names(groups.SCHEDULER_PLUGINS),
+        ignore_unavailable=options.ignore_unavailable,
+    )
+    named = {option.name for tier in configuration.tiers for option in tier.plugins}
+    plugins = {name: registry.get(groups.SCHEDULER_PLUGINS, name).factory for name in named}
+    actions = {name: registry.get(groups.ACTIONS, name).factory for name in configuration.actions}
+    return configuration, Profile.build(configuration, plugins, actions)
+
+
+def _seen(objects: Iterable[ApiObject], options: SimulateOptions) -> Iterable[ApiObject]:
+    """What a scheduler with these flags watches."""
+    for obj in objects:
+        if isinstance(obj, PriorityClass) and not options.priority_class:
+            continue
+        if isinstance(obj, Node) and options.node_selector:
+            labels = obj.metadata.labels
+            if not any(labels.get(key) == value for key, value in options.node_selector):
+                continue
+        yield obj
+
+
+def _made(objects: Sequence[ApiObject], options: SimulateOptions) -> list[ApiObject]:
+    """The default queue, which the scheduler makes at its start, where a PodGroup is in it and it is missing."""
+    name = options.default_queue
+    wanted = any(isinstance(obj, PodGroup) and (obj.spec.queue or name) == name for obj in objects)
+    if not wanted or any(isinstance(obj, Queue) and obj.metadata.name == name for obj in objects):
+        return []
+    meta = msgspec.structs.replace(ApiObject().metadata, name=name, uid=f"{kinds.QUEUE.resource}//{name}")
+    return [Queue(metadata=meta, spec=QueueSpec(weight=1, reclaimable=True), status=QueueStatus(state=QueueState.OPEN))]
+
+
+def _notes(state: State, objects: Sequence[ApiObject], options: SimulateOptions) -> list[str]:
+    """What people are told beside the outcome."""
+    notes = []
+    if state.ignored:
+        counted = ", ".join(f"{kind} ({count})" for kind, count in sorted(state.ignored.items()))
+        notes.append(f"ignored, as nothing here reads them: {counted}")
+    if state.passed:
+        notes.append(f"not read, by their names no YAML or JSON: {', '.join(map(str, state.passed))}")
+    pods = [obj for obj in objects if isinstance(obj, Pod)]
+    if pods and not any(pod.spec.scheduler_name in options.scheduler_names for pod in pods):
+        wanted = ", ".join(options.scheduler_names)
+        notes.append(f"no pod has spec.schedulerName {wanted}: there is nothing to schedule; see --scheduler-name")
+    return notes

@@ -1,0 +1,223 @@
+"""Cluster state from files: any stream of YAML or JSON documents, as `kubectl get ... -o yaml` prints them.
+
+Lists are unfolded, and what the API server would have added where somebody wrote an object by hand (namespace, uid) is
+added. Objects of kinds that nobody reads are counted and left out. A mistake is told with its file and the object.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from volcanoio.compose.statequantities import check_quantities
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject
+from volcanoio.model.kinds import Kind
+from volcanoio.model.manifests import ManifestError, load_manifests
+from volcanoio.model.quantity import QuantityError
+
+SUFFIXES = (".yaml", ".yml", ".json")
+"""What a file in a directory must end with to be read."""
+_JSON = json.JSONDecoder()
+
+
+class StateError(ValueError):
+    """State that cannot be used; the message is one line: the file, the object, the rule and the next step."""
+
+
+class _Header(msgspec.Struct, rename="camel"):
+    """What says of an object which kind it is; `items` are those of a List."""
+
+    api_version: str = ""
+    kind: str = ""
+    items: list[msgspec.Raw] | None = None
+
+
+@dataclass
+class State:
+    """What was read: `objects` in their order, how many of which kinds were `ignored`, and files `passed` over."""
+
+    objects: list[ApiObject] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)
+    passed: list[Path] = field(default_factory=list)
+
+
+def read_state(files: Sequence[Path | tuple[str, str]], reads: Collection[Kind]) -> State:
+    """All objects of `reads` in these files and directories; a pair is a source's name and its text.
+
+    Raises StateError.
+    """
+    state = State()
+    seen: dict[tuple[str, str], str] = {}
+    for source, text in _texts(files, state.passed):
+        for where, header, item in _items(text, source):
+            kind = kinds.named(header.api_version, header.kind)
+            if kind is None or kind not in reads:
+                state.ignored[header.kind] += 1
+                continue
+            obj = _object(kind, item, where)
+            key = (kind.resource, obj.metadata.key)
+            title = f"{kind.kind} {obj.metadata.key}"
+            if (first := seen.get(key)) is not None:
+                msg = f"{where}: {title} is in the state twice, first in {first}; remove one of them"
+                raise StateError(msg)
+            seen[key] = where
+            try:
+                check_quantities(obj)
+            except QuantityError as error:
+                msg = f"{where}: {title}: {error}"
+                raise StateError(msg) from None
+            state.objects.append(obj)
+    return state
+
+
+def _texts(files: Sequence[Path | tuple[str, str]], passed: list[Path]) -> Iterator[tuple[str, str]]:
+    """Name and content of every file."""
+    for file in files:
+        if isinstance(file, tuple):
+            yield file
+            continue
+        try:
+            inside = sorted(file.iterdir()) if file.is_dir() else [file]
+        except OSError as error:
+            raise _unreadable(file, error) from None
+        if inside != [file]:
+            passed += [path for path in inside if path.is_file() and not path.name.endswith(SUFFIXES)]
+            inside = [path for path in inside if path.is_file() and path.name.endswith(SUFFIXES)]
+            if not inside:
+                msg = f"{file}: no file in it ends with {', '.join(SUFFIXES)}; give a directory of such files"
+                raise StateError(msg)
+        for path in inside:
+            try:
+                yield str(path), path.read_text(encoding="utf-8")
+            except OSError as error:
+                raise _unreadable(path, error) from None
+            except UnicodeDecodeError:
+                msg = f"{path}: not UTF-8 text; give a YAML or JSON file"
+                raise StateError(msg) from None
+
+
+def _unreadable(path: Path, error: OSError) -> StateError:
+    return StateError(f"{path}: {error.strerror}; give the path of a YAML or JSON file, of a directory of such, or -")
+
+
+def _items(text: str, source: str) -> Iterator[tuple[str, _Header, Any]]:
+    """Every object of a text: where it is, its kind, and itself as a mapping or JSON."""
+    if text.lstrip("\ufeff \t\r\n").startswith("{"):
+        documents: Iterable[Any] = _json_documents(text, source)
+    else:
+        try:
+            documents = load_manifests(text, source)
+        except ManifestError as error:
+            raise StateError(str(error)) from None
+    for number, document in enumerate(documents, start=1):
+        header = _header(document, f"{source}, object {number}")
+        if header.items is None or not header.kind.endswith("List"):
+            yield f"{source}, object {number}", header, document
+            continue
+        typed = header if header.kind != "List" else None
+        for index, item in enumerate(header.items, start=1):
+            where = f"{source}, object {number}, item {index}"
+            yield where, _header(item, where, typed), item
+
+
+def _header(item: Any, where: str, of: _Header | None = None) -> _Header:
+    """Which kind it is; those of a typed list (`of`, such as a PodList) need not say it. Raises StateError."""
+    try:
+        header = msgspec.json.decode(item, type=_Header) if isinstance(item, bytes | msgspec.Raw) else _mapping(item)
+    except msgspec.ValidationError as error:
+        msg = f"{where}: {_told(error)}; write an object with apiVersion, kind and metadata"
+        raise StateError(msg) from None
+    if of is not None:
+        header.api_version = header.api_version or of.api_version
+        header.kind = header.kind or of.kind.removesuffix("List")
+    if not header.api_version or not header.kind:
+        missing = "kind" if header.api_version else "apiVersion" if header.kind else "apiVersion and kind"
+        msg = f"{where}: an object without {missing}; write both apiVersion and kind at its top"
+        raise StateError(msg)
+    return header
+
+
+def _mapping(item: Any) -> _Header:
+    if (
+        isinstance(item, dict)
+        and isinstance(items := item.get("items"), list)
+        and str(item.get("kind")).endswith("List")
+    ):
+        header = msgspec.convert({**item, "items": None}, _Header)
+        header.items = items
+        return header
+    return msgspec.convert({**item, "items": None} if isinstance(item, dict) else item, _Header)
+
+
+def _json_documents(text: str, source: str) -> Iterator[Any]:
+    """The documents of a JSON text: one, or several one after the other."""
+    try:
+        yield msgspec.json.decode(text, type=msgspec.Raw)
+        return
+    except msgspec.DecodeError:
+        pass
+    at = len(text) - len(text.lstrip("\ufeff \t\r\n"))
+    while at < len(text):
+        try:
+            document, end = _JSON.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            msg = f"{source}, line {error.lineno}, column {error.colno}: {error.msg}; mend the JSON there"
+            raise StateError(msg) from None
+        yield document
+        rest = text[end:]
+        at = end + len(rest) - len(rest.lstrip())
+
+
+def _object(kind: Kind, item: Any, where: str) -> ApiObject:
+    """One object as its Struct, with what an API server adds."""
+    try:
+        obj = _decoded(kind, item)
+    except msgspec.ValidationError as error:
+        msg = f"{where}: {kind.kind} {_name(item)}: {_told(error)}; write it as Kubernetes documents the field"
+        raise StateError(msg) from None
+    meta = obj.metadata
+    if not meta.name:
+        msg = f"{where}: a {kind.kind} without metadata.name; name it"
+        raise StateError(msg)
+    namespace = (meta.namespace or "default") if kind.namespaced else ""
+    uid = meta.uid or f"{kind.resource}/{namespace}/{meta.name}"
+    if (namespace, uid) != (meta.namespace, meta.uid):
+        obj = msgspec.structs.replace(obj, metadata=msgspec.structs.replace(meta, namespace=namespace, uid=uid))
+    return obj
+
+
+def _decoded(kind: Kind, item: Any) -> ApiObject:
+    raw = isinstance(item, bytes | msgspec.Raw)
+    try:
+        return kind.decode(item) if raw else msgspec.convert(item, kind.type)
+    except msgspec.ValidationError:  # a null is as good as nothing, but takes time to look for
+        plain = msgspec.json.decode(item) if raw else item
+        return msgspec.convert(_without_nulls(plain), kind.type)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _name(item: Any) -> str:
+    """The `namespace/name` of an object that is not in form, as far as it says."""
+    plain = msgspec.json.decode(item) if isinstance(item, bytes | msgspec.Raw) else item
+    meta = plain.get("metadata")
+    meta = meta if isinstance(meta, dict) else {}
+    return "/".join(str(part) for part in (meta.get("namespace"), meta.get("name")) if part) or "without name"
+
+
+def _told(error: msgspec.ValidationError) -> str:
+    """What is wrong with which field."""
+    problem, _, path = str(error).partition(" - at ")
+    name = path.strip("`").removeprefix("$").removeprefix(".")
+    return f"{name}: {problem[0].lower()}{problem[1:]}" if name else f"{problem[0].lower()}{problem[1:]}"
