@@ -179,3 +179,22 @@ async def test_consumers_share_an_informer_and_own_writes_are_folded() -> None:
     assert informers.observe_own("unwatched", b"{}") == []
     task.cancel()
     await asyncio.wait([task])
+
+
+async def test_who_is_forgotten_says_that_all_is_gone_and_nothing_listed() -> None:
+    async def script(call: Call) -> Response:
+        return listing(pod("a", 3), revision=9)
+
+    seen = Seen()
+    informers = InformerSet(ScriptedTransport(script), seen.bus.publish, clock=ManualClock())
+    informers.informer(POD)
+    task = asyncio.ensure_future(informers.run())
+    await informers.synced()
+    informers.forget(POD)
+    informers.forget(NODE)
+    assert seen.batches == [["appeared a@3", "synced"], ["gone a@3", "relisting"]]
+    assert informers.observe_own(POD.resource, pod("a", 10)) == []
+    await informers.informer(POD).synced()
+    assert seen.batches[2:] == [["appeared a@3", "synced"]]
+    task.cancel()
+    await asyncio.wait([task])

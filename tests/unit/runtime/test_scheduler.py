@@ -13,9 +13,10 @@ from tests.unit.runtime.scheduler_rig import Rig
 from tests.unit.runtime.virtual_time import VirtualClock, settle
 from volcanoio.bus.journal_codec import Codec
 from volcanoio.bus.records import Told
-from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.cluster import NEEDED, ClusterState
 from volcanoio.engine.scheduling.configuration import ConfigurationError
 from volcanoio.engine.scheduling.replay import ReplayedCycle, replay
+from volcanoio.engine.scheduling.watching import WATCHABLE
 from volcanoio.framework.events import Event, Observed
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleOpened, Decided
@@ -81,7 +82,7 @@ async def test_events_behind_a_cycle_wait_for_the_debounce(debounce: float) -> N
 async def test_nothing_is_decided_before_everything_is_listed_and_none_while_relisting() -> None:
     rig = Rig()
     async with rig.running(*CLUSTER, *gang("a", 2), synced=False):
-        rig.sync(kind.resource for kind in (kinds.NODE, kinds.POD, kinds.POD_GROUP, kinds.QUEUE))
+        rig.sync({*NEEDED, *WATCHABLE} - {kinds.PRIORITY_CLASS.resource})
         await rig.clock.advance(3.0)
         assert not rig.opened
         rig.sync([kinds.PRIORITY_CLASS.resource])
@@ -190,6 +191,57 @@ async def test_a_configuration_takes_effect_between_cycles_and_a_bad_one_changes
         rig.put(*gang("a", 1))
         await rig.clock.advance(1.0)
         assert not rig.batches
+
+
+class Reader:
+    """Reads quotas."""
+
+    name = "reader"
+    watches = (kinds.RESOURCE_QUOTA.resource,)
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        pass
+
+
+WITH_READER = "actions: 'enqueue, allocate'\ntiers: [{plugins: [{name: gang}, {name: reader}]}]"
+WITHOUT = "actions: 'enqueue, allocate'\ntiers: [{plugins: [{name: gang}]}]"
+
+
+async def test_what_plugins_read_is_watched_and_nothing_else() -> None:
+    rig = Rig(more_plugins={"reader": Reader}, configuration=WITHOUT)
+    quotas = kinds.RESOURCE_QUOTA.resource
+    async with rig.running(*CLUSTER, synced=False):
+        rig.sync(NEEDED)
+        await rig.clock.advance(1.0)
+        assert quotas not in rig.informers.asked
+        rig.scheduler.configure(WITH_READER)
+        assert rig.informers.asked.count(quotas) == 1
+        rig.put(*gang("a", 2))
+        await rig.clock.advance(2.0)
+        assert len(rig.configurations) == 1, "the old one stays until what the new one reads is listed"
+        assert len(rig.batches) == 1
+        rig.sync([quotas])
+        await settle()
+        assert [event.text for event in rig.configurations] == [WITHOUT, WITH_READER]
+        rig.relist(quotas)
+        cycles = len(rig.opened)
+        await rig.clock.advance(2.0)
+        assert len(rig.opened) == cycles
+        rig.sync([quotas])
+        rig.scheduler.configure(WITHOUT)
+        await rig.clock.advance(2.0)
+        assert quotas not in rig.informers.asked
+
+
+async def test_nothing_is_decided_before_what_plugins_read_is_listed() -> None:
+    rig = Rig(more_plugins={"reader": Reader}, configuration=WITH_READER)
+    async with rig.running(*CLUSTER, *gang("a", 2), synced=False):
+        rig.sync(NEEDED)
+        await rig.clock.advance(2.0)
+        assert not rig.opened
+        rig.sync([kinds.RESOURCE_QUOTA.resource])
+        await settle()
+        assert len(rig.batches) == 1
 
 
 async def test_it_makes_the_two_queues_that_must_exist() -> None:

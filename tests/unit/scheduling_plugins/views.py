@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Shape, TaskStatus
-from volcanoio.model.base import ObjectMeta
+from volcanoio.model.base import ApiObject, ObjectMeta
 from volcanoio.model.core import Affinity, Node, NodeSpec, Pod, Taint, Toleration
 from volcanoio.model.resources import add, amounts
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, Queue
@@ -281,6 +281,8 @@ class SessionData:
     used: dict[str, int] = field(default_factory=dict)
     tables: dict[tuple[str, str], TableData] = field(default_factory=dict)
     conditions: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    inputs: dict[str, dict[str, ApiObject]] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
 
     @property
     def jobs(self) -> dict[str, JobView]:
@@ -295,6 +297,12 @@ class SessionData:
             (job for job in self.jobs.values() if (job.phase or PodGroupPhase.PENDING) == phase),
             key=lambda job: job.key,
         )
+
+    def objects(self, resource: str) -> dict[str, ApiObject]:
+        return self.inputs.get(resource, {})
+
+    def version(self, resource: str) -> int:
+        return self.versions.get(resource, 0)
 
     def table(self, owner: str, name: str) -> TableData:
         return self.tables.setdefault((owner, name), TableData())
