@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from volcanoio import __version__
+from volcanoio.cli.config import config
 from volcanoio.cli.errors import CommandError, ExitCode, sole_error, speak_any_encoding
 from volcanoio.cli.node import node
 from volcanoio.cli.simulate import simulate
@@ -168,6 +169,7 @@ def hollow_nodes(kubeconfig: Path | None, verbose: int, **options: Any) -> int:
 
 
 volcanoio.add_command(node)
+volcanoio.add_command(config)
 volcanoio.add_command(simulate)
 
 

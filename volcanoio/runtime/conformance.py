@@ -17,11 +17,6 @@ NOUNS: Mapping[str, str] = {
 }
 """What one member of a group is called in messages."""
 
-_POINTS = tuple(
-    point
-    for point in vars(points).values()
-    if inspect.isclass(point) and point.__module__ == points.__name__ and point is not points.Plugin
-)
 _JOB_PLUGIN = {"supports": ("job",), "on_pod_create": ("pod", "job", "task", "index")}
 _ACTION = {"run": ("session",)}
 
@@ -72,7 +67,7 @@ def _policy(factory: type) -> list[str]:
 
 
 def _scheduler_plugin(factory: type) -> list[str]:
-    if any(issubclass(factory, point) for point in _POINTS):
+    if any(points.implements(factory, point) for point in points.POINTS):
         return []
     return ["implements no extension point; see volcanoio.framework.scheduling.points for what there is"]
 

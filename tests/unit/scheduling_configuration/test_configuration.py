@@ -11,6 +11,7 @@ from volcanoio.engine.scheduling.configuration import (
     default_configuration,
     parse,
 )
+from volcanoio.framework.scheduling.metricsettings import ElasticsearchSettings, MetricsSettings, MetricsType
 
 ACTIONS = ("enqueue", "allocate", "backfill")
 PLUGINS = ("priority", "gang", "conformance", "overcommit", "drf", "predicates", "proportion", "nodeorder", "binpack")
@@ -137,3 +138,81 @@ def test_nulls_mean_nothing_given() -> None:
     configuration = parsed(text)
     assert configuration.tiers[0].plugins[0].switches["enableJobOrder"] is True
     assert configuration.tiers[1].plugins == ()
+
+
+def test_metrics_are_a_typed_value_dotted_or_nested() -> None:
+    dotted = """
+actions: allocate
+metrics: {type: elasticsearch, address: "https://es:9200/", interval: 1m, tls.insecureSkipVerify: "true",
+  elasticsearch.index: i, elasticsearch.username: u, elasticsearch.password: p, elasticsearch.hostnameFieldName: h}
+"""
+    nested = """
+actions: allocate
+metrics:
+  type: elasticsearch
+  address: https://es:9200
+  interval: 60s
+  tls: {insecureSkipVerify: true}
+  elasticsearch: {index: i, username: u, password: p, hostnameFieldName: h}
+"""
+    expected = MetricsSettings(
+        type=MetricsType.ELASTICSEARCH,
+        address="https://es:9200",
+        interval=60.0,
+        insecure_skip_verify=True,
+        elasticsearch=ElasticsearchSettings(index="i", username="u", password="p", hostname_field="h"),
+    )
+    assert parsed(dotted).metrics == parsed(nested).metrics == expected
+    bare = parsed("actions: allocate\nmetrics: {type: prometheus_adaptor}").metrics
+    assert bare == MetricsSettings(type=MetricsType.PROMETHEUS_ADAPTOR)
+    assert bare.interval == 30.0
+
+
+@pytest.mark.parametrize(
+    ("section", "expected"),
+    [
+        ("{type: prometheus}", "line 2, column 10: metrics of type prometheus need an address"),
+        ("{type: prometheus, address: prom:9090}", "line 2, column 38: metrics.address must be a URL"),
+        ("{type: prometheus_adaptor, interval: 0s}", "metrics.interval must be more than zero"),
+        ("{typ: prometheus}", 'key "typ" is unknown in metrics; did you mean "type"?'),
+        ("{tls: {insecure: true}}", 'key "insecure" is unknown in metrics.tls; did you mean "insecureSkipVerify"'),
+        ("[]x", "not YAML"),
+        ("prometheus", "metrics must be a mapping"),
+    ],
+)
+def test_a_wrong_metrics_section_says_what_is_wrong(section: str, expected: str) -> None:
+    found = problems(f"actions: allocate\nmetrics: {section}\n")
+    assert any(expected in problem for problem in found), found
+
+
+def test_metrics_without_a_type_poll_nothing_and_say_so() -> None:
+    configuration = parsed("actions: allocate\nmetrics: {interval: 10s}")
+    assert configuration.metrics is None
+    assert [str(warning) for warning in configuration.warnings] == [
+        (
+            "line 2, column 10: metrics has no type, so nothing is polled; "
+            "add type: one of prometheus, prometheus_adaptor, elasticsearch"
+        )
+    ]
+
+
+def test_what_is_not_available_is_skipped_where_asked_and_each_is_told_once() -> None:
+    text = """actions: "enqueue, gangpreempt, allocate"
+tiers:
+- plugins:
+  - name: numa-aware
+  - name: gang
+configurations:
+- name: gangpreempt
+  arguments: {x: 1}
+"""
+    configuration = parse(text, actions=ACTIONS, plugins=PLUGINS, ignore_unavailable=True)
+    assert configuration.actions == ("enqueue", "allocate")
+    assert [option.name for tier in configuration.tiers for option in tier.plugins] == ["gang"]
+    assert configuration.configurations == {}
+    assert [str(warning) for warning in configuration.warnings] == [
+        'line 1, column 20: action "gangpreempt" of Volcano is not available yet and is skipped',
+        'line 4, column 11: plugin "numa-aware" of Volcano is not available yet and is skipped',
+    ]
+    with pytest.raises(ConfigurationError, match="gnag"):
+        parse("actions: gnag", actions=ACTIONS, plugins=PLUGINS, ignore_unavailable=True)

@@ -128,6 +128,16 @@ def parse(
 
     With `ignore_unavailable`, those of Volcano that are not registered are left out with a warning each.
     """
+    configuration, problems = read(text, actions=actions, plugins=plugins, ignore_unavailable=ignore_unavailable)
+    if problems:
+        raise ConfigurationError(problems)
+    return configuration
+
+
+def read(
+    text: str, *, actions: Collection[str], plugins: Collection[str], ignore_unavailable: bool = False
+) -> tuple[Configuration, tuple[Problem, ...]]:
+    """As `parse`, for who wants to go on: what can be made of the text, and what is wrong with it."""
     return _Parser(actions, plugins, ignore_unavailable).configuration(text)
 
 
@@ -150,8 +160,9 @@ class _Parser:
         self._ignore = ignore_unavailable
         self._reader = Reader()
         self._seen: dict[str, int] = {}
+        self._skipped: set[tuple[str, str]] = set()
 
-    def configuration(self, text: str) -> Configuration:
+    def configuration(self, text: str) -> tuple[Configuration, tuple[Problem, ...]]:
         """The whole document."""
         document = self._reader.document(text, 'actions: "enqueue, allocate, backfill" and tiers')
         fields = document.mapping("the document", _KEYS) if document else {}
@@ -162,11 +173,9 @@ class _Parser:
             configurations=self._action_options(_items(fields, "configurations")),
             metrics=None if metrics is None or metrics.empty else metrics_settings(metrics),
             warnings=in_order(self._reader.warnings),
-            actions_place=fields["actions"].place if "actions" in fields else Place(),
+            actions_place=fields["actions"].place if "actions" in fields else Place(1, 1),
         )
-        if self._reader.problems:
-            raise ConfigurationError(self._reader.problems)
-        return result
+        return result, in_order(self._reader.problems)
 
     def _action_names(self, document: Value | None, value: Value | None) -> tuple[str, ...]:
         if value is None:
@@ -195,7 +204,9 @@ class _Parser:
         elif name not in upstream:
             value.problem(f'{what} "{name}" is unknown', suggestion(name, known), at=at)
         elif self._ignore:
-            value.warning(f'{what} "{name}" of Volcano is not available yet and is skipped', at=at)
+            if (what, name) not in self._skipped:
+                self._skipped.add((what, name))
+                value.warning(f'{what} "{name}" of Volcano is not available yet and is skipped', at=at)
         else:
             value.problem(
                 f'{what} "{name}" of Volcano is not available yet',

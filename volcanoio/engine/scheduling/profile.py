@@ -45,6 +45,19 @@ class Profile:
         Raises ConfigurationError for arguments that do not fit, each with its place; KeyError for a name that is not
         registered (the parser of configurations refuses those before).
         """
+        profile, problems = cls.attempt(configuration, plugins, actions)
+        if problems:
+            raise ConfigurationError(problems)
+        return profile
+
+    @classmethod
+    def attempt(
+        cls,
+        configuration: Configuration,
+        plugins: Mapping[str, PluginFactory],
+        actions: Mapping[str, ActionFactory],
+    ) -> tuple[Profile, list[Problem]]:
+        """As `build`, for who wants to go on: what could be constructed, and what keeps the rest from it."""
         problems: list[Problem] = []
         tiers = tuple(
             tuple(
@@ -60,9 +73,7 @@ class Profile:
             for name in configuration.actions
             if (action := _construct(actions[name], configuration.configurations.get(name, none), problems)) is not None
         )
-        if problems:
-            raise ConfigurationError(problems)
-        return cls(tiers, chosen, configuration.metrics)
+        return cls(tiers, chosen, configuration.metrics), problems
 
     @classmethod
     def of(cls, tiers: Sequence[Sequence[Plugin]], actions: Sequence[Action]) -> Profile:

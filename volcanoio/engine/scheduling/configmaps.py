@@ -1,0 +1,72 @@
+"""Configurations inside manifests: the text under a ConfigMap's key, and where its lines stand in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import yaml
+
+from volcanoio.engine.scheduling.yamlnodes import Place
+
+KEY = "volcano-scheduler.conf"
+"""The key of Volcano's ConfigMap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A text and where it begins in the file. `follows` says whether its lines are the file's, moved by `start`."""
+
+    text: str
+    start: Place
+    follows: bool
+
+    def place(self, line: int, column: int) -> Place:
+        """Where a line and column of the text stand in the file; its beginning where the lines are not the file's."""
+        if not self.follows:
+            return self.start
+        return Place(self.start.line + line - 1, self.start.column + column - 1)
+
+
+def excerpts(text: str) -> list[Excerpt] | None:
+    """The configurations in the ConfigMaps of a manifest; None when the text is no manifest."""
+    try:
+        documents = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+    except yaml.YAMLError:
+        return None
+    objects = [each for document in documents if (fields := _fields(document)) for each in _objects(document, fields)]
+    if not objects:
+        return None
+    lines = text.splitlines()
+    return [_excerpt(value, lines) for each in objects for value in _configurations(_fields(each))]
+
+
+def _objects(node: yaml.Node, fields: dict[str, yaml.Node]) -> Iterator[yaml.Node]:
+    """The objects of a document: itself, or the items of a List."""
+    if not isinstance(fields.get("kind"), yaml.ScalarNode) or "apiVersion" not in fields:
+        return
+    items = fields.get("items")
+    yield from items.value if isinstance(items, yaml.SequenceNode) else [node]
+
+
+def _configurations(fields: dict[str, yaml.Node]) -> Iterator[yaml.ScalarNode]:
+    """The values under our key; where there is none, those of keys that end in .conf."""
+    kind = fields.get("kind")
+    if kind is None or kind.value != "ConfigMap":
+        return
+    data = {key: value for key, value in _fields(fields.get("data")).items() if isinstance(value, yaml.ScalarNode)}
+    yield from [data[KEY]] if KEY in data else [value for key, value in data.items() if key.endswith(".conf")]
+
+
+def _excerpt(node: yaml.ScalarNode, lines: list[str]) -> Excerpt:
+    line = node.start_mark.line
+    if node.style != "|":
+        return Excerpt(node.value, Place(line + 1, node.start_mark.column + 1), follows=False)
+    first = next((each for each in lines[line + 1 :] if each.strip()), "")
+    return Excerpt(node.value, Place(line + 2, len(first) - len(first.lstrip()) + 1), follows=True)
+
+
+def _fields(node: yaml.Node | None) -> dict[str, yaml.Node]:
+    if not isinstance(node, yaml.MappingNode):
+        return {}
+    return {str(key.value): value for key, value in node.value}
