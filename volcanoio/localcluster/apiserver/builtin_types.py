@@ -85,6 +85,20 @@ def check(resource_name: str, body: bytes, obj: Manifest) -> tuple[list[str], li
     return [], []
 
 
+def fits(resource_name: str, body: bytes) -> bool:
+    """Whether all that is in a body of a built-in kind, or in a part of one, is known and of the right type."""
+    try:
+        _decoder(type_table().resources[resource_name]).decode(body)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def drop_nulls(resource_name: str, key: str, value: Manifest) -> None:
+    """Drop the nulls of one top-level part of an object whose types are right."""
+    _unset(value, type_table().types[type_table().resources[resource_name]][key])
+
+
 def _walk(value: Any, type_: str, path: str, unknown: list[str], wrong: list[str]) -> None:
     if value is None or type_ == "any":
         return

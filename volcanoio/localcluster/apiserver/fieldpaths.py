@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from volcanoio.model.base import Manifest
@@ -62,6 +62,12 @@ def reader(paths: tuple[str, ...]) -> Callable[[Manifest], dict[str, str]]:
         return found
 
     return read
+
+
+def read_again(paths: Iterable[str]) -> Callable[[Fields | None, Manifest], dict[str, str] | None]:
+    """Reads some paths of an object anew, given what was read of all before (None: nothing was)."""
+    read = reader(tuple(paths))
+    return lambda known, obj: None if known is None else {**known, **read(obj)}
 
 
 def _read_event(obj: Manifest) -> dict[str, str]:

@@ -59,6 +59,14 @@ class Stored:
         """A version as it was stored before; only its metadata is decoded."""
         return cls(namespace, name, revision, {"metadata": _read_metadata(data).metadata}, data)
 
+    def succeeded_by(self, revision: int, data: bytes, fields: dict[str, str] | None) -> Stored:
+        """The next version: its JSON, and what selectors read of it. Of the metadata only the version differs."""
+        new = Stored.__new__(Stored)
+        new.namespace, new.name, new.uid = self.namespace, self.name, self.uid
+        new.labels, new.owners, new.finalizers, new.deleting = self.labels, self.owners, self.finalizers, self.deleting
+        new.revision, new.data, new.fields = revision, data, fields
+        return new
+
     def decode(self) -> Manifest:
         """The whole object, fresh: the caller may change it."""
         obj: Manifest = decode(self.data)

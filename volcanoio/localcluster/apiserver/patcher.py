@@ -19,6 +19,7 @@ from volcanoio.localcluster.apiserver.patches import MalformedPatchError, PatchE
 from volcanoio.localcluster.apiserver.patches.strictness import patch_problems
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.localcluster.apiserver.splicing.podstatus import PODS, patch_status
 from volcanoio.localcluster.apiserver.writer import Raced, Writer, Written
 from volcanoio.model.base import Manifest
 
@@ -100,6 +101,11 @@ class Patcher:
         """Patch an object or its status; raises ApiError."""
         apply = patch_function(request, target.resource)
         validation, trial = patch_options(request)
+        if target.subresource == "status" and target.resource.name == PODS:
+            current = self._core.store.get(target.ref)
+            data = patch_status(self._core, target, request, current) if current is not None else None
+            if data is not None:
+                return Written(data)
         for _ in range(ATTEMPTS):
             current = self._core.store.get(target.ref)
             if current is None:

@@ -66,12 +66,22 @@ class Store:
     def put(self, ref: Ref, obj: Manifest) -> Stored:
         """Create or replace; the object gets the next resourceVersion."""
         collection = self.collection(ref.resource)
+
+        def made(revision: int) -> Stored:
+            obj["metadata"]["resourceVersion"] = str(revision)
+            new = Stored(ref.namespace, ref.name, revision, obj)
+            if collection.reads_fields is not None:  # read here, it need not be decoded for it
+                new.fields = collection.reads_fields(obj)
+            return new
+
+        return self.put_made(ref, made)
+
+    def put_made(self, ref: Ref, make: Callable[[int], Stored]) -> Stored:
+        """Create or replace by what `make` makes of the next resourceVersion; nothing happens where it raises."""
+        collection = self.collection(ref.resource)
         old = collection.objects.get((ref.namespace, ref.name))
+        new = make(self.revision + 1)
         self.revision += 1
-        obj["metadata"]["resourceVersion"] = str(self.revision)
-        new = Stored(ref.namespace, ref.name, self.revision, obj)
-        if collection.reads_fields is not None:  # read here, it need not be decoded for it
-            new.fields = collection.reads_fields(obj)
         self._index(ref, old, new)
         self._publish(ref, collection, Event("ADDED" if old is None else "MODIFIED", new, old))
         return new

@@ -137,7 +137,6 @@ def _condition(run: PodRun, kind: str, holds: tuple[str, str, str], since: float
     condition: Json = {
         "type": kind,
         "status": status,
-        "lastProbeTime": None,
         "lastTransitionTime": rfc3339(run.accepted_at if since is None else since),
     }
     if reason:

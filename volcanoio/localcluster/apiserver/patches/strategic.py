@@ -55,6 +55,11 @@ def apply(target: dict[str, Any], patch: Any) -> dict[str, Any]:
     return _merge(target, patch, "")
 
 
+def apply_status(status: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """The merged status, by a patch of that part alone; `status` is changed in place. Raises PatchError."""
+    return _merge(status, patch, "status")
+
+
 def _merge(target: dict[str, Any], patch: dict[str, Any], parent: str) -> dict[str, Any]:
     if "$patch" in patch:
         match patch["$patch"]:
@@ -106,7 +111,7 @@ def _merge_field(target: dict[str, Any], key: str, value: Any, parent: str) -> N
         if known is None and not any(isinstance(one, dict) and "$patch" in one for one in value):
             target[key] = _plain(value)
         elif merge_key is not None:
-            target[key] = _merge_list(before, value, key, merge_key)
+            target[key] = merge_list(before, value, key, merge_key)
         elif (parent, key) in MERGED_SETS:
             merged = before + [one for one in value if one not in before]
             target[key] = _ordered(merged, value, before, None)
@@ -116,7 +121,7 @@ def _merge_field(target: dict[str, Any], key: str, value: Any, parent: str) -> N
         target[key] = value
 
 
-def _merge_list(before: list[Any], patch: list[Any], field: str, merge_key: str) -> list[Any]:
+def merge_list(before: list[Any], patch: list[Any], field: str, merge_key: str) -> list[Any]:
     """Merge by key, in the patch's order; items are removed with `$patch: delete`."""
     merged = list(before)
     latest, in_order, all_new = -1, True, True
