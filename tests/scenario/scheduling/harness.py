@@ -12,18 +12,16 @@ from typing import Any, cast
 
 import msgspec
 
-from volcanoio.engine.scheduling.cluster import NEEDED, ClusterState
+from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.configuration import Configuration, default_configuration, parse
-from volcanoio.engine.scheduling.cycle import Budget, CycleResult, run_cycle
+from volcanoio.engine.scheduling.offline import Offline
 from volcanoio.engine.scheduling.profile import Profile
-from volcanoio.engine.scheduling.watching import watched
-from volcanoio.framework.effects import Patch, Record
-from volcanoio.framework.events import Change, Observed, Synced
+from volcanoio.framework.effects import Record
 from volcanoio.framework.scheduling.points import PluginFactory
 from volcanoio.framework.scheduling.session import ActionFactory
 from volcanoio.framework.scheduling.views import TaskStatus
-from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, Evict, SchedulerEffect
-from volcanoio.framework.scheduling_events import BindDone, BindRefused, CycleOpened, SchedulerEvent
+from volcanoio.framework.scheduling_effects import BindBatch, Evict
+from volcanoio.framework.scheduling_events import BindRefused, SchedulerEvent
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.core import Pod
@@ -120,8 +118,8 @@ def decoded(manifest: Manifest) -> ApiObject:
     return msgspec.convert(manifest, kind.type)
 
 
-class World:
-    """A cluster under the scheduler: objects by resource and key, and what was decided so far."""
+class World(Offline):
+    """A cluster under the scheduler, whose pods run as soon as they are bound; nodes may refuse them."""
 
     def __init__(
         self,
@@ -132,46 +130,21 @@ class World:
         period: float = 1.0,
         now: float = 1000.0,
     ) -> None:
-        self.state = state or ClusterState()
-        self.profile = profile(conf)
-        self.period = period
-        self.now = now
-        self.cycles = 0
-        self.revision = 0
+        super().__init__(state or ClusterState(), profile(conf), now=now, period=period, seed=7)
         self.events: list[SchedulerEvent] = []
-        self.objects: dict[tuple[str, str], ApiObject] = {}
-        self.decisions: list[SchedulerEffect] = []
-        self.last: list[SchedulerEffect] = []
         for manifest in (queue("default"), *objects):
             self.put(manifest)
         if synced:
             self.sync()
 
-    def sync(self) -> None:
-        """Everything is listed."""
-        for resource in (*NEEDED, *sorted(watched(self.profile))):
-            self.fold(Synced(resource=resource))
-
     def fold(self, event: SchedulerEvent) -> bool:
         """Fold one event, and remember it."""
         self.events.append(event)
-        return self.state.fold(event)
+        return super().fold(event)
 
     def put(self, obj: Manifest | ApiObject) -> bool:
         """Create or replace an object."""
-        struct = decoded(obj) if isinstance(obj, dict) else obj
-        resource, key = kinds.of(struct).resource, struct.metadata.key
-        change = Change.CHANGED if (resource, key) in self.objects else Change.APPEARED
-        self.revision += 1
-        meta = msgspec.structs.replace(struct.metadata, resource_version=str(self.revision))
-        struct = msgspec.structs.replace(struct, metadata=meta)
-        self.objects[resource, key] = struct
-        return self.fold(Observed(at=self.now, resource=resource, change=change, object=struct))
-
-    def remove(self, kind: kinds.Kind, key: str) -> bool:
-        """Delete an object."""
-        struct = self.objects.pop((kind.resource, key))
-        return self.fold(Observed(at=self.now, resource=kind.resource, change=Change.GONE, object=struct))
+        return super().put(decoded(obj) if isinstance(obj, dict) else obj)
 
     def pod(self, name: str) -> Pod:
         """A pod of namespace ns."""
@@ -197,53 +170,31 @@ class World:
             pod = msgspec.structs.replace(pod, metadata=meta)
         return self.put(pod)
 
-    def cycle(self, *, budget: Budget | None = None) -> CycleResult:
-        """Run one cycle; its decisions are in `last`, and nothing has come back yet."""
-        self.cycles += 1
-        opening = CycleOpened(cycle=self.cycles, upto=0, seed=7, at=self.now)
-        self.last = []
-        generator = run_cycle(self.state, self.profile, opening, budget=budget, period=self.period)
-        while True:
-            try:
-                self.last.extend(next(generator).decisions)
-            except StopIteration as end:
-                result = cast("CycleResult", end.value)
-                self.last.extend(result.decisions)
-                self.decisions.extend(self.last)
-                self.now += self.period
-                return result
-
     def echo(self, *, refuse: Mapping[str, int] | None = None, phase: str = "Running") -> None:
         """Carry out the last decisions: pods in `refuse` (by name, with the code) are refused, the others run."""
         for decision in self.last:
             if isinstance(decision, BindBatch):
                 for bind in decision.binds:
-                    common: dict[str, Any] = {
-                        "at": self.now,
-                        "group": decision.group,
-                        "uid": bind.uid,
-                        "namespace": bind.namespace,
-                        "name": bind.name,
-                        "node": bind.node,
-                    }
                     if refuse and bind.name in refuse:
-                        self.fold(BindRefused(code=refuse[bind.name], message="refused", **common))
+                        self.fold(
+                            BindRefused(
+                                at=self.now,
+                                group=decision.group,
+                                uid=bind.uid,
+                                namespace=bind.namespace,
+                                name=bind.name,
+                                node=bind.node,
+                                code=refuse[bind.name],
+                                message="refused",
+                            )
+                        )
                     else:
-                        self.fold(BindDone(**common))
-                        self.set_pod(bind.name, node=bind.node, phase=phase)
-            elif isinstance(decision, Patch):
-                self.patch(decision)
+                        self.bind(decision.group, bind)
+                        self.set_pod(bind.name, phase=phase)
+            else:
+                self.carry_out(decision)
 
-    def patch(self, decision: Patch) -> None:
-        """Merge a status patch into the object and show it."""
-        key = f"{decision.namespace}/{decision.name}" if decision.namespace else decision.name
-        struct = self.objects.get((decision.resource, key))
-        if struct is None or decision.resource == kinds.POD.resource:
-            return
-        merged = merge(kinds.of(struct).manifest(struct), decision.patch)
-        self.put(merged)
-
-    def run(self, cycles: int = 1, *, phase: str = "Running") -> World:
+    def run(self, cycles: int = 1, *, phase: str = "Running") -> World:  # type: ignore[override]  # for chains
         """Cycles with everything carried out in between."""
         for _ in range(cycles):
             self.cycle()
@@ -256,11 +207,6 @@ class World:
     def binds(self) -> dict[str, str]:
         """All binds decided so far: pod name to node."""
         return {bind.name: bind.node for bind in self.requests}
-
-    @property
-    def requests(self) -> list[BindRequest]:
-        """All binds decided so far, in order."""
-        return [bind for decision in self.decisions if isinstance(decision, BindBatch) for bind in decision.binds]
 
     @property
     def batches(self) -> list[list[str]]:
@@ -293,16 +239,3 @@ class World:
         """How many tasks of a group are in which status."""
         counts = self.state.ledger.jobs[f"ns/{name}"].counts
         return {TaskStatus(at).name: count for at, count in enumerate(counts) if count}
-
-
-def merge(target: Any, patch: Any) -> Any:
-    """RFC 7386."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = merge(result.get(name), value)
-    return result

@@ -16,6 +16,7 @@ from volcanoio.engine.scheduling.cycle import Budget, CycleResult, run_cycle
 from volcanoio.engine.scheduling.picture import Picture
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.times import timestamp
+from volcanoio.engine.scheduling.watching import watched
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.events import Change, Observed, Synced
 from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, Evict, SchedulerEffect
@@ -23,6 +24,7 @@ from volcanoio.framework.scheduling_events import BindDone, CycleOpened, EvictDo
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Pod
+from volcanoio.model.kinds import Kind
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -57,7 +59,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Offline:
-    """A cluster under the scheduler: `objects` by resource and key, and `decisions` in their order."""
+    """A cluster under the scheduler: `objects` by resource and key, and `decisions` in their order.
+
+    `last` are the decisions of the last cycle, `picture` is how its session stood.
+    """
 
     def __init__(
         self, state: ClusterState, profile: Profile, *, now: float, period: float = 1.0, seed: int = 0
@@ -70,12 +75,18 @@ class Offline:
         self.cycles = 0
         self.objects: dict[tuple[str, str], ApiObject] = {}
         self.decisions: list[SchedulerEffect] = []
+        self.last: list[SchedulerEffect] = []
         self.picture: Picture | None = None
 
     def load(self, objects: Iterable[ApiObject]) -> None:
         """Take in all objects there are; the scheduler knows then that there are no others."""
         for obj in objects:
             self.put(obj)
+        self.sync()
+
+    def sync(self) -> None:
+        """Everything is listed that the scheduler's plugins read."""
+        self.state.require(watched(self.profile))
         for resource in self.state.missing:
             self.fold(Synced(resource=resource))
 
@@ -94,22 +105,24 @@ class Offline:
         change = Change.APPEARED if old is None else Change.CHANGED
         return self.fold(Observed(at=self.now, resource=key[0], change=change, object=obj))
 
-    def remove(self, resource: str, key: str) -> bool:
+    def remove(self, kind: Kind, key: str) -> bool:
         """Delete an object."""
-        obj = self.objects.pop((resource, key))
-        return self.fold(Observed(at=self.now, resource=resource, change=Change.GONE, object=obj))
+        obj = self.objects.pop((kind.resource, key))
+        return self.fold(Observed(at=self.now, resource=kind.resource, change=Change.GONE, object=obj))
 
     def cycle(self, *, budget: Budget | None = None) -> CycleResult:
-        """Run one cycle and move time by a period; nothing has come back yet of what `decisions` got."""
+        """Run one cycle and move time by a period; its decisions are in `last`, and nothing has come back yet."""
         self.cycles += 1
         opening = CycleOpened(cycle=self.cycles, upto=0, seed=self.seed, at=self.now, period=self.period)
         steps = run_cycle(self.state, self.profile, opening, budget=budget, period=self.period, shown=True)
+        self.last = []
         while True:
             try:
-                self.decisions.extend(next(steps).decisions)
+                self.last.extend(next(steps).decisions)
             except StopIteration as end:
                 result = cast("CycleResult", end.value)
-                self.decisions.extend(result.decisions)
+                self.last.extend(result.decisions)
+                self.decisions.extend(self.last)
                 self.picture = result.picture
                 self.now += self.period
                 return result
@@ -117,12 +130,11 @@ class Offline:
     def run(self, cycles: int) -> None:
         """Run so many cycles; what each decides has come to be before the next."""
         for _ in range(cycles):
-            start = len(self.decisions)
             self.cycle()
-            for decision in self.decisions[start:]:
-                self.echo(decision)
+            for decision in self.last:
+                self.carry_out(decision)
 
-    def echo(self, decision: SchedulerEffect) -> None:
+    def carry_out(self, decision: SchedulerEffect) -> None:
         """Carry out a decision as a cluster without kubelets would, and let the scheduler see it."""
         match decision:
             case BindBatch():
@@ -178,7 +190,7 @@ class Offline:
         self.put(msgspec.convert(merged, kind.type))
 
     @property
-    def binds(self) -> list[BindRequest]:
+    def requests(self) -> list[BindRequest]:
         """All binds decided so far, in their order."""
         return [bind for decision in self.decisions if isinstance(decision, BindBatch) for bind in decision.binds]
 
@@ -187,7 +199,7 @@ class Offline:
         assert self.picture is not None
         return Outcome(
             cycles=self.cycles,
-            binds=tuple(Placement(f"{bind.namespace}/{bind.name}", bind.node) for bind in self.binds),
+            binds=tuple(Placement(f"{bind.namespace}/{bind.name}", bind.node) for bind in self.requests),
             evictions=tuple(
                 Eviction(f"{evict.namespace}/{evict.name}", evict.reason)
                 for evict in self.decisions
