@@ -64,6 +64,7 @@ class Rules:
         self._preemptive = self._flat(points.Preemptive, "preemptive")
         self._victim_keys = self._flat(points.VictimOrder, "victim_key")
         self._victims = self._tiers(points.VictimTasks, "victims")
+        self._guards = self._flat(points.VictimGuard, "permitted")
 
     def queue_key(self, queue: QueueView) -> SortKey:
         """First difference in tier and plugin order; then creation time and name."""
@@ -189,11 +190,17 @@ class Rules:
         return all(ask(queue, tasks) for ask in self._preemptive)
 
     def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
-        """What plugins of the first tier that names any name together, in the order of the candidates."""
+        """What plugins of the first tier that names any name together, in the order of the candidates.
+
+        Of these, those that all guards permit.
+        """
         for tier in self._victims:
             named = {task.uid for ask in tier for task in ask(candidates)}
             if named:
-                return [task for task in candidates if task.uid in named]
+                victims = [task for task in candidates if task.uid in named]
+                for guard in self._guards:
+                    victims = list(guard(victims))
+                return victims
         return []
 
     def victim_ranks(self, queues: Iterable[QueueView], taker: QueueView) -> dict[str, int]:

@@ -407,6 +407,15 @@ class VictimTasks(Protocol):
         ...
 
 
+@runtime_checkable
+class VictimGuard(Protocol):
+    """Has the last word on tasks that others named to be ended for their own sake; all plugins must permit."""
+
+    def permitted(self, victims: Sequence[Task]) -> Sequence[Task]:
+        """Those of the named victims that may be evicted, in the given order."""
+        ...
+
+
 SWITCHES: Mapping[str, tuple[type, ...]] = {
     "enableJobOrder": (JobOrder, NamespaceOrder),
     "enableQueueOrder": (QueueOrder,),
@@ -420,7 +429,7 @@ SWITCHES: Mapping[str, tuple[type, ...]] = {
     "enablePreemptable": (Preemptable,),
     "enableReclaimable": (Reclaimable,),
     "enablePreemptive": (Preemptive,),
-    "enabledVictim": (VictimTasks,),
+    "enabledVictim": (VictimTasks, VictimGuard),
     "enabledOverused": (Overused,),
     "enabledAllocatable": (Allocatable,),
 }

@@ -1,0 +1,53 @@
+"""Plugin cdp, cooldown protection: what has just been placed is not evicted (Volcano: pkg/scheduler/plugins/cdp)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.sessionview import SessionView
+from volcanoio.framework.scheduling.views import Task, TaskStatus
+from volcanoio.model.names import COOLDOWN_TIME
+from volcanoio_plugins.scheduling.times import epoch, positive_duration
+
+SCHEDULED = "PodScheduled"
+
+
+class CdpArguments(msgspec.Struct, frozen=True):
+    """The plugin takes none."""
+
+
+class Cdp:
+    """Spares running pods until their cooldown time, a label or annotation, has passed since they were placed."""
+
+    name = "cdp"
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        convert(arguments, CdpArguments, self.name)
+        self._now = 0.0
+
+    def open(self, session: SessionView) -> None:
+        """What time it is."""
+        self._now = session.now
+
+    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any preemptor
+        """All but those that are cooling down."""
+        return [task for task in candidates if not self._cools(task)]
+
+    def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any reclaimer
+        """All but those that are cooling down."""
+        return [task for task in candidates if not self._cools(task)]
+
+    def _cools(self, task: Task) -> bool:
+        if task.status is not TaskStatus.RUNNING:
+            return False
+        meta = task.pod.metadata
+        cooldown = positive_duration(meta.labels.get(COOLDOWN_TIME) or meta.annotations.get(COOLDOWN_TIME, ""))
+        if cooldown is None:
+            return False
+        at = next((item.last_transition_time for item in task.pod.status.conditions if item.type == SCHEDULED), None)
+        placed = epoch(at)
+        return placed is not None and self._now < placed + cooldown
