@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.sessionview import Table
-from volcanoio.framework.scheduling.views import QueueView
-from volcanoio.model.resources import CPU, MEMORY, Amounts
-from volcanoio_plugins.scheduling.quantities import TOLERANCE, share
+from volcanoio.framework.scheduling.views import Job, QueueView
+from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts, add
+from volcanoio.model.scheduling import PodGroupPhase
+from volcanoio_plugins.scheduling.demand import admitted, elastic
+from volcanoio_plugins.scheduling.quantities import TOLERANCE, Quantities, exceeding, share
 
 _UNITS = {CPU: "milli_cpu", MEMORY: "memory_bytes"}
 
 
 class Account:
-    """What one queue may have and has. `added` and `inqueue` are tables, so a discarded statement undoes them."""
+    """What one queue may have and has; a discarded statement undoes what was counted.
+
+    `ceiling` is the most it can have; `held` and `wanted` what its jobs hold and want as the session opens, the queue's
+    own where not given; `inqueue` what is admitted and not placed yet, `elastic` what jobs hold beyond their minimum.
+    """
 
     def __init__(
         self,
@@ -22,13 +28,19 @@ class Account:
         deserved: Mapping[str, float],
         ceiling: Amounts,
         table: Callable[[str], Table],
+        *,
+        guarantee: Mapping[str, int] | None = None,
+        held: Amounts | None = None,
+        wanted: Amounts | None = None,
     ) -> None:
         self.queue = queue
         self.deserved = deserved
         self.ceiling = ceiling
+        self.guarantee = queue.guarantee if guarantee is None else guarantee
         self.elastic: Amounts = {}
-        self._base = dict(queue.allocated)
-        self._names = sorted({*self._base, *deserved, *queue.requested})
+        self.wanted = queue.requested if wanted is None else wanted
+        self._base = dict(queue.allocated) if held is None else held
+        self._names = sorted({*self._base, *deserved, *self.wanted})
         self._added: Table = table(f"allocated/{queue.name}")
         self.inqueue: Table = table(f"inqueue/{queue.name}")
         self._share = 0.0
@@ -37,6 +49,10 @@ class Account:
     def allocated(self) -> Amounts:
         """What its jobs hold now, reservations included."""
         return {name: self.held(name) for name in self._names}
+
+    def admitted(self) -> Amounts:
+        """What is admitted and not placed yet."""
+        return {name: self.inqueue.get(name) for name in self._names}
 
     def held(self, name: str) -> int:
         """What its jobs hold now of one resource."""
@@ -53,11 +69,46 @@ class Account:
             largest = 0.0
             base, added = self._base, self._added
             for name, amount in self.deserved.items():  # asked at every turn of a queue
-                part = share(base.get(name, 0) + added.get(name), amount)
-                if part > largest:
+                if amount >= TOLERANCE and (part := share(base.get(name, 0) + added.get(name), amount)) > largest:
                     largest = part
             self._share, self._shared_at = largest, self._added.version
         return self._share
+
+    def fits(self, requests: Mapping[str, int], count: int, limit: Quantities) -> int:
+        """How many of `count` more tasks stay within a limit; one that is missing is 0, pods do not count."""
+        for name, amount in requests.items():
+            if amount > 0 and name != PODS:
+                left = limit.get(name, 0) - self.held(name)
+                count = min(count, max(int(left // amount), 0))
+        return count
+
+    def within_deserved(self, requests: Mapping[str, int]) -> bool:
+        """Whether with these requests it holds no more than it deserves of any one of the resources."""
+        for name, amount in requests.items():
+            if amount > 0 and name != PODS:
+                future, deserved = self.held(name) + amount, self.deserved.get(name, 0)
+                if future <= deserved and deserved >= TOLERANCE:
+                    return True
+        return False
+
+    @property
+    def tie(self) -> tuple[str, str, str]:
+        """What decides between queues that stand equal: creation time, uid, name."""
+        meta = self.queue.object.metadata
+        return meta.creation_timestamp or "", meta.uid, self.queue.name
+
+    def refused(self, minimum: Mapping[str, int]) -> list[str]:
+        """The resources of which it cannot have a job's minimum beside what it holds and has admitted."""
+        demand = {
+            name: amount + self.held(name) + self.inqueue.get(name) - self.elastic.get(name, 0)
+            for name, amount in minimum.items()
+        }
+        return exceeding(demand, self.ceiling, minimum)
+
+    def admit(self, minimum: Mapping[str, int]) -> None:
+        """Count a minimum that is admitted."""
+        for name, amount in minimum.items():
+            self.inqueue.add(name, amount)
 
     def overused(self) -> bool:
         """Whether it holds all it deserves."""
@@ -67,10 +118,26 @@ class Account:
         return True
 
 
-class QueueGauges:
-    """Gauges of queues under Volcano's names (pkg/scheduler/metrics/queue.go)."""
+def count_admitted(jobs: Iterable[Job], chain: Sequence[Account]) -> None:
+    """Sum in these accounts what is admitted of jobs and what they hold beyond their minimum."""
+    for job in jobs:
+        if job.phase == PodGroupPhase.PENDING and not job.allocated:
+            continue  # the backlog itself: nothing held, nothing admitted
+        surplus, minimum = elastic(job), admitted(job)
+        for account in chain:
+            add(account.elastic, surplus)
+            account.admit(minimum)
 
-    def __init__(self) -> None:
+
+class QueueGauges:
+    """Gauges of queues under Volcano's names (pkg/scheduler/metrics/queue.go).
+
+    `overused` says of an account whether the queue has its share. Amounts of `unlimited` and more are not told.
+    """
+
+    def __init__(self, overused: Callable[[Account], bool], unlimited: int | None = None) -> None:
+        self._overused = overused
+        self._unlimited = float("inf") if unlimited is None else unlimited / 2
         self._told: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
 
     def tell(self, probe: Probe, accounts: Iterable[Account]) -> None:
@@ -85,20 +152,23 @@ class QueueGauges:
             queue = account.queue.name
             parts: dict[str, Mapping[str, int] | Mapping[str, float]] = {
                 "allocated": account.allocated(),
-                "request": account.queue.requested,
+                "request": account.wanted,
+                "inqueue": account.admitted(),
                 "deserved": account.deserved,
                 "capacity": account.queue.capability,
                 "real_capacity": account.ceiling,
             }
             for part, amounts in parts.items():
                 for resource, amount in amounts.items():
+                    if amount >= self._unlimited:
+                        continue
                     if unit := _UNITS.get(resource):
                         gauge(f"volcano_queue_{part}_{unit}", amount, queue_name=queue)
                     else:
                         gauge(f"volcano_queue_{part}_scalar_resources", amount, queue_name=queue, resource=resource)
             gauge("volcano_queue_share", account.share(), queue_name=queue)
             gauge("volcano_queue_weight", account.queue.weight, queue_name=queue)
-            gauge("volcano_queue_overused", float(account.overused()), queue_name=queue)
+            gauge("volcano_queue_overused", float(self._overused(account)), queue_name=queue)
         for name, labels in self._told - told:
             probe.forget(name, **dict(labels))
         self._told = told

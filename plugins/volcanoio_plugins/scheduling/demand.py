@@ -24,3 +24,10 @@ def elastic(job: Job) -> Amounts:
 def runs_whole(job: Job) -> bool:
     """Whether the job runs with at least its minimum of members: one that lost its finished driver does not count."""
     return job.phase == PodGroupPhase.RUNNING and job.count(*ALLOCATED_STATUSES) >= job.min_available
+
+
+def admitted(job: Job) -> Amounts:
+    """What of a job's minResources is admitted to its queue and not allocated yet; nothing where it gives none."""
+    if job.min_resources is None or not (job.phase == PodGroupPhase.INQUEUE or runs_whole(job)):
+        return {}
+    return outstanding(job)

@@ -16,11 +16,10 @@ from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
-from volcanoio.model.resources import PODS, Amounts, add
+from volcanoio.model.resources import Amounts, add
 from volcanoio.model.scheduling import PodGroupPhase
-from volcanoio_plugins.scheduling.accounts import Account, QueueGauges
-from volcanoio_plugins.scheduling.demand import elastic, outstanding, runs_whole
-from volcanoio_plugins.scheduling.quantities import exceeding, fits_within, shortage
+from volcanoio_plugins.scheduling.accounts import Account, QueueGauges, count_admitted
+from volcanoio_plugins.scheduling.quantities import fits_within, shortage
 from volcanoio_plugins.scheduling.waterfilling import Claim, fill, reachable
 
 QUEUE_CLOSED, QUOTA_INSUFFICIENT = "QueueClosed", "QueueQuotaInsufficient"
@@ -39,7 +38,7 @@ class Proportion:
         convert(arguments, ProportionArguments, self.name)
         self._accounts: dict[str, Account] = {}
         self._jobs: Mapping[str, Job] = {}
-        self._gauges = QueueGauges()
+        self._gauges = QueueGauges(Account.overused)
 
     def open(self, session: SessionView) -> None:
         """Share out the cluster among the queues with jobs."""
@@ -83,11 +82,7 @@ class Proportion:
         account = self._accounts.get(queue.name)
         if account is None or not queue.open:
             return 0
-        for name, amount in shape.requests.items():
-            if amount > 0 and name != PODS:
-                left = account.deserved.get(name, 0) - account.held(name)
-                count = min(count, max(int(left // amount), 0))
-        return count
+        return account.fits(shape.requests, count, account.deserved)
 
     def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any reclaimer
         """Tasks of queues that hold more than they deserve, as long as they do."""
@@ -111,19 +106,14 @@ class Proportion:
             return reject(QUEUE_CLOSED, f"queue {job.queue} is not open")
         if job.min_resources is None:
             return PERMIT
-        demand = {
-            name: amount + account.held(name) + account.inqueue.get(name) - account.elastic.get(name, 0)
-            for name, amount in job.min_resources.items()
-        }
-        if over := exceeding(demand, account.ceiling, job.min_resources):
+        if over := account.refused(job.min_resources):
             return reject(QUOTA_INSUFFICIENT, shortage("queue resource quota insufficient", "insufficient", over))
         return PERMIT
 
     def job_enqueued(self, job: Job) -> None:
         """Count the admitted demand."""
         if account := self._accounts.get(job.queue):
-            for name, amount in (job.min_resources or {}).items():
-                account.inqueue.add(name, amount)
+            account.admit(job.min_resources or {})
 
     def allocated(self, job: Job, shape: Shape, count: int) -> None:
         """Count what was placed or reserved."""
@@ -142,13 +132,5 @@ class Proportion:
     def _count_admitted(self, session: SessionView) -> None:
         """Sum what is admitted and what jobs hold beyond their minimum, for queues in which a job waits."""
         for name in sorted({job.queue for job in session.jobs_in(PodGroupPhase.PENDING)}):
-            if (account := self._accounts.get(name)) is None:
-                continue
-            for job in account.queue.jobs:
-                if job.phase == PodGroupPhase.PENDING and not job.allocated:
-                    continue  # the backlog itself: nothing held, nothing admitted
-                add(account.elastic, elastic(job))
-                admitted = job.phase == PodGroupPhase.INQUEUE or runs_whole(job)
-                if admitted and job.min_resources is not None:
-                    for resource, amount in outstanding(job).items():
-                        account.inqueue.add(resource, amount)
+            if account := self._accounts.get(name):
+                count_admitted(account.queue.jobs, (account,))
