@@ -94,6 +94,11 @@ _CLUSTER_OPTIONS = (
     click.option("--scheduler-conf", type=_PATH, help="Volcano's scheduler configuration."),
     click.option("--controller-conf", type=_PATH, help="Controller configuration (policies)."),
     click.option("--plugins-dir", type=_PATH, multiple=True, help="Directory of scheduler and job plugins."),
+    click.option(
+        "--ignore-unavailable-plugins",
+        is_flag=True,
+        help="Leave out scheduler plugins and actions of Volcano that are not available yet.",
+    ),
     click.option("--policies-dir", type=_PATH, multiple=True, help="Directory of policies."),
     click.option("--strict-admission", is_flag=True, help="Refuse what Volcano's newest admission refuses."),
     click.option("--journal", type=_PATH, help="Record events and decisions in this directory."),

@@ -9,6 +9,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
@@ -185,7 +186,9 @@ class LocalCluster:
         )
         self._scheduler_settings = SchedulerSettings(
             registry=registry,
-            configuration=_text(options.scheduler_conf),
+            configuration_file=options.scheduler_conf,
+            plugins_dirs=options.plugins_dir,
+            ignore_unavailable=options.ignore_unavailable_plugins,
             debounce=options.debounce,
             period=options.schedule_period,
             singles=(names.DEFAULT_SCHEDULER,),
@@ -214,9 +217,8 @@ class LocalCluster:
     async def start_scheduler(self) -> None:
         """Start the scheduler's process; returns when it has listed what it needs."""
         with _naming(self.options.scheduler_conf):
-            self.scheduler = SchedulerProcess(
-                self.transport, clock=self.clock, probe=self.probe, settings=self._scheduler_settings
-            )
+            settings = replace(self._scheduler_settings, configuration=_text(self.options.scheduler_conf))
+            self.scheduler = SchedulerProcess(self.transport, clock=self.clock, probe=self.probe, settings=settings)
         self._scopes["scheduler"] = await self._tasks.start(_cancellable, self.scheduler.run)
         await self.scheduler.synced()
 

@@ -39,6 +39,7 @@ class LocalOptions:
     controller_conf: Path | None = None
     plugins_dir: tuple[Path, ...] = ()
     policies_dir: tuple[Path, ...] = ()
+    ignore_unavailable_plugins: bool = False
     strict_admission: bool = False
     journal: Path | None = None
     debounce: float = DEBOUNCE

@@ -19,13 +19,14 @@ from volcanoio.compose.controllers import controllers
 from volcanoio.compose.journals import INDEXES, SINGLES
 from volcanoio.engine.hosting.host import Host
 from volcanoio.engine.scheduling.cluster import ClusterState
-from volcanoio.engine.scheduling.configuration import parse
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.replay import ReplayedCycle, replay
 from volcanoio.framework import groups
 from volcanoio.framework.scheduling_effects import SchedulerEffect
+from volcanoio.framework.scheduling_events import ConfigurationChanged
 from volcanoio.runtime.controllers import CONTROLLER_EVENTS
 from volcanoio.runtime.loading import Registry
+from volcanoio.runtime.scheduler_setup import Known, Setup
 
 State = TypeVar("State", Host, ClusterState)
 
@@ -80,12 +81,15 @@ def scheduler_again(run: Run, registry: Registry, *, upto: int = 0) -> Replay[Cl
     return Replay(compare(recorded, replayed, run.by_seq), state)
 
 
-def profiles(registry: Registry) -> Callable[[str], Profile]:
-    """Builds the profile of a configuration's text; that raises ConfigurationError."""
-    plugins, actions = registry.factories(groups.SCHEDULER_PLUGINS), registry.factories(groups.ACTIONS)
+def profiles(registry: Registry) -> Callable[[ConfigurationChanged], Profile]:
+    """Builds the profile of a configuration, with its own mounted plugins.
 
-    def build(text: str) -> Profile:
-        return Profile.build(parse(text, actions=actions.keys(), plugins=plugins.keys()), plugins, actions)
+    That raises ConfigurationError, and MountError and PluginError for plugins.
+    """
+
+    def build(event: ConfigurationChanged) -> Profile:
+        known = registry.with_sources(event.sources, groups.SCHEDULER_PLUGINS, groups.ACTIONS)
+        return Setup.make(event.text, Known.of(known, ignore_unavailable=event.ignore_unavailable)).profile
 
     return build
 

@@ -11,12 +11,13 @@ from volcanoio.bus.bus import EventBus
 from volcanoio.compose.journals import SINGLES, journalled
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.configuration import default_text
+from volcanoio.engine.scheduling.metricsection import without_password
 from volcanoio.framework import groups
 from volcanoio.framework.effects import Ask, StartTimer, StopTimer
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.kube.binder import Binder
 from volcanoio.kube.client import Client
-from volcanoio.kube.clock import Clock
+from volcanoio.kube.clock import Clock, WallClock
 from volcanoio.kube.effects import EffectExecutor
 from volcanoio.kube.evictor import Evictor
 from volcanoio.kube.informers import InformerSet
@@ -25,9 +26,11 @@ from volcanoio.kube.sending import Gate, Sender
 from volcanoio.kube.transport import Transport
 from volcanoio.model import names
 from volcanoio.runtime.loading import Registry
+from volcanoio.runtime.reload import Reloader, Watched
 from volcanoio.runtime.scheduler import BUDGET, DEBOUNCE, PERIOD, Scheduler
 from volcanoio.runtime.scheduler_events import BindReporter
 from volcanoio.runtime.scheduler_outlets import Outlets
+from volcanoio.runtime.scheduler_setup import Known, Setup
 
 CONFIGURATION_FILE = "volcano-scheduler.conf"
 """The name under which a journal holds the configuration."""
@@ -37,11 +40,16 @@ CONFIGURATION_FILE = "volcano-scheduler.conf"
 class SchedulerSettings:
     """What the scheduler's process is asked to do; times in seconds. `configuration` None takes the default.
 
+    The configuration is reloaded from `configuration_file` and plugins from `plugins_dirs`, as these change.
+    With `ignore_unavailable`, plugins and actions of Volcano that are not available yet are left out with a warning.
     `singles` are other schedulers whose pods are bound too, without gangs: where there is no kube-scheduler.
     """
 
     registry: Registry
     configuration: str | None = None
+    configuration_file: Path | None = None
+    plugins_dirs: tuple[Path, ...] = ()
+    ignore_unavailable: bool = False
     debounce: float = DEBOUNCE
     period: float = PERIOD
     budget: float = BUDGET
@@ -72,17 +80,20 @@ class SchedulerProcess:
         self._settings = settings
         text = default_text() if settings.configuration is None else settings.configuration
         registry = settings.registry
+        self._watched = Watched(path=settings.configuration_file, default=text, plugins_dirs=settings.plugins_dirs)
+        self._first = self._watched.look()._replace(text=text)
+        self._known = Known.of(registry, ignore_unavailable=settings.ignore_unavailable)
+        setup = Setup.make(text, self._known)
+        setup.warn(settings.configuration_file or "default")
         self.bus = EventBus(clock.now)
         self.informers = InformerSet(transport, self.bus.publish, clock=clock, seed=settings.seed, probe=self._probe)
         self.scheduler = Scheduler(
             bus=self.bus,
             informers=self.informers,
             clock=clock,
-            plugins=registry.factories(groups.SCHEDULER_PLUGINS),
-            actions=registry.factories(groups.ACTIONS),
+            known=self._known,
             state=ClusterState(single_names=frozenset(settings.singles)),
-            origins=registry.origins(groups.SCHEDULER_PLUGINS),
-            configuration=text,
+            configuration=setup,
             debounce=settings.debounce,
             schedule_period=settings.period,
             budget=settings.budget,
@@ -90,7 +101,7 @@ class SchedulerProcess:
             probe=self._probe,
             leading=gate or (lambda: True),
         )
-        self._configured = {CONFIGURATION_FILE: text, SINGLES: "\n".join(settings.singles)}
+        self._configured = {CONFIGURATION_FILE: without_password(text), SINGLES: "\n".join(settings.singles)}
         self._in_use = {group: registry.origins(group) for group in (groups.SCHEDULER_PLUGINS, groups.ACTIONS)}
 
     async def run(self) -> None:
@@ -124,11 +135,24 @@ class SchedulerProcess:
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(recorder.run)
+            if self._watched.path or self._watched.plugins_dirs:
+                tasks.start_soon(self._reloader().run)
             unsubscribe = self.bus.subscribe(BindReporter(recorder.record))
             try:
                 await self.scheduler.run(outlets)
             finally:
                 unsubscribe()
+
+    def _reloader(self) -> Reloader:
+        """What hands changes of the configuration and of mounted plugins to the scheduler."""
+        return Reloader(
+            self._watched,
+            self._known,
+            self._first,
+            adopt=self.scheduler.adopt,
+            clock=WallClock(),
+            probe=self._probe,
+        )
 
     async def synced(self) -> None:
         """Return once every kind it watches was listed."""

@@ -82,10 +82,16 @@ class CycleClosed(Event, frozen=True, kw_only=True):
 
 
 class ConfigurationChanged(Event, frozen=True, kw_only=True):
-    """A configuration took effect; `text` is the file, `plugins` name to origin (version or sha256)."""
+    """A configuration took effect; `text` is the file, `plugins` name to origin (version or sha256).
+
+    `sources` are the files of mounted plugins and actions by name: a replay runs these. `ignore_unavailable`: what is
+    not available was left out.
+    """
 
     text: str
     plugins: dict[str, str] = {}
+    sources: dict[str, str] = {}
+    ignore_unavailable: bool = False
 
 
 SchedulerEvent: TypeAlias = (

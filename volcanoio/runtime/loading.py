@@ -2,13 +2,13 @@
 
 Three sources, one registry: entry points of volcanoio itself, entry points of other distributions, and directories
 (`--plugins-dir`, `--policies-dir`). Ours have no privilege: a name found twice is an error whoever brought it. Entry
-points are imported when first asked for. A registry never changes; a reload builds the next one (hot reload is a later
-issue) and leaves this one as it is when that fails.
+points are imported when first asked for. A registry never changes; a reload builds the next one and leaves this one as
+it is when that fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 from volcanoio.framework import groups
 from volcanoio.framework.arguments import suggestion
 from volcanoio.runtime.conformance import NOUNS, problems
-from volcanoio.runtime.mounted import classes
+from volcanoio.runtime.mounted import Found, classes, classes_in
 
 
 class PluginError(ValueError):
@@ -42,6 +42,9 @@ class Candidate:
     name: str
     origin: str
     load: Callable[[], Any]
+    file: str = ""
+    """The file it is from, when it was mounted, and its text."""
+    source: str = ""
 
 
 class Registry:
@@ -83,6 +86,21 @@ class Registry:
         """Where each plugin of a group comes from, by name."""
         return {name: self._candidates[group, name].origin for name in self.names(group)}
 
+    def sources(self, *of: str) -> dict[str, str]:
+        """The mounted files of these groups, by name."""
+        return {each.file: each.source for each in self._candidates.values() if each.file and each.group in of}
+
+    def with_sources(self, sources: Mapping[str, str], *of: str) -> Registry:
+        """Another registry, in which files of these groups, by name, take the place of what bears their names.
+
+        Raises MountError for a file that cannot be loaded.
+        """
+        given = [
+            _candidate(found) for name, text in sources.items() for found in classes_in(Path(name), text.encode(), of)
+        ]
+        taken = {(each.group, each.name) for each in given}
+        return Registry([*(each for key, each in self._candidates.items() if key not in taken), *given])
+
 
 def discover(*, plugins_dirs: Sequence[Path] = (), policies_dirs: Sequence[Path] = ()) -> Registry:
     """Everything installed and mounted. Blocks on files: call it off the loop. Raises PluginError and MountError."""
@@ -107,8 +125,12 @@ def _origin(point: EntryPoint) -> str:
 
 
 def _mounted(directory: Path, wanted: Sequence[str]) -> Iterable[Candidate]:
-    for group, cls, origin in classes(directory, wanted):
-        yield Candidate(group, cls.name, origin, lambda cls=cls: cls)  # type: ignore[attr-defined, misc]  # checked by `belongs`; mypy cannot infer a lambda's default
+    return map(_candidate, classes(directory, wanted))
+
+
+def _candidate(found: Found) -> Candidate:
+    name: str = found.cls.name  # type: ignore[attr-defined]  # checked by `belongs`
+    return Candidate(found.group, name, found.origin, lambda: found.cls, found.file, found.source)
 
 
 def _load(candidate: Candidate) -> Loaded:

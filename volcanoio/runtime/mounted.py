@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 from volcanoio.runtime.conformance import NOUNS, belongs
 
@@ -22,33 +23,50 @@ class MountError(ValueError):
     """A directory or file that cannot be loaded; the message names it and the next step."""
 
 
-def classes(directory: Path, groups: Sequence[str]) -> Iterator[tuple[str, type, str]]:
-    """(group, class, origin) of every class in the directory's files that has the shape of one of the groups.
+class Found(NamedTuple):
+    """A class of a file. `origin` is `FILE sha256:HEX`, `source` the file's text."""
 
-    `origin` is `FILE sha256:HEX`. Raises MountError.
-    """
+    group: str
+    cls: type
+    origin: str
+    file: str
+    source: str
+
+
+def classes(directory: Path, groups: Sequence[str]) -> Iterator[Found]:
+    """Every class in the directory's files that has the shape of one of the groups. Raises MountError."""
+    for path in files_in(directory):
+        yield from classes_of(path, groups)
+
+
+def files_in(directory: Path) -> list[Path]:
+    """The files of a directory that are loaded, sorted. Raises MountError."""
     if not directory.is_dir():
         msg = f"{directory}: not a directory; give the directory that holds the .py files"
         raise MountError(msg)
     try:
-        files = sorted(path for path in directory.iterdir() if _wanted(path))
+        return sorted(path for path in directory.iterdir() if _wanted(path))
     except OSError as error:
         msg = f"{directory}: cannot be listed ({error.strerror}); check its permissions"
         raise MountError(msg) from error
-    for path in files:
-        yield from _classes_of(path, groups)
 
 
 def _wanted(path: Path) -> bool:
     return path.suffix == ".py" and not path.name.startswith(("_", "..")) and path.is_file()
 
 
-def _classes_of(path: Path, groups: Sequence[str]) -> Iterator[tuple[str, type, str]]:
+def classes_of(path: Path, groups: Sequence[str]) -> Iterator[Found]:
+    """Every such class of one file. Raises MountError, also when there is none."""
     try:
         source = path.read_bytes()
     except OSError as error:
         msg = f"{path}: cannot be read ({error.strerror}); check its permissions"
         raise MountError(msg) from error
+    yield from classes_in(path, source, groups)
+
+
+def classes_in(path: Path, source: bytes, groups: Sequence[str]) -> Iterator[Found]:
+    """As `classes_of`, where the source is at hand and the path is but its name."""
     digest = hashlib.sha256(source).hexdigest()
     module = _run(path, source, digest)
     own = [
@@ -56,7 +74,8 @@ def _classes_of(path: Path, groups: Sequence[str]) -> Iterator[tuple[str, type, 
         for name, value in vars(module).items()
         if inspect.isclass(value) and value.__module__ == module.__name__ and not name.startswith("_")
     ]
-    found = [(group, cls, f"{path.name} sha256:{digest}") for cls in own for group in groups if belongs(group, cls)]
+    origin, text = f"{path.name} sha256:{digest}", source.decode(errors="replace")
+    found = [Found(group, cls, origin, path.name, text) for cls in own for group in groups if belongs(group, cls)]
     if not found:
         wanted = " or ".join(NOUNS[group] for group in groups)
         msg = f"{path}: holds no class that is a {wanted}; give it a name and the methods of its Protocol"

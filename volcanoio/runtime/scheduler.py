@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import anyio
@@ -17,17 +17,16 @@ from anyio.lowlevel import checkpoint
 
 from volcanoio.bus.inbox import Inbox
 from volcanoio.engine.scheduling.cluster import ClusterState
-from volcanoio.engine.scheduling.configuration import Configuration, default_text, parse
+from volcanoio.engine.scheduling.configuration import Configuration, default_text
 from volcanoio.engine.scheduling.cycle import CycleResult, run_cycle
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.replay import OWN
 from volcanoio.engine.scheduling.watching import watched
 from volcanoio.framework.events import Change, Event, Observed, Synced
 from volcanoio.framework.probe import NoProbe, Probe
-from volcanoio.framework.scheduling.points import PluginFactory, Reports
-from volcanoio.framework.scheduling.session import ActionFactory
+from volcanoio.framework.scheduling.points import Reports
 from volcanoio.framework.scheduling_effects import BindBatch, SchedulerEffect
-from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleClosed, CycleOpened, Decided
+from volcanoio.framework.scheduling_events import CycleClosed, CycleOpened, Decided
 from volcanoio.kube.clock import Clock
 from volcanoio.model import kinds
 from volcanoio.model.kinds import Kind
@@ -36,6 +35,7 @@ from volcanoio.runtime.scheduler_metrics import CycleMetrics
 from volcanoio.runtime.scheduler_outlets import Dispatcher, Outlets
 from volcanoio.runtime.scheduler_pace import Pace
 from volcanoio.runtime.scheduler_queues import ensure_queues
+from volcanoio.runtime.scheduler_setup import Known, Setup
 
 WATCHED: tuple[Kind, ...] = (kinds.NODE, kinds.PRIORITY_CLASS, kinds.QUEUE, kinds.POD_GROUP, kinds.POD)
 DEBOUNCE, PERIOD, BUDGET = 0.002, 1.0, 0.25
@@ -98,9 +98,9 @@ class TimeBudget:
 class Scheduler:
     """Construct, then `run`. `debounce`, `schedule_period` and `budget` are in seconds.
 
-    `plugins` and `actions` are what configurations may name, `origins` where each comes from (for the journal).
-    `leading` is asked before each cycle: without it no cycle opens. `seed` breaks ties. `configuration` is the text of
-    the first configuration; raises ConfigurationError when it cannot be used.
+    `known` is what configurations may name.
+    `leading` is asked before each cycle: without it no cycle opens. `seed` breaks ties. `configuration` is
+    the first configuration, as its text or made; raises ConfigurationError when it cannot be used.
     """
 
     def __init__(
@@ -109,11 +109,9 @@ class Scheduler:
         bus: Bus,
         informers: Informers,
         clock: Clock,
-        plugins: Mapping[str, PluginFactory],
-        actions: Mapping[str, ActionFactory],
+        known: Known,
         state: ClusterState | None = None,
-        configuration: str | None = None,
-        origins: Mapping[str, str] | None = None,
+        configuration: str | Setup | None = None,
         seed: int = 0,
         debounce: float = DEBOUNCE,
         schedule_period: float = PERIOD,
@@ -125,9 +123,7 @@ class Scheduler:
         self._bus = bus
         self._informers = informers
         self._clock = clock
-        self._plugins = plugins
-        self._actions = actions
-        self._origins = dict(origins or {})
+        self._known = known
         self._seed = seed
         self._budget = budget
         self._leading = leading
@@ -138,11 +134,14 @@ class Scheduler:
         self._cycle = 0
         self._folded = 0
         self._trigger = 0
-        self._next: tuple[str, Profile] | None = None
+        self._next: Setup | None = None
         self._profile: Profile | None = None
         self._watching: frozenset[str] = frozenset()
         self._running = False
-        self.configure(default_text() if configuration is None else configuration)
+        if isinstance(configuration, Setup):
+            self.adopt(configuration)
+        else:
+            self.configure(default_text() if configuration is None else configuration)
 
     @property
     def cycles(self) -> int:
@@ -159,15 +158,17 @@ class Scheduler:
 
         Raises ConfigurationError and changes nothing when it cannot be used.
         """
-        configuration = parse(text, actions=self._actions.keys(), plugins=self._plugins.keys())
-        profile = Profile.build(configuration, self._plugins, self._actions)
-        watches = watched(profile)
-        self._next = (text, profile)
+        setup = Setup.make(text, self._known)
+        self.adopt(setup)
+        return setup.configuration
+
+    def adopt(self, setup: Setup) -> None:
+        """Use a setup made elsewhere from the next cycle on."""
+        self._next = setup
         if self._profile is None:
-            self.state.require(watches)
+            self.state.require(watched(setup.profile))
         self._watch()
         self._pace.want()
-        return configuration
 
     async def run(self, outlets: Outlets) -> None:
         """Watch, decide and send until cancelled."""
@@ -284,17 +285,17 @@ class Scheduler:
 
     def _reconfigure(self) -> None:
         """Between cycles, take over a configuration that was given, once all that its plugins read is listed."""
-        if self._next is not None and watched(self._next[1]).issubset(self.state.listed):
-            text, self._profile = self._next
-            self._next = None
+        setup = self._next
+        if setup is not None and watched(setup.profile).issubset(self.state.listed):
+            self._profile, self._next = setup.profile, None
             self._watch()
-            self._bus.publish([ConfigurationChanged(text=text, plugins=self._origins)])
+            self._bus.publish([setup.event])
 
     def _watch(self) -> None:
         """Have watched what the plugins of the profile read, and those of the next one, and nothing else."""
         if not self._running:
             return
-        profiles = (self._profile, self._next and self._next[1])
+        profiles = (self._profile, None if self._next is None else self._next.profile)
         wanted = frozenset[str]().union(*(watched(profile) for profile in profiles if profile is not None))
         for resource in sorted(wanted - self._watching):
             self._informers.informer(kinds.BY_RESOURCE[resource])

@@ -26,6 +26,7 @@ from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.core import Pod
 from volcanoio.runtime.scheduler import Scheduler
 from volcanoio.runtime.scheduler_outlets import Outlets
+from volcanoio.runtime.scheduler_setup import Known
 
 
 class StillInformers:
@@ -64,8 +65,7 @@ class Rig:
             bus=self.bus,
             informers=self.informers,
             clock=settings.pop("clock", self.clock),
-            plugins={**plugins(), **(more_plugins or {})},
-            actions=actions(),
+            known=Known(plugins={**plugins(), **(more_plugins or {})}, actions=actions()),
             **settings,
         )
 

@@ -67,7 +67,7 @@ def test_only_enabled_policies_are_made_in_order_with_their_arguments() -> None:
     ("setting", "message"),
     [
         (PolicySetting("growing", True, {"facter": 1}, 7), 'line 7: growing: unknown argument "facter"; did you mean'),
-        (PolicySetting("growing", True, {"factor": "x"}, 7), 'line 7: growing: "factor" takes a number, not the string'),
+        (PolicySetting("growing", True, {"factor": "x"}, 7), 'line 7: growing: "factor" takes a number, not the'),
         (PolicySetting("broken", True, {"x": 1}, 7), r'line 7: policy "broken" \(test 1\) cannot be made: OSError'),
     ],
 )

@@ -303,7 +303,7 @@ def replayed(events: list[Event]) -> list[ReplayedCycle]:
         record = codec.decode(codec.encode(Told(event=event)))
         assert isinstance(record, Told)
         journal.append(record.event)
-    return list(replay(journal, ClusterState(), profile))
+    return list(replay(journal, ClusterState(), lambda event: profile(event.text)))
 
 
 def assert_same(events: list[Event]) -> None:

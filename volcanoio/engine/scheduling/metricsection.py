@@ -6,7 +6,7 @@ documentation writes them, are taken as the same.
 
 from __future__ import annotations
 
-from volcanoio.engine.scheduling.yamlnodes import Value
+from volcanoio.engine.scheduling.yamlnodes import Reader, Value
 from volcanoio.framework.arguments import suggestion
 from volcanoio.framework.scheduling.metricsettings import ElasticsearchSettings, MetricsSettings, MetricsType
 from volcanoio.model.durations import DurationError, seconds
@@ -49,6 +49,18 @@ def metrics_settings(section: Value) -> MetricsSettings | None:
         insecure_skip_verify=skips == "true",
         elasticsearch=ElasticsearchSettings(**{name: text for name, text in given.items() if text}),
     )
+
+
+def without_password(text: str) -> str:
+    """A configuration's text as it may be written down: the password of its metrics section is blotted out."""
+    reader = Reader()
+    document = reader.document(text, "")
+    section = document.mapping("").get("metrics") if document else None
+    password = flattened(section).get(PASSWORD) if section else None
+    if password is None:
+        return text
+    start, end = password.span
+    return f'{text[:start]}"***"{text[end:]}'
 
 
 def flattened(section: Value) -> dict[str, Value]:

@@ -90,13 +90,13 @@ class _Journal:
 def replay(
     events: Sequence[Event],
     state: ClusterState,
-    profile_of: Callable[[str], Profile],
+    profile_of: Callable[[ConfigurationChanged], Profile],
     *,
     upto: int = 0,
 ) -> Iterator[ReplayedCycle]:
     """Run every cycle of a journal again, on a state as it was before the first event.
 
-    `events` are in the order of seq, from the first on; `profile_of` builds the profile of a configuration's text. A
+    `events` are in the order of seq, from the first on; `profile_of` builds the profile of a configuration. A
     cycle that the journal cuts off (no CycleClosed) is the last one: what it decided beyond what was written is left
     out. After the last cycle the events up to `upto` are folded; the state is what it was live when these were.
     Raises ValueError for a cycle before any configuration.
@@ -106,7 +106,7 @@ def replay(
     profile: Profile | None = None
     for event in events:
         if isinstance(event, ConfigurationChanged):
-            profile = profile_of(event.text)
+            profile = profile_of(event)
         elif isinstance(event, CycleOpened):
             if profile is None:
                 msg = f"cycle {event.cycle} opens before any ConfigurationChanged; replay the journal from its start"

@@ -86,6 +86,11 @@ class Value:
         return Place(self.place.line, self.place.column + quote + at)
 
     @property
+    def span(self) -> tuple[int, int]:
+        """Where the value begins and ends in the text, in characters."""
+        return self._node.start_mark.index, self._node.end_mark.index
+
+    @property
     def empty(self) -> bool:
         """Whether the value is null or holds nothing."""
         return self.null or not self._node.value
