@@ -131,7 +131,7 @@ class Capacity:
         return self._faults.get(job.queue, PERMIT)
 
     def job_enqueueable(self, job: Job) -> Verdict:
-        """Whether queue and ancestors could ever hold the job's minResources beside what they have and have admitted."""
+        """Whether queue and ancestors could ever hold the job's minResources beside what they have and admitted."""
         if fault := self._faults.get(job.queue):
             return fault
         holder = self._holders.get(job.queue)

@@ -1,0 +1,96 @@
+"""Plugin resourcequota: jobs are admitted within quotas of their namespace (Volcano: its plugin of the same name).
+
+Names of resources are compared as they are written: a quota on `requests.cpu` counts what minResources says of
+`requests.cpu`. Unlike there, what was admitted in an earlier cycle and has no pods yet counts too: the quota's own
+`used` knows of pods alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.sessionview import SessionView, Table
+from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
+from volcanoio.framework.scheduling.views import Job
+from volcanoio.model import kinds
+from volcanoio.model.core import ResourceQuota
+from volcanoio.model.resources import Amounts, amounts, resource_list
+from volcanoio.model.scheduling import PodGroupPhase
+
+INSUFFICIENT = "ResourceQuotaInsufficient"
+
+
+class ResourceQuotaArguments(msgspec.Struct, frozen=True):
+    """The plugin takes none."""
+
+
+class ResourceQuotas:
+    """Admits a job while each quota of its namespace covers its minResources beside what is used and admitted."""
+
+    name = "resourcequota"
+    watches = (kinds.RESOURCE_QUOTA.resource,)
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        convert(arguments, ResourceQuotaArguments, self.name)
+        self._session: SessionView | None = None
+        self._quotas: dict[str, list[ResourceQuota]] = {}
+
+    def open(self, session: SessionView) -> None:
+        """Sort the quotas by namespace, and count what is admitted and has no pods yet, where any job waits."""
+        self._session = session
+        self._quotas = {}
+        if next(iter(session.jobs_in(PodGroupPhase.PENDING)), None) is None:
+            return
+        objects = session.objects(kinds.RESOURCE_QUOTA.resource)
+        for key in sorted(objects):
+            quota = cast("ResourceQuota", objects[key])
+            self._quotas.setdefault(quota.metadata.namespace, []).append(quota)
+        if self._quotas:
+            for job in session.jobs_in(PodGroupPhase.INQUEUE):
+                if job.namespace in self._quotas and (missing := job.min_available - len(job.tasks)) > 0:
+                    self._count(job, missing)
+
+    def job_enqueueable(self, job: Job) -> Verdict:
+        """Whether every quota of the namespace has room."""
+        for quota in self._quotas.get(job.namespace, ()):
+            hard, counted = amounts(quota.status.hard), amounts(quota.status.used)
+            wanted = {name: amount for name, amount in _minimum(job).items() if name in hard}
+            admitted = self._admitted(job.namespace)
+            taken = {name: counted.get(name, 0) + admitted.get(name) for name in wanted}
+            if over := [name for name, amount in wanted.items() if taken[name] + amount > hard[name]]:
+                requested, used, limited = (_listed(values, over) for values in (wanted, taken, hard))
+                return reject(
+                    INSUFFICIENT,
+                    f"resource quota insufficient, requested: {requested}, used: {used}, limited: {limited}",
+                )
+        return PERMIT
+
+    def job_enqueued(self, job: Job) -> None:
+        """Count the admitted demand."""
+        if job.namespace in self._quotas:
+            self._count(job, max(job.min_available, 1))
+
+    def _count(self, job: Job, missing: int) -> None:
+        """Count the part of a job's minResources that its missing members are."""
+        members = max(job.min_available, 1)
+        for name, amount in _minimum(job).items():
+            self._admitted(job.namespace).add(name, -(-amount * missing // members))
+
+    def _admitted(self, namespace: str) -> Table:
+        assert self._session is not None
+        return self._session.table(self.name, f"admitted/{namespace}")
+
+
+def _minimum(job: Job) -> Amounts:
+    """minResources with all its names, those in a quota's style too."""
+    return amounts(job.group.spec.min_resources)
+
+
+def _listed(values: Mapping[str, int], names: Collection[str]) -> str:
+    """`cpu=20, memory=20G`, of these names."""
+    listed = resource_list({name: values[name] for name in names})
+    return ", ".join(f"{name}={text}" for name, text in listed.items())
