@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -89,6 +89,9 @@ class InProcessAdmission:
 
     `strict` refuses older forms that are else accepted with a warning.
     """
+
+    resources: Final = frozenset(resource for resource, _ in TABLE)
+    """What is reviewed: nothing else has to be shown."""
 
     def __init__(self, transport: Transport, registry: Registry, *, strict: bool = False) -> None:
         self._transport = transport

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
@@ -82,6 +82,11 @@ class Admission(Protocol):
     async def review(self, request: AdmissionRequest) -> Verdict:
         """Judge one write; called after defaulting and validation, before anything is stored."""
         ...
+
+
+def judges(reviewers: Iterable[Admission], resource: str) -> bool:
+    """Whether anyone reviews writes of a resource: all do but those that say in `resources` which ones they review."""
+    return any(resource in getattr(one, "resources", (resource,)) for one in reviewers)
 
 
 async def review_all(

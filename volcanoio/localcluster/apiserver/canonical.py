@@ -45,7 +45,7 @@ def canonicalise(obj: Manifest, resource: Resource) -> None:
     Values of a wrong type are left alone: they are somebody else's to refuse. Raises UndecodableError for a quantity
     that is none.
     """
-    if resource.name == "pods" and not _has_zero(obj):  # most are in form; containers' resources are by their defaults
+    if resource.name == "pods" and not has_zero(obj):  # most are in form; containers' resources are by their defaults
         return
     name = message_of(resource.api_version, resource.kind)
     if name is not None:
@@ -55,18 +55,18 @@ def canonicalise(obj: Manifest, resource: Resource) -> None:
             raise UndecodableError(resource, QUANTITY_RULE) from None
 
 
-def _has_zero(value: Manifest) -> bool:
+def has_zero(value: Manifest) -> bool:
     """Whether something in an object is zero or empty. An empty emptyDir stays as it is."""
     for key, one in value.items():
         if not one:
             if key != "emptyDir":
                 return True
         elif one.__class__ is dict:
-            if _has_zero(one):
+            if has_zero(one):
                 return True
         elif one.__class__ is list:
             for item in one:
-                if item.__class__ is dict and _has_zero(item):
+                if item.__class__ is dict and has_zero(item):
                     return True
     return False
 

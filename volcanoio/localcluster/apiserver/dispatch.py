@@ -34,6 +34,8 @@ from volcanoio.localcluster.apiserver.patcher import Patcher
 from volcanoio.localcluster.apiserver.paths import Target, parse
 from volcanoio.localcluster.apiserver.reader import Reader
 from volcanoio.localcluster.apiserver.scaling import Scaler
+from volcanoio.localcluster.apiserver.splicing.podcreation import PodCreations
+from volcanoio.localcluster.apiserver.splicing.podstatus import PODS
 from volcanoio.localcluster.apiserver.streams import route as streams
 from volcanoio.localcluster.apiserver.streams.remote import StreamSource
 from volcanoio.localcluster.apiserver.webhooks.subresources import connecting, reviewed
@@ -49,6 +51,7 @@ class Dispatcher:
         self._core = core
         self._deleter = deleter
         self._writer = Writer(core)
+        self._pods = PodCreations(core)
         self._patcher = Patcher(core, self._writer)
         self._applier = Applier(core, self._writer)
         self._binder = Binder(core)
@@ -141,12 +144,15 @@ class Dispatcher:
     async def _create(self, target: Target, request: ApiRequest) -> ApiResponse:
         if target.resource.name == "bindings":
             return await self._bind(target, request)
+        if target.resource.name == PODS and (data := self._pods.create(target, request)) is not None:
+            return await self._answer(201, target, request, Written(data))
         bodies.check_type(request)
         validation, trial = write_options(request)
         obj, body = bodies.read_object(request, target.resource)
-        return await self._answer(
-            201, target, request, await self._writer.create(target, obj, body, validation, dry_run=trial)
-        )
+        written = await self._writer.create(target, obj, body, validation, dry_run=trial)
+        if target.resource.name == PODS:
+            self._pods.learn(target, request, written)
+        return await self._answer(201, target, request, written)
 
     async def _update(self, target: Target, request: ApiRequest) -> ApiResponse:
         resource = target.resource

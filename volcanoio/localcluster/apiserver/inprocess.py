@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
 from contextlib import asynccontextmanager
-from typing import Final
+from functools import partial
+from types import coroutine
+from typing import Any, Final, TypeAlias
 
 from volcanoio.kube.transport import ContentType, Response, StreamRefused, TransportError
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
 from volcanoio.localcluster.apiserver.faults import ConnectionDropped
 from volcanoio.localcluster.apiserver.server import ApiServer
 
+Answer: TypeAlias = ApiResponse | ApiStream
 TURN: Final = 16
 """Requests answered before the event loop gets a turn: an answer in memory suspends nobody by itself."""
 
@@ -41,11 +44,7 @@ class InProcessTransport:
             self._since_turn = 0
             await asyncio.sleep(0)
         try:
-            if timeout is None:
-                answer = await self._server.handle(request)
-            else:
-                async with asyncio.timeout(timeout):
-                    answer = await self._server.handle(request)
+            answer = await _within(self._server.handle(request), timeout)
         except ConnectionDropped as error:
             msg = f"{method} {path}: the connection was reset"
             raise TransportError(msg) from error
@@ -80,6 +79,33 @@ class InProcessTransport:
 
     async def aclose(self) -> None:
         """Nothing is held open."""
+
+
+async def _within(handling: Coroutine[Any, Any, Answer], timeout: float | None) -> Answer:  # noqa: ASYNC109 - the caller's
+    """What it comes to; raises TimeoutError. Most requests are answered without waiting, and need no timer for it."""
+    try:
+        waiting = handling.send(None)
+    except StopIteration as done:
+        answer: Answer = done.value
+        return answer
+    async with asyncio.timeout(timeout):
+        return await _resumed(handling, waiting)
+
+
+@coroutine
+def _resumed(handling: Coroutine[Any, Any, Answer], waiting: Any) -> Generator[Any, Any, Answer]:
+    """Go on with a coroutine that was begun, and waits for something."""
+    while True:
+        step: Callable[[], Any]
+        try:
+            step = partial(handling.send, (yield waiting))
+        except BaseException as error:  # it is the coroutine's to handle: a cancellation, mostly
+            step = partial(handling.throw, error)
+        try:
+            waiting = step()
+        except StopIteration as done:
+            answer: Answer = done.value
+            return answer
 
 
 def _values(query: Mapping[str, str] | None) -> dict[str, list[str]]:

@@ -46,8 +46,10 @@ class Reviews:
         """Answer a review; None for any other request."""
         prefix, _, plural = request.path.rpartition("/")
         kind = _KINDS.get(plural)
+        if kind is None or request.method != "POST":
+            return None
         api_version = next((one for one in _GROUPS if f"{prefix}/".startswith(f"/apis/{one}/")), "")
-        if request.method != "POST" or kind is None or not api_version:
+        if not api_version:
             return None
         try:
             review: Manifest = msgspec.json.decode(request.body or b"{}", type=dict)

@@ -12,8 +12,7 @@ _PATH = re.compile(r"/api/v1/namespaces/[^/]+/pods/[^/]+/proxy(/.*)?")
 
 async def unserved(request: ApiRequest) -> ApiResponse | None:
     """Answer what no container offers; None for any other request."""
-    match = _PATH.fullmatch(request.path)
-    if match is None:
+    if "/proxy" not in request.path or not _PATH.fullmatch(request.path):
         return None
     text = "proxy is not served; a pod that `volcanoio up --run` runs can be reached at its own address (status.podIP)"
     return ApiError(501, "NotImplemented", text).response()

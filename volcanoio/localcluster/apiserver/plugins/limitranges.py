@@ -32,6 +32,10 @@ class LimitRanges:
             self._load(namespace)
         core.store.on(_NAME, self._changed)
 
+    def apply_to(self, namespace: str) -> bool:
+        """Whether a namespace has any."""
+        return namespace in self._found
+
     def _changed(self, ref: Ref, event: Event) -> None:
         del event
         self._load(ref.namespace)

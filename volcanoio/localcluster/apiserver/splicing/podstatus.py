@@ -90,7 +90,7 @@ def _store(core: Core, target: Target, current: Stored, parts: dict[str, Any], s
     metadata = parts["metadata"]
 
     def made(revision: int) -> Stored:
-        following = at_revision(metadata, current.revision, revision)
+        following: Any = at_revision(metadata, current.revision, revision)
         if following is None:
             following = {**decode(metadata), "resourceVersion": str(revision)}
         data = join({**parts, "metadata": following, "status": status})
