@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar, get_args
+from types import UnionType
+from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -88,7 +89,8 @@ _RULES: Mapping[Any, str] = {
 
 def _rule(wanted: Any, value: Any, said: str) -> str:
     """What a value of that type has to be, and what to do about this one."""
-    wanted = next((each for each in get_args(wanted) if each in _RULES), wanted)  # of "int | None": int
+    if get_origin(wanted) in (Union, UnionType):  # of "int | None": int
+        wanted = next((each for each in get_args(wanted) if each in _RULES), wanted)
     if wanted is str:
         return f'takes a string, not {value!r}; write "{value}"'
     if wanted in (int, float, bool) and isinstance(value, str):

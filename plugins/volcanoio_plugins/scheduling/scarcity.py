@@ -77,7 +77,7 @@ class Proportional:
                     f'{owner}: "{key}" of resourceProportion is not <resource>.cpu or <resource>.memory of a resource '
                     "that proportional.resources lists; correct it or list the resource"
                 )
-                raise ArgumentError(msg)
+                raise ArgumentError(msg, key="proportional")
         ratio = given.resource_proportion
         self._ratios = [(name, ratio.get(f"{name}.{CPU}", 0.0), ratio.get(f"{name}.{MEMORY}", 0.0)) for name in names]
         self._enabled = given.enable

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from volcanoio.framework.arguments import ArgumentError, convert
+from volcanoio.framework.arguments import ArgumentError, GoDuration, convert
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import ABSTAIN, PERMIT, Verdict
 from volcanoio.framework.scheduling.views import Job
@@ -22,9 +22,9 @@ ANNOTATIONS = (f"volcano.sh/{WAITING_TIME}", WAITING_TIME)
 
 
 class SlaArguments(msgspec.Struct, frozen=True):
-    """`sla-waiting-time` is for jobs that say nothing themselves: a duration such as 1h30m; "" promises nothing."""
+    """`sla-waiting-time` is for jobs that say nothing themselves: a duration such as 1h30m."""
 
-    waiting_time: str = msgspec.field(default="", name=WAITING_TIME)
+    waiting_time: GoDuration | None = msgspec.field(default=None, name=WAITING_TIME)
 
 
 class Sla:
@@ -34,11 +34,10 @@ class Sla:
     keeps_job_keys = True
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        text = convert(arguments, SlaArguments, self.name).waiting_time
-        self._waiting = positive_duration(text) if text else None
-        if text and self._waiting is None:
-            msg = f'{self.name}: {WAITING_TIME} "{text}" is not a duration above 0; write for example 30m or 1h30m'
-            raise ArgumentError(msg)
+        self._waiting = convert(arguments, SlaArguments, self.name).waiting_time
+        if self._waiting is not None and not self._waiting:
+            msg = f"{self.name}: {WAITING_TIME} must be more than 0; write for example 30m, or leave it out"
+            raise ArgumentError(msg, key=WAITING_TIME)
         self._now = 0.0
 
     def open(self, session: SessionView) -> None:

@@ -13,20 +13,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.framework.arguments import ArgumentError, convert
+from volcanoio.framework.arguments import ArgumentError, GoDuration, convert
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import PERMIT, Depends, Feasibility, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, Nodes, Shape, Task, TaskStatus
 from volcanoio.model.names import PREEMPTABLE, REVOCABLE_ZONE
 from volcanoio_plugins.scheduling.budgets import within_budgets
 from volcanoio_plugins.scheduling.nodeindex import NodeIndex
-from volcanoio_plugins.scheduling.times import positive_duration
 from volcanoio_plugins.scheduling.windows import Window, window
 
 MAX_SCORE = 100.0
 ANY_ZONE = "*"
 CLOSED = "node(s) are in a revocable zone that is not open now"
 NOT_REVOCABLE = "node(s) are in a revocable zone, where only tasks that can be moved may run"
+PERIOD = "tdm.evict.period"
 _ZONE = "tdm.revocable-zone."
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")
 """What Go reads as true."""
@@ -38,7 +38,7 @@ class TdmArguments(msgspec.Struct, frozen=True):
     Beside it each `tdm.revocable-zone.<zone>` is a window of local time, HH:MM-HH:MM.
     """
 
-    period: str = msgspec.field(default="1m", name="tdm.evict.period")
+    period: GoDuration = msgspec.field(default=GoDuration(60), name=PERIOD)
 
 
 class Tdm:
@@ -49,12 +49,7 @@ class Tdm:
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         fixed = {key: value for key, value in arguments.items() if not key.startswith(_ZONE)}
-        text = convert(fixed, TdmArguments, self.name).period
-        period = positive_duration(text)
-        if period is None:
-            msg = f'{self.name}: tdm.evict.period "{text}" is not a duration above 0; write for example 1m'
-            raise ArgumentError(msg)
-        self._period = period
+        self._period = convert(fixed, TdmArguments, self.name).period
         self._windows = {
             key.removeprefix(_ZONE): _window(key, value) for key, value in arguments.items() if key not in fixed
         }
@@ -160,7 +155,7 @@ def _window(key: str, text: object) -> Window:
     found = window(text) if isinstance(text, str) else None
     if found is None:
         msg = f'{Tdm.name}: "{key}" takes a window of local time such as "22:00-06:00", not {text!r}'
-        raise ArgumentError(msg)
+        raise ArgumentError(msg, key=key)
     return found
 
 

@@ -1,0 +1,121 @@
+"""Plugin resource-strategy-fit: packs what is to be packed, spreads the rest, and keeps scarce resources free."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from volcanoio_plugins.scheduling.strategyfit import ResourceStrategyFit
+
+from tests.scenario.scheduling.harness import World, group, node, pod
+from tests.unit.scheduling_plugins.views import NodesView, make_node, make_shape
+from volcanoio.framework.arguments import ArgumentError
+
+GPU, T4 = "nvidia.com/gpu", "nvidia.com/t4"
+CONF = """
+actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - name: gang
+  - name: resource-strategy-fit
+    arguments: {arguments}
+"""
+
+
+def conf(arguments: str) -> str:
+    return CONF.replace("{arguments}", arguments)
+
+
+SPREAD_CPU_PACK_GPU = conf(f"""{{resources: {{cpu: {{type: LeastAllocated}}, "nvidia.com/*": {{type: MostAllocated,
+      weight: 3}}}}}}""")
+
+
+def bound(world: World, name: str = "p") -> str:
+    world.cycle()
+    return world.binds.get(name, "")
+
+
+def test_what_is_to_be_spread_goes_to_the_emptier_node() -> None:
+    others = (pod("old", on="n1", phase="Running", cpu="2"), group("g", 1), pod("p", "g", cpu="1"))
+    assert bound(World(node("n1"), node("n2"), *others, conf=SPREAD_CPU_PACK_GPU)) == "n2"
+
+
+def test_what_is_to_be_packed_goes_to_the_fuller_node_and_a_prefix_names_it() -> None:
+    nodes = (node("n1", **{GPU: "8"}), node("n2", **{GPU: "8"}))
+    old = pod("old", on="n1", phase="Running", cpu="2", **{GPU: "4"})
+    world = World(*nodes, old, group("g", 1), pod("p", "g", cpu="1", **{GPU: "1"}), conf=SPREAD_CPU_PACK_GPU)
+    assert bound(world) == "n1"
+
+
+def test_a_pod_may_ask_for_another_strategy() -> None:
+    old = pod("old", on="n1", phase="Running", cpu="2")
+    wish = {
+        "volcano.sh/resource-strategy-scoring-type": "MostAllocated",
+        "volcano.sh/resource-strategy-weight": '{"cpu": 1}',
+    }
+    packed = pod("p", "g", cpu="1", annotations=wish)
+    assert bound(World(node("n1"), node("n2"), old, group("g", 1), packed, conf=SPREAD_CPU_PACK_GPU)) == "n1"
+    wish["volcano.sh/resource-strategy-weight"] = "{"
+    spread = pod("p", "g", cpu="1", annotations=wish)
+    assert bound(World(node("n1"), node("n2"), old, group("g", 1), spread, conf=SPREAD_CPU_PACK_GPU)) == "n2"
+
+
+def test_ordinary_pods_avoid_nodes_with_scarce_resources() -> None:
+    text = conf(f"{{resourceStrategyFitWeight: 0, sra: {{enable: true, resources: {T4}, weight: 5}}}}")
+    nodes = (node("n1", **{T4: "4"}), node("n2"))
+    assert bound(World(*nodes, group("g", 1), pod("p", "g", cpu="1"), conf=text)) == "n2"
+    assert bound(World(*nodes, group("g", 1), pod("p", "g", cpu="1", **{T4: "1"}), conf=text)) == "n1"
+
+
+def test_cpu_is_left_beside_what_is_idle_of_a_scarce_resource() -> None:
+    text = conf(
+        f'{{proportional: {{enable: true, resources: {GPU}, resourceProportion: {{"{GPU}.cpu": 4, "{GPU}.memory": 8}}}}}}'
+    )
+    nodes = (node("n1", cpu="10", memory="64Gi", **{GPU: "2"}),)
+    pods = [pod(name, name, cpu="1", memory="1Gi") for name in ("a", "b", "c")]
+    world = World(*nodes, *(group(name, 1) for name in ("a", "b", "c")), *pods, conf=text)
+    world.cycle()
+    assert len(world.binds) == 2, "2 GPUs x 4 cores stay free"
+    world.put(group("g", 1))
+    world.put(pod("with", "g", cpu="8", **{GPU: "2"}))
+    assert bound(world, "with") == "n1", "what asks for it may use all"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"resources": {"cpu": {"type": "Most"}}}, "Most"),
+        ({"resources": {"cpu": 3}}, "object"),
+        ({"sra": {"enabled": True}}, "enabled"),
+        ({"resourceStrategyFitWeigth": 3}, "resourceStrategyFitWeight"),
+        ({"proportional": {"resources": GPU, "resourceProportion": {"gpu.cpu": 1}}}, "gpu.cpu"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_told(arguments: dict[str, object], word: str) -> None:
+    with pytest.raises(ArgumentError, match=word):
+        ResourceStrategyFit(arguments)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 16), st.integers(0, 16), st.integers(0, 4)), min_size=1, max_size=6),
+    st.integers(0, 4),
+    st.integers(0, 2),
+)
+def test_one_node_scores_as_all_at_once(rows: list[tuple[int, int, int]], cpu: int, gpu: int) -> None:
+    nodes = NodesView(
+        [make_node(f"n{at}") for at in range(len(rows))],
+        offered={"cpu": [row[0] * 1000 for row in rows], GPU: [row[2] * 1000 for row in rows], "pods": [9] * len(rows)},
+        taken={"cpu": [row[1] * 500 for row in rows]},
+    )
+    plugin = ResourceStrategyFit(
+        {
+            "resources": {"cpu": {"type": "LeastAllocated", "weight": 2}, "nvidia*": {"type": "MostAllocated"}},
+            "sra": {"enable": True, "resources": GPU, "weight": 3},
+        }
+    )
+    shape = make_shape({"cpu": cpu, GPU: gpu})
+    everywhere = np.ones(len(rows), np.bool_)
+    assert list(plugin.score(shape, nodes, everywhere)) == [
+        plugin.score_on(shape, nodes.row(at)) for at in range(len(rows))
+    ]
