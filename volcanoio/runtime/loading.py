@@ -95,6 +95,8 @@ class Registry:
 
         Raises MountError for a file that cannot be loaded.
         """
+        if not sources:
+            return self
         given = [
             _candidate(found) for name, text in sources.items() for found in classes_in(Path(name), text.encode(), of)
         ]

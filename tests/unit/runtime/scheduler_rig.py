@@ -65,7 +65,8 @@ class Rig:
             bus=self.bus,
             informers=self.informers,
             clock=settings.pop("clock", self.clock),
-            known=Known(plugins={**plugins(), **(more_plugins or {})}, actions=actions()),
+            known=settings.pop("known", None)
+            or Known(plugins={**plugins(), **(more_plugins or {})}, actions=actions()),
             **settings,
         )
 
