@@ -1,0 +1,283 @@
+"""Volume claims: which tasks use which, where, and what each asks of nodes.
+
+What a claim asks is worked out when a task that waits is looked at, and kept until the claim, its volume or its class
+changes. Rules and texts: Kubernetes pkg/scheduler/framework/plugins/volumebinding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from volcanoio.engine.scheduling.inputs import Inputs
+from volcanoio.framework.events import Change, Observed
+from volcanoio.framework.scheduling.volumes import BoundVolume, VolumeClaim
+from volcanoio.model import kinds
+from volcanoio.model.core import Pod
+from volcanoio.model.quantity import value
+from volcanoio.model.storage import (
+    BIND_COMPLETED,
+    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+
+if TYPE_CHECKING:
+    from volcanoio.engine.scheduling.tasks import TaskInfo
+
+CLAIMS, VOLUMES, CLASSES = kinds.PVC.resource, kinds.PV.resource, kinds.STORAGE_CLASS.resource
+ZONE_LABELS = (
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+)
+_NOWHERE: Mapping[str, int] = MappingProxyType({})
+
+
+class Named(NamedTuple):
+    """A claim as a pod names it; `owner` is the uid of the pod that it must belong to, "" for any."""
+
+    key: str
+    owner: str
+
+
+def named_by(pod: Pod) -> tuple[Named, ...]:
+    """The claims a pod names, in the order of its volumes; an ephemeral volume's is named after pod and volume."""
+    found: list[Named] = []
+    for volume in pod.spec.volumes:
+        if (source := volume.get("persistentVolumeClaim")) is not None:
+            found.append(Named(f"{pod.metadata.namespace}/{source.get('claimName', '')}", ""))
+        elif volume.get("ephemeral") is not None:
+            name = f"{pod.metadata.name}-{volume.get('name', '')}"
+            found.append(Named(f"{pod.metadata.namespace}/{name}", pod.metadata.uid))
+    return tuple(found)
+
+
+class VolumeIndex:
+    """Implements `volumes.VolumesView`. `active` says whether any task names a claim: without, it costs nothing."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self.active = False
+        self._inputs = inputs
+        self._users: dict[str, dict[str, TaskInfo]] = {}
+        self._used_on: dict[str, dict[str, int]] = {}
+        self._in_use: dict[str, dict[str, int]] = {}
+        self._versions: dict[str, int] = {}
+        self._drivers: dict[str, str] = {}
+        """The driver under which each used claim is counted."""
+        self._facts: dict[str, VolumeClaim] = {}
+        """What is known of claims, as of one that a single pod uses."""
+        self._by_volume: dict[str, set[str]] = {}
+        """The claims whose facts follow from a volume, by its name."""
+        self._reserved: dict[str, set[str]] = {}
+        """The volumes that name a claim, by the claim's key."""
+        self._names: dict[str, str] = {}
+        """The claim that a volume names, by the volume's name."""
+
+    # What plugins see.
+
+    def claims(self, task: TaskInfo) -> Sequence[tuple[str, VolumeClaim]]:
+        """As `volumes.VolumesView`."""
+        return [(named.key, self._claim(named)) for named in task.claims]
+
+    def used_on(self, claim: str) -> Mapping[str, int]:
+        """As `volumes.VolumesView`."""
+        return self._used_on.get(claim, _NOWHERE)
+
+    def in_use(self, driver: str) -> Mapping[str, int]:
+        """As `volumes.VolumesView`."""
+        return self._in_use.get(driver, _NOWHERE)
+
+    def version(self, driver: str) -> int:
+        """As `volumes.VolumesView`."""
+        return self._versions.get(driver, 0)
+
+    # The ledger tells of tasks, the state of objects.
+
+    def add(self, task: TaskInfo) -> None:
+        """A task that names claims is known from now on."""
+        self.active = True
+        for key, _ in task.claims:
+            self._users.setdefault(key, {})[task.uid] = task
+
+    def remove(self, task: TaskInfo) -> None:
+        """It is known no longer."""
+        for key, _ in task.claims:
+            users = self._users[key]
+            users.pop(task.uid, None)
+            if not users:
+                del self._users[key]
+                self._facts.pop(key, None)
+
+    def weigh(self, task: TaskInfo, node: str, sign: int) -> None:
+        """A task came to a node, or left it."""
+        for key, _ in dict.fromkeys(task.claims):
+            nodes = self._used_on.setdefault(key, {})
+            before = nodes.get(node, 0)
+            if before + sign:
+                nodes[node] = before + sign
+            else:
+                del nodes[node]
+            if not before or not before + sign:
+                self._count(self._drivers.setdefault(key, self._driver(key)), node, sign)
+            if not nodes:
+                del self._used_on[key], self._drivers[key]
+
+    def changed(self, event: Observed) -> None:
+        """A claim, volume or class changed: what follows from it is worked out anew."""
+        obj = event.obj
+        match obj:
+            case PersistentVolumeClaim():
+                self._forget(obj.metadata.key)
+            case PersistentVolume():
+                self._volume_changed(obj, gone=event.change is Change.GONE)
+            case StorageClass():
+                self._facts.clear()
+                for key in list(self._drivers):
+                    self._recount(key)
+            case _:
+                pass
+
+    def _volume_changed(self, volume: PersistentVolume, *, gone: bool) -> None:
+        name = volume.metadata.name
+        touched = set(self._by_volume.pop(name, ()))
+        if before := self._names.pop(name, ""):
+            touched.add(before)
+            self._reserved[before].discard(name)
+            if not self._reserved[before]:
+                del self._reserved[before]
+        ref = volume.spec.claim_ref
+        if ref is not None and not gone:
+            key = self._names[name] = f"{ref.namespace}/{ref.name}"
+            self._reserved.setdefault(key, set()).add(name)
+            touched.add(key)
+        for key in touched:
+            self._forget(key)
+
+    def _forget(self, key: str) -> None:
+        self._facts.pop(key, None)
+        if key in self._drivers:
+            self._recount(key)
+
+    def _recount(self, key: str) -> None:
+        """A claim may be another driver's."""
+        driver = self._driver(key)
+        if driver != self._drivers[key]:
+            for node in self._used_on[key]:
+                self._count(self._drivers[key], node, -1)
+                self._count(driver, node, 1)
+            self._drivers[key] = driver
+
+    def _count(self, driver: str, node: str, amount: int) -> None:
+        if driver:
+            counts = self._in_use.setdefault(driver, {})
+            counts[node] = counts.get(node, 0) + amount
+            if not counts[node]:
+                del counts[node]
+            self._versions[driver] = self._versions.get(driver, 0) + 1
+
+    # What a claim asks.
+
+    def _claim(self, named: Named) -> VolumeClaim:
+        key, owner = named
+        known = self._facts.get(key)
+        if known is None:
+            known = self._facts[key] = self._read(key)
+        name = key.partition("/")[2]
+        if owner:
+            claim = self._inputs.objects(CLAIMS).get(key)
+            if claim is None:
+                return VolumeClaim(
+                    fault=f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+                )
+            if not any(one.uid == owner and one.controller for one in claim.metadata.owner_references):
+                return VolumeClaim(
+                    fault=f'persistentvolumeclaim "{name}" was not created for the pod: it does not own it'
+                )
+        if not known.fault and len(self._users.get(key, ())) > 1:
+            return msgspec.structs.replace(known, key=key)
+        return known
+
+    def _read(self, key: str) -> VolumeClaim:
+        """What the stored objects say of a claim."""
+        name = key.partition("/")[2]
+        claim = self._inputs.objects(CLAIMS).get(key)
+        if not isinstance(claim, PersistentVolumeClaim):
+            return VolumeClaim(fault=f'persistentvolumeclaim "{name}" not found')
+        spec, annotations = claim.spec, claim.metadata.annotations
+        if claim.status.phase == "Lost":
+            return VolumeClaim(
+                fault=f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{spec.volume_name}"'
+            )
+        if claim.metadata.deletion_timestamp is not None:
+            return VolumeClaim(fault=f'persistentvolumeclaim "{name}" is being deleted')
+        known = VolumeClaim(
+            storage_class=_class_name(claim), access_modes=tuple(sorted(spec.access_modes)), driver=self._driver(key)
+        )
+        if spec.volume_name and (BIND_COMPLETED in annotations or claim.status.phase == "Bound"):
+            return self._bound(key, known, spec.volume_name)
+        storage_class = self._class(claim)
+        waits = storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+        return msgspec.structs.replace(
+            known,
+            waits=waits and not spec.volume_name,
+            volume_mode=spec.volume_mode,
+            size=value(spec.resources.requests.get("storage", 0)),
+            selector=None if spec.selector is None else spec.selector.requirements,
+            selected=annotations.get(SELECTED_NODE, ""),
+            reserved=self._reserved_by(claim),
+        )
+
+    def _bound(self, key: str, known: VolumeClaim, name: str) -> VolumeClaim:
+        self._by_volume.setdefault(name, set()).add(key)
+        volume = self._inputs.objects(VOLUMES).get(name)
+        if not isinstance(volume, PersistentVolume):
+            fault = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+            return VolumeClaim(fault=fault, driver=known.driver)
+        affinity = volume.spec.node_affinity
+        required = affinity.required if affinity is not None else None
+        labels = volume.metadata.labels
+        bound = BoundVolume(
+            reach=None if required is None else required.node_selector_terms,
+            zones=tuple((label, labels[label]) for label in ZONE_LABELS if label in labels),
+        )
+        return msgspec.structs.replace(known, volume=bound)
+
+    def _reserved_by(self, claim: PersistentVolumeClaim) -> str:
+        """The volume that names the claim, "" for none."""
+        volumes = self._inputs.objects(VOLUMES)
+        for name in sorted(self._reserved.get(claim.metadata.key, ())):
+            volume = volumes.get(name)
+            ref = volume.spec.claim_ref if isinstance(volume, PersistentVolume) else None
+            if ref is not None and ref.uid in ("", claim.metadata.uid):
+                return name
+        return ""
+
+    def _class(self, claim: PersistentVolumeClaim) -> StorageClass | None:
+        found = self._inputs.objects(CLASSES).get(_class_name(claim))
+        return found if isinstance(found, StorageClass) else None
+
+    def _driver(self, key: str) -> str:
+        """The driver of a claim's volume: the volume's own, else its class's provisioner; "" when not known."""
+        claim = self._inputs.objects(CLAIMS).get(key)
+        if not isinstance(claim, PersistentVolumeClaim):
+            return ""
+        volume = self._inputs.objects(VOLUMES).get(claim.spec.volume_name)
+        if isinstance(volume, PersistentVolume):
+            self._by_volume.setdefault(claim.spec.volume_name, set()).add(key)
+            return "" if volume.spec.csi is None else volume.spec.csi.driver
+        storage_class = self._class(claim)
+        return "" if storage_class is None else storage_class.provisioner
+
+
+def _class_name(claim: PersistentVolumeClaim) -> str:
+    """The class of a claim; the old annotation stands before the field, as in Kubernetes."""
+    return claim.metadata.annotations.get("volume.beta.kubernetes.io/storage-class") or (
+        claim.spec.storage_class_name or ""
+    )
