@@ -9,6 +9,8 @@ DEFAULT_QUEUE = "default"
 ROOT_QUEUE = "root"
 SYSTEM_NAMESPACE = "volcano-system"
 DEFAULT_TASK_SPEC = "default"
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""The label of a namespace with its name."""
 PODGROUP_PREFIX = "podgroup-"
 CONTROLLER_COMPONENT = "vc-controller-manager"
 
@@ -75,3 +77,6 @@ NODE_DRAIN = "sim.volcanoio.dev/drain"
 # Ours, on Jobs: what must survive a restart of the controller.
 PENDING_ACTION = "volcanoio.dev/pending-action"
 ACCEPTED_COMMAND = "volcanoio.dev/accepted-command"
+
+# Ours, on Namespaces: how much of a queue a namespace is to have beside the others (a positive number, 1 when missing).
+FAIRSHARE_WEIGHT = "volcanoio.dev/fairshare-weight"

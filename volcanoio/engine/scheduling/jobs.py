@@ -16,6 +16,7 @@ _STATUSES = len(TaskStatus)
 _HOLDS = tuple(status in ALLOCATED_STATUSES for status in TaskStatus)
 _WANTS = tuple(_HOLDS[status] or status is TaskStatus.PENDING for status in TaskStatus)
 _PENDING, _ALLOCATED, _PIPELINED, _BINDING, _BOUND, _RUNNING, _, _SUCCEEDED, *_REST = range(_STATUSES)
+_TAKES = tuple(held or status is TaskStatus.PIPELINED for held, status in zip(_HOLDS, TaskStatus, strict=True))
 _READY = tuple(held or status is TaskStatus.SUCCEEDED for held, status in zip(_HOLDS, TaskStatus, strict=True))
 _QUOTA_PREFIXES = ("requests.", "limits.", "count/")
 
@@ -204,6 +205,9 @@ class JobInfo:
                 add_amounts(queue.held, requests, sign)
         if wanted is not wants:
             self.recount_wanted(task, 1 if wants else -1)
+        if queue is not None and queue.by_namespace is not None:
+            taken = (after is not None and _TAKES[after]) - (before is not None and _TAKES[before])
+            add_amounts(queue.by_namespace.setdefault(self.namespace, {}), requests, taken)
 
     def seated(self, tasks: Sequence[TaskInfo], after: TaskStatus) -> None:
         """`recount` of alike Pending tasks (one role, one shape) that were Allocated or Pipelined."""
@@ -219,12 +223,15 @@ class JobInfo:
         if first.shape.best_effort:
             self.best_effort -= number
             role[-1] -= number
+        queue = self.queue_info
+        if queue is not None and queue.by_namespace is not None:
+            add_amounts(queue.by_namespace.setdefault(self.namespace, {}), first.shape.requests, number)
         if after is not TaskStatus.ALLOCATED:
             self.recount_wanted(first, -number)
             return
         self.ready_count += number
         held = self.held
-        queue_held = {} if self.queue_info is None else self.queue_info.held
+        queue_held = {} if queue is None else queue.held
         for name, amount in first.shape.requests.items():
             held[name] = held.get(name, 0) + number * amount
             queue_held[name] = queue_held.get(name, 0) + number * amount

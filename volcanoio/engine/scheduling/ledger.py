@@ -173,6 +173,10 @@ class Ledger:
         """Place a job in a queue, or in none; amounts move along."""
         old = job.queue_info
         if old is not queue:
+            if job.held:
+                for moved in (old, queue):
+                    if moved is not None:
+                        moved.by_namespace = None
             if old is not None:
                 add_amounts(old.held, job.held, -1)
                 add_amounts(old.wanted, job.wanted, -1)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from volcanoio.framework.scheduling.views import Amounts
-from volcanoio.model.resources import amounts
+from volcanoio.framework.scheduling.views import Amounts, TaskStatus
+from volcanoio.model.resources import add, amounts
 from volcanoio.model.scheduling import Queue
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ class QueueInfo:
         self.members: dict[str, JobInfo] = {}
         self.held: dict[str, int] = {}
         self.wanted: dict[str, int] = {}
+        self.by_namespace: dict[str, dict[str, int]] | None = None
+        """As `namespaces`, once that was asked for."""
         self.written: dict[str, int] | None = None
         """status.allocated as last written and not yet seen."""
         self.written_at = float("-inf")
@@ -62,6 +64,20 @@ class QueueInfo:
     def requested(self) -> Amounts:
         """As `views.QueueView`."""
         return self.wanted
+
+    @property
+    def namespaces(self) -> Mapping[str, Amounts]:
+        """As `views.QueueView`."""
+        if self.by_namespace is None:
+            self.by_namespace = {}
+            for job in self.members.values():
+                held = self.by_namespace.setdefault(job.namespace, {})
+                add(held, job.held)
+                if job.counts[TaskStatus.PIPELINED]:
+                    for task in job.members.values():
+                        if task.status is TaskStatus.PIPELINED:
+                            add(held, task.shape.requests)
+        return self.by_namespace
 
     @property
     def jobs(self) -> Collection[JobInfo]:

@@ -387,3 +387,8 @@ class QueueView(Protocol):
     def jobs(self) -> Collection[Job]:
         """Its jobs."""
         ...
+
+    @property
+    def namespaces(self) -> Mapping[str, Amounts]:
+        """What jobs of each namespace hold in it now, reservations included; kept from when it is first asked for."""
+        ...

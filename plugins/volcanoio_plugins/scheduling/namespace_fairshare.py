@@ -1,0 +1,135 @@
+"""Plugin namespace-fairshare: within a queue, namespaces have equal dominant shares, or shares by their weights.
+
+What a namespace does not ask for is lent to the others; it comes back as their pods end, nothing is evicted. A
+namespace is a user, a team: whoever submits more or earlier jobs has no more of the queue by that.
+
+The dominant share is the largest part that a namespace holds of any resource of the cluster (Ghodsi et al.: Dominant
+Resource Fairness, NSDI 2011), counted in the queue at hand and divided by the weight. Jobs of the namespace
+with the smaller result have the next turn. The plugin's place in the configuration decides what goes before it: put it
+after `priority`, whose classes are given out by administrators, and before `gang` and `drf`, so that neither unfinished
+gangs nor small jobs of one namespace pass those of another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from volcanoio.framework.arguments import convert
+from volcanoio.framework.probe import Probe
+from volcanoio.framework.scheduling.sessionview import SessionView, Table
+from volcanoio.framework.scheduling.views import Amounts, Job, QueueView, Shape
+from volcanoio.model import kinds
+from volcanoio.model.names import FAIRSHARE_WEIGHT
+from volcanoio.model.resources import add, total
+from volcanoio.model.scheduling import PodGroupPhase
+from volcanoio_plugins.scheduling.demand import admitted
+
+_DIGITS = 9
+"""Shares that agree so far are equal: dividing by weights must not decide between them."""
+
+
+class FairshareArguments(msgspec.Struct, frozen=True):
+    """The plugin takes none."""
+
+
+class NamespaceFairshare:
+    """Orders the namespaces of a queue by dominant share over weight."""
+
+    name = "namespace-fairshare"
+    watches = (kinds.NAMESPACE.resource,)
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        convert(arguments, FairshareArguments, self.name)
+        self._session: SessionView | None = None
+        self._queues: Mapping[str, QueueView] = {}
+        self._total: Amounts = {}
+        self._weights: dict[str, float] = {}
+        self._weighed_at = -1
+        self._released: Table | None = None
+        self._told: set[str] = set()
+
+    def open(self, session: SessionView) -> None:
+        """Read the weights that changed, and count what each namespace has admitted, where any job waits for that."""
+        self._session, self._queues = session, session.queues
+        self._total = {name: amount for name, amount in session.total.items() if amount > 0}
+        self._released = session.table(self.name, "released")
+        version = session.version(kinds.NAMESPACE.resource)
+        if version != self._weighed_at:
+            self._weighed_at = version
+            self._weights = {
+                name: weight
+                for name, namespace in session.objects(kinds.NAMESPACE.resource).items()
+                if (weight := weight_of((namespace.metadata.annotations or {}).get(FAIRSHARE_WEIGHT, ""))) != 1
+            }
+        if next(iter(session.jobs_in(PodGroupPhase.PENDING)), None) is not None:
+            for job in session.jobs_in(PodGroupPhase.INQUEUE):
+                self._count(job, admitted(job))
+
+    def namespace_key(self, job: Job) -> float:
+        """Its dominant share over its weight; where the job waits to be admitted, what is admitted already included."""
+        held = self._queues[job.queue].namespaces.get(job.namespace, {})
+        if job.phase == PodGroupPhase.PENDING and (waiting := self._admitted(job)):
+            held = total((held, waiting))
+        return round(self._share(held) / self._weights.get(job.namespace, 1), _DIGITS)
+
+    def namespace_epoch(self) -> int:
+        """What is evicted makes shares smaller."""
+        return 0 if self._released is None else self._released.version
+
+    def job_enqueued(self, job: Job) -> None:
+        """Count the admitted demand."""
+        self._count(job, job.min_resources or {})
+
+    def released(self, job: Job, shape: Shape, count: int) -> None:  # noqa: ARG002 - that anything was is enough
+        """Shares became smaller."""
+        if self._released is not None:
+            self._released.add("", 1)
+
+    def report(self, probe: Probe) -> None:
+        """Tell share, weight and weighted share of each namespace over all queues (Volcano: metrics/namespace.go)."""
+        held: dict[str, dict[str, int]] = {}
+        for queue in self._queues.values():
+            for namespace, amounts in queue.namespaces.items():
+                add(held.setdefault(namespace, {}), amounts)
+        for namespace, amounts in held.items():
+            share, weight = self._share(amounts), self._weights.get(namespace, 1)
+            probe.gauge("volcano_namespace_share", share, namespace_name=namespace)
+            probe.gauge("volcano_namespace_weight", weight, namespace_name=namespace)
+            probe.gauge("volcano_namespace_weighted_share", share / weight, namespace_name=namespace)
+        for namespace in self._told - held.keys():
+            for figure in ("share", "weight", "weighted_share"):
+                probe.forget(f"volcano_namespace_{figure}", namespace_name=namespace)
+        self._told = set(held)
+
+    def _share(self, held: Mapping[str, int]) -> float:
+        largest = 0.0
+        for name, whole in self._total.items():  # asked at every turn: a generator would cost twice
+            part = held.get(name, 0) / whole
+            largest = max(largest, part)
+        return largest
+
+    def _count(self, job: Job, demand: Amounts) -> None:
+        table = self._table(job)
+        for name, amount in demand.items():
+            table.add(name, amount)
+
+    def _admitted(self, job: Job) -> Amounts:
+        table = self._table(job)
+        return {name: amount for name in self._total if (amount := table.get(name))} if table.version else {}
+
+    def _table(self, job: Job) -> Table:
+        assert self._session is not None
+        return self._session.table(self.name, f"admitted/{job.queue}/{job.namespace}")
+
+
+def weight_of(text: str) -> float:
+    """The weight in an annotation: a positive number; anything else counts as 1."""
+    try:
+        weight = float(text)
+    except ValueError:
+        return 1.0
+    return weight if math.isfinite(weight) and weight > 0 else 1.0
