@@ -8,6 +8,7 @@ from tests.scenario.scheduling.harness import World, group, node, pods
 from volcanoio.engine.scheduling.cycle import Unlimited
 from volcanoio.engine.scheduling.session import CycleSession
 from volcanoio.engine.scheduling.statement import JobStatement
+from volcanoio.framework.effects import Record
 from volcanoio.framework.scheduling_effects import Evict
 from volcanoio.framework.scheduling_events import CycleOpened, EvictRefused
 
@@ -35,8 +36,10 @@ def test_an_eviction_that_is_sent_holds_until_it_is_refused() -> None:
     world, session, statement = running()
     statement.evict(world.state.ledger.tasks["ns-p-0"], "preempt")
     statement.commit()
-    (decision,) = session.outbox.take()
+    decision, said = session.outbox.take()
     assert isinstance(decision, Evict)
+    assert isinstance(said, Record)
+    assert (said.regarding.name, said.type, said.reason, said.message) == ("pg", "Normal", "Evict", "preempt")
     assert (decision.name, decision.node, decision.reason) == ("p-0", "n1", "preempt")
     world.set_pod("p-0", phase="Running")
     assert world.statuses("pg") == {"RUNNING": 1, "RELEASING": 1}

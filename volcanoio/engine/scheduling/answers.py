@@ -141,6 +141,15 @@ class Answers:
             value = self._table[state] = total if self._row.fits(self._wants, idle=True) else NOWHERE
         return value
 
+    @property
+    def standing(self) -> NDArray[np.bool_]:
+        """Where the filters pass that no eviction can change: those that look at nothing that is placed."""
+        return self._static
+
+    def settled_in(self, cycle: int) -> bool:
+        """Whether the answers of filters hold for the rest of that cycle, whatever is placed and evicted in it."""
+        return self.static_filters and self._cycle == cycle
+
     def scores(self) -> NDArray[np.float64]:
         """`score` as of now."""
         if self.by_state:

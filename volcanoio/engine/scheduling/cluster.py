@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from volcanoio.engine.scheduling.claims import Claims
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.holds import Hold, Holds
-from volcanoio.engine.scheduling.inputs import Inputs
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.ledger import Ledger
 from volcanoio.engine.scheduling.placement import Placer
 from volcanoio.engine.scheduling.pods import PodFold
 from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.victimcolumns import VictimColumns
 from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Observed, Relisting, Synced
 from volcanoio.framework.scheduling.views import Amounts, TaskStatus
 from volcanoio.framework.scheduling_events import BindRefused, EvictRefused, SchedulerEvent
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Node, Pod, PriorityClass
-from volcanoio.model.names import DEFAULT_QUEUE, SCHEDULER_NAME
+from volcanoio.model.names import DEFAULT_QUEUE, NAMESPACE_NAME, SCHEDULER_NAME
 from volcanoio.model.scheduling import PodGroup, Queue
 
 NEEDED = tuple(kind.resource for kind in (kinds.NODE, kinds.PRIORITY_CLASS, kinds.QUEUE, kinds.POD_GROUP, kinds.POD))
@@ -58,16 +59,19 @@ class ClusterState:
         self.default_queue = default_queue
         self.hold_seconds = hold_seconds
         self.ledger = Ledger()
-        self.inputs = Inputs()
+        self.inputs = self.ledger.inputs
+        self.ledger.pods.namespaces = self._namespace_labels
         self.placer = Placer(self.ledger, self.inputs)
         self.holds = Holds(self.ledger.columns)
+        self.claims = Claims(self.ledger, self.holds, hold_seconds)
+        self.takable = VictimColumns(self.ledger)
         self.revisit: dict[str, float] = {}
         self.turn = 0
         self.refused: set[str] = set()
         self.given_up_at = -1
         """`Columns.freed` when a job was given up last: while it is another, no job is hopeless."""
         self.urgent: dict[str, JobInfo] = {}
-        self.pods = PodFold(self.ledger, scheduler_names, single_names)
+        self.pods = PodFold(self.ledger, self.claims, scheduler_names, single_names)
         self._needed = self._always = frozenset(needed)
         self._synced: set[str] = set()
         self._classes: dict[str, PriorityClass] = {}
@@ -137,6 +141,7 @@ class ClusterState:
             case _:
                 changed = self.inputs.observe(event)
                 if changed:
+                    self.ledger.volumes.changed(event)
                     self.ledger.columns.freed += 1  # what found no node may find one now
                 return changed
 
@@ -199,6 +204,11 @@ class ClusterState:
             if now >= job.urgent_until or not job.waiting or not job.known:
                 self.holds.lift(key)
                 del self.urgent[key]
+
+    def _namespace_labels(self, name: str) -> Mapping[str, str]:
+        """The labels of a namespace; its name is one of them, as API servers see to it."""
+        known = self.inputs.objects(kinds.NAMESPACE.resource).get(name)
+        return {NAMESPACE_NAME: name, **(known.metadata.labels if known else {})}
 
     def _vanish(self, job: JobInfo) -> None:
         self.holds.lift(job.key)

@@ -6,7 +6,7 @@ that whoever keeps answers per row finds the ones to recompute.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from hashlib import blake2b
 from typing import TypeAlias
@@ -203,6 +203,12 @@ class Columns:
         self.state[row] = UNKNOWN
         self.clock += 1
         self.changed[row] = self.clock
+
+    def touch(self, rows: Iterable[int]) -> None:
+        """Let whoever keeps something per row look again: whose tasks are there has changed, their amounts have not."""
+        for row in rows:
+            self.clock += 1
+            self.changed[row] = self.clock
 
     def apply_all(
         self, counts: Mapping[int, int], shape: Shape, load: Load, states: Sequence[int] | None = None

@@ -83,6 +83,7 @@ def run_cycle(
         state.turn = 0
         for at in range(first, first + count):
             action = profile.actions[at % count]
+            session.coming = frozenset(profile.actions[later % count].name for later in range(at + 1, first + count))
             yield from _checkpoints(session, action.name, action.run(cast("Session", session)))  # of its own jobs
             if session.asks_waiting and not session.cut:
                 session.asks_waiting = False

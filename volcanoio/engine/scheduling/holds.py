@@ -1,4 +1,7 @@
-"""Holds: room kept for a gang after a bind of it was refused, so that nobody else takes it meanwhile."""
+"""Holds: room kept for a job, so that nobody else takes it meanwhile.
+
+After a bind of a gang was refused, what was freed; and for a preemptor, what its victims are about to free (`claims`).
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ from volcanoio.framework.scheduling.views import Shape
 
 
 class Hold(NamedTuple):
-    """Room for one task of a shape on a node."""
+    """Room for one task of a shape on a node; RESERVES is of room that is still being released."""
 
     node: str
     shape: Shape
+    load: Load = Load.OCCUPIES
 
 
 class Holds:
@@ -26,16 +30,23 @@ class Holds:
         """Keep room; without effect when the node is not known."""
         row = self._columns.rows.get(hold.node)
         if row is not None:
-            self._columns.apply(row, hold.shape, Load.OCCUPIES, 1)
+            self._columns.apply(row, hold.shape, hold.load, 1)
             self.by_job.setdefault(job, []).append(hold)
 
     def lift(self, job: str) -> list[Hold]:
         """Free all room kept for a job, and return what it was."""
         held = self.by_job.pop(job, [])
         for hold in held:
-            self._columns.apply(self._columns.rows[hold.node], hold.shape, Load.OCCUPIES, -1)
-            self._columns.freed += 1
+            self._columns.apply(self._columns.rows[hold.node], hold.shape, hold.load, -1)
+            self._columns.freed += hold.load is Load.OCCUPIES
         return held
+
+    def lift_reservations(self) -> None:
+        """Free what is kept of room that is being released; other holds stay."""
+        for job in list(self.by_job):
+            for hold in self.lift(job):
+                if hold.load is Load.OCCUPIES:
+                    self.add(job, hold)
 
     def refit(self, job: str, held: list[Hold], count: int) -> None:
         """Keep up to `count` of the holds again, where there still is room."""

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 from volcanoio.engine.scheduling.columns import LOADS, Columns, Load
 from volcanoio.engine.scheduling.explanation import QUEUE_NOT_FOUND, Attempts
+from volcanoio.engine.scheduling.inputs import Inputs
 from volcanoio.engine.scheduling.jobs import JobInfo, add_amounts
+from volcanoio.engine.scheduling.podindex import PodIndex
 from volcanoio.engine.scheduling.queues import QueueInfo
 from volcanoio.engine.scheduling.shapes import Shapes
 from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.engine.scheduling.volumes import VolumeIndex
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model.core import Node, Pod
 from volcanoio.model.scheduling import PodGroupPhase
@@ -22,6 +25,9 @@ class Ledger:
         self.columns = Columns()
         self.shapes = Shapes()
         self.tasks: dict[str, TaskInfo] = {}
+        self.pods = PodIndex(self.shapes, self.tasks)
+        self.inputs = Inputs()
+        self.volumes = VolumeIndex(self.inputs)
         self.on_node: dict[str, dict[str, TaskInfo]] = {}
         """Tasks that weigh on a node, by its name; also where the node itself is not known."""
         self.jobs: dict[str, JobInfo] = {}
@@ -45,6 +51,8 @@ class Ledger:
         """Give a task another status and node."""
         before, old_node = task.status, task.node
         load, old_load = LOADS[status], LOADS[before]
+        if self.pods.active:
+            self.pods.move(task, status, node)
         if load is not old_load or node != old_node:
             if old_load and old_node:
                 self._weigh(task, old_node, old_load, -1)
@@ -73,9 +81,19 @@ class Ledger:
                 there = on_node[node] = {}
             there[task.uid] = task
             task.status, task.node = status, node
+            if task.claims:
+                self.volumes.weigh(task, node, 1)
+        if self.pods.active:
+            self.pods.seated(tasks)
         job = tasks[0].owner
         if job is not None:
             job.seated(tasks, status)
+
+    def evict(self, task: TaskInfo) -> None:
+        """Make a task Releasing in this session, which counts it among the pods of its node no longer."""
+        self.move(task, TaskStatus.RELEASING, task.node)
+        if self.pods.active:
+            self.pods.evicted(task)
 
     def unseat(self, task: TaskInfo, status: TaskStatus, node: str) -> None:
         """Take a change of this session back: `move` that leaves no trace."""
@@ -107,7 +125,10 @@ class Ledger:
         for name in task.shape.requests:
             self.columns.resource(name)
         self.tasks[task.uid] = task
+        if task.claims:
+            self.volumes.add(task)
         task.status, task.node = status, node
+        self.pods.add(task)
         load = LOADS[status]
         if load and node:
             self._weigh(task, node, load, 1)
@@ -122,9 +143,13 @@ class Ledger:
     def remove(self, task: TaskInfo) -> None:
         """Forget a task."""
         del self.tasks[task.uid]
+        if self.pods.active:
+            self.pods.remove(task)
         load = LOADS[task.status]
         if load and task.node:
             self._weigh(task, task.node, load, -1)
+        if task.claims:
+            self.volumes.remove(task)
         job = task.owner
         if job is not None:
             job.recount(task, task.status, None)
@@ -140,7 +165,9 @@ class Ledger:
         shape = self.shapes.of(pod)
         old = task.pod
         if (
-            shape is task.base
+            shape is task.plain
+            and pod.spec.affinity == old.spec.affinity
+            and pod.spec.topology_spread_constraints == old.spec.topology_spread_constraints
             and pod.metadata.annotations == old.metadata.annotations
             and pod.metadata.labels == old.metadata.labels
             and pod.spec.scheduling_gates == old.spec.scheduling_gates
@@ -188,6 +215,8 @@ class Ledger:
                 add_amounts(queue.wanted, job.wanted, 1)
                 queue.members[job.key] = job
             job.queue_info, job.standing = queue, None
+            rows = self.columns.rows
+            self.columns.touch(rows[task.node] for task in job.members.values() if task.node in rows)
         self.relist(job)
 
     def relist(self, job: JobInfo) -> None:
@@ -235,6 +264,8 @@ class Ledger:
             self.columns.apply(row, task.shape, load, sign)
         if sign < 0:
             self.columns.freed += 1
+        if task.claims:
+            self.volumes.weigh(task, node, sign)
         there = self.on_node.get(node)
         if sign > 0:
             if there is None:

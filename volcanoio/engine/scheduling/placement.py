@@ -92,10 +92,9 @@ class Placer:
             return 0, False
         if nominated and (row := self._nominated(answers, nominated, idle_only)) is not None:
             status = TaskStatus.ALLOCATED if answers.fits_row(row, idle=True) else TaskStatus.PIPELINED
-            self._seat(tasks[0], status, row, log)
+            self.seat(tasks[0], status, row, log)
             return 1, lacking is not None and not lacking()
-        assert self._rules is not None
-        own = self._rules.task_scorers and [one for one in self._rules.task_scorers if one.scores_task(tasks[0])]
+        own = self._own(tasks[0])
         if answers.exact or own:
             return self._exact(answers, tasks, lacking, idle_only, log, own)
         size = len(self._columns)
@@ -107,6 +106,51 @@ class Placer:
             return placed, False
         value = np.where(group, answers.scores()[:size], NOWHERE)
         return self._greedy(answers, value, TaskStatus.PIPELINED, tasks, placed, lacking, log)
+
+    def reserve(
+        self, tasks: Sequence[TaskInfo], *, lacking: Callable[[], int], nominated: str, log: list[TaskInfo]
+    ) -> int:
+        """`place` where room may still be being released, as Pipelined whether it is free or not; how many had room."""
+        answers = self._prepared(tasks[0].shape)
+        if not len(self._columns):
+            return 0
+        if nominated and (row := self._nominated(answers, nominated, False)) is not None:
+            self.seat(tasks[0], TaskStatus.PIPELINED, row, log)
+            return 1
+        own = self._own(tasks[0])
+        if answers.exact or own:
+            return self._exact(answers, tasks, lacking, False, log, own, reserve=True)[0]
+        group = answers.mask[: len(self._columns)] & answers.fit_mask(self._columns, idle=False)
+        if not group.any():
+            return 0
+        value = np.where(group, answers.scores()[: len(self._columns)], NOWHERE)
+        return self._greedy(answers, value, TaskStatus.PIPELINED, tasks, 0, lacking, log)[0]
+
+    def prospects(self, task: TaskInfo) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """By row whether a task might go there if the right ones were evicted, and the score as of now."""
+        assert self._rules is not None
+        answers, columns, size = self._prepared(task.shape), self._columns, len(self._columns)
+        mask, value = answers.standing[:size].copy(), answers.scores()[:size].copy()
+        for scorer in answers.live_scorers:
+            value += scorer.score(answers.shape, columns, mask, columns, range(size))
+        for each in self._own(task):
+            value += each.score_task(task, columns)
+        return mask, value
+
+    def score_of(self, task: TaskInfo, row: int) -> float:
+        """`prospects` of one row, but for what depends on other rows: that is as it was."""
+        return self._prepared(task.shape).scores().item(row)
+
+    def passes(self, task: TaskInfo, row: int) -> bool:
+        """Whether a task passes every filter on a row, and fits the room that is there or being released, as of now."""
+        answers = self._answers.get(task.shape.id)
+        if answers is None or not answers.settled_in(self._cycle):
+            answers = self._prepared(task.shape)
+        return self._admits(answers, row, idle=False)
+
+    def best_of(self, shape: Shape, rows: NDArray[np.intp]) -> int:
+        """Which of several equally good rows is taken."""
+        return rows.item(int(self._tie_keys(shape, rows).argmin()) if len(rows) > 1 else 0)
 
     def by_room_alone(self, shape: Shape) -> bool:
         """Whether filters say the same about a node whatever is placed on it or elsewhere."""
@@ -249,7 +293,7 @@ class Placer:
             for task in tasks:
                 tell(task)
 
-    def _seat(self, task: TaskInfo, status: TaskStatus, row: int, log: list[TaskInfo]) -> None:
+    def seat(self, task: TaskInfo, status: TaskStatus, row: int, log: list[TaskInfo]) -> None:
         """Put one task on a row and let everyone know."""
         assert self._rules is not None
         self._ledger.seat(task, status, row)
@@ -265,6 +309,8 @@ class Placer:
         idle_only: bool,
         log: list[TaskInfo],
         own: Sequence[TaskScorer] = (),
+        *,
+        reserve: bool = False,
     ) -> tuple[int, bool]:
         """The same where some plugin must be asked for every task; `own` score them one by one."""
         assert self._rules is not None
@@ -276,7 +322,7 @@ class Placer:
             for part in answers.live_filters:
                 mask &= part.feasible(answers.shape, columns, columns, range(size)).ok
             status, group = TaskStatus.ALLOCATED, mask & answers.fit_mask(columns, idle=True)
-            if not group.any():
+            if reserve or not group.any():
                 status, group = TaskStatus.PIPELINED, mask & answers.fit_mask(columns, idle=False)
                 if idle_only or not group.any():
                     return index, False
@@ -287,8 +333,8 @@ class Placer:
                 value += each.score_task(task, columns)
             value[~group] = NOWHERE
             rows = np.flatnonzero(value == value.max())
-            row = rows.item(int(self._tie_keys(answers.shape, rows).argmin()) if len(rows) > 1 else 0)
-            self._seat(task, status, row, log)
+            row = self.best_of(answers.shape, rows)
+            self.seat(task, status, row, log)
             if lacking is not None and not lacking():
                 return index + 1, True
         return len(tasks), False
@@ -296,16 +342,23 @@ class Placer:
     def _nominated(self, answers: Answers, node: str, idle_only: bool) -> int | None:
         """The row of the nominated node when the task may go there."""
         row = self._columns.rows.get(node)
-        if row is None or not answers.mask.item(row):
-            return None
-        if not answers.fits_row(row, idle=idle_only):
-            return None
-        if answers.live_filters:
-            size = len(self._columns)
-            for part in answers.live_filters:
-                if not part.feasible(answers.shape, self._columns, self._columns, range(size)).ok[row]:
-                    return None
-        return row
+        return row if row is not None and self._admits(answers, row, idle=idle_only) else None
+
+    def _admits(self, answers: Answers, row: int, *, idle: bool) -> bool:
+        """Whether a task may go to a row; the answers are right but for what is asked for every task."""
+        if not answers.mask.item(row) or not answers.fits_row(row, idle=idle):
+            return False
+        size = len(self._columns)
+        return all(
+            part.feasible(answers.shape, self._columns, self._columns, range(size)).ok[row]
+            for part in answers.live_filters
+        )
+
+    def _own(self, task: TaskInfo) -> Sequence[TaskScorer]:
+        """The plugins that score nodes for this very task."""
+        assert self._rules is not None
+        scorers = self._rules.task_scorers
+        return scorers and [one for one in scorers if one.scores_task(task)]
 
 
 def _lacking(shape: Shape, name: str) -> str:

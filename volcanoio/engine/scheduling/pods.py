@@ -6,6 +6,7 @@ Terminating pods count on their node until they are gone.
 
 from __future__ import annotations
 
+from volcanoio.engine.scheduling.claims import Claims
 from volcanoio.engine.scheduling.ledger import Ledger
 from volcanoio.engine.scheduling.tasks import TaskInfo, job_key, observed_status, single_key
 from volcanoio.framework.scheduling.views import TaskStatus
@@ -15,8 +16,11 @@ from volcanoio.model.core import Pod
 class PodFold:
     """Takes pods into the ledger. Those of `single_names` are bound without gang, each a job by itself."""
 
-    def __init__(self, ledger: Ledger, scheduler_names: frozenset[str], single_names: frozenset[str]) -> None:
+    def __init__(
+        self, ledger: Ledger, claims: Claims, scheduler_names: frozenset[str], single_names: frozenset[str]
+    ) -> None:
         self._ledger = ledger
+        self._claims = claims
         self._scheduler_names = scheduler_names
         self._single_names = single_names
         self.evicting: set[str] = set()
@@ -76,6 +80,8 @@ class PodFold:
             job = single_key(pod)
         task = TaskInfo(pod, self._ledger.shapes.of(pod), job)
         self._ledger.add(task, observed_status(pod), node)
+        if task.nominated and task.status is TaskStatus.PENDING:  # what a process before us promised it
+            self._claims.make(task, task.nominated)
         return True
 
     def _next(self, task: TaskInfo, pod: Pod) -> tuple[TaskStatus, str]:

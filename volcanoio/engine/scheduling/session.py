@@ -13,12 +13,15 @@ from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.explanation import Attempts, Precision, Reason, fit_error
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.outbox import Outbox
+from volcanoio.engine.scheduling.podindex import PodIndex
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.queues import QueueInfo
 from volcanoio.engine.scheduling.statement import JobStatement
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.engine.scheduling.times import timestamp
 from volcanoio.engine.scheduling.undo import PluginTable, Tables, UndoLog
+from volcanoio.engine.scheduling.victims import Victims
+from volcanoio.engine.scheduling.volumes import CLAIMS, VolumeIndex
 from volcanoio.framework.scheduling.heap import GroupedHeap, Heap, MovingHeap, Turns
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.session import Run
@@ -48,13 +51,19 @@ class Unlimited:
 
 @dataclass(slots=True)
 class CycleStats:
-    """Figures of a cycle: tasks placed and bound, gangs committed and boundaries passed, jobs enqueued."""
+    """Figures of a cycle: tasks placed, bound and evicted, gangs committed and boundaries passed, jobs enqueued.
+
+    `attempts` counts the nodes on which victims were looked for, `victims` how many the last of these had.
+    """
 
     placed: int = 0
     bound: int = 0
     gangs: int = 0
     boundaries: int = 0
     enqueued: int = 0
+    evicted: int = 0
+    attempts: int = 0
+    victims: int = 0
 
 
 class CycleSession:
@@ -64,7 +73,8 @@ class CycleSession:
     of statements that stay until the close, `unended` of those neither committed, discarded nor kept; `homeless` jobs
     with tasks that request nothing and found no node; `at_hand` the jobs that plugins close just now; `tried` the keys
     of jobs it came to; `asks_waiting` whether the action at work goes through the waiting jobs; `cut` whether the
-    budget ended it.
+    budget ended it; `coming` the actions still to come; `victims` what actions that evict ask; `claimed`
+    the tasks for which it evicted.
     """
 
     def __init__(
@@ -90,17 +100,22 @@ class CycleSession:
         self.cut = False
         self.asks_waiting = False
         self.tried: set[str] = set()
+        self.claimed: list[TaskInfo] = []
         self._budget = budget
         self._actions = frozenset(action.name for action in profile.actions)
+        self.coming: frozenset[str] = self._actions
         state.calm(self.now)
         state.placer.open(self.rules, opening.cycle, opening.seed)
         self.total: Amounts = self.nodes.totals(Quantity.ALLOCATABLE)
         self._rulings = state.rulings(self.rules, self.total)
-        self._urgent = state.urgent
-        self._urgent_queues = {job.queue for job in state.urgent.values()}
+        state.claims.open(self.now)
+        self._urgent = {**state.urgent, **state.claims.jobs} if state.claims.jobs else state.urgent
+        self._urgent_queues = {job.queue for job in self._urgent.values()}
+        self.victims = Victims(self)
 
     def open(self) -> Iterator[None]:
-        """Let plugins open, one at a time."""
+        """Count pods as they are now, then let plugins open, one at a time."""
+        yield from self.state.ledger.pods.settle()
         for opens in self.rules.opens:
             opens(self)
             yield
@@ -111,6 +126,11 @@ class CycleSession:
     def nodes(self) -> Columns:
         """As `sessionview.SessionView`."""
         return self.state.ledger.columns
+
+    @property
+    def pods(self) -> PodIndex:
+        """As `sessionview.SessionView`."""
+        return self.state.ledger.pods
 
     @property
     def used(self) -> Amounts:
@@ -167,11 +187,20 @@ class CycleSession:
         """As `sessionview.SessionView`."""
         return self.state.inputs.version(resource)
 
+    @property
+    def volumes(self) -> VolumeIndex:
+        """As `sessionview.SessionView`."""
+        return self.state.ledger.volumes
+
     # What actions do.
 
     def configured(self, action: str) -> bool:
         """As `session.Session`."""
         return action in self._actions
+
+    def to_come(self, action: str) -> bool:
+        """As `session.Session`."""
+        return action in self.coming
 
     def exhausted(self) -> bool:
         """As `session.Session`."""
@@ -199,6 +228,7 @@ class CycleSession:
         ]
         if self.rules.traits:
             self._vary(job, tasks)
+        self.look_at_claims(tasks, varied=bool(self.rules.traits))
         if self.rules.orders_tasks:
             ask = self.rules.task_key
             keyed = [(ask(task), task.key, task) for task in tasks]  # keys end in the uid: no two are equal
@@ -206,22 +236,19 @@ class CycleSession:
             tasks = [task for _, _, task in keyed]
         else:
             tasks.sort(key=lambda task: task.key)
+        nominated = self.state.claims.node_of
         runs: list[Run] = []
         last: TaskInfo | None = None
+        aimed = False
         members: list[TaskInfo] = []
         for task in tasks:
-            if (
-                last is not None
-                and task.shape is last.shape
-                and task.role == last.role
-                and not task.nominated
-                and not last.nominated
-            ):
+            node = nominated(task)
+            if last is not None and task.shape is last.shape and task.role == last.role and not node and not aimed:
                 members.append(task)
             else:
                 members = [task]
-                runs.append(Run(task.shape, task.role, members, task.nominated))
-            last = task
+                runs.append(Run(task.shape, task.role, members, node))
+            last, aimed = task, bool(node)
         return runs
 
     def queue_key(self, queue: QueueInfo) -> SortKey:
@@ -239,6 +266,19 @@ class CycleSession:
         """As `session.Session`; a gang whose bind was refused goes first."""
         key = self._member_key(job)
         return (key[0], *self.rules.with_namespace(key[1:], job)) if self.rules.orders_namespaces else key
+
+    def look_at_claims(self, tasks: Sequence[TaskInfo], *, varied: bool) -> None:
+        """Give tasks that name volume claims the shapes that these ask for, where a plugin watches claims.
+
+        `varied` says that they have the shapes that traits give them.
+        """
+        volumes = self.state.ledger.volumes
+        if volumes.active and CLAIMS in self.rules.watches:
+            claiming = self.state.ledger.shapes.claiming
+            for task in tasks:
+                if task.claims:
+                    plain = task.shape if varied else task.base
+                    task.shape = claiming(plain, tuple([claim for _, claim in volumes.claims(task)]))
 
     def _member_key(self, job: JobInfo) -> tuple[SortKey, ...]:
         """Where a job stands among those of its namespace in its queue."""
@@ -372,6 +412,7 @@ class CycleSession:
         """Take back what was not committed: Allocated and Pipelined never leave the session."""
         for log in reversed([*self.leftovers, *self.unended]):
             log.rollback(self.state.ledger, self.state.holds)
+        self.state.claims.close()
         self.leftovers.clear()
         self.unended.clear()
         for job in self.homeless:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from volcanoio.engine.scheduling.evictions import claim, send_evictions
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.tasks import TaskInfo
-from volcanoio.engine.scheduling.undo import UndoLog
+from volcanoio.engine.scheduling.undo import Evicted, Mark, UndoLog
 from volcanoio.framework.scheduling.session import Placed, Run
-from volcanoio.framework.scheduling.views import TaskStatus
-from volcanoio.framework.scheduling_effects import BindRequest, Evict
+from volcanoio.framework.scheduling.views import Shape, TaskStatus
+from volcanoio.framework.scheduling_effects import BindRequest
 
 if TYPE_CHECKING:
     from volcanoio.engine.scheduling.session import CycleSession
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
 class JobStatement:
     """Implements `session.Statement`. Room held for the job is freed for it at the start."""
 
-    __slots__ = ("_job", "_log", "_session")
+    __slots__ = ("_job", "_log", "_paid", "_session")
 
     def __init__(self, session: CycleSession, job: JobInfo) -> None:
         self._session = session
         self._job = job
         self._log = UndoLog()
+        self._paid: list[TaskInfo] = []
+        """Tasks that have their place by evictions."""
         session.unended.append(self._log)
         if job.key in session.state.holds.by_job:
             self._log.lifted.append((job.key, session.state.holds.lift(job.key)))
@@ -41,10 +44,7 @@ class JobStatement:
             log=self._log.seated,
         )
         if placed:
-            if job.queue_info is not None:
-                for tell in session.rules.accounting_in:
-                    tell(job, run.shape, placed)
-            session.stats.placed += placed
+            self._account(run.shape, placed)
         session.tables.log = None
         if placed < len(tasks) and not ready:
             errors = session.state.placer.fit_errors(run.shape, idle_only=idle_only)
@@ -55,16 +55,91 @@ class JobStatement:
                 session.homeless.append(job)
         return Placed(placed, ready)
 
-    def evict(self, task: TaskInfo, reason: str) -> None:
-        """Make a Bound or Running task Releasing."""
+    def reserve(self, run: Run, start: int, count: int) -> int:
+        """As `session.Statement`."""
+        session, job = self._session, self._job
+        tasks: list[TaskInfo] = run.tasks[start : start + count]  # type: ignore[assignment]  # runs are made of ours
+        session.tables.log = self._log
+        placed = session.state.placer.reserve(
+            tasks,
+            lacking=lambda: 1 if session.rules.job_starving(job) else 0,
+            nominated=run.nominated,
+            log=self._log.seated,
+        )
+        if placed:
+            self._account(run.shape, placed)
+        session.tables.log = None
+        return placed
+
+    def pipeline(self, task: TaskInfo, node: str, *, evicted: bool) -> None:
+        """As `session.Statement`."""
         session = self._session
-        self._log.evicted.append((task, task.status, reason))
-        session.state.ledger.move(task, TaskStatus.RELEASING, task.node)
+        session.tables.log = self._log
+        session.state.placer.seat(task, TaskStatus.PIPELINED, session.nodes.rows[node], self._log.seated)
+        self._account(task.shape, 1)
+        session.tables.log = None
+        if evicted:
+            self._paid.append(task)
+
+    def mark(self) -> Mark:
+        """As `session.Statement`."""
+        return self._log.mark()
+
+    def rollback(self, mark: Mark) -> None:
+        """As `session.Statement`."""
+        self._log.rollback_to(mark, self._session.state.ledger)
+        self._paid = [task for task in self._paid if task.status is TaskStatus.PIPELINED]
+
+    @property
+    def evicted(self) -> list[TaskInfo]:
+        """As `session.Statement`."""
+        return [entry.task for entry in self._log.evicted]
+
+    @property
+    def pipelined(self) -> list[TaskInfo]:
+        """As `session.Statement`."""
+        return [task for task in self._log.seated if task.status is TaskStatus.PIPELINED]
+
+    def evict(self, task: TaskInfo, reason: str) -> None:
+        """As `session.Statement`."""
+        session = self._session
+        ledger = session.state.ledger
+        self._log.evicted.append(Evicted(task, task.status, reason, task.job not in ledger.dirty))
+        freed = ledger.columns.freed
+        ledger.evict(task)
+        ledger.columns.freed = freed
         session.tables.log = self._log
         if task.owner is not None and task.owner.queue_info is not None:
             for tell in session.rules.accounting_out:
                 tell(task.owner, task.shape, 1)
         for tell in session.rules.tasks_out:
+            tell(task)
+        session.tables.log = None
+
+    def _account(self, shape: Shape, placed: int) -> None:
+        """Tell plugins of tasks that were placed."""
+        if self._job.queue_info is not None:
+            for tell in self._session.rules.accounting_in:
+                tell(self._job, shape, placed)
+        self._session.stats.placed += placed
+
+    def spare(self, task: TaskInfo) -> None:
+        """As `session.Statement`."""
+        session, log, ledger = self._session, self._log, self._session.state.ledger
+        entry = next(entry for entry in log.evicted if entry.task is task)
+        log.evicted.remove(entry)
+        ledger.unseat(task, entry.before, task.node)
+        if entry.clean:  # its job is as it was only when none of it is evicted any more
+            other = next((at for at, one in enumerate(log.evicted) if one.task.job == task.job), None)
+            if other is None:
+                ledger.dirty.pop(task.job, None)
+            else:
+                log.evicted[other] = log.evicted[other]._replace(clean=True)
+        session.tables.log = log
+        if task.owner is not None and task.owner.queue_info is not None:
+            for tell in session.rules.accounting_in:
+                tell(task.owner, task.shape, 1)
+        for tell in session.rules.tasks_in:
             tell(task)
         session.tables.log = None
 
@@ -76,18 +151,9 @@ class JobStatement:
         pipelined = []
         if len(allocated) < len(log.seated):
             pipelined = [task for task in log.seated if task.status is TaskStatus.PIPELINED]
-        for task, _, reason in log.evicted:
-            session.state.pods.evicting.add(task.uid)
-            session.outbox.put(
-                Evict(
-                    group=task.job,
-                    uid=task.uid,
-                    namespace=task.namespace,
-                    name=task.name,
-                    node=task.node,
-                    reason=reason,
-                )
-            )
+        if log.evicted:
+            send_evictions(session, log.evicted)
+            claim(session, pipelined, [task for task in self._paid if task.status is TaskStatus.PIPELINED])
         if allocated:
             ledger.bind(job, allocated)
             session.outbox.bind(

@@ -12,6 +12,8 @@ from volcanoio.framework.scheduling_effects import BindBatch, Evict
 def take_back(session: CycleSession) -> None:
     """Let the state be as if the decisions still in the outbox had not been made: nobody will carry them out."""
     state = session.state
+    for task in session.claimed:
+        state.claims.drop(task)
     for decision in session.outbox.take():
         match decision:
             case BindBatch():

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from volcanoio.engine.scheduling.holds import Hold, Holds
 from volcanoio.engine.scheduling.ledger import Ledger
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.framework.scheduling.views import TaskStatus
+
+
+class Evicted(NamedTuple):
+    """A task made Releasing: its status before, the reason, and whether its job was not marked as changed before."""
+
+    task: TaskInfo
+    before: TaskStatus
+    reason: str
+    clean: bool
+
+
+class Mark(NamedTuple):
+    """A savepoint: how long the log was, list by list."""
+
+    seated: int
+    evicted: int
+    tables: int
 
 
 class UndoLog:
@@ -19,24 +38,34 @@ class UndoLog:
     def __init__(self) -> None:
         self.seated: list[TaskInfo] = []
         """Tasks that were Pending."""
-        self.evicted: list[tuple[TaskInfo, TaskStatus, str]] = []
-        """Tasks made Releasing, with their status before and the reason."""
+        self.evicted: list[Evicted] = []
         self.tables: list[tuple[PluginTable, str, int | None]] = []
         """Values of plugin tables before they were set; None when there was none."""
         self.lifted: list[tuple[str, list[Hold]]] = []
         """Holds freed for the job."""
 
+    def mark(self) -> Mark:
+        """The savepoint of now."""
+        return Mark(len(self.seated), len(self.evicted), len(self.tables))
+
+    def rollback_to(self, mark: Mark, ledger: Ledger) -> None:
+        """Put back what was changed since a savepoint; holds stay lifted."""
+        for task in reversed(self.seated[mark.seated :]):
+            ledger.unseat(task, TaskStatus.PENDING, "")
+        for task, status, _, clean in reversed(self.evicted[mark.evicted :]):
+            ledger.unseat(task, status, task.node)
+            if clean:
+                ledger.dirty.pop(task.job, None)
+        for table, key, old in reversed(self.tables[mark.tables :]):
+            table.restore(key, old)
+        del self.seated[mark.seated :], self.evicted[mark.evicted :], self.tables[mark.tables :]
+
     def rollback(self, ledger: Ledger, holds: Holds) -> None:
         """Put everything back as it was."""
-        for task in reversed(self.seated):
-            ledger.unseat(task, TaskStatus.PENDING, "")
-        for task, status, _ in reversed(self.evicted):
-            ledger.unseat(task, status, task.node)
+        self.rollback_to(Mark(0, 0, 0), ledger)
         for job, lifted in reversed(self.lifted):
             for hold in lifted:
                 holds.add(job, hold)
-        for table, key, old in reversed(self.tables):
-            table.restore(key, old)
         self.clear()
 
     def clear(self) -> None:

@@ -13,6 +13,7 @@ from volcanoio.framework.scheduling.heap import Turns
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Verdict
+from volcanoio.framework.scheduling.victims import Victims
 from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
 
 
@@ -44,8 +45,49 @@ class Statement(Protocol):
         """
         ...
 
+    def reserve(self, run: Run, start: int, count: int) -> int:
+        """Make up to `count` tasks of a run from index `start` on Pipelined, be room free or being released.
+
+        Each on the best node as of then; stops when the job starves no longer, or no node is left. How many were
+        placed.
+        """
+        ...
+
+    def evict(self, task: Task, reason: str) -> None:
+        """Make a Bound or Running task, of any job, Releasing; `reason` is the action."""
+        ...
+
+    def spare(self, task: Task) -> None:
+        """Take back one of its evictions."""
+        ...
+
+    def pipeline(self, task: Task, node: str, *, evicted: bool) -> None:
+        """Make a pending task of the job Pipelined on a node that it fits; `evicted`: evictions paid for it."""
+        ...
+
+    def mark(self) -> Any:
+        """A savepoint, for `rollback`."""
+        ...
+
+    def rollback(self, mark: Any) -> None:
+        """Take back what was done since a savepoint, bit by bit; later savepoints are of no use then."""
+        ...
+
+    @property
+    def evicted(self) -> Sequence[Task]:
+        """What it evicts."""
+        ...
+
+    @property
+    def pipelined(self) -> Sequence[Task]:
+        """The tasks it has Pipelined."""
+        ...
+
     def commit(self) -> None:
-        """Send what is Allocated as one batch of binds; what is Pipelined stays until the session closes."""
+        """Send evictions, and what is Allocated as one batch of binds; what is Pipelined stays to the session's close.
+
+        With evictions, what is Pipelined has its room kept for it over later cycles until it is bound.
+        """
         ...
 
     def discard(self) -> None:
@@ -62,6 +104,15 @@ class Session(SessionView, Protocol):
 
     def configured(self, action: str) -> bool:
         """Whether that action is in the configuration."""
+        ...
+
+    def to_come(self, action: str) -> bool:
+        """Whether that action is still to run in this cycle."""
+        ...
+
+    @property
+    def victims(self) -> Victims:
+        """What actions that evict ask."""
         ...
 
     def exhausted(self) -> bool:

@@ -1,0 +1,118 @@
+"""preempt: within a queue, starving jobs of higher standing take the places of others.
+
+Source: Volcano pkg/scheduler/actions/preempt, in both its modes. Unlike there, room that is there without evictions is
+used before any node with victims, and what is placed passes every filter and limit (see `taking`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.heap import Turns
+from volcanoio.framework.scheduling.points import Purpose
+from volcanoio.framework.scheduling.session import Session
+from volcanoio.framework.scheduling.views import Job, Task, TaskStatus
+from volcanoio_plugins.actions.dryrun import DryRun
+from volcanoio_plugins.actions.taking import Eligible, Taking, runs_of, takers
+
+_TAKABLE = (TaskStatus.RUNNING, TaskStatus.BOUND)
+
+
+class PreemptArguments(msgspec.Struct, frozen=True):
+    """`predicateErrorCacheEnable` is Volcano's; here every task of one shape shares its answers anyway.
+
+    With `enableTopologyAwarePreemption` the victims of several nodes are worked out, and the least harmful taken: of so
+    many nodes, in percent of all and at least and at most in absolute numbers. `topologyAwarePreemptWorkerNum` is
+    Volcano's number of threads for that; here there are none.
+    """
+
+    predicate_error_cache: bool = msgspec.field(default=True, name="predicateErrorCacheEnable")
+    dry_run: bool = msgspec.field(default=False, name="enableTopologyAwarePreemption")
+    workers: int = msgspec.field(default=16, name="topologyAwarePreemptWorkerNum")
+    percentage: int = msgspec.field(default=10, name="minCandidateNodesPercentage")
+    least: int = msgspec.field(default=1, name="minCandidateNodesAbsolute")
+    most: int = msgspec.field(default=100, name="maxCandidateNodesAbsolute")
+
+
+class Preempt:
+    """Queue by queue: first between jobs, then within jobs."""
+
+    name = "preempt"
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._options = convert(arguments, PreemptArguments, "action preempt")
+
+    def run(self, session: Session) -> Iterator[None]:
+        """Evict for starving jobs, in the order of queues and jobs."""
+        jobs: dict[str, Turns[Job]] = {}
+        members: dict[str, list[Job]] = {}
+        for job in takers(session):
+            if job.group.spec.network_topology is not None:
+                continue  # where its pods are matters as a whole: gangpreempt sees to that
+            if job.queue not in jobs:
+                jobs[job.queue], members[job.queue] = session.job_turns(), []
+            jobs[job.queue].push(job)
+            members[job.queue].append(job)
+            yield
+        if not jobs:
+            return
+        yield from session.victims.prepare()
+        queues = session.queue_turns(jobs)
+        while queues:
+            name = queues.pop().name
+            while jobs[name]:
+                if session.exhausted():
+                    return
+                yield from self._between(session, jobs[name].pop())
+            for job in members[name]:
+                if session.exhausted():
+                    return
+                yield from self._within(session, job)
+
+    def _between(self, session: Session, job: Job) -> Iterator[None]:
+        """Let a job take from other jobs of its queue, all it needs or nothing."""
+
+        def eligible(victim: Task, task: Task) -> bool:
+            owner = session.jobs.get(victim.job)
+            return owner is not None and owner.queue == job.queue and owner is not job and _takable(victim, task)
+
+        taking = self._taking(session, job, eligible)
+        for run in runs_of(session, job):
+            if not session.victims.starving(job):
+                break
+            yield from taking.seat(run)
+            yield
+        taking.end()
+
+    def _within(self, session: Session, job: Job) -> Iterator[None]:
+        """Let a job's tasks take from its own of lower standing, one by one until one finds nothing."""
+
+        def eligible(victim: Task, task: Task) -> bool:
+            return victim.job == job.key and _takable(victim, task)
+
+        if session.victims.awaits(job):
+            return
+        for run in runs_of(session, job):
+            for task in run.tasks:
+                taking = self._taking(session, job, eligible)
+                placed = yield from taking.seat(run._replace(tasks=[task]), starving=False)
+                if not placed:
+                    taking.give_up()
+                    return
+                if not taking.end():
+                    return
+
+    def _taking(self, session: Session, job: Job, eligible: Eligible) -> Taking:
+        options, what = self._options, (session, session.statement(job), job, Purpose.PREEMPT, eligible, self.name)
+        if options.dry_run:
+            return DryRun(*what, percentage=options.percentage, least=options.least, most=options.most)
+        return Taking(*what)
+
+
+def _takable(victim: Task, task: Task) -> bool:
+    """Whether a task is one that may be evicted for another, whosever it is."""
+    return victim.preemptable and victim.status in _TAKABLE and (victim.shape.best_effort or not task.shape.best_effort)

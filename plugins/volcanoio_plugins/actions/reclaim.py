@@ -1,0 +1,74 @@
+"""reclaim: takes room back for a queue below its share from queues above theirs.
+
+Source: Volcano pkg/scheduler/actions/reclaim. Unlike there, nodes are tried by score, a job may also use room that is
+there without evictions, and what is placed passes every filter and limit (see `taking`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.heap import Turns
+from volcanoio.framework.scheduling.points import Purpose
+from volcanoio.framework.scheduling.session import Session
+from volcanoio.framework.scheduling.views import Job, Task, TaskStatus
+from volcanoio_plugins.actions.taking import Taking, runs_of, takers
+
+
+class ReclaimArguments(msgspec.Struct, frozen=True):
+    """`predicateErrorCacheEnable` is Volcano's; here every task of one shape shares its answers anyway."""
+
+    predicate_error_cache: bool = msgspec.field(default=True, name="predicateErrorCacheEnable")
+
+
+class Reclaim:
+    """Queue by queue, each starving job once."""
+
+    name = "reclaim"
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        convert(arguments, ReclaimArguments, "action reclaim")
+
+    def run(self, session: Session) -> Iterator[None]:
+        """Evict for jobs of queues that are not overused, in the order of queues and jobs."""
+        jobs: dict[str, Turns[Job]] = {}
+        for job in takers(session):
+            if job.queue not in jobs:
+                jobs[job.queue] = session.job_turns()
+            jobs[job.queue].push(job)
+            yield
+        if not jobs:
+            return
+        yield from session.victims.prepare()
+        queues = session.queue_turns(jobs)
+        while queues:
+            queue = queues.pop()
+            if session.overused(queue):
+                continue
+            while jobs[queue.name]:
+                if session.exhausted():
+                    return
+                yield from self._reclaim(session, jobs[queue.name].pop())
+
+    def _reclaim(self, session: Session, job: Job) -> Iterator[None]:
+        def eligible(victim: Task, task: Task) -> bool:  # noqa: ARG001 - whoever it is for
+            owner = session.jobs.get(victim.job)
+            return (
+                owner is not None
+                and owner.queue != job.queue
+                and victim.status is TaskStatus.RUNNING
+                and victim.preemptable
+                and session.queues[owner.queue].object.spec.reclaimable is not False
+            )
+
+        taking = Taking(session, session.statement(job), job, Purpose.RECLAIM, eligible, self.name)
+        for run in runs_of(session, job):
+            if not session.victims.starving(job):
+                break
+            yield from taking.seat(run)
+            yield
+        taking.end()

@@ -1,0 +1,155 @@
+"""What preempt and reclaim have in common: making room for a job's tasks by evictions, node by node.
+
+A set of victims is taken only if the task then passes every filter and its queue's limits, no queue falls below its
+guarantee by it, and the evicted could not at once evict back. Room that is there without evictions is used first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+from volcanoio.framework.scheduling.points import Purpose
+from volcanoio.framework.scheduling.session import Run, Session, Statement
+from volcanoio.framework.scheduling.victims import Hunt
+from volcanoio.framework.scheduling.views import Job, Task
+from volcanoio.model.scheduling import PodGroupPhase
+
+Eligible = Callable[[Task, Task], bool]
+"""Whether a task (first) may be evicted for another by the action's own rules, whatever plugins say."""
+
+
+def takers(session: Session) -> list[Job]:
+    """Jobs that may have others evicted: admitted, valid, starving, and no room is being made for them yet."""
+    victims = session.victims
+    return [
+        job
+        for job in session.pending()
+        if job.phase != PodGroupPhase.PENDING
+        and not victims.awaits(job)
+        and victims.starving(job)
+        and session.job_valid(job)
+    ]
+
+
+def runs_of(session: Session, job: Job) -> list[Run]:
+    """The pending tasks for which others may be evicted, in task order."""
+    runs = [*session.runs(job, best_effort=False), *session.runs(job, best_effort=True)]
+    chosen = [Run(run.shape, run.role, [task for task in run.tasks if task.may_evict], run.nominated) for run in runs]
+    return [run for run in chosen if run.tasks]
+
+
+class Taking:
+    """Makes room for tasks of one job in one statement; `reason` is the action's name."""
+
+    def __init__(
+        self, session: Session, statement: Statement, job: Job, purpose: Purpose, eligible: Eligible, reason: str
+    ) -> None:
+        self._session = session
+        self._victims = session.victims
+        self._statement = statement
+        self._job = job
+        self._purpose = purpose
+        self._eligible = eligible
+        self._reason = reason
+        self._evicted: list[Task] = []
+        """What the last placement had evicted."""
+
+    def seat(self, run: Run, *, starving: bool = True) -> Generator[None, None, int]:
+        """Place tasks of a run, while the job starves unless that does not matter; how many were placed."""
+        victims, statement = self._victims, self._statement
+        number = self._reserve(run)
+        hunt: Hunt | None = None
+        at = ""
+        while number < len(run.tasks) and (not starving or victims.starving(self._job)):
+            task = run.tasks[number]
+            if at and self._fits(task, at):
+                statement.pipeline(task, at, evicted=True)
+                number += 1
+                continue
+            if not self._wants(task):
+                break
+            hunt = hunt or victims.hunt(self._job, task, self._purpose)
+            at = yield from self.search(task, hunt)
+            if not at:
+                break
+            hunt.changed(at)
+            number += 1
+        return number
+
+    def search(self, task: Task, hunt: Hunt) -> Generator[None, None, str]:
+        """Make room for a task on the best node where that can be done, and place it; "" when there is none."""
+        while node := hunt.best():
+            yield
+            if self.take(task, node):
+                return node
+            hunt.spent(node)
+        return ""
+
+    def take(self, task: Task, node: str) -> bool:
+        """Evict on a node, lowest first, until the task fits there, and place it; else leave all as it was."""
+        victims, statement = self._victims, self._statement
+        chosen = self.candidates(task, node)
+        victims.attempted(len(chosen))
+        if not chosen and not self._fits(task, node):
+            return False
+        mark = statement.mark()
+        evicted: list[Task] = []
+        for victim in chosen:
+            if self._fits(task, node):
+                break
+            if self._purpose is Purpose.RECLAIM and not victims.keeps_guarantee(victim):
+                continue
+            statement.evict(victim, self._reason)
+            evicted.append(victim)
+        return self.settle(task, node, evicted, mark)
+
+    def candidates(self, task: Task, node: str) -> list[Task]:
+        """Those who may be evicted on a node for a task, in the order in which they go; none where all are too few."""
+        victims = self._victims
+        eligible = [other for other in victims.on(node) if self._eligible(other, task)]
+        if not victims.suffice(node, task.shape, eligible):
+            return []
+        permitted = victims.permitted(self._purpose, task, eligible)
+        return permitted if victims.suffice(node, task.shape, permitted) else []
+
+    def settle(self, task: Task, node: str, evicted: list[Task], mark: object) -> bool:
+        """Place a task where its victims are evicted, if that is worth it; else take all back to the mark."""
+        if self._fits(task, node):
+            self._statement.pipeline(task, node, evicted=bool(evicted))
+            if not evicted or not self._victims.would_return(self._purpose, evicted, [task]):
+                return True
+        self._statement.rollback(mark)
+        return False
+
+    def give_up(self) -> None:
+        """Take all back."""
+        self._statement.discard()
+
+    def end(self) -> bool:
+        """Commit what the job has if that is worth keeping, else take it back; whether it was committed.
+
+        Without evictions it is left to allocate, if that is still to come: the room is there.
+        """
+        session, statement = self._session, self._statement
+        evicted, placed = statement.evicted, statement.pipelined
+        worth = session.job_pipelined(self._job) and (bool(evicted) or not session.to_come("allocate"))
+        if worth and evicted and self._victims.would_return(self._purpose, evicted, placed):
+            worth = False
+        if worth:
+            statement.commit()
+        else:
+            statement.discard()
+        return worth
+
+    def _reserve(self, run: Run) -> int:
+        """Place what has room without evictions."""
+        allowed = self._victims.within_limits(self._job, run.shape, len(run.tasks))
+        return self._statement.reserve(run, 0, allowed) if allowed > 0 and self._wants(run.tasks[0]) else 0
+
+    def _wants(self, task: Task) -> bool:
+        """Whether the queue may have room made for the task at all."""
+        return self._purpose is Purpose.PREEMPT or self._victims.preemptive(self._job, [task])
+
+    def _fits(self, task: Task, node: str) -> bool:
+        """Whether the task passes limits and filters there now."""
+        return self._victims.within_limits(self._job, task.shape, 1) > 0 and self._victims.fits(task, node)

@@ -1,0 +1,75 @@
+"""Claims: room that preemptors are about to get, kept for them across cycles while their victims terminate.
+
+A placement that evictions pay for cannot be carried out at once. Until it is, its room counts as reserved for whoever
+else looks at the node, its job goes before others, and no more victims are taken for it. What survives a restart is
+the pod's `status.nominatedNodeName`: a pending pod that has one claims that node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from volcanoio.engine.scheduling.columns import Load, Quantity
+from volcanoio.engine.scheduling.holds import Hold, Holds
+from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.ledger import Ledger
+from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.model.resources import PODS
+
+
+@dataclass(slots=True)
+class Claim:
+    """One task's claim on a node. `until` (epoch seconds) it lasts after the last victim there is gone."""
+
+    task: TaskInfo
+    node: str
+    until: float | None = None
+
+
+class Claims:
+    """The claims by the task's uid."""
+
+    def __init__(self, ledger: Ledger, holds: Holds, seconds: float) -> None:
+        self._ledger = ledger
+        self._holds = holds
+        self._seconds = seconds
+        self.by_task: dict[str, Claim] = {}
+        self.jobs: dict[str, JobInfo] = {}
+        """The jobs that have claims, while a session is open."""
+
+    def make(self, task: TaskInfo, node: str) -> None:
+        """A task is to have room on a node."""
+        self.by_task[task.uid] = Claim(task, node)
+
+    def drop(self, task: TaskInfo) -> None:
+        """The task has no claim any more."""
+        self.by_task.pop(task.uid, None)
+
+    def open(self, now: float) -> None:
+        """A session opens: forget claims that are settled or over, and reserve the room of the others."""
+        for uid, claim in list(self.by_task.items()):
+            task, row = claim.task, self._ledger.columns.rows.get(claim.node)
+            pending = self._ledger.tasks.get(uid) is task and task.status is TaskStatus.PENDING
+            if row is None or not pending or task.owner is None:
+                del self.by_task[uid]
+                continue
+            releasing = self._ledger.columns.view(Quantity.RELEASING, PODS).item(row)
+            if claim.until is None or releasing:
+                claim.until = now + self._seconds
+            elif now >= claim.until:
+                del self.by_task[uid]
+                continue
+            self.jobs[task.owner.key] = task.owner
+            self._holds.add(task.owner.key, Hold(claim.node, task.shape, Load.RESERVES))
+
+    def close(self) -> None:
+        """The session is over: nothing is reserved on the columns between sessions."""
+        if self.jobs:
+            self._holds.lift_reservations()
+            self.jobs.clear()
+
+    def node_of(self, task: TaskInfo) -> str:
+        """The node a task claims, else the one its pod is nominated for, "" when there is none."""
+        claim = self.by_task.get(task.uid)
+        return task.nominated if claim is None else claim.node

@@ -1,0 +1,67 @@
+"""What follows from a committed statement with evictions: what is sent, what is said, and what its tasks claim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.engine.scheduling.undo import Evicted
+from volcanoio.framework.effects import Patch, PatchType, Record
+from volcanoio.framework.scheduling_effects import Evict
+from volcanoio.model import kinds
+from volcanoio.model.base import ObjectReference
+
+if TYPE_CHECKING:
+    from volcanoio.engine.scheduling.session import CycleSession
+
+
+def send_evictions(session: CycleSession, evicted: Sequence[Evicted]) -> None:
+    """Evict the tasks, which are Releasing already, and say so once on each of their PodGroups."""
+    told: set[str] = set()
+    for task, _, reason, _ in evicted:
+        session.state.pods.evicting.add(task.uid)
+        effect = Evict(
+            group=task.job, uid=task.uid, namespace=task.namespace, name=task.name, node=task.node, reason=reason
+        )
+        session.outbox.put(effect)
+        if task.owner is not None and task.owner.known and task.job not in told:
+            told.add(task.job)
+            session.outbox.put(_record(task.owner, reason))
+    session.nodes.freed += 1
+    session.stats.evicted += len(evicted)
+
+
+def claim(session: CycleSession, pipelined: Sequence[TaskInfo], paid: Sequence[TaskInfo]) -> None:
+    """Keep the room of pipelined tasks for them; those that evictions made room for are nominated on their pods."""
+    for task in pipelined:
+        session.state.claims.make(task, task.node)
+        session.claimed.append(task)
+    for task in paid:
+        if task.pod.status.nominated_node_name == task.node:
+            continue
+        session.outbox.put(
+            Patch(
+                resource=kinds.POD.resource,
+                namespace=task.namespace,
+                name=task.name,
+                uid=task.uid,
+                subresource="status",
+                type=PatchType.STRATEGIC,
+                patch={"status": {"nominatedNodeName": task.node}},
+            )
+        )
+
+
+def _record(job: JobInfo, reason: str) -> Record:
+    meta = job.group.metadata
+    regarding = ObjectReference(
+        api_version=kinds.POD_GROUP.api_version,
+        kind=kinds.POD_GROUP.kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )
+    return Record(regarding=regarding, type="Normal", reason="Evict", message=reason)

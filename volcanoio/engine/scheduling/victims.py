@@ -1,0 +1,190 @@
+"""A session's answers about victims: who may be evicted for whom, and whether a placement is worth it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, cast
+
+from volcanoio.engine.scheduling.hunting import NodeHunt
+from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.framework.scheduling.points import Purpose
+from volcanoio.framework.scheduling.views import Shape, TaskStatus
+
+if TYPE_CHECKING:
+    from volcanoio.engine.scheduling.session import CycleSession
+
+
+class Victims:
+    """Implements `victims.Victims`."""
+
+    __slots__ = ("_ledger", "_rules", "_session")
+
+    def __init__(self, session: CycleSession) -> None:
+        self._session = session
+        self._rules = session.rules
+        self._ledger = session.state.ledger
+
+    def prepare(self) -> Iterator[None]:
+        """As `victims.Victims`."""
+        return self._session.state.takable.refresh()
+
+    def starving(self, job: JobInfo) -> bool:
+        """As `victims.Victims`."""
+        return self._rules.job_starving(job)
+
+    def awaits(self, job: JobInfo) -> bool:
+        """As `victims.Victims`."""
+        return job.key in self._session.state.claims.jobs
+
+    def preemptive(self, job: JobInfo, tasks: Sequence[TaskInfo]) -> bool:
+        """As `victims.Victims`."""
+        assert job.queue_info is not None
+        return self._rules.preemptive(job.queue_info, tasks)
+
+    def within_limits(self, job: JobInfo, shape: Shape, count: int) -> int:
+        """As `victims.Victims`."""
+        assert job.queue_info is not None
+        return self._rules.allocatable(job.queue_info, shape, count)
+
+    def hunt(self, job: JobInfo, task: TaskInfo, purpose: Purpose) -> NodeHunt:  # noqa: ARG002 - the task knows its job
+        """As `victims.Victims`."""
+        for _ in self.prepare():  # what the action itself has changed since it prepared: a few nodes
+            pass
+        return NodeHunt(self._session, task, purpose)
+
+    def on(self, node: str) -> Collection[TaskInfo]:
+        """As `victims.Victims`."""
+        return self._ledger.on_node.get(node, {}).values()
+
+    def running(self) -> Sequence[TaskInfo]:
+        """As `victims.Victims`."""
+        found: list[TaskInfo] = []
+        for key in sorted(self._ledger.listed):
+            job = self._ledger.listed[key]
+            if job.counts[TaskStatus.RUNNING]:
+                found += sorted(
+                    (task for task in job.members.values() if task.status is TaskStatus.RUNNING),
+                    key=lambda task: task.key,
+                )
+        return found
+
+    def suffice(self, node: str, shape: Shape, victims: Iterable[TaskInfo]) -> bool:
+        """As `victims.Victims`."""
+        columns = self._session.nodes
+        row = columns.rows[node]
+        left = {
+            name: amount - room
+            for name, amount in shape.requests.items()
+            if (room := columns.future_idle(name).item(row)) < amount
+        }
+        if not left:
+            return True
+        for victim in victims:
+            requests = victim.shape.requests
+            for name in left:
+                left[name] -= requests.get(name, 0)
+        return all(amount <= 0 for amount in left.values())
+
+    def permitted(self, purpose: Purpose, taker: TaskInfo, candidates: Iterable[TaskInfo]) -> list[TaskInfo]:
+        """As `victims.Victims`."""
+        assert taker.owner is not None
+        ordered = self.ordered(candidates, taker.owner)
+        if not ordered:
+            return ordered
+        ask = self._rules.preemptable if purpose is Purpose.PREEMPT else self._rules.reclaimable
+        return cast("list[TaskInfo]", ask(taker, ordered))
+
+    def evictable(self, job: JobInfo, purpose: Purpose, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """As `victims.Victims`."""
+        return cast("list[TaskInfo]", self._rules.evictable(job, purpose, candidates))
+
+    def ordered(self, tasks: Iterable[TaskInfo], taker: JobInfo) -> list[TaskInfo]:
+        """As `victims.Victims`."""
+        result = list(tasks)
+        if len(result) < 2:
+            return result
+        rules, jobs = self._rules, {task.job: task.owner for task in result}
+        ask = rules.task_key if rules.orders_tasks else None
+        if len(jobs) == 1:
+            result.sort(key=lambda task: (ask and ask(task), task.key), reverse=True)
+            return result
+        keys = {key: self._session.job_key(job) if job is not None else () for key, job in jobs.items()}
+        result.sort(key=lambda task: (keys[task.job], ask and ask(task), task.key), reverse=True)
+        names = {job.queue for job in jobs.values() if job is not None}
+        if len(names) > 1:
+            ranks = self.queue_ranks(names, taker.queue)
+            result.sort(key=lambda task: ranks[task.owner.queue] if task.owner is not None else -1)
+        return result
+
+    def queue_ranks(self, queues: Iterable[str], taker: str) -> dict[str, int]:
+        """As `victims.Victims`."""
+        known = self._session.queues
+        return self._rules.victim_ranks([known[name] for name in queues], known[taker])
+
+    def shuffled(self, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """As `victims.Victims`."""
+        return cast("list[TaskInfo]", self._rules.victim_tasks(candidates))
+
+    def fits(self, task: TaskInfo, node: str) -> bool:
+        """As `victims.Victims`."""
+        return self._session.state.placer.passes(task, self._session.nodes.rows[node])
+
+    def keeps_guarantee(self, victim: TaskInfo) -> bool:
+        """As `victims.Victims`."""
+        queue = victim.owner.queue_info if victim.owner is not None else None
+        if queue is None or not queue.guarantee:
+            return True
+        held, guarantee = queue.held, queue.guarantee
+        return all(
+            held.get(name, 0) - amount >= guarantee.get(name, 0)
+            for name, amount in victim.shape.requests.items()
+            if guarantee.get(name)
+        )
+
+    def would_return(self, purpose: Purpose, evicted: Sequence[TaskInfo], placed: Sequence[TaskInfo]) -> bool:
+        """As `victims.Victims`; asked as if what was placed ran already."""
+        takers: dict[tuple[str, int, int], TaskInfo] = {}
+        for task in evicted:
+            takers.setdefault((task.job, task.shape.id, task.priority), task)
+        targets = [task for task in placed if task.preemptable]
+        if not targets or not any(self._may_take(purpose, taker) for taker in takers.values()):
+            return False
+        if purpose is Purpose.RECLAIM and all(_fixed(task) for task in targets):
+            return False
+        ledger = self._ledger
+        dirty = {task.job: task.job in ledger.dirty for task in targets}
+        for task in targets:
+            ledger.unseat(task, TaskStatus.RUNNING, task.node)
+        ask = self._rules.preemptable if purpose is Purpose.PREEMPT else self._rules.reclaimable
+        back = any(
+            ask(taker, [task for task in targets if task.shape.best_effort or not taker.shape.best_effort])
+            for taker in takers.values()
+            if self._may_take(purpose, taker)
+        )
+        for task in targets:
+            ledger.unseat(task, TaskStatus.PIPELINED, task.node)
+        for key, was in dirty.items():
+            if not was:
+                ledger.dirty.pop(key, None)
+        return back
+
+    def attempted(self, victims: int) -> None:
+        """As `victims.Victims`."""
+        self._session.stats.attempts += 1
+        self._session.stats.victims = victims
+
+    def _may_take(self, purpose: Purpose, taker: TaskInfo) -> bool:
+        """Whether a task that was evicted could at once have others evicted, if it found any it may take."""
+        job = taker.owner
+        if job is None or job.queue_info is None or not taker.may_evict or not self._rules.job_starving(job):
+            return False
+        if purpose is Purpose.PREEMPT:
+            return True
+        return not self._rules.overused(job.queue_info) and self._rules.preemptive(job.queue_info, [taker])
+
+
+def _fixed(task: TaskInfo) -> bool:
+    """Whether nobody may reclaim from the task's queue."""
+    queue = task.owner.queue_info if task.owner is not None else None
+    return queue is None or queue.object.spec.reclaimable is False

@@ -1,0 +1,111 @@
+"""What actions that evict ask: who may be evicted for whom, and whether a placement is worth it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Protocol
+
+from volcanoio.framework.scheduling.points import Purpose
+from volcanoio.framework.scheduling.views import Job, Shape, Task
+
+
+class Hunt(Protocol):
+    """The nodes on which room for alike tasks might be made: those that no filter rules out whatever is evicted, where
+    what is free or being released and all that could be evicted is enough.
+    """
+
+    def best(self) -> str:
+        """The node with the highest score that is left, "" when none is."""
+        ...
+
+    def spent(self, node: str) -> None:
+        """Nothing can be had there any more."""
+        ...
+
+    def changed(self, node: str) -> None:
+        """Something was evicted or placed there: score it anew."""
+        ...
+
+    def around(self) -> Sequence[str]:
+        """All nodes that are left, from a seeded one on and round."""
+        ...
+
+
+class Victims(Protocol):
+    """A session's answers about victims. All are as of now: what a statement did meanwhile counts."""
+
+    def prepare(self) -> Iterator[None]:
+        """Count what could be evicted where; to be exhausted before the first `hunt` of an action."""
+        ...
+
+    def starving(self, job: Job) -> bool:
+        """Whether a job may have others evicted (Volcano: JobStarving)."""
+        ...
+
+    def awaits(self, job: Job) -> bool:
+        """Whether room is being made for a job already: no more is taken for it until that has ended."""
+        ...
+
+    def preemptive(self, job: Job, tasks: Sequence[Task]) -> bool:
+        """Whether the job's queue may take back from others for these tasks."""
+        ...
+
+    def within_limits(self, job: Job, shape: Shape, count: int) -> int:
+        """How many of `count` tasks of a shape the job's queue may take now."""
+        ...
+
+    def hunt(self, job: Job, task: Task, purpose: Purpose) -> Hunt:
+        """Where to look for victims for tasks like this one of a job."""
+        ...
+
+    def on(self, node: str) -> Collection[Task]:
+        """Tasks that weigh on a node."""
+        ...
+
+    def running(self) -> Sequence[Task]:
+        """All Running tasks of all jobs, by job and then by their order in it."""
+        ...
+
+    def suffice(self, node: str, shape: Shape, victims: Iterable[Task]) -> bool:
+        """Whether what is free or being released on a node, and what these hold, is enough for one task."""
+        ...
+
+    def permitted(self, purpose: Purpose, taker: Task, candidates: Iterable[Task]) -> list[Task]:
+        """Those of the candidates that plugins let a task have evicted, in the order in which they go.
+
+        Volcano: Preemptable or Reclaimable, BuildVictimsPriorityQueue. Candidates are asked about in that order too, so
+        that where a job can lose some of its tasks only, those go that would go first.
+        """
+        ...
+
+    def evictable(self, job: Job, purpose: Purpose, candidates: Sequence[Task]) -> list[Task]:
+        """Those of the candidates that plugins let the gang actions evict for a job."""
+        ...
+
+    def ordered(self, tasks: Iterable[Task], taker: Job) -> list[Task]:
+        """Tasks in the order in which they are evicted for a job, lowest first (Volcano: BuildVictimsPriorityQueue)."""
+        ...
+
+    def queue_ranks(self, queues: Iterable[str], taker: str) -> dict[str, int]:
+        """By name where queues stand among those that lose tasks to the taker's queue, 0 loses first."""
+        ...
+
+    def shuffled(self, candidates: Sequence[Task]) -> list[Task]:
+        """Those that plugins want ended for their own sake."""
+        ...
+
+    def fits(self, task: Task, node: str) -> bool:
+        """Whether a task passes every filter on a node and fits what is free or being released there."""
+        ...
+
+    def keeps_guarantee(self, victim: Task) -> bool:
+        """Whether the victim's queue holds its guarantee without it, as far as the victim uses those resources."""
+        ...
+
+    def would_return(self, purpose: Purpose, evicted: Sequence[Task], placed: Sequence[Task]) -> bool:
+        """Whether any of the evicted could at once have any of the placed tasks evicted for itself."""
+        ...
+
+    def attempted(self, victims: int) -> None:
+        """Count an attempt to make room on a node, and how many victims it found (Volcano's preemption metrics)."""
+        ...
