@@ -27,8 +27,8 @@ def conf(arguments: str) -> str:
     return CONF.replace("{arguments}", arguments)
 
 
-SPREAD_CPU_PACK_GPU = conf(f"""{{resources: {{cpu: {{type: LeastAllocated}}, "nvidia.com/*": {{type: MostAllocated,
-      weight: 3}}}}}}""")
+SPREAD_CPU_PACK_GPU = conf("""{resources: {cpu: {type: LeastAllocated}, "nvidia.com/*": {type: MostAllocated,
+      weight: 3}}}""")
 
 
 def bound(world: World, name: str = "p") -> str:
@@ -69,9 +69,8 @@ def test_ordinary_pods_avoid_nodes_with_scarce_resources() -> None:
 
 
 def test_cpu_is_left_beside_what_is_idle_of_a_scarce_resource() -> None:
-    text = conf(
-        f'{{proportional: {{enable: true, resources: {GPU}, resourceProportion: {{"{GPU}.cpu": 4, "{GPU}.memory": 8}}}}}}'
-    )
+    ratios = f'{{"{GPU}.cpu": 4, "{GPU}.memory": 8}}'
+    text = conf(f"{{proportional: {{enable: true, resources: {GPU}, resourceProportion: {ratios}}}}}")
     nodes = (node("n1", cpu="10", memory="64Gi", **{GPU: "2"}),)
     pods = [pod(name, name, cpu="1", memory="1Gi") for name in ("a", "b", "c")]
     world = World(*nodes, *(group(name, 1) for name in ("a", "b", "c")), *pods, conf=text)

@@ -1,0 +1,164 @@
+"""Plugin tdm: nodes lent at certain hours, who may go there, and who has to leave when the hours are over."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from volcanoio_plugins.scheduling.budgets import losable
+from volcanoio_plugins.scheduling.tdm import Tdm
+from volcanoio_plugins.scheduling.windows import Window, window
+
+from tests.scenario.scheduling.harness import World, group, node, pod, pods
+from tests.unit.scheduling_plugins.views import JobView, NodesView, QueueData, SessionData, TaskView, make_node, tasks
+from volcanoio.framework.arguments import ArgumentError
+from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.model.base import Manifest, ObjectMeta
+from volcanoio.model.core import Pod
+from volcanoio.model.scheduling import PodGroup
+
+CONF = """
+actions: "enqueue, allocate, shuffle"
+tiers:
+- plugins:
+  - name: gang
+  - name: tdm
+    arguments:
+      tdm.revocable-zone.night: "22:00-06:00"
+      tdm.revocable-zone.noon: "12:00-13:00"
+      tdm.evict.period: 30s
+"""
+MOVABLE = {"volcano.sh/preemptable": "true"}
+
+
+def at(hour: int, minute: int = 0) -> float:
+    """That local time of a day."""
+    return datetime(2026, 3, 5, hour, minute).timestamp()  # noqa: DTZ001 - windows are local time
+
+
+def lent(name: str, zone: str) -> Manifest:
+    return node(name, labels={"volcano.sh/revocable-zone": zone})
+
+
+def placed(now: float, annotations: dict[str, str]) -> str:
+    job = (group("g", 1), pod("p", "g", cpu="1", annotations=annotations))
+    world = World(lent("n1", "night"), node("n2"), *job, now=now, conf=CONF)
+    world.cycle()
+    return world.binds["p"]
+
+
+def test_what_can_be_moved_goes_to_lent_nodes_while_the_window_is_open_and_over_midnight() -> None:
+    assert placed(at(23), MOVABLE) == "n1"
+    assert placed(at(2), MOVABLE) == "n1"
+    assert placed(at(7), MOVABLE) == "n2"
+    assert placed(at(2), {"volcano.sh/revocable-zone": "*"}) == "n1"
+
+
+def test_others_never_go_there() -> None:
+    assert placed(at(2), {}) == "n2"
+    assert placed(at(2), {"volcano.sh/preemptable": "false"}) == "n2"
+    assert placed(at(2), {"volcano.sh/revocable-zone": "night", **MOVABLE}) == "n2", "only * stands for anything"
+
+
+def test_a_zone_that_nobody_configured_is_closed() -> None:
+    job = (group("g", 1), pod("p", "g", cpu="1", annotations=MOVABLE))
+    world = World(lent("n1", "elsewhere"), *job, now=at(2), conf=CONF)
+    world.cycle()
+    assert world.binds == {}
+
+
+def test_what_waits_for_the_window_is_placed_when_it_opens() -> None:
+    job = (group("g", 1), pod("p", "g", cpu="1", annotations=MOVABLE))
+    world = World(lent("n1", "night"), *job, now=at(21, 59), period=61.0, conf=CONF)
+    world.cycle()
+    assert world.binds == {}
+    world.cycle()
+    assert world.binds == {"p": "n1"}
+
+
+def occupied(now: float, annotations: dict[str, str] | None = None) -> World:
+    job = group("g", 1, phase="Running")
+    job["metadata"]["annotations"] = annotations or {}
+    running = pods("p", 3, "g", on="n1", phase="Running", cpu="1")
+    return World(lent("n1", "night"), job, *running, now=now, period=10.0, conf=CONF)
+
+
+def test_when_the_window_has_closed_lent_nodes_are_cleared_job_by_job_within_its_budget() -> None:
+    world = occupied(at(2))
+    world.cycle()
+    assert world.evictions == []
+    budgets: list[tuple[dict[str, str], int]] = [
+        ({}, 1),
+        ({"volcano.sh/jdb-max-unavailable": "2"}, 2),
+        ({"volcano.sh/jdb-min-available": "67%"}, 0),
+    ]
+    for budget, count in budgets:
+        world = occupied(at(8), budget)
+        world.cycle()
+        assert len(world.evictions) == count
+
+
+def test_once_a_period_at_most() -> None:
+    world = occupied(at(8))
+    for _ in range(3):
+        world.cycle()
+    assert len(world.evictions) == 1
+    world.cycle()
+    assert len(world.evictions) == 2
+
+
+def task(name: str, on: str, *, preemptable: bool = True, annotations: dict[str, str] | None = None) -> TaskView:
+    meta = ObjectMeta(name=name, annotations=annotations or {})
+    return TaskView(name, "ns/j", TaskStatus.RUNNING, node=on, preemptable=preemptable, pod=Pod(metadata=meta))
+
+
+def test_only_who_cannot_be_moved_may_preempt_and_only_on_nodes_that_are_not_lent() -> None:
+    plugin = Tdm({"tdm.revocable-zone.night": "22:00-06:00"})
+    victims = [task("lent", "n1"), task("own", "n2"), task("firm", "n2", preemptable=False)]
+    session = SessionData(nodes=NodesView([make_node("n1", {"volcano.sh/revocable-zone": "night"}), make_node("n2")]))
+    job = JobView("ns/j", victims)
+    session.queues = {"q": QueueData("q", jobs=[job])}
+    plugin.open(session)
+    firm = task("taker", "", preemptable=False)
+    assert [each.name for each in plugin.preemptable(firm, victims)] == ["own"]
+    assert plugin.preemptable(task("taker", ""), victims) == []
+    assert plugin.preemptable(task("taker", "", preemptable=False, annotations=MOVABLE), victims) == []
+
+
+@pytest.mark.parametrize(
+    ("annotations", "count"),
+    [
+        ({}, 1),
+        ({"volcano.sh/jdb-max-unavailable": "2"}, 1),
+        ({"volcano.sh/jdb-max-unavailable": "50%"}, 2),
+        ({"volcano.sh/jdb-max-unavailable": "0"}, 0),
+        ({"volcano.sh/jdb-min-available": "1"}, 2),
+        ({"volcano.sh/jdb-min-available": "60%"}, 0),
+        ({"volcano.sh/jdb-min-available": "9"}, 0),
+        ({"volcano.sh/jdb-min-available": "many"}, 1),
+    ],
+)
+def test_how_many_a_job_can_lose(annotations: dict[str, str], count: int) -> None:
+    members = [*tasks("ns/j", 3, TaskStatus.RUNNING), *tasks("ns/j", 1), *tasks("ns/j", 1, TaskStatus.SUCCEEDED)]
+    job = JobView("ns/j", members, group=PodGroup(metadata=ObjectMeta(annotations=annotations)))
+    assert losable(job) == count
+
+
+@given(st.integers(0, 1439), st.integers(0, 1439), st.integers(0, 1439))
+def test_a_window_and_its_complement_make_a_day(start: int, end: int, minute: int) -> None:
+    now = at(minute // 60, minute % 60)
+    if start != end:
+        assert Window(start, end).open_at(now) is not Window(end, start).open_at(now)
+    else:
+        assert Window(start, end).open_at(now)
+
+
+def test_windows_as_people_write_them() -> None:
+    assert window("9:00-17:30") == Window(540, 1050)
+    assert window("22:00 - 06:00") == Window(1320, 360)
+    for text in ("24:00-01:00", "10-12", "", "10:00-12:60"):
+        assert window(text) is None
+        with pytest.raises(ArgumentError, match="revocable-zone"):
+            Tdm({"tdm.revocable-zone.a": text})
