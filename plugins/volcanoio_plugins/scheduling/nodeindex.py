@@ -62,6 +62,31 @@ class Column(Generic[Value]):
         return code
 
 
+class Topology:
+    """The domains of a topology key. `codes` has the domain of each node, `missing` where it has no such label."""
+
+    def __init__(self, column: Column[str | None]) -> None:
+        self.missing = len(column.values)
+        """The last code; there may be others that no node has."""
+        unset = column.code(None)
+        self.codes: NDArray[np.intp] = np.where(column.codes == unset, self.missing, column.codes)
+        self._order: NDArray[np.intp] | None = None
+        self._ends: list[int] = []
+
+    @property
+    def lacking(self) -> Mask:
+        """Nodes without the label."""
+        mask: Mask = self.codes == self.missing
+        return mask
+
+    def rows_of(self, domain: int) -> NDArray[np.intp]:
+        """The nodes of a domain."""
+        if self._order is None:
+            self._order = np.argsort(self.codes, kind="stable")
+            self._ends = np.searchsorted(self.codes[self._order], np.arange(self.missing + 2)).tolist()
+        return self._order[self._ends[domain] : self._ends[domain + 1]]
+
+
 class NodeIndex:
     """Columns over the nodes of a session: call `begin` at each open. A view of some rows gets an index of its own."""
 
@@ -73,6 +98,10 @@ class NodeIndex:
         self._names: Column[str] | None = None
         self._taints: Column[tuple[Taint, ...]] | None = None
         self._cordons: Column[bool] | None = None
+        self._topologies: dict[str, Topology] = {}
+        self._rows: dict[str, int] | None = None
+        self.version = 0
+        """Another number when any of the nodes is another than before."""
 
     def begin(self, nodes: Nodes) -> None:
         """These are the nodes now; which of them changed is looked up when first asked."""
@@ -88,6 +117,11 @@ class NodeIndex:
         if not self._compared:
             self._compare(list(nodes.objects))
         return self
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are."""
+        return len(self._objects)
 
     @property
     def taints(self) -> Column[tuple[Taint, ...]]:
@@ -109,6 +143,19 @@ class NodeIndex:
         if column is None:
             column = self._labels[key] = self._loaded(lambda node: node.metadata.labels.get(key))
         return column
+
+    def topology(self, key: str) -> Topology:
+        """The domains that a label's values make."""
+        known = self._topologies.get(key)
+        if known is None:
+            known = self._topologies[key] = Topology(self._label(key))
+        return known
+
+    def row_of(self, name: str) -> int | None:
+        """The row of a node, None where it is not known."""
+        if self._rows is None:
+            self._rows = {node.metadata.name: row for row, node in enumerate(self._objects)}
+        return self._rows.get(name)
 
     def selected(self, selector: dict[str, str]) -> Mask:
         """Nodes with all of these labels."""
@@ -151,6 +198,10 @@ class NodeIndex:
             changed = [row for row, old in enumerate(self._objects) if objects[row] is not old]
             for column in columns:
                 column.refresh(changed, objects)
+        if objects != self._objects:
+            self.version += 1
+            self._rows = None
+            self._topologies.clear()
         self._compared, self._objects = True, objects
 
     def _loaded(self, read: Callable[[Node], Value]) -> Column[Value]:

@@ -1,8 +1,7 @@
 """Plugin predicates: which nodes a pod may go to (Volcano: pkg/scheduler/plugins/predicates).
 
-Kubernetes' filters NodeUnschedulable, NodeAffinity and TaintToleration in Volcano's order and with their texts. Fit of
-resources, the pod count among them, is the session's own. The filters for ports, pod affinity, spread and volumes are
-not here yet; their switches are known, so that a file of Volcano's loads.
+Kubernetes' filters in Volcano's order and with their texts, each in a module of its own. Fit of resources, the pod
+count among them, is the session's own; so are scheduling gates: a gated pod is not tried.
 """
 
 from __future__ import annotations
@@ -11,21 +10,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.points import Filter
 from volcanoio.framework.scheduling.sessionview import SessionView
-from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
-from volcanoio.framework.scheduling.views import Nodes, Shape
-from volcanoio_plugins.scheduling.nodeindex import Mask, NodeIndex
-from volcanoio_plugins.scheduling.nodematch import UNSCHEDULABLE_TAINT, first_untolerated, tolerated
-
-UNSCHEDULABLE = "node(s) were unschedulable"
-AFFINITY = "node(s) didn't match Pod's node affinity/selector"
+from volcanoio.model import kinds
+from volcanoio_plugins.scheduling.hostports import HostPortsFilter
+from volcanoio_plugins.scheduling.nodefilter import NodeFilter
+from volcanoio_plugins.scheduling.nodeindex import NodeIndex
+from volcanoio_plugins.scheduling.podaffinity import PodAffinityFilter
+from volcanoio_plugins.scheduling.topologyspread import TopologySpreadFilter
 
 
 class PredicatesArguments(msgspec.Struct, frozen=True):
-    """Which filters are on, and the arguments of those that are not here yet."""
+    """Which filters are on."""
 
     node_affinity: bool = msgspec.field(default=True, name="predicate.NodeAffinityEnable")
     taint_toleration: bool = msgspec.field(default=True, name="predicate.TaintTolerationEnable")
@@ -41,55 +39,23 @@ class PredicatesArguments(msgspec.Struct, frozen=True):
 
 
 class Predicates:
-    """Filters by what nodes are, not by what runs on them."""
+    """The filters that are switched on, in order."""
 
     name = "predicates"
+    watches = (kinds.NAMESPACE.resource,)
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        self._enabled = convert(arguments, PredicatesArguments, self.name)
-        self._index = NodeIndex()
+        given = convert(arguments, PredicatesArguments, self.name)
+        self._index = index = NodeIndex()
+        ports = HostPortsFilter(index) if given.node_ports else None
+        affinity = PodAffinityFilter(index) if given.pod_affinity else None
+        spread = TopologySpreadFilter(index) if given.topology_spread else None
+        self._opening = [part for part in (ports, affinity, spread) if part is not None]
+        nodes = NodeFilter(index, affinity=given.node_affinity, taints=given.taint_toleration)
+        self.filters: list[Filter] = [part for part in (nodes, ports, affinity, spread) if part is not None]
 
     def open(self, session: SessionView) -> None:
-        """Nodes may have changed since the last cycle."""
+        """Nodes and pods may have changed since the last cycle."""
         self._index.begin(session.nodes)
-
-    def feasible_depends(self, shape: Shape) -> Depends:  # noqa: ARG002 - the same for all shapes
-        """Labels, taints and the cordon of the row's own node."""
-        return Depends.NODE_SPEC
-
-    def feasible(self, shape: Shape, nodes: Nodes) -> Feasibility:
-        """The nodes that pass all filters, and those that fail by each."""
-        index = self._index.over(nodes)
-        reasons: list[tuple[str, Mask]] = []
-        if not tolerated(UNSCHEDULABLE_TAINT, shape.tolerations):
-            reasons.append((UNSCHEDULABLE, np.asarray(index.cordons.values, np.bool_)[index.cordons.codes]))
-        if self._enabled.node_affinity and (matching := _matching(index, shape)) is not None:
-            reasons.append((AFFINITY, ~matching))
-        if self._enabled.taint_toleration:
-            reasons.extend(_tainted(index, shape))
-        ok = np.ones(len(nodes), np.bool_)
-        for _, failed in reasons:
-            ok &= ~failed
-        return Feasibility(ok, tuple((text, failed) for text, failed in reasons if failed.any()))
-
-
-def _matching(index: NodeIndex, shape: Shape) -> Mask | None:
-    """Nodes that match the selector and the required affinity; None when there is neither."""
-    affinity = shape.affinity.node_affinity if shape.affinity else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    if not shape.node_selector and required is None:
-        return None
-    mask = index.selected(shape.node_selector)
-    if required is not None:
-        mask &= index.matches_any(required.node_selector_terms)
-    return mask
-
-
-def _tainted(index: NodeIndex, shape: Shape) -> list[tuple[str, Mask]]:
-    """Nodes with a taint that is not tolerated, by the text of the first such taint."""
-    by_text: dict[str, list[int]] = {}
-    for code, taints in enumerate(index.taints.values):
-        if (taint := first_untolerated(taints, shape.tolerations)) is not None:
-            text = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-            by_text.setdefault(text, []).append(code)
-    return [(text, np.isin(index.taints.codes, codes)) for text, codes in sorted(by_text.items())]
+        for part in self._opening:
+            part.open(session)

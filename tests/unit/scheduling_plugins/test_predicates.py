@@ -11,7 +11,6 @@ from volcanoio_plugins.scheduling.nodematch import is_empty, soft_untolerated, t
 from volcanoio_plugins.scheduling.predicates import Predicates
 
 from tests.unit.scheduling_plugins.views import NodesView, SessionData, make_node, make_shape
-from volcanoio.framework.scheduling.points import Filter
 from volcanoio.framework.scheduling.verdicts import Depends
 from volcanoio.framework.scheduling.views import Shape
 from volcanoio.model.core import (
@@ -38,10 +37,17 @@ def feasible(
 ) -> tuple[list[str], dict[str, list[str]]]:
     """Names of feasible nodes, and of those that fail by reason."""
     view = NodesView(list(nodes))
-    plugin: Filter = Predicates(arguments or {})
-    answer = plugin.feasible(shape, view)
-    names = np.array(view.names)
-    return list(names[answer.ok]), {text: list(names[mask]) for text, mask in answer.reasons}
+    return asked(Predicates(arguments or {}), shape, view)
+
+
+def asked(plugin: Predicates, shape: Shape, view: NodesView) -> tuple[list[str], dict[str, list[str]]]:
+    """All filters of the plugin together."""
+    ok, reasons, names = np.ones(len(view), np.bool_), {}, np.array(view.names)
+    for part in plugin.filters:
+        answer = part.feasible(shape, view)
+        ok &= answer.ok
+        reasons.update({text: list(names[mask]) for text, mask in answer.reasons})
+    return list(names[ok]), reasons
 
 
 def test_each_filter_has_its_text() -> None:
@@ -106,15 +112,15 @@ def test_changed_and_added_nodes_are_seen_in_the_next_cycle() -> None:
     view = NodesView([make_node("a"), make_node("b", {"disk": "ssd"})])
     plugin = Predicates({})
     plugin.open(SessionData(nodes=view))
-    assert list(plugin.feasible(shape, view).ok) == [False, True]
+    assert asked(plugin, shape, view)[0] == ["b"]
     view.objects[0] = make_node("a", {"disk": "ssd"})
     view.objects[1] = make_node("b", {"disk": "ssd"}, unschedulable=True)
     plugin.open(SessionData(nodes=view))
-    assert list(plugin.feasible(shape, view).ok) == [True, False]
+    assert asked(plugin, shape, view)[0] == ["a"]
     view.objects.append(make_node("c", {"disk": "ssd"}))
     plugin.open(SessionData(nodes=view))
-    assert list(plugin.feasible(shape, view).ok) == [True, False, True]
-    assert plugin.feasible_depends(shape) == Depends.NODE_SPEC
+    assert asked(plugin, shape, view)[0] == ["a", "c"]
+    assert {part.feasible_depends(shape) for part in plugin.filters} == {Depends.NODE_SPEC, Depends.NOTHING}
 
 
 KEYS, VALUES = st.sampled_from(["a", "b", "metadata.name"]), st.sampled_from(["", "1", "2", "-3", "x"])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanoio.framework.scheduling.podterms import Carried, Selectors, Tally
 from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Shape, TaskStatus
 from volcanoio.model.base import ApiObject, ObjectMeta
@@ -269,11 +270,27 @@ class TableData:
         self.set(key, self.get(key) + amount)
 
 
+class NoPods:
+    """Counts of pods where nobody asks for any."""
+
+    version = 0
+
+    def matching(self, selectors: Selectors, *, terminating: bool = True) -> Tally:
+        raise NotImplementedError
+
+    def carrying(self, carried: Carried) -> Tally:
+        raise NotImplementedError
+
+    def carried(self, topic: Hashable) -> Collection[Carried]:
+        return ()
+
+
 @dataclass
 class SessionData:
     """A session over nodes and queues; conditions set are kept in `conditions`."""
 
     nodes: NodesView = field(default_factory=lambda: NodesView([]))
+    pods: NoPods = field(default_factory=NoPods)
     queues: dict[str, QueueData] = field(default_factory=dict)
     cycle: int = 1
     now: float = 0.0

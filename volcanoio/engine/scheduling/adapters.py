@@ -24,13 +24,15 @@ SHARED = Depends.FEASIBLE_SET | Depends.PODS
 
 @dataclass(frozen=True, slots=True)
 class FilterPart:
-    """A plugin's filter: `mask(shape, nodes, rows)` is for the given rows of the columns.
+    """A plugin's filter: `feasible(shape, nodes, columns, rows)` is for the given rows of the columns.
 
-    `watches` are the resources that an answer which depends on SOURCE follows from.
+    `allowed` is its mask over all rows, not to be written to. `watches` are the resources that an answer which depends
+    on SOURCE follows from.
     """
 
     depends: Callable[[Shape], Depends]
     feasible: Callable[[Shape, Nodes, Columns, Sequence[int]], Feasibility]
+    allowed: Callable[[Shape, Columns], NDArray[np.bool_]]
     watches: tuple[str, ...] = ()
 
 
@@ -54,7 +56,13 @@ def filter_part(plugin: Any) -> FilterPart:
     watches = watches_of(plugin)
     vector = getattr(plugin, "feasible", None)
     if callable(vector):
-        return FilterPart(depends, lambda shape, nodes, _columns, _rows: vector(shape, nodes), watches)
+        follows = getattr(plugin, "allowed", None)
+        return FilterPart(
+            depends,
+            lambda shape, nodes, _columns, _rows: vector(shape, nodes),
+            follows if callable(follows) else lambda shape, columns: vector(shape, columns).ok,
+            watches,
+        )
     scalar = plugin.feasible_on
 
     def feasible(shape: Shape, nodes: Nodes, columns: Columns, rows: Sequence[int]) -> Feasibility:
@@ -68,7 +76,9 @@ def filter_part(plugin: Any) -> FilterPart:
         )
         return Feasibility(np.array([not text for text in texts], np.bool_).reshape(len(nodes)), reasons)
 
-    return FilterPart(depends, feasible, watches)
+    return FilterPart(
+        depends, feasible, lambda shape, columns: feasible(shape, columns, columns, range(len(columns))).ok, watches
+    )
 
 
 def scorer_part(plugin: Any) -> ScorerPart:

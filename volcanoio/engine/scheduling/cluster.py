@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
 from volcanoio.engine.scheduling.claims import Claims
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.holds import Hold, Holds
@@ -271,14 +269,10 @@ class ClusterState:
 
     def _written(self, event: EffectSucceeded) -> bool:
         """A status write was accepted: its response counts as an observation."""
-        if event.object is None:
+        obj = event.obj
+        if not isinstance(obj, PodGroup | Queue | Pod) or not self._knows(obj):
             return False
-        kind = kinds.named(str(event.object.get("apiVersion", "")), str(event.object.get("kind", "")))
-        if kind not in (kinds.POD_GROUP, kinds.QUEUE, kinds.POD):
-            return False
-        obj = msgspec.convert(event.object, kind.type)
-        if not self._knows(obj):
-            return False
+        kind = kinds.of(obj)
         return self._observe(Observed(at=event.at, resource=kind.resource, change=Change.CHANGED, object=obj))
 
     def _knows(self, obj: ApiObject) -> bool:

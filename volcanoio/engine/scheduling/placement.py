@@ -320,7 +320,7 @@ class Placer:
             answers.prepare(self._rules, self._cycle)
             mask = answers.mask[every].copy()
             for part in answers.live_filters:
-                mask &= part.feasible(answers.shape, columns, columns, range(size)).ok
+                mask &= part.allowed(answers.shape, columns)
             status, group = TaskStatus.ALLOCATED, mask & answers.fit_mask(columns, idle=True)
             if reserve or not group.any():
                 status, group = TaskStatus.PIPELINED, mask & answers.fit_mask(columns, idle=False)
@@ -348,11 +348,7 @@ class Placer:
         """Whether a task may go to a row; the answers are right but for what is asked for every task."""
         if not answers.mask.item(row) or not answers.fits_row(row, idle=idle):
             return False
-        size = len(self._columns)
-        return all(
-            part.feasible(answers.shape, self._columns, self._columns, range(size)).ok[row]
-            for part in answers.live_filters
-        )
+        return all(part.allowed(answers.shape, self._columns).item(row) for part in answers.live_filters)
 
     def _own(self, task: TaskInfo) -> Sequence[TaskScorer]:
         """The plugins that score nodes for this very task."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from volcanoio.engine.scheduling.volumes import named_by
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.model.core import Pod
 from volcanoio.model.names import GROUP_NAME, PREEMPTABLE, TASK_PRIORITY, TASK_SPEC
 
 if TYPE_CHECKING:
     from volcanoio.engine.scheduling.jobs import JobInfo
+    from volcanoio.engine.scheduling.kins import Kin
 
 _PHASES = {
     "Running": TaskStatus.RUNNING,
@@ -24,18 +26,21 @@ class TaskInfo:
 
     __slots__ = (
         "base",
+        "claims",
         "condition",
         "condition_at",
         "created",
         "gated",
         "job",
         "key",
+        "kin",
         "may_evict",
         "name",
         "namespace",
         "node",
         "nominated",
         "owner",
+        "plain",
         "pod",
         "preemptable",
         "priority",
@@ -58,6 +63,8 @@ class TaskInfo:
         self.job = job
         """The key of its job, "" for a pod without PodGroup or of another scheduler."""
         self.owner: JobInfo | None = None
+        self.kin: Kin | None = None
+        """The pods that no selector tells from it, where anything selects pods: the index of pods writes it."""
         self.status = TaskStatus.PENDING
         self.node = ""
         self.key = (name_index(meta.name), self.created, self.uid)
@@ -77,9 +84,13 @@ class TaskInfo:
         """Take over what a newer version of the pod says, status and node excepted."""
         annotations, labels = pod.metadata.annotations, pod.metadata.labels
         self.pod = pod
+        self.plain = shape
+        """Its shape as its spec alone says."""
         self.base = shape
-        """Its shape without traits."""
+        """Its shape with what concerns other pods, without traits."""
         self.shape = shape
+        self.claims = named_by(pod) if pod.spec.volumes else ()
+        """The volume claims it names."""
         self.role = annotations.get(TASK_SPEC) or labels.get(TASK_SPEC, "")
         self.priority = _priority(pod)
         self.priority_class_name = pod.spec.priority_class_name

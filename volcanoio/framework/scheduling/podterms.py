@@ -120,6 +120,11 @@ class PodCounts(Protocol):
     plugins ask for at least once a cycle.
     """
 
+    @property
+    def version(self) -> int:
+        """Another number when other things are counted than before; a tally is good while it is the same."""
+        ...
+
     def matching(self, selectors: Selectors, *, terminating: bool = True) -> Tally:
         """Pods that all of the selectors select; with or without those that are terminating."""
         ...

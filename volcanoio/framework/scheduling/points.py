@@ -145,6 +145,19 @@ class Filter(Protocol):
 
 
 @runtime_checkable
+class Follows(Protocol):
+    """A `Filter` whose answers depend on PODS may have this beside `feasible`: it is asked for every placement."""
+
+    def allowed(self, shape: Shape, nodes: Nodes) -> NDArray[np.bool_]:
+        """The `ok` of `feasible` for all nodes of the session.
+
+        It may be an array that the plugin keeps and changes in place: whoever gets it neither writes to it nor keeps
+        it.
+        """
+        ...
+
+
+@runtime_checkable
 class FilterOne(Protocol):
     """The scalar form of Filter, for one node: "" or the reason why not. Enough on its own; adapted to Filter."""
 

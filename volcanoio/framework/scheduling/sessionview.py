@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol, TypeAlias
 
+from volcanoio.framework.scheduling.podterms import PodCounts
 from volcanoio.framework.scheduling.views import Amounts, Job, Nodes, QueueView
+from volcanoio.framework.scheduling.volumes import VolumesView
 from volcanoio.model.base import ApiObject
 
 Text: TypeAlias = str | Callable[[], str]
@@ -28,6 +30,11 @@ class SessionView(Protocol):
     @property
     def nodes(self) -> Nodes:
         """The nodes."""
+        ...
+
+    @property
+    def pods(self) -> PodCounts:
+        """How many pods of which kind are on which node: by what selects them, and by what they carry."""
         ...
 
     @property
@@ -69,6 +76,11 @@ class SessionView(Protocol):
 
     def version(self, resource: str) -> int:
         """Another number after every change of these objects: what follows from them holds while it is the same."""
+        ...
+
+    @property
+    def volumes(self) -> VolumesView:
+        """The volume claims of tasks, and where they are used."""
         ...
 
     def table(self, owner: str, name: str) -> Table:

@@ -15,6 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanoio.framework.scheduling.podterms import PodSelector, PodTerms
+from volcanoio.framework.scheduling.volumes import VolumeClaim
 from volcanoio.model.core import Affinity, Node, Pod, Toleration
 from volcanoio.model.scheduling import PodGroup, Queue
 
@@ -42,7 +44,8 @@ ALLOCATED_STATUSES = frozenset({TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus
 class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The scheduling-relevant part of a pod's spec; pods with equal parts share one. `requests` holds `pods`: 1.
 
-    `id` is dense and stable within a process. `best_effort`: nothing but the pod itself is requested.
+    `id` is its own within a process. `best_effort`: nothing but the pod itself is requested. `affinity` is that to
+    nodes; `namespace` and labels are no part of it, but what follows from them is in `terms` and `matched`.
     """
 
     id: int
@@ -57,6 +60,15 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """By plugin what its `Traits.trait` said of the tasks; none of tasks outside a queue."""
     nonzero_requests: dict[str, int] = {}
     """cpu and memory as Kubernetes' scorers count them: 100m and 200 MB where a container asks for nothing."""
+    terms: PodTerms | None = None
+    """What the pod asks of other pods; an answer that reads it depends on PODS."""
+    matched: tuple[PodSelector, ...] = ()
+    """The selectors of other pods' terms that select the pod; an answer that reads it depends on PODS."""
+    claims: tuple[VolumeClaim, ...] = ()
+    """What the pod's volume claims ask, where a plugin watches claims; none of tasks that were not looked at yet."""
+    like: int = -1
+    """The id of the shape that is the same but for `terms` and `matched`: what does not depend on PODS is asked of it.
+    """
 
 
 class Nodes(Protocol):
