@@ -16,7 +16,10 @@ from volcanoio.compose.simulate import SimulateOptions, simulate
 from volcanoio.compose.statefiles import StateError
 from volcanoio.engine.scheduling.configuration import ConfigurationError
 from volcanoio.framework.arguments import suggestion
+from volcanoio.model.base import ApiObject
+from volcanoio.model.core import PodDisruptionBudget, PriorityClass
 from volcanoio.model.durations import DurationError, seconds
+from volcanoio.model.storage import CSIDriver, CSIStorageCapacity
 from volcanoio.runtime.loading import PluginError
 from volcanoio.runtime.mounted import MountError
 
@@ -35,7 +38,7 @@ GATES = {
     "VolcanoJobSupport": True,
     "WorkLoadSupport": True,
 }
-"""Feature gates by their defaults; only PriorityClass changes what is decided here."""
+"""Feature gates by their defaults."""
 
 
 def run_simulate(*, files: Sequence[Path], conf: Path | None, output: str, **given: Any) -> int:
@@ -50,7 +53,7 @@ def run_simulate(*, files: Sequence[Path], conf: Path | None, output: str, **giv
             cycles=given["cycles"],
             scheduler_names=given["scheduler_name"],
             default_queue=given["default_queue"],
-            priority_class=given["priority_class"] and gates["PriorityClass"],
+            unseen=_unseen(given, gates),
             node_selector=_labels(given["node_selector"]),
             period=_period(given["schedule_period"]),
             now=_moment(given["now"]),
@@ -97,6 +100,18 @@ def _gates(given: Sequence[str]) -> dict[str, bool]:
             raise CommandError(msg, ExitCode.USAGE)
         gates[name] = value.lower() == "true"
     return gates
+
+
+def _unseen(given: dict[str, Any], gates: dict[str, bool]) -> tuple[type[ApiObject], ...]:
+    """The kinds that a scheduler with these switches does not watch."""
+    kinds: list[type[ApiObject]] = []
+    if not (given["priority_class"] and gates["PriorityClass"]):
+        kinds.append(PriorityClass)
+    if not given["csi_storage"]:
+        kinds += [CSIDriver, CSIStorageCapacity]
+    if not gates["PodDisruptionBudgetsSupport"]:
+        kinds.append(PodDisruptionBudget)
+    return tuple(kinds)
 
 
 def _listed(given: Sequence[str]) -> list[str]:

@@ -14,11 +14,12 @@ from volcanoio.engine.scheduling.cluster import NEEDED, ClusterState
 from volcanoio.engine.scheduling.configuration import Configuration, default_text, parse
 from volcanoio.engine.scheduling.offline import Offline
 from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.watching import watched
 from volcanoio.engine.scheduling.yamlnodes import Problem
 from volcanoio.framework import groups
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject
-from volcanoio.model.core import Node, Pod, PriorityClass
+from volcanoio.model.core import Node, Pod
 from volcanoio.model.scheduling import PodGroup, Queue, QueueSpec, QueueState, QueueStatus
 from volcanoio.runtime.loading import discover
 
@@ -27,7 +28,8 @@ from volcanoio.runtime.loading import discover
 class SimulateOptions:
     """What is simulated; the scheduler's flags have its names, `period` is in seconds and `now` in epoch seconds.
 
-    A pair in `files` is a source's name and its text. `now` None is the time at which it starts.
+    A pair in `files` is a source's name and its text. `unseen` are kinds that the flags keep from it; `node_selector`
+    are labels of which a node has at least one, where there are any. `now` None is the time at which it starts.
     """
 
     files: Sequence[Path | tuple[str, str]]
@@ -35,7 +37,7 @@ class SimulateOptions:
     cycles: int = 1
     scheduler_names: Sequence[str] = (names.SCHEDULER_NAME,)
     default_queue: str = names.DEFAULT_QUEUE
-    priority_class: bool = True
+    unseen: tuple[type[ApiObject], ...] = ()
     node_selector: Sequence[tuple[str, str]] = ()
     period: float = 1.0
     now: float | None = None
@@ -59,8 +61,8 @@ def simulate(options: SimulateOptions) -> Simulation:
     """
     configuration, profile = _profile(options)
     cluster = ClusterState(scheduler_names=frozenset(options.scheduler_names), default_queue=options.default_queue)
-    reads = frozenset(kind for kind in kinds.ALL if kind.resource in NEEDED)
-    state = read_state(options.files, reads)
+    wanted = watched(profile).union(NEEDED)
+    state = read_state(options.files, frozenset(kind for kind in kinds.ALL if kind.resource in wanted))
     objects = list(_seen(state.objects, options))
     result = Simulation(
         Offline(cluster, profile, now=time.time() if options.now is None else options.now, period=options.period),
@@ -90,7 +92,7 @@ def _profile(options: SimulateOptions) -> tuple[Configuration, Profile]:
 def _seen(objects: Iterable[ApiObject], options: SimulateOptions) -> Iterable[ApiObject]:
     """What a scheduler with these flags watches."""
     for obj in objects:
-        if isinstance(obj, PriorityClass) and not options.priority_class:
+        if isinstance(obj, options.unseen):
             continue
         if isinstance(obj, Node) and options.node_selector:
             labels = obj.metadata.labels

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from volcanoio.model.base import ApiObject
-from volcanoio.model.core import Container, Node, Pod, ResourceList, ResourceRequirements
+from volcanoio.model.core import Container, Node, Pod, ResourceList, ResourceQuota, ResourceRequirements
 from volcanoio.model.quantity import QuantityError, parse
 from volcanoio.model.scheduling import PodGroup, Queue
+from volcanoio.model.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 
 
 def check_quantities(obj: ApiObject) -> None:
@@ -44,6 +45,17 @@ def _lists(obj: ApiObject) -> Iterator[tuple[str, ResourceList]]:
             yield "spec.capability", shares.capability
             yield "spec.deserved", shares.deserved
             yield "spec.guarantee.resource", shares.guarantee.resource
+        case ResourceQuota(spec=quota, status=counted):
+            yield "spec.hard", quota.hard
+            yield "status.hard", counted.hard
+            yield "status.used", counted.used
+        case PersistentVolumeClaim(spec=claim):
+            yield "spec.resources.requests", claim.resources.requests
+        case PersistentVolume(spec=volume):
+            yield "spec.capacity", volume.capacity
+        case CSIStorageCapacity(capacity=free, maximum_volume_size=largest):
+            given = {"capacity": free, "maximumVolumeSize": largest}
+            yield "CSIStorageCapacity", {name: text for name, text in given.items() if text is not None}
         case _:
             pass
 

@@ -5,19 +5,31 @@ PyYAML speaks YAML 1.1; Kubernetes' reader differs in that dates stay strings, `
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from volcanoio.model.base import Manifest
+from volcanoio.model.plainyaml import NotPlainError, PlainYaml
 
 _LoaderBase: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INTEGER = re.compile(r"^(?:[-+]?0b[0-1_]+|[-+]?0x[0-9a-fA-F_]+|[-+]?0o?[0-7_]+|[-+]?(?:0|[1-9][0-9_]*))$")
 _FLOAT = re.compile(
     r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$|^[-+]?\.(?:inf|Inf|INF)$|^\.(?:nan|NaN|NAN)$"
 )
+
+
+_ITEMS = re.compile(r"^items:\n(?=- )", re.MULTILINE)
+"""Where the entries of a List begin, in a column with their key."""
+_AFTER_ITEMS = re.compile(r"^(?![- \n])", re.MULTILINE)
+_ENTRY = re.compile(r"^(?=- )", re.MULTILINE)
+_SEPARATOR = re.compile(r"^--- *$", re.MULTILINE)
+_MARKER = re.compile(r"^(?:---(?! *$)|\.\.\.|%)", re.MULTILINE)
+"""What is said of a document beside that it begins."""
 
 
 class ManifestError(ValueError):
@@ -57,16 +69,56 @@ def _hint(line: str) -> str:
     return ""
 
 
+def _documents(text: str) -> list[Any]:
+    """All documents of a text; raises yaml.YAMLError.
+
+    What kubectl prints is read document by document and entry by entry, those beyond the plain form by themselves. A
+    text with a mistake is read once more as a whole, which tells where the mistake is.
+    """
+    if _MARKER.search(text) is None:
+        plain = PlainYaml(_resolved)
+        with contextlib.suppress(yaml.YAMLError, TypeError):
+            return [_document(part, plain) for part in _SEPARATOR.split(text)]
+    return list(yaml.load_all(text, Loader=_Loader))
+
+
+def _document(text: str, plain: PlainYaml) -> Any:
+    """One document; a List's entries are read one by one."""
+    start = _ITEMS.search(text)
+    if start is None:
+        return _value(text, plain)
+    after = _AFTER_ITEMS.search(text, start.end())
+    end = len(text) if after is None else after.start()
+    frame = _value(text[: start.start()] + text[end:], plain)
+    items = [item for entry in _ENTRY.split(text[start.end() : end]) if entry for item in _value(entry, plain)]
+    return {**frame, "items": items}
+
+
+def _value(text: str, plain: PlainYaml) -> Any:
+    try:
+        return plain.read(text)
+    except NotPlainError:
+        return yaml.load(text, Loader=_Loader)
+
+
+def _resolved(text: str) -> Any:
+    """The value of a plain scalar."""
+    resolvers = _Loader.yaml_implicit_resolvers.get(text[0], ())
+    if any(pattern.match(text) for _, pattern in resolvers):
+        return yaml.load(text, Loader=_Loader)
+    return sys.intern(text) if len(text) < 64 else text
+
+
 def load_manifests(text: str, source: str = "input") -> list[Manifest]:
     """All documents of a YAML or JSON text, Lists unfolded, empty documents dropped; raises ManifestError."""
     try:
-        documents = list(yaml.load_all(text, Loader=_Loader))
+        documents = _documents(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        row = mark.line if mark else 0
+        row, column = (mark.line, mark.column) if mark else (0, 0)
         lines = text.splitlines()
         line = lines[row] if row < len(lines) else ""
-        msg = f"{source}, line {row + 1}: {error.problem or error}{_hint(line)}"
+        msg = f"{source}, line {row + 1}, column {column + 1}: {error.problem or error}{_hint(line)}"
         raise ManifestError(msg) from None
     except yaml.YAMLError as error:
         msg = f"{source}: {error}"

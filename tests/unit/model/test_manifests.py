@@ -31,7 +31,7 @@ def test_scalars_are_those_of_kubernetes(text: str, value: object) -> None:
 
 def test_a_bare_star_says_quote_it() -> None:
     text = HEAD + "spec:\n  policies:\n  - event: *\n    action: RestartJob\n"
-    with pytest.raises(ManifestError, match=r'job\.yaml, line 5: .*quote it, as in event: "\*"'):
+    with pytest.raises(ManifestError, match=r'job\.yaml, line 5, column \d+: .*quote it, as in event: "\*"'):
         load_manifests(text, "job.yaml")
 
 
