@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from volcanoio.framework.events import EffectFailed, EffectSucceeded, Event, Observed, Relisting, Synced
 from volcanoio.framework.scheduling_effects import SchedulerEffect
@@ -45,6 +45,14 @@ class EvictRefused(BindOutcome, frozen=True, kw_only=True):
 
     code: int
     message: str = ""
+
+
+class FactsSaid(Event, frozen=True, kw_only=True):
+    """A source said something: facts by key, None for one that holds no longer; `whole`: they are all there are."""
+
+    source: str
+    facts: dict[str, Any] = {}
+    whole: bool = False
 
 
 class CycleOpened(Event, frozen=True, kw_only=True):
@@ -103,6 +111,7 @@ SchedulerEvent: TypeAlias = (
     | BindUnknown
     | EvictDone
     | EvictRefused
+    | FactsSaid
     | EffectSucceeded
     | EffectFailed
     | CycleOpened

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.columns import Columns
 from volcanoio.engine.scheduling.rows import Row
-from volcanoio.engine.scheduling.watching import watches_of
+from volcanoio.engine.scheduling.watching import reads_of
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Nodes, Shape
 
@@ -53,7 +53,7 @@ def _everything(_shape: Shape) -> Depends:
 def filter_part(plugin: Any) -> FilterPart:
     """The filter of a plugin that has `feasible` or `feasible_on`."""
     depends = getattr(plugin, "feasible_depends", _everything)
-    watches = watches_of(plugin)
+    watches = reads_of(plugin)
     vector = getattr(plugin, "feasible", None)
     if callable(vector):
         follows = getattr(plugin, "allowed", None)
@@ -90,7 +90,7 @@ def scorer_part(plugin: Any) -> ScorerPart:
             depends,
             lambda shape, nodes, feasible, _columns, _rows: vector(shape, nodes, feasible),
             scalar if callable(scalar) else None,
-            watches_of(plugin),
+            reads_of(plugin),
         )
 
     def score(
@@ -104,4 +104,4 @@ def scorer_part(plugin: Any) -> ScorerPart:
                 scores[position] = plugin.score_on(shape, at)
         return scores
 
-    return ScorerPart(depends, score, plugin.score_on, watches_of(plugin))
+    return ScorerPart(depends, score, plugin.score_on, reads_of(plugin))

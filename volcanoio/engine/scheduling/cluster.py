@@ -15,7 +15,8 @@ from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.victimcolumns import VictimColumns
 from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Observed, Relisting, Synced
 from volcanoio.framework.scheduling.views import Amounts, TaskStatus
-from volcanoio.framework.scheduling_events import BindRefused, EvictRefused, SchedulerEvent
+from volcanoio.framework.scheduling_effects import PreBindStep
+from volcanoio.framework.scheduling_events import BindRefused, EvictRefused, FactsSaid, SchedulerEvent
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Node, Pod, PriorityClass
@@ -65,6 +66,8 @@ class ClusterState:
         self.takable = VictimColumns(self.ledger)
         self.revisit: dict[str, float] = {}
         self.turn = 0
+        self.prebinding: dict[str, tuple[PreBindStep, ...]] = {}
+        """What is being done before binds that are under way, by the pod's uid."""
         self.refused: set[str] = set()
         self.given_up_at = -1
         """`Columns.freed` when a job was given up last: while it is another, no job is hopeless."""
@@ -108,6 +111,8 @@ class ClusterState:
                 return self._observe(event) and self.ready
             case BindRefused():
                 return self._refused(event)
+            case FactsSaid():
+                return self._learn(event) and self.ready
             case EvictRefused():
                 return self.pods.unevict(event.uid)
             case Synced():
@@ -142,6 +147,11 @@ class ClusterState:
                     self.ledger.volumes.changed(event)
                     self.ledger.columns.freed += 1  # what found no node may find one now
                 return changed
+
+    def _learn(self, event: FactsSaid) -> bool:
+        changed = self.inputs.learn(event)
+        self.ledger.columns.freed += changed  # as for observed objects
+        return changed
 
     def _node(self, node: Node, gone: bool) -> bool:
         columns, name = self.ledger.columns, node.metadata.name
@@ -195,6 +205,14 @@ class ClusterState:
             self._ruled = rules, total
             self._rulings += 1
         return self._rulings
+
+    def settle_prebinding(self) -> None:
+        """Forget what was done before binds that are over."""
+        tasks = self.ledger.tasks
+        for uid in list(self.prebinding):
+            task = tasks.get(uid)
+            if task is None or task.status is not TaskStatus.BINDING:
+                del self.prebinding[uid]
 
     def calm(self, now: float) -> None:
         """End the urgency, and the holds, of jobs whose time is over or that miss nothing any more."""

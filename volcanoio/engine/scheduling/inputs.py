@@ -1,4 +1,4 @@
-"""Objects of further kinds, which plugins declare that they read (`watches`), as last seen."""
+"""Objects of further kinds, which plugins declare that they read (`watches`), as last seen, and facts of sources."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 import msgspec
 
 from volcanoio.framework.events import Change, Observed
+from volcanoio.framework.scheduling_events import FactsSaid
 from volcanoio.model.base import ApiObject
 
 _NOTHING: Mapping[str, ApiObject] = MappingProxyType({})
+_NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Inputs:
@@ -23,6 +25,7 @@ class Inputs:
 
     def __init__(self) -> None:
         self._objects: dict[str, dict[str, ApiObject]] = {}
+        self._facts: dict[str, dict[str, Any]] = {}
         self._versions: dict[str, int] = {}
 
     def observe(self, event: Observed) -> bool:
@@ -41,6 +44,22 @@ class Inputs:
                 return False
         self._versions[event.resource] = self._versions.get(event.resource, 0) + 1
         return True
+
+    def learn(self, event: FactsSaid) -> bool:
+        """A source said something; whether a reader can see a difference."""
+        known = self._facts.get(event.source, {})
+        facts = dict(event.facts) if event.whole else {**known, **event.facts}
+        facts = {key: fact for key, fact in facts.items() if fact is not None}
+        if facts == known:
+            return False
+        self._facts[event.source] = facts
+        self._versions[event.source] = self._versions.get(event.source, 0) + 1
+        return True
+
+    def facts(self, source: str) -> Mapping[str, Any]:
+        """What a source has said, by key."""
+        known = self._facts.get(source)
+        return _NO_FACTS if known is None else MappingProxyType(known)
 
     def objects(self, resource: str) -> Mapping[str, ApiObject]:
         """The objects of a resource by key; a live, read-only view."""
@@ -61,7 +80,7 @@ class Inputs:
             resource: {"version": self.version(resource), "objects": dict(known)}
             for resource, known in self._objects.items()
             if known
-        }
+        } | {source: {"version": self.version(source), "facts": facts} for source, facts in self._facts.items()}
 
 
 def _same(old: ApiObject, new: ApiObject) -> bool:

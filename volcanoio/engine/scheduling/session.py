@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Protocol
+from typing import Any, Protocol
 
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.columns import Columns, Quantity
@@ -28,6 +28,7 @@ from volcanoio.framework.scheduling.session import Run
 from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, Vote
 from volcanoio.framework.scheduling.views import Amounts, Shape, TaskStatus
+from volcanoio.framework.scheduling_effects import PreBindStep
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.base import ApiObject
 from volcanoio.model.scheduling import PodGroupPhase
@@ -105,6 +106,7 @@ class CycleSession:
         self._actions = frozenset(action.name for action in profile.actions)
         self.coming: frozenset[str] = self._actions
         state.calm(self.now)
+        state.settle_prebinding()
         state.placer.open(self.rules, opening.cycle, opening.seed)
         self.total: Amounts = self.nodes.totals(Quantity.ALLOCATABLE)
         self._rulings = state.rulings(self.rules, self.total)
@@ -183,9 +185,18 @@ class CycleSession:
             raise LookupError(msg)
         return self.state.inputs.objects(resource)
 
+    def facts(self, source: str) -> Mapping[str, Any]:
+        """As `sessionview.SessionView`."""
+        return self.state.inputs.facts(source)
+
     def version(self, resource: str) -> int:
         """As `sessionview.SessionView`."""
         return self.state.inputs.version(resource)
+
+    @property
+    def prebinding(self) -> Mapping[str, Sequence[PreBindStep]]:
+        """As `sessionview.SessionView`."""
+        return self.state.prebinding
 
     @property
     def volumes(self) -> VolumeIndex:

@@ -19,6 +19,11 @@ def watches_of(plugin: Any) -> tuple[str, ...]:
     return tuple(sorted(getattr(plugin, "watches", ())))
 
 
+def reads_of(plugin: Any) -> tuple[str, ...]:
+    """All that its answers may follow from beside nodes and pods: the resources it watches, and facts of sources."""
+    return (*watches_of(plugin), *sorted(getattr(plugin, "reads", ())))
+
+
 def watched(profile: Profile) -> frozenset[str]:
     """The resources all plugins of a profile read; raises ValueError for one that plugins may not watch."""
     found: set[str] = set()

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.sessionview import SessionView
+from volcanoio.framework.scheduling.sources import Source
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility, Verdict
 from volcanoio.framework.scheduling.views import Job, NodeRow, Nodes, QueueView, Shape, Task
+from volcanoio.framework.scheduling_effects import PreBindStep
 
 SortKey: TypeAlias = Any
 """A key that sorts; smaller comes first."""
@@ -45,6 +47,20 @@ class Hierarchical(Protocol):
 
     def use_hierarchy(self, enabled: bool) -> None:
         """Called once, before any session: the switch, false where it is not written."""
+        ...
+
+
+@runtime_checkable
+class Sources(Protocol):
+    """Brings facts of its own (see `sources`).
+
+    A session has them under `PLUGIN/NAME`. A plugin names all facts that its filter and scorer follow from, also the
+    product's, in an attribute `reads = ("node-metrics", "my-plugin/prices")`: answers that depend on `Depends.SOURCE`
+    are then kept until one of these changes.
+    """
+
+    def sources(self) -> Mapping[str, Source]:
+        """The sources by name; asked once, when the plugin takes effect."""
         ...
 
 
@@ -346,6 +362,23 @@ class TaskAccounting(Protocol):
 
     def task_evicted(self, task: Task) -> None:
         """The task is Releasing; not called for what a discard takes back (that is undone by the log)."""
+        ...
+
+
+@runtime_checkable
+class PreBind(Protocol):
+    """Names what must be done before a task's bind, such as binding its volume claims.
+
+    The steps are data: they are journalled with the decision and carried out at the edge, for all tasks of a statement
+    before its first bind is sent. When one fails, the statement's binds are refused and what was written is undone.
+    """
+
+    def prebinds(self, shape: Shape) -> bool:
+        """Whether tasks of a shape may need anything; asked once a shape."""
+        ...
+
+    def prebind(self, task: Task) -> Sequence[PreBindStep]:
+        """The steps for a task that is bound to its node now, in order."""
         ...
 
 

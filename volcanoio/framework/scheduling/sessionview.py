@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 from volcanoio.framework.scheduling.podterms import PodCounts
 from volcanoio.framework.scheduling.views import Amounts, Job, Nodes, QueueView
 from volcanoio.framework.scheduling.volumes import VolumesView
+from volcanoio.framework.scheduling_effects import PreBindStep
 from volcanoio.model.base import ApiObject
 
 Text: TypeAlias = str | Callable[[], str]
@@ -78,9 +79,18 @@ class SessionView(Protocol):
         """Another number after every change of these objects: what follows from them holds while it is the same."""
         ...
 
+    def facts(self, source: str) -> Mapping[str, Any]:
+        """What a source has said, by key; `version` takes its name too."""
+        ...
+
     @property
     def volumes(self) -> VolumesView:
         """The volume claims of tasks, and where they are used."""
+        ...
+
+    @property
+    def prebinding(self) -> Mapping[str, Sequence[PreBindStep]]:
+        """What is being done before binds that are under way, by the pod's uid."""
         ...
 
     def table(self, owner: str, name: str) -> Table:
