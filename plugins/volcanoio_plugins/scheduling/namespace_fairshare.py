@@ -24,10 +24,11 @@ from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.views import Amounts, Job, QueueView, Shape
 from volcanoio.model import kinds
 from volcanoio.model.names import FAIRSHARE_WEIGHT
-from volcanoio.model.resources import add, total
+from volcanoio.model.resources import add
 from volcanoio.model.scheduling import PodGroupPhase
 from volcanoio_plugins.scheduling.demand import admitted
 
+_NOTHING: Amounts = {}
 _DIGITS = 9
 """Shares that agree so far are equal: dividing by weights must not decide between them."""
 
@@ -49,6 +50,8 @@ class NamespaceFairshare:
         self._total: Amounts = {}
         self._weights: dict[str, float] = {}
         self._weighed_at = -1
+        self._admitted: dict[tuple[str, str], Table] = {}
+        """What of jobs' minResources is admitted and not placed yet, by queue and namespace."""
         self._released: Table | None = None
         self._told: set[str] = set()
 
@@ -56,7 +59,7 @@ class NamespaceFairshare:
         """Read the weights that changed, and count what each namespace has admitted, where any job waits for that."""
         self._session, self._queues = session, session.queues
         self._total = {name: amount for name, amount in session.total.items() if amount > 0}
-        self._released = session.table(self.name, "released")
+        self._released, self._admitted = session.table(self.name, "released"), {}
         version = session.version(kinds.NAMESPACE.resource)
         if version != self._weighed_at:
             self._weighed_at = version
@@ -71,10 +74,9 @@ class NamespaceFairshare:
 
     def namespace_key(self, job: Job) -> float:
         """Its dominant share over its weight; where the job waits to be admitted, what is admitted already included."""
-        held = self._queues[job.queue].namespaces.get(job.namespace, {})
-        if job.phase == PodGroupPhase.PENDING and (waiting := self._admitted(job)):
-            held = total((held, waiting))
-        return round(self._share(held) / self._weights.get(job.namespace, 1), _DIGITS)
+        held = self._queues[job.queue].namespaces.get(job.namespace, _NOTHING)
+        admitted = self._admitted.get((job.queue, job.namespace)) if job.phase == PodGroupPhase.PENDING else None
+        return round(self._share(held, admitted) / self._weights.get(job.namespace, 1.0), _DIGITS)
 
     def namespace_epoch(self) -> int:
         """What is evicted makes shares smaller."""
@@ -105,25 +107,24 @@ class NamespaceFairshare:
                 probe.forget(f"volcano_namespace_{figure}", namespace_name=namespace)
         self._told = set(held)
 
-    def _share(self, held: Mapping[str, int]) -> float:
+    def _share(self, held: Mapping[str, int], admitted: Table | None = None) -> float:
         largest = 0.0
         for name, whole in self._total.items():  # asked at every turn: a generator would cost twice
-            part = held.get(name, 0) / whole
-            largest = max(largest, part)
+            amount = held.get(name, 0)
+            if admitted is not None:
+                amount += admitted.get(name)
+            if amount > largest * whole:
+                largest = amount / whole
         return largest
 
     def _count(self, job: Job, demand: Amounts) -> None:
-        table = self._table(job)
+        assert self._session is not None
+        key = job.queue, job.namespace
+        table = self._admitted.get(key)
+        if table is None:
+            table = self._admitted[key] = self._session.table(self.name, "admitted/" + "/".join(key))
         for name, amount in demand.items():
             table.add(name, amount)
-
-    def _admitted(self, job: Job) -> Amounts:
-        table = self._table(job)
-        return {name: amount for name in self._total if (amount := table.get(name))} if table.version else {}
-
-    def _table(self, job: Job) -> Table:
-        assert self._session is not None
-        return self._session.table(self.name, f"admitted/{job.queue}/{job.namespace}")
 
 
 def weight_of(text: str) -> float:
