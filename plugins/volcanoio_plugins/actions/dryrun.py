@@ -45,8 +45,8 @@ class Plan:
 class DryRun(Taking):
     """Chooses among `percentage` of the nodes that are left, `least` and `most` in absolute numbers."""
 
-    def __init__(self, *what: Any, percentage: int, least: int, most: int) -> None:
-        super().__init__(*what)
+    def __init__(self, *what: Any, percentage: int, least: int, most: int, own: bool) -> None:
+        super().__init__(*what, own=own)
         self._percentage = percentage
         self._least = least
         self._most = most
@@ -62,7 +62,7 @@ class DryRun(Taking):
             yield
             plan = self.plan(task, node)
             if plan is None:
-                hunt.spent(node)
+                self.spent(task, node, hunt)
             else:
                 plans.append(plan)
         plans.sort(key=lambda plan: plan.since, reverse=True)
@@ -73,7 +73,7 @@ class DryRun(Taking):
                 self._statement.evict(victim, self._reason)
             if self.settle(task, plan.node, plan.victims, mark):
                 return plan.node
-            hunt.spent(plan.node)
+            self.spent(task, plan.node, hunt)
         return ""
 
     def plan(self, task: Task, node: str) -> Plan | None:

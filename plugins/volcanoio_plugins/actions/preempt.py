@@ -80,13 +80,17 @@ class Preempt:
             owner = session.jobs.get(victim.job)
             return owner is not None and owner.queue == job.queue and owner is not job and _takable(victim, task)
 
-        taking = self._taking(session, job, eligible)
-        for run in runs_of(session, job):
-            if not session.victims.starving(job):
+        runs, victims = runs_of(session, job), session.victims
+        if victims.failed(Purpose.PREEMPT, job, runs):
+            return
+        taking = self._taking(session, job, eligible, own=False)
+        for run in runs:
+            if not victims.starving(job):
                 break
             yield from taking.seat(run)
             yield
-        taking.end()
+        if not taking.end():
+            victims.fail(Purpose.PREEMPT, job, runs)
 
     def _within(self, session: Session, job: Job) -> Iterator[None]:
         """Let a job's tasks take from its own of lower standing, one by one until one finds nothing."""
@@ -98,7 +102,7 @@ class Preempt:
             return
         for run in runs_of(session, job):
             for task in run.tasks:
-                taking = self._taking(session, job, eligible)
+                taking = self._taking(session, job, eligible, own=True)
                 placed = yield from taking.seat(run._replace(tasks=[task]), starving=False)
                 if not placed:
                     taking.give_up()
@@ -106,11 +110,11 @@ class Preempt:
                 if not taking.end():
                     return
 
-    def _taking(self, session: Session, job: Job, eligible: Eligible) -> Taking:
-        options, what = self._options, (session, session.statement(job), job, Purpose.PREEMPT, eligible, self.name)
+    def _taking(self, session: Session, job: Job, eligible: Eligible, *, own: bool) -> Taking:
+        options, what = self._options, (session, job, Purpose.PREEMPT, eligible, self.name)
         if options.dry_run:
-            return DryRun(*what, percentage=options.percentage, least=options.least, most=options.most)
-        return Taking(*what)
+            return DryRun(*what, percentage=options.percentage, least=options.least, most=options.most, own=own)
+        return Taking(*what, own=own)
 
 
 def _takable(victim: Task, task: Task) -> bool:

@@ -65,10 +65,14 @@ class Reclaim:
                 and session.queues[owner.queue].object.spec.reclaimable is not False
             )
 
-        taking = Taking(session, session.statement(job), job, Purpose.RECLAIM, eligible, self.name)
-        for run in runs_of(session, job):
-            if not session.victims.starving(job):
+        runs, victims = runs_of(session, job), session.victims
+        if victims.failed(Purpose.RECLAIM, job, runs):
+            return
+        taking = Taking(session, job, Purpose.RECLAIM, eligible, self.name)
+        for run in runs:
+            if not victims.starving(job):
                 break
             yield from taking.seat(run)
             yield
-        taking.end()
+        if not taking.end():
+            victims.fail(Purpose.RECLAIM, job, runs)

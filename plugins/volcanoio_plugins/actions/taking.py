@@ -39,20 +39,31 @@ def runs_of(session: Session, job: Job) -> list[Run]:
 
 
 class Taking:
-    """Makes room for tasks of one job in one statement; `reason` is the action's name."""
+    """Makes room for tasks of one job in one statement.
+
+    `reason` is the action's name; `own` says that victims are the job's own tasks.
+    """
 
     def __init__(
-        self, session: Session, statement: Statement, job: Job, purpose: Purpose, eligible: Eligible, reason: str
+        self,
+        session: Session,
+        job: Job,
+        purpose: Purpose,
+        eligible: Eligible,
+        reason: str,
+        *,
+        own: bool = False,
     ) -> None:
         self._session = session
         self._victims = session.victims
-        self._statement = statement
+        self._statement: Statement = session.statement(job)
         self._job = job
         self._purpose = purpose
         self._eligible = eligible
         self._reason = reason
-        self._evicted: list[Task] = []
-        """What the last placement had evicted."""
+        self._own = own
+        self._vain: list[tuple[Task, str, bool]] = []
+        """Tasks and nodes where nothing was found, and whether the statement had changed nothing by then."""
 
     def seat(self, run: Run, *, starving: bool = True) -> Generator[None, None, int]:
         """Place tasks of a run, while the job starves unless that does not matter; how many were placed."""
@@ -68,7 +79,7 @@ class Taking:
                 continue
             if not self._wants(task):
                 break
-            hunt = hunt or victims.hunt(self._job, task, self._purpose)
+            hunt = hunt or victims.hunt(task, self._purpose, own=self._own)
             at = yield from self.search(task, hunt)
             if not at:
                 break
@@ -82,8 +93,14 @@ class Taking:
             yield
             if self.take(task, node):
                 return node
-            hunt.spent(node)
+            self.spent(task, node, hunt)
         return ""
+
+    def spent(self, task: Task, node: str, hunt: Hunt) -> None:
+        """Nothing is to be found on a node."""
+        hunt.spent(node)
+        statement = self._statement
+        self._vain.append((task, node, not statement.evicted and not statement.pipelined))
 
     def take(self, task: Task, node: str) -> bool:
         """Evict on a node, lowest first, until the task fits there, and place it; else leave all as it was."""
@@ -139,6 +156,10 @@ class Taking:
             statement.commit()
         else:
             statement.discard()
+        if not self._own:
+            for task, node, pure in self._vain:
+                if worth or pure:
+                    session.victims.vain(self._purpose, task, node)
         return worth
 
     def _reserve(self, run: Run) -> int:

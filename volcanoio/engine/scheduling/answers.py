@@ -179,6 +179,14 @@ class Answers:
             self.score[row] = total
         return total if at.fits(self._wants, idle=idle) and self.mask.item(row) else NOWHERE
 
+    def score_row(self, row: int) -> float:
+        """The score of one row as it is now; where `by_row`."""
+        self._row.point(row)
+        total = 0.0
+        for one in self._ones or ():
+            total += one(self.shape, self._row)
+        return total
+
     def fits_row(self, row: int, *, idle: bool) -> bool:
         """Whether a task fits one row; `idle` as in `Row.fits`."""
         self._row.point(row)

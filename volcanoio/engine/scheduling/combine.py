@@ -12,9 +12,12 @@ from volcanoio.framework.scheduling import points
 from volcanoio.framework.scheduling.points import SWITCHES, SortKey
 from volcanoio.framework.scheduling.verdicts import ABSTAIN, PERMIT, Verdict, Vote
 from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
+from volcanoio.framework.scheduling_effects import PreBindStep
 
 Part = TypeVar("Part")
 _Tiers: TypeAlias = tuple[tuple[Callable[..., Any], ...], ...]
+_PREBINDING = 100_000
+"""For how many shapes it is kept who has something to do before a bind."""
 _SWITCH_OF = {point: switch for switch, gated in SWITCHES.items() for point in gated}
 
 
@@ -38,6 +41,10 @@ class Rules:
         self.tasks_out = self._flat(points.TaskAccounting, "task_evicted")
         for tell, enabled in self._all("use_hierarchy"):
             tell(enabled.switches.get("enableHierarchy", False))
+        self._prebinds: tuple[points.PreBind, ...] = tuple(
+            enabled.plugin for _, enabled in self._all("prebind") if isinstance(enabled.plugin, points.PreBind)
+        )
+        self._prebinding: dict[int, tuple[Callable[[Task], Sequence[PreBindStep]], ...]] = {}
         self.accounting_in = self._flat(points.Accounting, "allocated")
         self.accounting_out = self._flat(points.Accounting, "released")
         self._queue_keys = self._flat(points.QueueOrder, "queue_key")
@@ -64,6 +71,10 @@ class Rules:
         self._preemptive = self._flat(points.Preemptive, "preemptive")
         self._victim_keys = self._flat(points.VictimOrder, "victim_key")
         self._victims = self._tiers(points.VictimTasks, "victims")
+        self._taker_keys = {
+            points.Purpose.PREEMPT: self._keys_of(points.Preemptable, "preemptable"),
+            points.Purpose.RECLAIM: self._keys_of(points.Reclaimable, "reclaimable"),
+        }
         self._guards = self._flat(points.VictimGuard, "permitted")
 
     def queue_key(self, queue: QueueView) -> SortKey:
@@ -113,6 +124,18 @@ class Rules:
     def _task_key(self, task: Task) -> SortKey:
         """First difference in tier and plugin order; the caller adds the fallback."""
         return tuple([key(task) for key in self._task_keys])
+
+    def prebind(self, task: Task) -> tuple[PreBindStep, ...]:
+        """What must be done before a task's bind, in tier and plugin order."""
+        if not self._prebinds:
+            return ()
+        asks = self._prebinding.get(task.shape.id)
+        if asks is None:
+            asks = tuple(plugin.prebind for plugin in self._prebinds if plugin.prebinds(task.shape))
+            if len(self._prebinding) >= _PREBINDING:
+                self._prebinding.clear()
+            self._prebinding[task.shape.id] = asks
+        return tuple([step for ask in asks for step in ask(task)]) if asks else ()
 
     @property
     def orders_tasks(self) -> bool:
@@ -189,6 +212,10 @@ class Rules:
         """All must agree; without any, a queue may."""
         return all(ask(queue, tasks) for ask in self._preemptive)
 
+    def taker_key(self, job: Job, purpose: points.Purpose) -> tuple[SortKey, ...]:
+        """Where plugins that name victims order a job: jobs with equal keys get alike answers."""
+        return tuple([key(job) for key in self._taker_keys[purpose]])
+
     def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
         """What plugins of the first tier that names any name together, in the order of the candidates.
 
@@ -235,6 +262,18 @@ class Rules:
         for enabled in (enabled for tier in self.profile.tiers for enabled in tier):
             if callable(ask := getattr(enabled.plugin, method, None)):
                 yield ask, enabled
+
+    def _keys_of(self, point: type, method: str) -> tuple[Callable[..., Any], ...]:
+        """The order of jobs by the plugins that have another point switched on."""
+        switch = _SWITCH_OF[point]
+        return tuple(
+            enabled.plugin.job_key  # type: ignore[attr-defined]  # just looked for
+            for tier in self.profile.tiers
+            for enabled in tier
+            if enabled.switches.get(switch, True)
+            and callable(getattr(enabled.plugin, method, None))
+            and callable(getattr(enabled.plugin, "job_key", None))
+        )
 
     def _flat(self, point: type, method: str, marked: str = "") -> tuple[Callable[..., Any], ...]:
         return tuple(ask for tier in self._tiers(point, method, marked) for ask in tier)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.answers import NOWHERE
 from volcanoio.engine.scheduling.tasks import TaskInfo
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 class NodeHunt:
     """Implements `victims.Hunt`: one score a row, NOWHERE where nothing is to be had."""
 
-    def __init__(self, session: CycleSession, task: TaskInfo, purpose: Purpose) -> None:
+    def __init__(
+        self, session: CycleSession, task: TaskInfo, purpose: Purpose, known: NDArray[np.bool_] | None
+    ) -> None:
+        """`known` are rows where tasks like this one found nothing before."""
         assert task.owner is not None
         assert task.owner.queue_info is not None
         self._session = session
@@ -31,6 +35,8 @@ class NodeHunt:
         mask &= there[columns.resources[PODS], :size] > 0
         for name, amount in task.shape.requests.items():
             mask &= columns.future_idle(name) + there[columns.resources[name], :size] >= amount
+        if known is not None:
+            mask &= ~known[:size]
         self._value[~mask] = NOWHERE
         session.state.placer.overall += 1
 

@@ -139,6 +139,9 @@ class Placer:
 
     def score_of(self, task: TaskInfo, row: int) -> float:
         """`prospects` of one row, but for what depends on other rows: that is as it was."""
+        answers = self._answers.get(task.shape.id)
+        if answers is not None and answers.by_row:
+            return answers.score_row(row)
         return self._prepared(task.shape).scores().item(row)
 
     def passes(self, task: TaskInfo, row: int) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.hunting import NodeHunt
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.framework.scheduling.points import Purpose
+from volcanoio.framework.scheduling.session import Run
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 
 if TYPE_CHECKING:
@@ -18,16 +22,38 @@ if TYPE_CHECKING:
 class Victims:
     """Implements `victims.Victims`."""
 
-    __slots__ = ("_ledger", "_rules", "_session")
+    __slots__ = ("_failed", "_ledger", "_rules", "_session", "_vain")
 
     def __init__(self, session: CycleSession) -> None:
         self._session = session
         self._rules = session.rules
         self._ledger = session.state.ledger
+        self._failed: set[Hashable] = set()
+        """Alike jobs for which not enough was found."""
+        self._vain: dict[Hashable, NDArray[np.bool_]] = {}
+        """Rows where nothing was found for alike tasks."""
 
     def prepare(self) -> Iterator[None]:
         """As `victims.Victims`."""
+        self._failed.clear()
+        self._vain.clear()
         return self._session.state.takable.refresh()
+
+    def failed(self, purpose: Purpose, job: JobInfo, runs: Sequence[Run]) -> bool:
+        """As `victims.Victims`."""
+        return bool(self._failed) and self._kind_of_job(purpose, job, runs) in self._failed
+
+    def fail(self, purpose: Purpose, job: JobInfo, runs: Sequence[Run]) -> None:
+        """As `victims.Victims`."""
+        self._failed.add(self._kind_of_job(purpose, job, runs))
+
+    def vain(self, purpose: Purpose, task: TaskInfo, node: str) -> None:
+        """As `victims.Victims`."""
+        kind, columns = self._kind(purpose, task), self._session.nodes
+        rows = self._vain.get(kind)
+        if rows is None:
+            rows = self._vain[kind] = np.zeros(columns.capacity, np.bool_)
+        rows[columns.rows[node]] = True
 
     def starving(self, job: JobInfo) -> bool:
         """As `victims.Victims`."""
@@ -47,11 +73,12 @@ class Victims:
         assert job.queue_info is not None
         return self._rules.allocatable(job.queue_info, shape, count)
 
-    def hunt(self, job: JobInfo, task: TaskInfo, purpose: Purpose) -> NodeHunt:  # noqa: ARG002 - the task knows its job
+    def hunt(self, task: TaskInfo, purpose: Purpose, *, own: bool = False) -> NodeHunt:
         """As `victims.Victims`."""
-        for _ in self.prepare():  # what the action itself has changed since it prepared: a few nodes
+        for _ in self._session.state.takable.refresh():  # what the action itself has changed: a few nodes
             pass
-        return NodeHunt(self._session, task, purpose)
+        known = None if own or not self._vain else self._vain.get(self._kind(purpose, task))
+        return NodeHunt(self._session, task, purpose, known)
 
     def on(self, node: str) -> Collection[TaskInfo]:
         """As `victims.Victims`."""
@@ -173,6 +200,24 @@ class Victims:
         """As `victims.Victims`."""
         self._session.stats.attempts += 1
         self._session.stats.victims = victims
+
+    def _kind(self, purpose: Purpose, task: TaskInfo) -> Hashable:
+        """Tasks for which answers about victims are alike."""
+        job = task.owner
+        assert job is not None
+        return purpose, job.queue, job.priority, self._rules.taker_key(job, purpose), task.shape.id, task.priority
+
+    def _kind_of_job(self, purpose: Purpose, job: JobInfo, runs: Sequence[Run]) -> Hashable:
+        """Jobs that want the same for tasks that are alike."""
+        return (
+            job.min_available,
+            *job.role_minimums.items(),
+            *job.counts,
+            *[
+                (self._kind(purpose, cast("TaskInfo", run.tasks[0])), run.role, run.nominated, len(run.tasks))
+                for run in runs
+            ],
+        )
 
     def _may_take(self, purpose: Purpose, taker: TaskInfo) -> bool:
         """Whether a task that was evicted could at once have others evicted, if it found any it may take."""

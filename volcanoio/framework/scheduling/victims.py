@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.views import Job, Shape, Task
+
+if TYPE_CHECKING:
+    from volcanoio.framework.scheduling.session import Run
 
 
 class Hunt(Protocol):
@@ -35,7 +38,22 @@ class Victims(Protocol):
     """A session's answers about victims. All are as of now: what a statement did meanwhile counts."""
 
     def prepare(self) -> Iterator[None]:
-        """Count what could be evicted where; to be exhausted before the first `hunt` of an action."""
+        """An action begins: count what could be evicted where; to be exhausted before its first `hunt`."""
+        ...
+
+    def failed(self, purpose: Purpose, job: Job, runs: Sequence[Run]) -> bool:
+        """Whether not enough was found for a job alike before, by this action: evictions and placements since have only
+        left less. Alike are jobs of one queue that want the same, with equal priorities and equal keys by those plugins
+        that name victims.
+        """
+        ...
+
+    def fail(self, purpose: Purpose, job: Job, runs: Sequence[Run]) -> None:
+        """Not enough was found for the job, and its statement was discarded."""
+        ...
+
+    def vain(self, purpose: Purpose, task: Task, node: str) -> None:
+        """On a node nothing was found for a task; not to be said of what a discarded statement was in the way of."""
         ...
 
     def starving(self, job: Job) -> bool:
@@ -54,8 +72,11 @@ class Victims(Protocol):
         """How many of `count` tasks of a shape the job's queue may take now."""
         ...
 
-    def hunt(self, job: Job, task: Task, purpose: Purpose) -> Hunt:
-        """Where to look for victims for tasks like this one of a job."""
+    def hunt(self, task: Task, purpose: Purpose, *, own: bool = False) -> Hunt:
+        """Where to look for victims for tasks like this one, where alike ones did not look in vain.
+
+        `own`: the victims are of its own job, for which others' luck means nothing.
+        """
         ...
 
     def on(self, node: str) -> Collection[Task]:
