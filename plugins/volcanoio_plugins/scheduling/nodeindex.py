@@ -148,7 +148,7 @@ class NodeIndex:
         """The domains that a label's values make."""
         known = self._topologies.get(key)
         if known is None:
-            known = self._topologies[key] = Topology(self._label(key))
+            known = self._topologies[key] = Topology(self.label(key))
         return known
 
     def row_of(self, name: str) -> int | None:
