@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from volcanoio.framework.decisions import Decision
-from volcanoio.model.base import ApiObject, Manifest
+from volcanoio.model.base import ApiObject
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -65,12 +65,18 @@ class Relisting(Event, frozen=True, kw_only=True):
 
 
 class EffectSucceeded(Event, frozen=True, kw_only=True):
-    """An effect was carried out. `object` is the response's object, where there is one."""
+    """An effect was carried out. `object` is the response's object (an ApiObject of its kind), where there is one."""
 
     controller: str
     key: str
     effect_id: int
-    object: Manifest | None = None
+    object: Any = None
+
+    @property
+    def obj(self) -> ApiObject | None:
+        """The object, typed."""
+        assert self.object is None or isinstance(self.object, ApiObject)
+        return self.object
 
 
 class EffectFailed(Event, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from volcanoio.kube.transport import SharedLine
+from volcanoio.kube.transport import SharedLine, SharedObject
 from volcanoio.model.base import ApiObject
 from volcanoio.model.kinds import Kind
 
@@ -56,6 +56,14 @@ class ObjectDecoder:
 
     def one(self, data: bytes | msgspec.Raw) -> ApiObject:
         """One object; raises UndecodableError."""
+        if not isinstance(data, SharedObject):
+            return self._one_alone(data)
+        known = data.decoded.get(self._kind.type)
+        if not isinstance(known, ApiObject):
+            known = data.decoded[self._kind.type] = self._one_alone(data)
+        return known
+
+    def _one_alone(self, data: bytes | msgspec.Raw) -> ApiObject:
         try:
             return self._one.decode(data)
         except msgspec.ValidationError:

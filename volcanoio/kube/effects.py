@@ -11,7 +11,7 @@ import msgspec
 from volcanoio.framework.effects import Ask, Create, Delete, Effect, Patch, Record, Stages, StartTimer, StopTimer
 from volcanoio.framework.events import EffectFailed, EffectSucceeded, Observed
 from volcanoio.framework.probe import Probe
-from volcanoio.kube.errors import ApiError, status_of
+from volcanoio.kube.errors import ApiError
 from volcanoio.kube.fillers import FILLERS, Filler
 from volcanoio.kube.informer import Publish
 from volcanoio.kube.recorder import EventRecorder
@@ -95,16 +95,16 @@ class EffectExecutor:
         """Carry out one write; gives its outcome and what the response changed in the caches."""
         return await self._writer.write(effect)
 
-    def publish_success(self, step: _Step, effect: Effect, outcome: Outcome, observed: list[Observed]) -> None:
+    def publish_success(
+        self, step: _Step, effect: Create | Patch | Delete, outcome: Outcome, observed: list[Observed]
+    ) -> None:
         """What changed and that it was our effect, in one publish."""
-        assert outcome.response is not None
-        body = outcome.response.body
         done = EffectSucceeded(
             cause=step.cause,
             controller=step.controller,
             key=step.key,
             effect_id=effect.id,
-            object=None if not body or status_of(body) else msgspec.json.decode(body),
+            object=self._writer.object_of(effect, outcome),
         )
         self._publish([*(msgspec.structs.replace(event, cause=step.cause) for event in observed), done])
 

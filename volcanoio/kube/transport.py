@@ -37,15 +37,29 @@ class Response(msgspec.Struct, frozen=True):
         return 200 <= self.status < 300
 
 
-class SharedLine(bytes):
-    """A watch line that several readers in this process get: what one has decoded, the next need not.
+class SharedObject(bytes):
+    """JSON of an object that several readers in this process get: what one has decoded, the next need not.
 
-    `event` is its type, `decoded` its object by the type it was decoded into; all lines about one version of an object
-    share it. An in-process transport gives these; to who does not care they are bytes.
+    `decoded` is the object by the type it was decoded into. The answer to a write and the watch lines about the version
+    that it made share it. An in-process transport gives these; to who does not care they are bytes.
     """
 
-    event: str
     decoded: dict[type[object], object]
+
+    @classmethod
+    def of(cls, data: bytes) -> SharedObject:
+        """The JSON itself if it is shared, else as the first that will be."""
+        if isinstance(data, cls):
+            return data
+        made = cls(data)
+        made.decoded = {}
+        return made
+
+
+class SharedLine(SharedObject):
+    """A watch line with such an object; `event` is its type."""
+
+    event: str
 
 
 class TransportError(Exception):

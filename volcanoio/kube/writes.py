@@ -7,20 +7,23 @@ from typing import Any, Protocol
 
 import anyio
 import msgspec
+import structlog
 
 from volcanoio.framework.effects import Create, Delete, Patch
 from volcanoio.framework.events import Observed
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.kube import requests
+from volcanoio.kube.decoding import ObjectDecoder, UndecodableError
 from volcanoio.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, status_of
 from volcanoio.kube.fillers import FILLERS, Filler
 from volcanoio.kube.sending import Outcome, Sender
 from volcanoio.kube.slots import PatchSlots
-from volcanoio.kube.transport import Response
+from volcanoio.kube.transport import Response, SharedObject
 from volcanoio.model import kinds
-from volcanoio.model.base import Manifest
+from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
 
+_LOG = structlog.get_logger(__name__)
 _FILLING_THREADS = 2
 
 
@@ -57,6 +60,7 @@ class ObjectWriter:
         self._fillers = fillers
         self._kinds = {kind.resource: kind for kind in known}
         self._probe = probe or NoProbe()
+        self._decoders: dict[str, ObjectDecoder] = {}
         self._slots = PatchSlots(self._send_patch, spawn)
         self._fill_limit = anyio.CapacityLimiter(_FILLING_THREADS)
 
@@ -75,7 +79,24 @@ class ObjectWriter:
         self._count(effect, outcome)
         if outcome.response is None:
             return outcome, []
-        return outcome, self._own.observe_own(kind.resource, outcome.response.body)
+        body = SharedObject.of(outcome.response.body)  # decoded here, for informers and for the event of the outcome
+        outcome = Outcome(response=Response(outcome.response.status, body), unsure=outcome.unsure)
+        return outcome, self._own.observe_own(kind.resource, body)
+
+    def object_of(self, effect: Create | Patch | Delete, outcome: Outcome) -> ApiObject | None:
+        """The object in the response to a write; None where there is none that can be read."""
+        body = outcome.response.body if outcome.response is not None else b""
+        if not body or status_of(body):
+            return None
+        decoder = self._decoders.get(effect.resource)
+        if decoder is None:
+            decoder = self._decoders[effect.resource] = ObjectDecoder(self._kinds[effect.resource])
+        try:
+            return decoder.one(body)
+        except UndecodableError as error:
+            self._probe.count("volcanoio_undecodable_objects_total", resource=effect.resource)
+            _LOG.error("the answer to a write cannot be read", resource=effect.resource, error=str(error))
+            return None
 
     async def _send_patch(self, effect: Patch) -> Outcome:
         request = requests.patch(

@@ -57,7 +57,7 @@ EVENTS: tuple[Event, ...] = (
     Observed(resource=POD.resource, change=Change.APPEARED, object=BEFORE),
     Synced(resource=POD.resource),
     Relisting(resource=POD.resource),
-    EffectSucceeded(controller="c", key="k", effect_id=3, object={"kind": "Pod", "metadata": {"name": "a"}}),
+    EffectSucceeded(controller="c", key="k", effect_id=3, object=AFTER),
     EffectFailed(controller="c", key="k", effect_id=3, code=409, reason="Conflict", dropped=(4, 5)),
     TimerFired(controller="c", key="k", name="t"),
     Answered(controller="c", key="k", question=1, decision=Act(action=JobAction.RESTART_JOB), faults=(("p", "slow"),)),
@@ -98,13 +98,12 @@ def secretive(text: str = "hush") -> list[Any]:
         metadata=msgspec.structs.replace(META, annotations=applied),
         spec=JobSpec(tasks=(TaskSpec(name="t", template=template),), plugins={"env": ("--kept",)}),
     )
-    secret = {"kind": "Secret", "data": {"key": text}, "stringData": {"key": text}}
     pod = {"kind": "Pod", **template}
     return [
         Observed(resource=JOB.resource, change=Change.CHANGED, object=job, previous=job),
         Observed(resource=SECRET.resource, change=Change.APPEARED, object=Secret(metadata=META, data={"k": text})),
-        EffectSucceeded(controller="c", key="k", effect_id=1, object=secret),
-        EffectSucceeded(controller="c", key="k", effect_id=1, object=pod),
+        EffectSucceeded(controller="c", key="k", effect_id=1, object=Secret(metadata=META, data={"k": text})),
+        EffectSucceeded(controller="c", key="k", effect_id=1, object=job),
         ((Create(resource=SECRET.resource, manifest={"data": {"key": text}}), Create(resource="pods", manifest=pod)),),
         Patch(resource=SECRET.resource, namespace="ns", name="s", patch={"data": {"key": text}}),
         Patch(

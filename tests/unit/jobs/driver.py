@@ -271,8 +271,9 @@ class World:
         response = None
         if error is None:
             response = self._apply(effect)
+            obj = None if response is None else msgspec.convert(response, KINDS[effect.resource].type, strict=False)
             self.inbox.append(
-                EffectSucceeded(controller="job-controller", key=key, effect_id=effect.id, object=response, at=self.now)
+                EffectSucceeded(controller="job-controller", key=key, effect_id=effect.id, object=obj, at=self.now)
             )
         else:
             dropped = tuple(later.id for stage in list(stages)[1:] for later in stage)

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from volcanoio.engine.jobs import reducer
 from volcanoio.engine.jobs.overlay import Overlay
+from volcanoio.engine.jobs.reducer import reduce_job
 from volcanoio.engine.jobs.relevance import is_bookkeeping, may_alter_plan
 from volcanoio.engine.jobs.state import JobState
+from volcanoio.framework.controller import View
+from volcanoio.framework.effects import Create
 from volcanoio.framework.events import Change, Observed
-from volcanoio.model.base import ObjectMeta
+from volcanoio.model import names
+from volcanoio.model.base import ApiObject, ObjectMeta, OwnerReference
+from volcanoio.model.batch import Job, JobSpec, TaskSpec
 from volcanoio.model.core import Condition, ContainerStatus, Pod, PodSpec, PodStatus
+from volcanoio.model.kinds import Kind
 from volcanoio.model.scheduling import Queue, QueueSpec, QueueStatus
 
 POD = Pod(metadata=ObjectMeta(name="p", uid="u", resource_version="1"), status=PodStatus(phase="Pending"))
@@ -72,3 +81,54 @@ def test_jobs_do_not_look_at_how_many_their_queue_counts() -> None:
 )
 def test_anything_else_of_a_queue_may_matter(old: Queue | None, new: Queue) -> None:
     assert not is_bookkeeping(queue_seen(old, new))
+
+
+PODS = st.builds(
+    lambda revision, node, phase, restarts, going, mark: Pod(
+        metadata=ObjectMeta(
+            name="j-t-0",
+            namespace="ns",
+            uid="u",
+            resource_version=str(revision),
+            deletion_timestamp=going,
+            annotations={names.TASK_SPEC: "t", names.JOB_VERSION: "0", names.TASK_INDEX: "0", **mark},
+            owner_references=(OwnerReference(uid="j", controller=True),),
+        ),
+        spec=PodSpec(node_name=node),
+        status=PodStatus(phase=phase, container_statuses=(ContainerStatus(restart_count=restarts),)),
+    ),
+    revision=st.integers(1, 4),
+    node=st.sampled_from(["", "n"]),
+    phase=st.sampled_from(["Pending", "Running", "Failed"]),
+    restarts=st.integers(0, 1),
+    going=st.sampled_from([None, "2026-01-01T00:00:00Z"]),
+    mark=st.sampled_from([{}, {"a": "b"}]),
+)
+JOB = Job(metadata=ObjectMeta(name="j", namespace="ns", uid="j"), spec=JobSpec(tasks=(TaskSpec(name="t", replicas=1),)))
+
+
+class NoReferences:
+    def get(self, kind: Kind, name: str, namespace: str = "") -> ApiObject | None:
+        del kind, name, namespace
+        return None
+
+    def all(self, kind: Kind) -> list[ApiObject]:
+        del kind
+        return []
+
+
+@given(st.lists(PODS, max_size=1), PODS, st.sampled_from([None, JOB]), st.sampled_from(list(Change)), st.booleans())
+def test_a_pod_that_no_plan_looks_at_is_folded_as_any(
+    held: list[Pod], pod: Pod, job: Job | None, change: Change, went: bool
+) -> None:
+    gone = frozenset({"u"} if went else ())
+    writing = Create(resource="pods", manifest={})
+    state = JobState(
+        job=job, pods=Overlay({one.metadata.uid: one for one in held}), started=True, sent=(writing,), gone=gone
+    )
+    event = Observed(resource="pods", change=change, object=pod)
+    view = View(key="ns/j", now=1.0, synced=True, lookup=NoReferences())
+    seen = reduce_job(state, event, view, {})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reducer, "after_unplanned", lambda state, event: None)
+        assert reduce_job(state, event, view, {}) == seen

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
+
 from tests.unit.kube.scripted import Call, ManualClock, ScriptedTransport, answer, refusal, until
 from volcanoio.bus.bus import EventBus
 from volcanoio.framework.effects import Create, Delete, Patch, PatchType, Record, Stages, StartTimer
@@ -116,7 +118,7 @@ async def test_the_next_stage_waits_for_all_of_the_one_before() -> None:
     success = bench.events[1]
     assert isinstance(success, EffectSucceeded)
     assert (success.controller, success.key) == ("job", "ns/a")
-    assert success.object == pod("a", 11)
+    assert success.object == msgspec.convert(pod("a", 11), POD.type)
     assert all(call.timeout for call in bench.transport.calls)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from tests.unit.apiserver.api import PODS, pod, running
 from volcanoio.kube.decoding import ObjectDecoder
-from volcanoio.kube.transport import SharedLine
+from volcanoio.kube.transport import SharedLine, SharedObject
 from volcanoio.localcluster.apiserver.collection import Watcher
 from volcanoio.localcluster.apiserver.objects import Ref
 from volcanoio.localcluster.apiserver.selection import Selection
@@ -51,3 +52,13 @@ def test_who_does_not_care_reads_bytes() -> None:
     assert b"\n".join([line, line]).count(b"BOOKMARK") == 2
     assert isinstance(ObjectDecoder(POD).line(line).object, msgspec.Raw)
     assert not line.decoded
+
+
+async def test_the_answer_to_a_write_is_decoded_with_its_watch_line() -> None:
+    async with running() as api, api.transport.stream(PODS, query={"watch": "true"}) as batches:
+        answer = await api.transport.request("POST", PODS, body=msgspec.json.encode(pod()))
+        written = ObjectDecoder(POD).one(answer.body)
+        (line,) = await anext(batches)
+        assert ObjectDecoder(POD).line(line).object is written
+        assert ObjectDecoder(POD).one(bytes(answer.body)) == written
+        assert SharedObject.of(answer.body) is answer.body

@@ -166,7 +166,7 @@ class World:
             observed = self._store(effect.resource, msgspec.convert(merged, Queue))
             self._tell(observed)
             done = EffectSucceeded(
-                controller="queue-controller", key=key, effect_id=effect.id, object=kinds.QUEUE.manifest(observed.obj)
+                controller="queue-controller", key=key, effect_id=effect.id, object=observed.obj
             )
         self._tell(done)
         return True

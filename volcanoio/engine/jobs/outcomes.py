@@ -6,10 +6,6 @@ those of the event, sorted, stand for `state.sent`, item by item.
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
 from volcanoio.engine.jobs.draft import Draft, key_of
 from volcanoio.engine.jobs.folding import fold
 from volcanoio.engine.jobs.overlay import Overlay
@@ -19,6 +15,7 @@ from volcanoio.framework.controller import View
 from volcanoio.framework.effects import Create, Delete, Patch
 from volcanoio.framework.events import EffectFailed, EffectSucceeded
 from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject
 
 FIRST_RETRY, LONGEST_RETRY = 0.2, 60.0
 """Seconds; each consecutive round of failures doubles the wait."""
@@ -48,8 +45,8 @@ def succeeded(draft: Draft, event: EffectSucceeded, view: View) -> None:
         draft.set(made=draft.state.made | {key_of(effect)})
     if _is_job_status(effect):
         draft.set(carried=())
-    if event.object is not None and not isinstance(effect, Delete):
-        _fold_response(draft, event.object)
+    if event.obj is not None and not isinstance(effect, Delete):
+        _fold_response(draft, event.obj)
     _end_round(draft)
 
 
@@ -123,11 +120,8 @@ def _report(draft: Draft, effect: WriteEffect, event: EffectFailed) -> Problem:
     return problem
 
 
-def _fold_response(draft: Draft, manifest: dict[str, Any]) -> None:
+def _fold_response(draft: Draft, obj: ApiObject) -> None:
     """Fold a response that did not already arrive as an observation."""
-    meta = manifest.get("metadata") or {}
-    kind = kinds.named(str(manifest.get("apiVersion", "")), str(manifest.get("kind", "")))
-    known = draft.state.revision_of(str(meta.get("uid", "")))
-    if kind is None or kind is kinds.PVC or str(known) == meta.get("resourceVersion"):
-        return
-    fold(draft, kind.resource, msgspec.convert(manifest, kind.type, strict=False), gone=False)
+    kind = kinds.of(obj)
+    if kind is not kinds.PVC and draft.state.revision_of(obj.metadata.uid) != obj.metadata.revision:
+        fold(draft, kind.resource, obj, gone=False)

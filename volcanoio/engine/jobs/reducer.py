@@ -12,7 +12,7 @@ from volcanoio.engine.jobs.outcomes import failed, succeeded
 from volcanoio.engine.jobs.pausing import only_counted, resting
 from volcanoio.engine.jobs.planning import plan
 from volcanoio.engine.jobs.plugins import PluginFactory
-from volcanoio.engine.jobs.relevance import is_bookkeeping, may_alter_plan
+from volcanoio.engine.jobs.relevance import after_unplanned, is_bookkeeping, may_alter_plan
 from volcanoio.engine.jobs.state import JobState, Pause
 from volcanoio.framework.controller import Step, View
 from volcanoio.framework.effects import StartTimer, StopTimer
@@ -36,6 +36,10 @@ def reduce_job(
     state: JobState, event: ControllerEvent, view: View, factories: Mapping[str, PluginFactory]
 ) -> Step[JobState]:
     """Fold one event of one job and say what to do."""
+    if isinstance(event, Observed) and view.synced and state.started:
+        after = after_unplanned(state, event)
+        if after is not None:
+            return Step(after, ())
     draft = Draft(state=state, now=view.now)
     match event:
         case Observed() if state.started and view.synced and is_bookkeeping(event):

@@ -11,7 +11,7 @@ from operator import attrgetter
 import msgspec
 
 from volcanoio.engine.jobs.state import JobState
-from volcanoio.framework.events import Observed
+from volcanoio.framework.events import Change, Observed
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import Queue
 
@@ -28,6 +28,25 @@ def may_alter_plan(before: JobState, after: JobState, uid: str) -> bool:
         return True
     old, new = before.pods.get(uid), after.pods.get(uid)
     return old is not new and (old is None or new is None or _seen_by_plan(old) != _seen_by_plan(new))
+
+
+def after_unplanned(state: JobState, event: Observed) -> JobState | None:
+    """The state after a change of a pod that no plan and no policy looks at; None for any other.
+
+    It is what folding would come to: such a pod stays in its phase, and none of its containers was restarted.
+    """
+    pod = event.object
+    if not isinstance(pod, Pod) or event.change is Change.GONE:
+        return None
+    uid = pod.metadata.uid
+    known: Pod | None = state.pods.get(uid)
+    if known is None:
+        return None
+    if pod.metadata.revision <= known.metadata.revision:  # the echo of a write of ours
+        return state
+    if uid in state.gone or _seen_by_plan(known) != _seen_by_plan(pod):
+        return None
+    return msgspec.structs.replace(state, pods=state.pods.with_item(uid, pod))
 
 
 def same_beside_pods(before: JobState, after: JobState) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from volcanoio.framework.events import Change, EffectSucceeded, Observed
-from volcanoio.model import kinds, names
+from volcanoio.model import names
 from volcanoio.model.command import Command
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, Queue
 
@@ -85,9 +85,9 @@ def observed(state: QueueState, event: Observed, key: str) -> QueueState:
 
 def succeeded(state: QueueState, event: EffectSucceeded) -> QueueState:
     """Fold the queue in the response to our own write, if it is newer than what we know."""
-    if state.queue is None or event.object is None or event.object.get("kind") != kinds.QUEUE.kind:
+    written = event.obj
+    if state.queue is None or not isinstance(written, Queue):
         return state
-    written = msgspec.convert(event.object, Queue)
     same = written.metadata.uid == state.queue.metadata.uid
     if same and written.metadata.revision > state.queue.metadata.revision:
         return msgspec.structs.replace(state, queue=written)

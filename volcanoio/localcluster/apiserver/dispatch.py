@@ -269,7 +269,7 @@ class Dispatcher:
             obj = decode(data)
             revision = int(obj["metadata"].get("resourceVersion") or 0)
             data = shown.one(Stored(target.namespace, obj["metadata"]["name"], revision, obj, data))
-        return ApiResponse(status, data, warnings=written.warnings)
+        return ApiResponse(status, self._core.store.shared(data), warnings=written.warnings)
 
 
 def _is_unrouted(error: ApiError, request: ApiRequest) -> bool:

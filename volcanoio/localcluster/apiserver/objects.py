@@ -82,7 +82,7 @@ class Stored:
 class Event:
     """One change. `old` is what was stored before, `new` what is stored now (for DELETED: the last state)."""
 
-    __slots__ = ("_decoded", "_frames", "_left", "new", "old", "revision", "type")
+    __slots__ = ("_frames", "_left", "decoded", "new", "old", "revision", "type")
 
     def __init__(self, type_: EventType, new: Stored, old: Stored | None) -> None:
         self.type: EventType = type_
@@ -91,7 +91,8 @@ class Event:
         self.revision = new.revision
         self._frames: dict[tuple[EventType, Hashable], bytes] = {}
         self._left: Stored | None = None
-        self._decoded: dict[type[object], object] = {}
+        self.decoded: dict[type[object], object] = {}
+        """What readers in this process have decoded of it; they share it until it was `sent`."""
 
     def frame(self, type_: EventType, view: View | None, view_key: Hashable) -> bytes:
         """The line of a watch; encoded once per type and view until `sent`."""
@@ -103,13 +104,13 @@ class Event:
             found = frame(type_, stored.data if view is None else view(stored))
             if view is None:
                 found = SharedLine(found)
-                found.event, found.decoded = type_, {} if leaves else self._decoded
+                found.event, found.decoded = type_, {} if leaves else self.decoded
             self._frames[key] = found
         return found
 
     def sent(self) -> None:
         """All who watch have it: its lines are theirs, and made anew for who comes later."""
-        self._frames, self._decoded, self._left = {}, {}, None
+        self._frames, self.decoded, self._left = {}, {}, None
 
     def _leaving(self) -> Stored:
         """The object as a selector sees it leave: its old state at the new version."""

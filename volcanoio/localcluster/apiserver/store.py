@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
+from volcanoio.kube.transport import SharedObject
 from volcanoio.localcluster.apiserver.collection import WINDOW, Collection
 from volcanoio.localcluster.apiserver.objects import Event, Ref, Stored
 from volcanoio.model.base import Manifest
@@ -22,6 +23,7 @@ class Store:
     def __init__(self, revision: int = 0, window: int = WINDOW) -> None:
         self.revision = revision
         self.observers: list[Observer] = []
+        self._newest: tuple[bytes, dict[type[object], object]] = (b"", {})
         self._listeners: dict[str, list[Observer]] = {}
         self._window = window
         self._start = revision
@@ -86,6 +88,15 @@ class Store:
         self._publish(ref, collection, Event("ADDED" if old is None else "MODIFIED", new, old))
         return new
 
+    def shared(self, data: bytes) -> bytes:
+        """The JSON of what was written last, so that its readers decode it once with those who watch; else the JSON."""
+        newest, decoded = self._newest
+        if data is not newest:
+            return data
+        found = SharedObject(data)
+        found.decoded = decoded
+        return found
+
     def remove(self, ref: Ref, last_state: Manifest | None = None) -> Stored:
         """Delete; returns the last state (the stored one, unless given) at the version of its deletion."""
         collection = self.collection(ref.resource)
@@ -107,6 +118,7 @@ class Store:
         collection.load(stored)
 
     def _publish(self, ref: Ref, collection: Collection, event: Event) -> None:
+        self._newest = event.new.data, event.decoded
         collection.apply(event)
         for observer in self.observers:
             observer(ref, event)
