@@ -1,4 +1,7 @@
-"""Plugin drf: jobs with the smaller dominant share first, flat (Volcano: pkg/scheduler/plugins/drf)."""
+"""Plugin drf: jobs with the smaller dominant share first (Volcano: pkg/scheduler/plugins/drf).
+
+With `enableHierarchy` queues are ordered too, by their shares in the tree of `sharetree`, and give way to each other.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ from typing import Any
 import msgspec
 
 from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.sessionview import SessionView
-from volcanoio.framework.scheduling.views import Amounts, Job, Task, TaskStatus
+from volcanoio.framework.scheduling.views import Amounts, Job, QueueView, Shape, Task, TaskStatus
 from volcanoio.model.resources import add
+from volcanoio_plugins.scheduling.sharetree import ShareTree, held_by
 
 SHARE_TOLERANCE = 1e-6
 """Shares that differ by less are equal."""
@@ -30,21 +35,36 @@ class Drf:
         convert(arguments, DrfArguments, self.name)
         self._total: Amounts = {}
         self._jobs: Mapping[str, Job] = {}
+        self._hierarchical = False
+        self._tree: ShareTree | None = None
+
+    def use_hierarchy(self, enabled: bool) -> None:
+        """Whether queues share by their hierarchy."""
+        self._hierarchical = enabled
 
     def open(self, session: SessionView) -> None:
-        """Keep the cluster's total and the jobs at hand."""
+        """Keep the cluster's total and the jobs at hand; sum up the tree of queues."""
         self._total = {name: amount for name, amount in session.total.items() if amount > 0}
         self._jobs = session.jobs
+        self._tree = ShareTree(session, self.name) if self._hierarchical else None
+
+    def queue_key(self, queue: QueueView) -> SortKey:
+        """At the first step from the root that differs: what can still grow evenly first, then the smaller share."""
+        return self._tree.standing(queue.name) if self._tree is not None else ()
+
+    def queue_epoch(self) -> int | None:
+        """Every placement may move every queue of the tree."""
+        return None if self._tree is None else self._tree.version
 
     def job_key(self, job: Job) -> float:
         """The smaller share first."""
         if not job.ready_count and not job.count(TaskStatus.PIPELINED):
             return 0.0
-        return self._share(_held(job))
+        return self._share(held_by(job))
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
         """Tasks whose job would still hold no less than the preemptor's with its new task."""
-        wanted = dict(_held(self._jobs[preemptor.job]))
+        wanted = dict(held_by(self._jobs[preemptor.job]))
         add(wanted, preemptor.shape.requests)
         own = self._share(wanted)
         left: dict[str, dict[str, int]] = {}
@@ -52,12 +72,43 @@ class Drf:
         for task in candidates:
             if task.job not in self._jobs:
                 continue
-            held = left.setdefault(task.job, dict(_held(self._jobs[task.job])))
+            held = left.setdefault(task.job, dict(held_by(self._jobs[task.job])))
             add(held, task.shape.requests, -1)
             other = self._share(held)
             if own < other or abs(own - other) <= SHARE_TOLERANCE:
                 victims.append(task)
         return victims
+
+    def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> Sequence[Task] | None:
+        """In a tree, tasks of queues that still come after the reclaimer's, when that has its task and they have lost
+        theirs; else it abstains.
+        """
+        tree, job = self._tree, self._jobs.get(reclaimer.job)
+        if tree is None or job is None:
+            return None
+        victims = []
+        with tree.supposing() as supposition:
+            supposition.change(job, reclaimer.shape.requests, 1)
+            for task in candidates:
+                other = self._jobs.get(task.job)
+                if other is None:
+                    continue
+                supposition.change(other, task.shape.requests, -1)
+                if tree.shares(job.queue) < tree.shares(other.queue):
+                    victims.append(task)
+                else:
+                    supposition.take_back(1)
+        return victims
+
+    def allocated(self, job: Job, shape: Shape, count: int) -> None:
+        """Count what was placed or reserved."""
+        if self._tree is not None:
+            self._tree.tell(job, shape.requests, count)
+
+    def released(self, job: Job, shape: Shape, count: int) -> None:
+        """Count what was taken back."""
+        if self._tree is not None:
+            self._tree.tell(job, shape.requests, -count)
 
     def _share(self, held: Amounts) -> float:
         largest = 0.0
@@ -65,14 +116,3 @@ class Drf:
             part = held.get(name, 0) / total
             largest = max(largest, part)
         return largest
-
-
-def _held(job: Job) -> Amounts:
-    """What is allocated to a job, reservations included."""
-    if not job.count(TaskStatus.PIPELINED):
-        return job.allocated
-    held = dict(job.allocated)
-    for task in job.tasks:
-        if task.status is TaskStatus.PIPELINED:
-            add(held, task.shape.requests)
-    return held

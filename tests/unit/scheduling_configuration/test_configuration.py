@@ -97,13 +97,11 @@ conf: 3
     ]
 
 
-def test_hierarchical_drf_beside_proportion_is_refused() -> None:
+def test_hierarchical_drf_and_proportion_are_refused_in_one_tier_only() -> None:
     one_tier = "actions: allocate\ntiers: [{plugins: [{name: drf, enableHierarchy: true}, {name: proportion}]}]"
     assert any("in one tier" in problem for problem in problems(one_tier))
     two = "actions: allocate\ntiers: [{plugins: [{name: drf, enableHierarchy: true}]}, {plugins: [{name: proportion}]}]"
-    assert problems(two) == [
-        "line 2, column 20: enableHierarchy of drf is not available yet; remove it or set it to false"
-    ]
+    assert parsed(two).tiers[0].plugins[0].switches["enableHierarchy"]
 
 
 @pytest.mark.parametrize(

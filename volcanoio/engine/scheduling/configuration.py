@@ -218,17 +218,13 @@ class _Parser:
     def _tier(self, value: Value) -> Tier:
         fields = value.mapping("a tier", ("plugins",))
         given = _items(fields, "plugins")
-        options = [(item, option) for item in given if (option := self._plugin(item)) is not None]
-        plugins = tuple(option for _, option in options)
+        plugins = tuple(option for item in given if (option := self._plugin(item)) is not None)
         hierarchical = [item for item in plugins if item.name == "drf" and item.switches["enableHierarchy"]]
         if hierarchical and any(item.name == "proportion" for item in plugins):
             value.problem(
                 "drf with enableHierarchy and proportion are in one tier and share out the same queues differently",
                 "; keep one of them",
             )
-        for item, option in options:
-            if option in hierarchical:
-                item.problem("enableHierarchy of drf is not available yet", "; remove it or set it to false")
         return Tier(plugins=plugins)
 
     def _plugin(self, value: Value) -> PluginOption | None:
