@@ -71,8 +71,9 @@ class DryRun(Taking):
             mark = self._statement.mark()
             for victim in plan.victims:
                 self._statement.evict(victim, self._reason)
-            if self.settle(task, plan.node, plan.victims, mark):
+            if self._fits(task, plan.node) and self.settle(task, plan.node, plan.victims):
                 return plan.node
+            self._statement.rollback(mark)
             self.spent(task, plan.node, hunt)
         return ""
 

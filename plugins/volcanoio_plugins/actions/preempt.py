@@ -76,9 +76,11 @@ class Preempt:
     def _between(self, session: Session, job: Job) -> Iterator[None]:
         """Let a job take from other jobs of its queue, all it needs or nothing."""
 
+        jobs, own, queue = session.jobs, job.key, job.queue
+
         def eligible(victim: Task, task: Task) -> bool:
-            owner = session.jobs.get(victim.job)
-            return owner is not None and owner.queue == job.queue and owner is not job and _takable(victim, task)
+            name = victim.job
+            return name != own and name in jobs and jobs[name].queue == queue and _takable(victim, task)
 
         runs, victims = runs_of(session, job), session.victims
         if victims.failed(Purpose.PREEMPT, job, runs):

@@ -55,14 +55,19 @@ class Reclaim:
                 yield from self._reclaim(session, jobs[queue.name].pop())
 
     def _reclaim(self, session: Session, job: Job) -> Iterator[None]:
+        jobs = session.jobs
+        open_to_us = {
+            name
+            for name, queue in session.queues.items()
+            if name != job.queue and queue.object.spec.reclaimable is not False
+        }
+
         def eligible(victim: Task, task: Task) -> bool:  # noqa: ARG001 - whoever it is for
-            owner = session.jobs.get(victim.job)
             return (
-                owner is not None
-                and owner.queue != job.queue
-                and victim.status is TaskStatus.RUNNING
+                victim.status is TaskStatus.RUNNING
                 and victim.preemptable
-                and session.queues[owner.queue].object.spec.reclaimable is not False
+                and victim.job in jobs
+                and jobs[victim.job].queue in open_to_us
             )
 
         runs, victims = runs_of(session, job), session.victims

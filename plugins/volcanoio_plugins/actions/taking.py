@@ -107,18 +107,23 @@ class Taking:
         victims, statement = self._victims, self._statement
         chosen = self.candidates(task, node)
         victims.attempted(len(chosen))
-        if not chosen and not self._fits(task, node):
+        fits = self._fits(task, node)
+        if not chosen and not fits:
             return False
         mark = statement.mark()
         evicted: list[Task] = []
         for victim in chosen:
-            if self._fits(task, node):
+            if fits:
                 break
             if self._purpose is Purpose.RECLAIM and not victims.keeps_guarantee(victim):
                 continue
             statement.evict(victim, self._reason)
             evicted.append(victim)
-        return self.settle(task, node, evicted, mark)
+            fits = self._fits(task, node)
+        if fits and self.settle(task, node, evicted):
+            return True
+        statement.rollback(mark)
+        return False
 
     def candidates(self, task: Task, node: str) -> list[Task]:
         """Those who may be evicted on a node for a task, in the order in which they go; none where all are too few."""
@@ -129,14 +134,10 @@ class Taking:
         permitted = victims.permitted(self._purpose, task, eligible)
         return permitted if victims.suffice(node, task.shape, permitted) else []
 
-    def settle(self, task: Task, node: str, evicted: list[Task], mark: object) -> bool:
-        """Place a task where its victims are evicted, if that is worth it; else take all back to the mark."""
-        if self._fits(task, node):
-            self._statement.pipeline(task, node, evicted=bool(evicted))
-            if not evicted or not self._victims.would_return(self._purpose, evicted, [task]):
-                return True
-        self._statement.rollback(mark)
-        return False
+    def settle(self, task: Task, node: str, evicted: list[Task]) -> bool:
+        """Place a task on a node that it fits by now; False when its victims could evict it at once."""
+        self._statement.pipeline(task, node, evicted=bool(evicted))
+        return not evicted or not self._victims.would_return(self._purpose, evicted, [task])
 
     def give_up(self) -> None:
         """Take all back."""
@@ -173,4 +174,4 @@ class Taking:
 
     def _fits(self, task: Task, node: str) -> bool:
         """Whether the task passes limits and filters there now."""
-        return self._victims.within_limits(self._job, task.shape, 1) > 0 and self._victims.fits(task, node)
+        return self._victims.fits(task, node) and self._victims.within_limits(self._job, task.shape, 1) > 0

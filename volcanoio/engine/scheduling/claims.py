@@ -7,6 +7,7 @@ the pod's `status.nominatedNodeName`: a pending pod that has one claims that nod
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from volcanoio.engine.scheduling.columns import Load, Quantity
@@ -46,9 +47,10 @@ class Claims:
         """The task has no claim any more."""
         self.by_task.pop(task.uid, None)
 
-    def open(self, now: float) -> None:
-        """A session opens: forget claims that are settled or over, and reserve the room of the others."""
+    def open(self, now: float) -> Iterator[None]:
+        """A session opens: forget claims that are settled or over, and reserve the room of the others, one by one."""
         for uid, claim in list(self.by_task.items()):
+            yield
             task, row = claim.task, self._ledger.columns.rows.get(claim.node)
             pending = self._ledger.tasks.get(uid) is task and task.status is TaskStatus.PENDING
             if row is None or not pending or task.owner is None:
@@ -63,11 +65,12 @@ class Claims:
             self.jobs[task.owner.key] = task.owner
             self._holds.add(task.owner.key, Hold(claim.node, task.shape, Load.RESERVES))
 
-    def close(self) -> None:
-        """The session is over: nothing is reserved on the columns between sessions."""
-        if self.jobs:
-            self._holds.lift_reservations()
-            self.jobs.clear()
+    def close(self) -> Iterator[None]:
+        """The session is over: nothing is reserved on the columns between sessions. Job by job."""
+        while self.jobs:
+            job, _ = self.jobs.popitem()
+            self._holds.lift_reservations(job)
+            yield
 
     def node_of(self, task: TaskInfo) -> str:
         """The node a task claims, else the one its pod is nominated for, "" when there is none."""

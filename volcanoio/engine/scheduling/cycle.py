@@ -98,6 +98,7 @@ def run_cycle(
             where = where or (NAME if session.cut else "")
         yield from _checkpoints(session, "", close(session, period))
         seen = picture(session) if shown else None
+        yield from _checkpoints(session, "", session.unwind())
     except BaseException:
         take_back(session)
         raise

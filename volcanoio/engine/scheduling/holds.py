@@ -41,12 +41,11 @@ class Holds:
             self._columns.freed += hold.load is Load.OCCUPIES
         return held
 
-    def lift_reservations(self) -> None:
-        """Free what is kept of room that is being released; other holds stay."""
-        for job in list(self.by_job):
-            for hold in self.lift(job):
-                if hold.load is Load.OCCUPIES:
-                    self.add(job, hold)
+    def lift_reservations(self, job: str) -> None:
+        """Free what is kept for a job of room that is being released; other holds stay."""
+        for hold in self.lift(job):
+            if hold.load is Load.OCCUPIES:
+                self.add(job, hold)
 
     def refit(self, job: str, held: list[Hold], count: int) -> None:
         """Keep up to `count` of the holds again, where there still is room."""

@@ -33,6 +33,9 @@ from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.base import ApiObject
 from volcanoio.model.scheduling import PodGroupPhase
 
+UNDONE = 8
+"""How many tasks are taken back in one step."""
+
 
 class Budget(Protocol):
     """Decides when a cycle has taken long enough; the runtime reads a clock, a replay counts gangs."""
@@ -110,14 +113,17 @@ class CycleSession:
         state.placer.open(self.rules, opening.cycle, opening.seed)
         self.total: Amounts = self.nodes.totals(Quantity.ALLOCATABLE)
         self._rulings = state.rulings(self.rules, self.total)
-        state.claims.open(self.now)
-        self._urgent = {**state.urgent, **state.claims.jobs} if state.claims.jobs else state.urgent
-        self._urgent_queues = {job.queue for job in self._urgent.values()}
+        self._urgent = state.urgent
+        self._urgent_queues: set[str] = set()
         self.victims = Victims(self)
 
     def open(self) -> Iterator[None]:
-        """Count pods as they are now, then let plugins open, one at a time."""
+        """Count pods and claims as they are now, then let plugins open, one at a time."""
         yield from self.state.ledger.pods.settle()
+        yield from self.state.claims.open(self.now)
+        if self.state.claims.jobs:
+            self._urgent = {**self.state.urgent, **self.state.claims.jobs}
+        self._urgent_queues = {job.queue for job in self._urgent.values()}
         for opens in self.rules.opens:
             opens(self)
             yield
@@ -419,13 +425,23 @@ class CycleSession:
         self.tried.add(job.key)
         return JobStatement(self, job)
 
+    def unwind(self) -> Iterator[None]:
+        """Take back what was not committed, a few tasks at a time: Allocated and Pipelined never leave the session."""
+        ledger = self.state.ledger
+        for logs in (self.unended, self.leftovers):
+            while logs:
+                seated = logs[-1].seated
+                for taken in range(len(seated), 0, -1):
+                    ledger.unseat(seated.pop(), TaskStatus.PENDING, "")
+                    if taken % UNDONE == 0:
+                        yield
+                logs.pop().rollback(ledger, self.state.holds)
+        yield from self.state.claims.close()
+
     def undo(self) -> None:
-        """Take back what was not committed: Allocated and Pipelined never leave the session."""
-        for log in reversed([*self.leftovers, *self.unended]):
-            log.rollback(self.state.ledger, self.state.holds)
-        self.state.claims.close()
-        self.leftovers.clear()
-        self.unended.clear()
+        """`unwind` to the end."""
+        for _ in self.unwind():
+            pass
         for job in self.homeless:
             job.homeless, job.standing = 0, None
         self.homeless.clear()
