@@ -1,0 +1,192 @@
+"""All that a plugin says in a session, as values that can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanoio.engine.scheduling.columns import Columns
+from volcanoio.engine.scheduling.rows import Row
+from volcanoio.framework.scheduling.points import KEPT_KEYS
+from volcanoio.framework.scheduling.session import Session
+from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
+from volcanoio.framework.scheduling.views import Job, Shape, Task, TaskStatus
+
+SHAPES, JOBS, CANDIDATES = 6, 12, 12
+"""Of how many of each kind a plugin is asked."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one question came to: about nodes (`rows`, one value a node) or about one thing (`value`).
+
+    `depends` is what the plugin declares the rows to depend on; `scalar` says that they were asked one by one.
+    """
+
+    call: str
+    about: str
+    value: Any = None
+    rows: NDArray[Any] | None = None
+    depends: Depends = Depends.EVERYTHING
+    scalar: bool = False
+    facts: Any = None
+    """What a key that is kept may follow from; None where it is not kept."""
+
+    def same(self, other: Answer) -> bool:
+        """Whether both say the same."""
+        if self.rows is None or other.rows is None:
+            return bool(self.value == other.value)
+        return bool(np.array_equal(self.rows, other.rows))
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The things of a session that questions are about."""
+
+    session: Session
+    shapes: tuple[Shape, ...]
+    jobs: tuple[Job, ...]
+    waiting: tuple[Task, ...]
+    running: tuple[Task, ...]
+
+    @classmethod
+    def of(cls, session: Session) -> Scene:
+        """The first few of each in the session."""
+        jobs = tuple(session.jobs[key] for key in sorted(session.jobs)[:JOBS])
+        tasks = sorted(chain.from_iterable(job.tasks for job in jobs), key=lambda task: task.uid)
+        pending = [task for task in tasks if task.status is TaskStatus.PENDING]
+        shapes = {task.shape.id: task.shape for task in pending}
+        return cls(
+            session,
+            tuple(islice(shapes.values(), SHAPES)),
+            jobs,
+            tuple(pending[:CANDIDATES]),
+            tuple(task for task in tasks if task.status in (TaskStatus.RUNNING, TaskStatus.BOUND))[:CANDIDATES],
+        )
+
+    @property
+    def columns(self) -> Columns:
+        """The session's nodes."""
+        nodes = self.session.nodes
+        assert isinstance(nodes, Columns)
+        return nodes
+
+
+def answers(plugin: Any, scene: Scene) -> dict[tuple[str, str], Answer]:
+    """Everything a plugin says about a scene, by call and what it is about."""
+    asked = chain(_about_nodes(plugin, scene), _about_queues(plugin, scene), _about_jobs(plugin, scene))
+    return {(answer.call, answer.about): answer for answer in asked}
+
+
+def _about_nodes(plugin: Any, scene: Scene) -> Iterator[Answer]:
+    """Filters and scorers; a plugin may have several of each."""
+    for prefix, part in parts_of(plugin):
+        for shape in scene.shapes:
+            about = f"shape {shape.id} ({_requests(shape)})"
+            for call, ask in _NODE_CALLS.items():
+                if callable(getattr(part, call, None)):
+                    yield ask(part, scene, shape, prefix, about)
+
+
+def parts_of(plugin: Any) -> Iterator[tuple[str, Any]]:
+    """A plugin, and the filters and scorers that it has instead of being one, each with what its calls begin with."""
+    yield "", plugin
+    for group in ("filters", "scorers"):
+        for at, part in enumerate(getattr(plugin, group, ())):
+            yield f"{group}[{at}].", part
+
+
+def _depends(part: Any, call: str, shape: Shape) -> Depends:
+    declared = getattr(part, call, None)
+    return declared(shape) if callable(declared) else Depends.EVERYTHING
+
+
+def _feasible(part: Any, scene: Scene, shape: Shape, prefix: str, about: str) -> Answer:
+    found: Feasibility = part.feasible(shape, scene.columns)
+    failing = dict(found.reasons)
+    return Answer(
+        f"{prefix}feasible",
+        about,
+        value=tuple((text, mask.tobytes()) for text, mask in failing.items()),
+        rows=found.ok,
+        depends=_depends(part, "feasible_depends", shape),
+    )
+
+
+def _feasible_on(part: Any, scene: Scene, shape: Shape, prefix: str, about: str) -> Answer:
+    texts = [part.feasible_on(shape, row) for row in _rows(scene.columns)]
+    depends = _depends(part, "feasible_depends", shape)
+    return Answer(f"{prefix}feasible_on", about, rows=np.array(texts, object), depends=depends, scalar=True)
+
+
+def _score(part: Any, scene: Scene, shape: Shape, prefix: str, about: str) -> Answer:
+    everywhere = np.ones(len(scene.columns), np.bool_)
+    scores = part.score(shape, scene.columns, everywhere)
+    return Answer(f"{prefix}score", about, rows=scores, depends=_depends(part, "score_depends", shape))
+
+
+def _score_on(part: Any, scene: Scene, shape: Shape, prefix: str, about: str) -> Answer:
+    depends = _depends(part, "score_depends", shape)
+    scores = [] if depends & Depends.FEASIBLE_SET else [part.score_on(shape, row) for row in _rows(scene.columns)]
+    return Answer(f"{prefix}score_on", about, rows=np.array(scores, np.float64), depends=depends, scalar=True)
+
+
+_NODE_CALLS: dict[str, Callable[[Any, Scene, Shape, str, str], Answer]] = {
+    "feasible": _feasible,
+    "feasible_on": _feasible_on,
+    "score": _score,
+    "score_on": _score_on,
+}
+
+
+def _rows(columns: Columns) -> Iterator[Row]:
+    at = Row(columns)
+    for number in range(len(columns)):
+        at.point(number)
+        yield at
+
+
+def _requests(shape: Shape) -> str:
+    return ", ".join(f"{name} {amount}" for name, amount in sorted(shape.requests.items()))
+
+
+def _about_queues(plugin: Any, scene: Scene) -> Iterator[Answer]:
+    for name, queue in sorted(scene.session.queues.items()):
+        for call in ("queue_key", "overused"):
+            if callable(ask := getattr(plugin, call, None)):
+                yield Answer(call, f"queue {name}", ask(queue))
+        if callable(ask := getattr(plugin, "fits", None)):
+            for shape in scene.shapes:
+                for count in (1, 8):
+                    yield Answer("fits", f"{count} of shape {shape.id} in queue {name}", ask(queue, shape, count))
+
+
+def _facts(job: Job, scene: Scene) -> tuple[Any, ...]:
+    """What `JobOrder` says a kept key follows from."""
+    counts = tuple(job.count(status) for status in TaskStatus)
+    amounts = (dict(job.allocated), dict(job.requested), dict(scene.session.total))
+    return (job.group, job.queue, job.priority, job.phase, counts, *amounts)
+
+
+def _about_jobs(plugin: Any, scene: Scene) -> Iterator[Answer]:
+    for job in scene.jobs:
+        for call in ("job_key", "job_valid", "job_ready", "job_pipelined", "job_starving"):
+            if callable(ask := getattr(plugin, call, None)) and job.queue in scene.session.queues:
+                kept = call == "job_key" and getattr(plugin, KEPT_KEYS, False)
+                yield Answer(call, f"job {job.key}", ask(job), facts=_facts(job, scene) if kept else None)
+        if callable(ask := getattr(plugin, "job_enqueueable", None)) and job.min_resources is not None:
+            yield Answer("job_enqueueable", f"job {job.key}", ask(job))
+    for task in scene.waiting:
+        if callable(ask := getattr(plugin, "task_key", None)):
+            yield Answer("task_key", f"task {task.name}", ask(task))
+    for call in ("preemptable", "reclaimable"):
+        if callable(ask := getattr(plugin, call, None)) and scene.waiting and scene.running:
+            named = ask(scene.waiting[0], scene.running)
+            yield Answer(
+                call, f"task {scene.waiting[0].name}", None if named is None else tuple(task.uid for task in named)
+            )

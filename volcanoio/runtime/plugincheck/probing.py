@@ -1,0 +1,202 @@
+"""An action that questions a plugin in the middle of a cycle: before, during and after placements that are undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanoio.engine.scheduling.columns import Columns, Quantity
+from volcanoio.framework.scheduling.session import Session
+from volcanoio.framework.scheduling.verdicts import Depends, Verdict
+from volcanoio.runtime.plugincheck.asking import Answer, Scene, answers
+from volcanoio.runtime.plugincheck.report import Report
+
+UNDO = "allocate, undo, compare"
+AGREE = "scalar and vector forms agree"
+AGAIN = "asked twice, the answer is the same"
+CACHED = "kept answers are right as long as what they depend on is unchanged"
+SOUND = "answers are of the right kind"
+READS = "the columns are only read"
+_ANYTHING = Depends.FEASIBLE_SET | Depends.PODS | Depends.SOURCE | Depends.NOW
+_Said = Mapping[tuple[str, str], Answer]
+
+
+class Probing:
+    """Put it among a profile's actions; what it finds goes into the report."""
+
+    name = "probing"
+
+    def __init__(self, plugin: Any, report: Report) -> None:
+        self._plugin = plugin
+        self._report = report
+        self._before: tuple[_Said, _Facts] | None = None
+        for check in (SOUND, READS, AGAIN, AGREE, CACHED, UNDO):
+            report.begin(check)
+
+    def run(self, session: Session) -> Iterator[None]:
+        """Ask, place, ask, undo, ask."""
+        scene = Scene.of(session)
+        block = scene.columns.block.copy()
+        said = answers(self._plugin, scene)
+        if not np.array_equal(block, scene.columns.block):
+            self._report.add(READS, "a method wrote to an array of the session's nodes; copy what you change")
+        self._sound(said, scene)
+        self._compare(said, answers(self._plugin, scene), AGAIN, "is asked again and says otherwise")
+        self._agree(said)
+        facts = _Facts(scene.columns)
+        if self._before is not None:
+            self._kept(*self._before, said, facts)
+        self._before = (said, facts)
+        yield
+        yield from self._undo(session, scene, said, block)
+
+    def _undo(self, session: Session, scene: Scene, said: _Said, block: NDArray[Any]) -> Iterator[None]:
+        """Place each waiting job, take it back, and compare."""
+        for job in list(session.pending())[:8]:
+            statement = session.statement(job)
+            for run in session.runs(job, best_effort=False):
+                statement.place(run, 0, len(run.tasks), until_ready=False)
+            answers(self._plugin, scene)  # what is learned meanwhile must not outlive the placements
+            statement.discard()
+            session.start(job)
+            if not np.array_equal(block, scene.columns.block):
+                self._report.add(UNDO, "the nodes are not what they were: a method wrote to them")
+            text = (
+                f"says otherwise after placements of job {job.key} were undone; keep what `allocated` and `released` "
+                "count in SessionView.table, and what is worked out from it by Table.version"
+            )
+            self._compare(said, answers(self._plugin, scene), UNDO, text)
+            yield
+
+    def _compare(self, first: _Said, second: _Said, check: str, text: str) -> None:
+        for key, answer in first.items():
+            if key not in second or not answer.same(second[key]):
+                self._report.add(check, f"{answer.call} {text} (first seen: {answer.about})")
+                return
+
+    def _agree(self, said: _Said) -> None:
+        """Vector against scalar."""
+        for (call, about), scalar in said.items():
+            vector = said.get((call.removesuffix("_on"), about))
+            if not scalar.scalar or vector is None or scalar.rows is None or not len(scalar.rows):
+                continue
+            rows = scalar.rows == "" if call.endswith("feasible_on") else scalar.rows
+            assert vector.rows is not None
+            different = np.flatnonzero(vector.rows != rows)
+            if len(different):
+                at = int(different[0])
+                self._report.add(
+                    AGREE,
+                    f"{vector.call} and {call} differ for {about}, row {at}: {vector.rows[at]} and {rows[at]}; "
+                    "use the same operations in the same order",
+                )
+
+    def _kept(self, before: _Said, then: _Facts, said: _Said, now: _Facts) -> None:
+        """Answers may differ from those of an earlier cycle only where something declared changed."""
+        for key, answer in said.items():
+            old = before.get(key)
+            if answer.facts is not None and old is not None and old.facts == answer.facts and not answer.same(old):
+                text = "though nothing of the job changed; take back keeps_job_keys"
+                self._report.add(
+                    CACHED, f"{answer.call} went from {old.value} to {answer.value} for {answer.about}, {text}"
+                )
+        if then.names != now.names:
+            return
+        for key, answer in said.items():
+            old = before.get(key)
+            if old is None or old.rows is None or answer.rows is None or len(old.rows) != len(answer.rows):
+                continue
+            depends = old.depends | answer.depends
+            if depends & _ANYTHING:
+                continue
+            wrong = np.flatnonzero((old.rows != answer.rows) & ~now.changed(then, depends))
+            if len(wrong):
+                self._report.add(CACHED, _stale(old, answer, int(wrong[0]), now, then, depends))
+
+    def _sound(self, said: _Said, scene: Scene) -> None:
+        for answer in said.values():
+            if problem := _wrong_kind(answer, len(scene.columns)):
+                self._report.add(SOUND, f"{answer.call} {problem}")
+        for call in ("queue_key", "job_key", "task_key"):
+            keys = [answer.value for answer in said.values() if answer.call == call]
+            try:
+                sorted(keys)
+            except TypeError as error:
+                self._report.add(SOUND, f"{call} gives keys that cannot be sorted: {error}")
+
+
+class _Facts:
+    """What answers about rows may depend on, by row."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.names = tuple(columns.names)
+        self._specs = np.array([id(obj) for obj in columns.objects], np.int64)
+        self._objects = tuple(columns.objects)  # kept, so that an id means one object
+        resources = list(columns.resources)
+        self._offers = self._stack(columns, (Quantity.ALLOCATABLE,), resources)
+        used = tuple(quantity for quantity in Quantity if quantity is not Quantity.ALLOCATABLE)
+        self._usage = self._stack(columns, used, resources)
+
+    @staticmethod
+    def _stack(columns: Columns, quantities: tuple[Quantity, ...], resources: list[str]) -> NDArray[np.int64]:
+        rows = [columns.view(quantity, name) for quantity in quantities for name in resources]
+        return np.array(rows, np.int64).reshape(len(rows), len(columns))
+
+    def changed(self, then: _Facts, depends: Depends) -> NDArray[np.bool_]:
+        """The rows where anything of that is another."""
+        result = np.zeros(len(self.names), np.bool_)
+        if depends & Depends.NODE_SPEC:
+            result |= self._specs != then._specs
+        if depends & (Depends.NODE_SPEC | Depends.NODE_AMOUNTS):
+            result |= _differs(self._offers, then._offers)
+        if depends & Depends.NODE_USAGE:
+            result |= _differs(self._usage, then._usage)
+        return result
+
+
+def _differs(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.bool_]:
+    if one.shape != other.shape:  # a resource is new
+        return np.ones(one.shape[1], np.bool_)
+    return np.asarray((one != other).any(axis=0), np.bool_)
+
+
+def _stale(old: Answer, new: Answer, row: int, now: _Facts, then: _Facts, depends: Depends) -> str:
+    assert old.rows is not None
+    assert new.rows is not None
+    seen = [
+        name
+        for name, flag in (("NODE_SPEC", Depends.NODE_SPEC), ("NODE_USAGE", Depends.NODE_USAGE))
+        if now.changed(then, flag)[row]
+    ]
+    declared = " | ".join(flag.name or "" for flag in Depends if flag in depends) or "NOTHING"
+    change = f"its {' and '.join(seen)} changed" if seen else "neither its spec nor its usage changed"
+    kind = "feasible_depends" if "feasible" in new.call else "score_depends"
+    return (
+        f"{new.call} of node {now.names[row]} went from {old.rows[row]} to {new.rows[row]} between two cycles in which "
+        f"{change}, but {kind} declares {declared}; declare what the answer depends on"
+    )
+
+
+def _wrong_kind(answer: Answer, nodes: int) -> str:
+    rows, value, call = answer.rows, answer.value, answer.call.rpartition(".")[2]
+    if call in ("feasible", "score"):
+        if not isinstance(rows, np.ndarray) or rows.shape != (nodes,):
+            return (
+                f"must give an array of one entry a node ({nodes}), not {getattr(rows, 'shape', type(rows).__name__)}"
+            )
+        if call == "feasible" and rows.dtype != np.bool_:
+            return f"must give bools, not {rows.dtype}"
+        if call == "score" and not np.isfinite(rows.astype(np.float64)).all():
+            return "gives a score that is no finite number"
+    if call == "feasible_on" and rows is not None and not all(isinstance(text, str) for text in rows):
+        return 'must give "" or the reason why not, as a string'
+    if call == "fits" and (not isinstance(value, int) or not 0 <= value <= int(answer.about.split()[0])):
+        return f"must give a whole number from 0 to the count asked for, not {value!r}"
+    if call in ("job_valid", "job_pipelined", "job_enqueueable") and not isinstance(value, Verdict):
+        return f"must give a Verdict (PERMIT, ABSTAIN, reject(code, text)), not {value!r}"
+    if call in ("overused", "job_ready", "job_starving") and not isinstance(value, (bool, np.bool_)):
+        return f"must give True or False, not {value!r}"
+    return ""
