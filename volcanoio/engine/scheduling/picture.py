@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from volcanoio.engine.scheduling.explanation import UNSETTLED, group_text
+from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.session import CycleSession
 from volcanoio.framework.scheduling.views import TaskStatus
 
@@ -17,7 +18,7 @@ class Picture:
     """Jobs by `namespace/podgroup` and pods by `namespace/name`, both sorted.
 
     `pipelined` are the nodes on which pods have a place reserved; `phases` those of PodGroups; `statuses` how many
-    tasks of a PodGroup are in which status; `reasons` why a PodGroup waits, as its event would say it.
+    tasks of a PodGroup are in which status; `reasons` why a PodGroup waits, as precisely as is known.
     """
 
     pipelined: Mapping[str, str]
@@ -37,16 +38,18 @@ def picture(session: CycleSession) -> Picture:
         for task in job.members.values()
         if task.status is TaskStatus.PIPELINED
     ]
-    reasons = {}
-    for job in jobs:
-        if job.waiting or job.phase in UNSETTLED:
-            ready = job.schedulable and session.rules.job_ready(job)
-            refusal = session.refusals.get(job.key)
-            if refusal or not ready or job.waiting:
-                reasons[job.key] = refusal or group_text(job, ready=ready)
+    reasons = {job.key: _reason(session, job) for job in jobs if job.waiting or job.phase in UNSETTLED}
     return Picture(
         pipelined=dict(sorted((f"{task.namespace}/{task.name}", task.node) for task in reserved)),
         phases={job.key: job.phase for job in jobs},
         statuses={job.key: {_TITLES[at]: count for at, count in enumerate(job.counts) if count} for job in jobs},
-        reasons=reasons,
+        reasons={key: text for key, text in reasons.items() if text},
     )
+
+
+def _reason(session: CycleSession, job: JobInfo) -> str:
+    """Why a job waits; "" when it does not."""
+    ready = job.schedulable and session.rules.job_ready(job)
+    if ready and not job.waiting:
+        return ""
+    return session.refusals.get(job.key) or job.attempts.reason.text or group_text(job, ready=ready)

@@ -1,0 +1,237 @@
+"""State in, decisions out: one literal a case."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.scenario.scheduling.harness import group, node, pod, pods, queue
+from tests.scenario.simulate.command import Simulate
+from volcanoio.model.base import Manifest
+
+PREEMPTING = """
+actions: "allocate, preempt"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: predicates
+"""
+
+
+GANGS = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n"
+
+
+def _class(name: str, value: int) -> Manifest:
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+
+
+def test_a_gang_that_fits_is_bound(simulate: Simulate) -> None:
+    assert simulate.state(queue("default"), node("n1"), group("g", 2), *pods("p", 2, "g", cpu="3")) == {
+        "cycles": 1,
+        "binds": [{"pod": "ns/p-0", "node": "n1"}, {"pod": "ns/p-1", "node": "n1"}],
+        "evictions": [],
+        "pipelined": [],
+        "podGroups": {"ns/g": {"phase": "Inqueue"}},
+        "taskStatus": {"ns/g": {"Binding": 2}},
+    }
+
+
+def test_a_gang_that_does_not_fit_is_not_bound_in_part(simulate: Simulate) -> None:
+    assert simulate.state(queue("default"), node("n1"), group("g", 2), *pods("p", 2, "g", cpu="5")) == {
+        "cycles": 1,
+        "binds": [],
+        "evictions": [],
+        "pipelined": [],
+        "podGroups": {"ns/g": {"phase": "Inqueue"}},
+        "taskStatus": {"ns/g": {"Pending": 2}},
+    }
+
+
+def test_an_evicted_pod_is_named_with_the_action_and_its_room_is_reserved(simulate: Simulate) -> None:
+    objects = (
+        queue("default"),
+        node("n1", cpu="2"),
+        _class("low", 1),
+        _class("high", 100),
+        group("lower", 1, phase="Running", priorityClassName="low"),
+        pod("low-0", "lower", on="n1", phase="Running", cpu="1"),
+        pod("low-1", "lower", on="n1", phase="Running", cpu="1"),
+        group("higher", 1, phase="Inqueue", priorityClassName="high"),
+        pod("high-0", "higher", cpu="1"),
+    )
+    found = simulate.state(*objects, conf=PREEMPTING)
+    (evicted,) = found["evictions"]
+    assert evicted["action"] == "preempt"
+    assert evicted["pod"] in ("ns/low-0", "ns/low-1")
+    assert found["pipelined"] == [{"pod": "ns/high-0", "node": "n1"}]
+    assert found["taskStatus"] == {"ns/higher": {"Pipelined": 1}, "ns/lower": {"Running": 1, "Releasing": 1}}
+    later = simulate.state(*objects, conf=PREEMPTING, flags=("--cycles", "3"))
+    assert later["cycles"] == 3
+    assert later["evictions"] == [evicted]  # it is terminating for ever, and no other is taken for the same pod
+    assert later["pipelined"] == [{"pod": "ns/high-0", "node": "n1"}]
+
+
+def test_cycles_go_on_from_what_the_ones_before_decided(simulate: Simulate) -> None:
+    found = simulate.state(
+        queue("default"), node("n1"), group("g", 2), *pods("p", 3, "g", cpu="3"), flags=("--cycles", "2")
+    )
+    assert found["cycles"] == 2
+    assert len(found["binds"]) == 2
+    assert found["taskStatus"] == {"ns/g": {"Pending": 1, "Bound": 2}}
+    assert found["podGroups"] == {"ns/g": {"phase": "Running"}}
+
+
+@pytest.mark.parametrize(("switch", "bound"), [("enableJobReady: true", 0), ("enableJobReady: false", 1)])
+def test_a_switch_is_what_it_says(simulate: Simulate, switch: str, bound: int) -> None:
+    conf = f"actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    {switch}\n    enableJobPipelined: false\n"
+    found = simulate.state(
+        queue("default"), node("n1"), group("g", 2, phase="Inqueue"), *pods("p", 2, "g", cpu="5"), conf=conf
+    )
+    assert len(found["binds"]) == bound
+
+
+@pytest.mark.parametrize(("switch", "bound"), [("enablePredicate: true", 0), ("enablePredicate: false", 1)])
+def test_a_filter_that_is_switched_off_filters_nothing(simulate: Simulate, switch: str, bound: int) -> None:
+    conf = f"actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n    {switch}\n"
+    found = simulate.state(
+        queue("default"),
+        node("n1"),
+        group("g", 1, phase="Inqueue"),
+        pod("p-0", "g", cpu="1", spec={"nodeSelector": {"disk": "ssd"}}),
+        conf=conf,
+    )
+    assert len(found["binds"]) == bound
+
+
+class TestOddStates:
+    """What is not as it should be is handled as Volcano does."""
+
+    def test_a_running_pod_without_a_node_counts_and_takes_no_room(self, simulate: Simulate) -> None:
+        found = simulate.state(
+            queue("default"),
+            node("n1", cpu="1"),
+            group("g", 1, phase="Running"),
+            pod("p-0", "g", phase="Running", cpu="1"),
+            group("h", 1, phase="Inqueue"),
+            pod("q-0", "h", cpu="1"),
+            conf=GANGS,
+        )
+        assert found["binds"] == [{"pod": "ns/q-0", "node": "n1"}]
+        assert found["taskStatus"]["ns/g"] == {"Running": 1}
+
+    def test_a_group_of_a_missing_queue_waits(self, simulate: Simulate) -> None:
+        found = simulate.state(node("n1"), group("g", 1, queue="gone"), pod("p-0", "g", cpu="1"))
+        assert (found["binds"], found["podGroups"]) == ([], {"ns/g": {"phase": "Pending"}})
+
+    def test_the_default_queue_is_made_where_it_is_missing(self, simulate: Simulate) -> None:
+        found = simulate.state(node("n1"), group("g", 1, queue=""), pod("p-0", "g", cpu="1"))
+        assert found["binds"] == [{"pod": "ns/p-0", "node": "n1"}]
+
+    def test_there_may_be_no_node(self, simulate: Simulate) -> None:
+        found = simulate.state(queue("default"), group("g", 1), pod("p-0", "g", cpu="1"))
+        assert (found["binds"], found["taskStatus"]) == ([], {"ns/g": {"Pending": 1}})
+
+    def test_there_may_be_nothing(self, simulate: Simulate) -> None:
+        nothing: dict[str, object] = {"binds": [], "evictions": [], "pipelined": [], "podGroups": {}, "taskStatus": {}}
+        assert simulate.state() == {"cycles": 1, **nothing}
+
+    def test_a_pod_on_an_unknown_node_is_bound_there(self, simulate: Simulate) -> None:
+        found = simulate.state(
+            queue("default"), node("n1"), group("g", 1, phase="Running"), pod("p-0", "g", on="gone", cpu="1")
+        )
+        assert (found["binds"], found["taskStatus"]) == ([], {"ns/g": {"Bound": 1}})
+
+    def test_ended_pods_take_no_room(self, simulate: Simulate) -> None:
+        found = simulate.state(
+            queue("default"),
+            node("n1", cpu="1"),
+            group("g", 1, phase="Running"),
+            pod("p-0", "g", on="n1", phase="Succeeded", cpu="1"),
+            pod("p-1", "g", on="n1", phase="Failed", cpu="1"),
+            pod("p-2", "g", cpu="1"),
+        )
+        assert found["binds"] == [{"pod": "ns/p-2", "node": "n1"}]
+        assert found["taskStatus"] == {"ns/g": {"Binding": 1, "Succeeded": 1, "Failed": 1}}
+
+    def test_a_pod_of_no_group_takes_room(self, simulate: Simulate) -> None:
+        found = simulate.state(
+            queue("default"),
+            node("n1", cpu="2"),
+            pod("other", on="n1", phase="Running", cpu="1"),
+            group("g", 2),
+            *pods("p", 2, "g", cpu="1"),
+        )
+        assert found["binds"] == []
+
+    def test_a_terminating_pod_takes_its_room_until_it_is_gone(self, simulate: Simulate) -> None:
+        going = pod("p-0", "g", on="n1", phase="Running", cpu="1")
+        going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        found = simulate.state(
+            queue("default"), node("n1", cpu="1"), group("g", 1), going, group("h", 1), pod("q-0", "h", cpu="1")
+        )
+        assert (found["binds"], found["pipelined"]) == ([], [{"pod": "ns/q-0", "node": "n1"}])
+
+
+class TestFlags:
+    """The scheduler's own flags."""
+
+    def test_only_nodes_with_one_of_the_labels_are_used(self, simulate: Simulate) -> None:
+        objects = (
+            queue("default"),
+            node("n1", labels={"zone": "a"}),
+            node("n2", labels={"zone": "b"}),
+            node("n3"),
+            group("g", 1),
+            pod("p-0", "g", cpu="1"),
+        )
+        assert simulate.state(*objects, flags=("--node-selector", "zone:b,zone:c"))["binds"][0]["node"] == "n2"
+
+    def test_pods_of_other_schedulers_are_left_alone(self, simulate: Simulate) -> None:
+        objects = (
+            queue("default"),
+            node("n1"),
+            group("g", 1),
+            pod("p-0", "g", cpu="1", spec={"schedulerName": "mine"}),
+        )
+        assert simulate.state(*objects)["binds"] == []
+        assert len(simulate.state(*objects, flags=("--scheduler-name=volcano", "--scheduler-name=mine"))["binds"]) == 1
+
+    def test_groups_without_queue_are_in_the_default_queue(self, simulate: Simulate) -> None:
+        objects = (
+            queue("mine", capability={"cpu": "0"}),
+            node("n1"),
+            group("g", 1, queue=""),
+            pod("p-0", "g", cpu="1"),
+        )
+        assert len(simulate.state(*objects)["binds"]) == 1
+        conf = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: proportion\n"
+        closed = queue("mine")
+        closed["status"]["state"] = "Closed"
+        found = simulate.state(closed, *objects[1:], conf=conf, flags=("--default-queue", "mine"))
+        assert found["binds"] == []
+
+    @pytest.mark.parametrize(
+        ("flags", "first"),
+        [
+            ((), "ns/q-0"),
+            (("--priority-class=false",), "ns/p-0"),
+            (("--feature-gates", "PriorityClass=false"), "ns/p-0"),
+            (("--priority-class",), "ns/q-0"),
+        ],
+    )
+    def test_priority_classes_count_unless_switched_off(
+        self, simulate: Simulate, flags: tuple[str, ...], first: str
+    ) -> None:
+        found = simulate.state(
+            queue("default"),
+            node("n1", cpu="1"),
+            _class("high", 10),
+            group("g", 1),
+            pod("p-0", "g", cpu="1"),
+            group("h", 1, priorityClassName="high"),
+            pod("q-0", "h", cpu="1"),
+            flags=flags,
+        )
+        assert [bind["pod"] for bind in found["binds"]] == [first]
