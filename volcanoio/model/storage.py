@@ -21,8 +21,8 @@ BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 """Annotation of a claim: claim and volume name each other."""
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 """Annotation of a volume or claim: not the user chose what it is bound to."""
-MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
-"""Annotation of a CSINode: in-tree plugins that its drivers stand in for, separated by commas."""
+VOLUMES_REACHABLE = "storage.volcanoio.dev/volumes-reachable"
+"""Annotation of a StorageClass, ours: `everywhere` says that every node can use a volume, whichever it was made for."""
 
 
 class VolumeResources(Model):
@@ -127,6 +127,7 @@ class NodeDriver(Model):
 
     name: str = ""
     allocatable: DriverAllocatable | None = None
+    topology_keys: tuple[str, ...] = ()
 
 
 class CSINodeSpec(Model):

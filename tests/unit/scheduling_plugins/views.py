@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanoio.engine.scheduling.inputs import Inputs
+from volcanoio.engine.scheduling.volumes import VolumeIndex
 from volcanoio.framework.scheduling.podterms import Carried, Selectors, Tally
 from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Shape, TaskStatus
+from volcanoio.framework.scheduling_effects import PreBindStep
 from volcanoio.model.base import ApiObject, ObjectMeta
 from volcanoio.model.core import Affinity, Node, NodeSpec, Pod, Taint, Toleration
 from volcanoio.model.resources import add, amounts
@@ -157,6 +160,7 @@ class JobView:
     created: str = ""
     schedulable_count: int = 0
     group: PodGroup = field(default_factory=PodGroup)
+    gated: dict[str, int] = field(default_factory=dict)
 
     @property
     def uid(self) -> str:
@@ -251,6 +255,13 @@ class QueueData:
             add(total, job.requested)
         return total
 
+    @property
+    def namespaces(self) -> dict[str, dict[str, int]]:
+        total: dict[str, dict[str, int]] = {}
+        for job in self.jobs:
+            add(total.setdefault(job.namespace, {}), job.allocated)
+        return total
+
 
 class TableData:
     """A table without an undo log."""
@@ -320,6 +331,14 @@ class SessionData:
 
     def version(self, resource: str) -> int:
         return self.versions.get(resource, 0)
+
+    @property
+    def volumes(self) -> VolumeIndex:
+        return VolumeIndex(Inputs())
+
+    @property
+    def prebinding(self) -> dict[str, tuple[PreBindStep, ...]]:
+        return {}
 
     def table(self, owner: str, name: str) -> TableData:
         return self.tables.setdefault((owner, name), TableData())

@@ -19,7 +19,7 @@ from volcanoio.engine.scheduling.times import timestamp
 from volcanoio.engine.scheduling.watching import watched
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.events import Change, Observed, Synced
-from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, Evict, SchedulerEffect
+from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, Evict, PreBindStep, SchedulerEffect
 from volcanoio.framework.scheduling_events import BindDone, CycleOpened, EvictDone, SchedulerEvent
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
@@ -148,7 +148,9 @@ class Offline:
                 pass  # Events are for people
 
     def bind(self, group: str, bind: BindRequest) -> None:
-        """A pod gets its node."""
+        """A pod gets its node; what is written before is, but nobody makes volumes."""
+        for step in bind.prebind:
+            self._write(step)
         pod = cast("Pod", self.objects[kinds.POD.resource, f"{bind.namespace}/{bind.name}"])
         self.fold(
             BindDone(at=self.now, group=group, uid=bind.uid, namespace=bind.namespace, name=bind.name, node=bind.node)
@@ -157,6 +159,12 @@ class Offline:
         meta = msgspec.structs.replace(pod.metadata, annotations=annotations) if bind.annotations else pod.metadata
         spec = msgspec.structs.replace(pod.spec, node_name=bind.node)
         self.put(msgspec.structs.replace(pod, metadata=meta, spec=spec))
+
+    def _write(self, step: PreBindStep) -> None:
+        obj = self.objects.get((step.resource, f"{step.namespace}/{step.name}" if step.namespace else step.name))
+        if obj is not None and step.patch:
+            kind = kinds.of(obj)
+            self.put(msgspec.convert(_merged(kind.manifest(obj), step.patch), kind.type))
 
     def _evict(self, evict: Evict) -> None:
         pod = self.objects[kinds.POD.resource, f"{evict.namespace}/{evict.name}"]

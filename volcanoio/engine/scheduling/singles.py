@@ -42,6 +42,7 @@ def _order(job: JobInfo) -> tuple[int, str, str]:
 
 def _place(session: CycleSession, job: JobInfo, task: TaskInfo) -> None:
     session.start(job)
+    session.look_at_claims([task], varied=False)
     run = Run(task.shape, task.role, [task], task.nominated)
     statement = session.statement(job)
     placed, _ = statement.place(run, 0, 1, until_ready=False, idle_only=True)

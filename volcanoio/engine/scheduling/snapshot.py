@@ -31,6 +31,7 @@ def snapshot(state: ClusterState) -> dict[str, Any]:
         "jobs": {key: _job(job) for key, job in ledger.jobs.items()},
         "queues": {name: _queue(queue) for name, queue in ledger.queues.items()},
         "classes": state.classes,
+        "prebinding": {uid: msgspec.to_builtins(steps) for uid, steps in state.prebinding.items()},
         "inputs": state.inputs.picture(),
         "evicting": sorted(state.pods.evicting),
         "holds": {job: [[hold.node, hold.shape.id] for hold in held] for job, held in state.holds.by_job.items()},

@@ -156,13 +156,7 @@ class JobStatement:
             claim(session, pipelined, [task for task in self._paid if task.status is TaskStatus.PIPELINED])
         if allocated:
             ledger.bind(job, allocated)
-            session.outbox.bind(
-                job.key,
-                [
-                    BindRequest(uid=task.uid, namespace=task.namespace, name=task.name, node=task.node)
-                    for task in allocated
-                ],
-            )
+            session.outbox.bind(job.key, [self._request(task) for task in allocated])
             session.stats.bound += len(allocated)
             session.stats.gangs += 1
         for key, lifted in log.lifted:
@@ -172,6 +166,13 @@ class JobStatement:
         if pipelined:
             log.seated.extend(pipelined)
             session.leftovers.append(log)
+
+    def _request(self, task: TaskInfo) -> BindRequest:
+        """The bind of a task, with what must be done before it."""
+        steps = self._session.rules.prebind(task)
+        if steps:
+            self._session.state.prebinding[task.uid] = steps
+        return BindRequest(uid=task.uid, namespace=task.namespace, name=task.name, node=task.node, prebind=steps)
 
     def discard(self) -> None:
         """As `session.Statement`."""

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from volcanoio.engine.scheduling.inputs import Inputs
+from volcanoio.engine.scheduling.tally import PodTally
 from volcanoio.framework.events import Change, Observed
+from volcanoio.framework.scheduling.views import Task
 from volcanoio.framework.scheduling.volumes import BoundVolume, VolumeClaim
 from volcanoio.model import kinds
 from volcanoio.model.core import Pod
@@ -67,8 +69,7 @@ class VolumeIndex:
         self._inputs = inputs
         self._users: dict[str, dict[str, TaskInfo]] = {}
         self._used_on: dict[str, dict[str, int]] = {}
-        self._in_use: dict[str, dict[str, int]] = {}
-        self._versions: dict[str, int] = {}
+        self._in_use: dict[str, PodTally] = {}
         self._drivers: dict[str, str] = {}
         """The driver under which each used claim is counted."""
         self._facts: dict[str, VolumeClaim] = {}
@@ -82,21 +83,18 @@ class VolumeIndex:
 
     # What plugins see.
 
-    def claims(self, task: TaskInfo) -> Sequence[tuple[str, VolumeClaim]]:
+    def claims(self, task: Task) -> Sequence[tuple[str, VolumeClaim]]:
         """As `volumes.VolumesView`."""
-        return [(named.key, self._claim(named)) for named in task.claims]
+        named: tuple[Named, ...] = task.claims  # type: ignore[attr-defined]  # tasks are ours
+        return [(each.key, self._claim(each)) for each in named]
 
     def used_on(self, claim: str) -> Mapping[str, int]:
         """As `volumes.VolumesView`."""
         return self._used_on.get(claim, _NOWHERE)
 
-    def in_use(self, driver: str) -> Mapping[str, int]:
+    def in_use(self, driver: str) -> PodTally:
         """As `volumes.VolumesView`."""
-        return self._in_use.get(driver, _NOWHERE)
-
-    def version(self, driver: str) -> int:
-        """As `volumes.VolumesView`."""
-        return self._versions.get(driver, 0)
+        return self._in_use.setdefault(driver, PodTally())
 
     # The ledger tells of tasks, the state of objects.
 
@@ -176,11 +174,7 @@ class VolumeIndex:
 
     def _count(self, driver: str, node: str, amount: int) -> None:
         if driver:
-            counts = self._in_use.setdefault(driver, {})
-            counts[node] = counts.get(node, 0) + amount
-            if not counts[node]:
-                del counts[node]
-            self._versions[driver] = self._versions.get(driver, 0) + 1
+            self.in_use(driver).add(node, amount)
 
     # What a claim asks.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from volcanoio.framework.scheduling.podterms import Tally
 from volcanoio.model.core import NodeSelectorTerm, Requirement
 
 if TYPE_CHECKING:
@@ -58,10 +59,6 @@ class VolumesView(Protocol):
         """By node how many tasks on it use a claim."""
         ...
 
-    def in_use(self, driver: str) -> Mapping[str, int]:
-        """By node how many claims with volumes of a driver are used on it."""
-        ...
-
-    def version(self, driver: str) -> int:
-        """Another number after every change of `in_use`."""
+    def in_use(self, driver: str) -> Tally:
+        """How many claims with volumes of a driver are used on which node; the same one for a driver always."""
         ...

@@ -1,0 +1,201 @@
+"""Kubernetes' filter VolumeBinding: nodes that reach the volumes of a pod's claims, or can get them made.
+
+Source: pkg/scheduler/framework/plugins/volumebinding (binder.go). A volume or node chosen for a claim is planned in the
+session and written before the pod's bind, in `volumesteps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from volcanoio.framework.scheduling.sessionview import SessionView
+from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
+from volcanoio.framework.scheduling.views import Nodes, Shape, Task
+from volcanoio.framework.scheduling.volumes import VolumeClaim
+from volcanoio.framework.scheduling_effects import PreBindStep
+from volcanoio.model import kinds
+from volcanoio.model.storage import PersistentVolume
+from volcanoio_plugins.scheduling.nodeindex import Mask, NodeIndex
+from volcanoio_plugins.scheduling.volumemaking import ANYWHERE, VolumeMaking
+from volcanoio_plugins.scheduling.volumematch import Candidates, Reach, matches, reach_of
+from volcanoio_plugins.scheduling.volumeplans import VolumePlans
+from volcanoio_plugins.scheduling.volumesteps import steps_of
+
+IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
+CONFLICT = "node(s) had volume node affinity conflict"
+NONE_LEFT = "node(s) didn't find available persistent volumes to bind"
+NO_SPACE = "node(s) did not have enough free storage"
+_VOLUMES = kinds.PV.resource
+
+
+class VolumeBinding:
+    """Masks for bound claims; for those that wait a free volume that the node reaches, or one that can be made."""
+
+    watches: tuple[str, ...] = (_VOLUMES, *VolumeMaking.watches)
+
+    def __init__(self, index: NodeIndex, timeout: float = 600.0) -> None:
+        self._index = index
+        self._timeout = timeout
+        self._making = VolumeMaking(index)
+        self._reach = Reach(index)
+        self.plans = VolumePlans()
+        self._session: SessionView
+        self._candidates: dict[VolumeClaim, Candidates] = {}
+        self._free: dict[str, list[PersistentVolume]] | None = None
+        self._seen: tuple[int, int] = (-1, -1)
+
+    def open(self, session: SessionView) -> None:
+        """Objects may have changed, and binds have begun and ended."""
+        self._session = session
+        self._making.open(session)
+        self.plans.open(session)
+
+    def feasible_depends(self, shape: Shape) -> Depends:
+        """For bound claims labels of the node; for those that wait the classes, and the volumes that others take."""
+        depends = Depends.NOTHING
+        for claim in shape.claims:
+            if claim.volume is not None:
+                depends |= Depends.NODE_SPEC
+            elif claim.waits and not claim.fault:
+                depends |= Depends.SOURCE | Depends.NODE_SPEC
+                if claim.key or claim.reserved or self._candidates_for(claim):
+                    depends |= Depends.PODS
+        return depends
+
+    def feasible(self, shape: Shape, nodes: Nodes) -> Feasibility:
+        """The nodes on which all claims of the shape can be had."""
+        everywhere = np.ones(len(nodes), np.bool_)
+        if not shape.claims:
+            return Feasibility(everywhere)
+        for claim in shape.claims:
+            if claim.fault or (claim.volume is None and not claim.waits):
+                return Feasibility(~everywhere, ((claim.fault or IMMEDIATE, everywhere),))
+        index = self._index.over(nodes)
+        if index is not self._index and any(claim.volume is None for claim in shape.claims):
+            return self._of_rows(shape, nodes)
+        bound = [claim.volume.reach for claim in shape.claims if claim.volume is not None]
+        reasons = [(CONFLICT, ~index.matches_any(reach)) for reach in bound if reach is not None]
+        waiting = [claim for claim in shape.claims if claim.volume is None]
+        if waiting:
+            reasons.extend(self._waiting(waiting, index))
+        ok = everywhere
+        for _, failed in reasons:
+            ok &= ~failed
+        return Feasibility(ok, tuple((text, failed) for text, failed in reasons if failed.any()))
+
+    def _of_rows(self, shape: Shape, nodes: Nodes) -> Feasibility:
+        """The answer for some of the nodes."""
+        every = self.feasible(shape, self._session.nodes)
+        at = self._index.over(self._session.nodes)
+        rows = [row for name in nodes.names if (row := at.row_of(name)) is not None]
+        return Feasibility(every.ok[rows], tuple((text, failed[rows]) for text, failed in every.reasons))
+
+    def task_placed(self, task: Task) -> None:
+        """Plan what the task's claims get on its node."""
+        if not task.shape.claims:
+            return
+        row = self._index.over(self._session.nodes).row_of(task.node)
+        waiting = [(key, claim) for key, claim in self._session.volumes.claims(task) if claim.waits and not claim.fault]
+        for key, claim in sorted(waiting, key=lambda item: (item[1].size, item[0])):
+            if claim.selected or self.plans.volume_of(key) or self.plans.node_of(key):
+                continue
+            if claim.reserved:
+                self.plans.take(key, claim.reserved)
+                continue
+            candidates = self._candidates_for(claim)
+            volume = candidates.best(row, self.plans.follow()) if candidates and row is not None else ""
+            if volume:
+                self.plans.take(key, volume)
+            else:
+                self.plans.make(key, task.node)
+
+    def steps(self, task: Task) -> Sequence[PreBindStep]:
+        """What binds the claims of a task."""
+        return steps_of(task, self._session, self.plans, self._timeout)
+
+    def _waiting(self, claims: Sequence[VolumeClaim], index: NodeIndex) -> list[tuple[str, Mask]]:
+        """Why nodes fail for claims that wait for a pod."""
+        missing = np.zeros(index.size, np.bool_)
+        full = np.zeros(index.size, np.bool_)
+        rivals: list[tuple[VolumeClaim, Candidates, Mask]] = []
+        for claim in claims:
+            ready = self._ready(claim, index)
+            if ready is not None:
+                missing |= ~ready
+                continue
+            can_make, has_room = self._making.nodes(claim, index)
+            candidates = self._candidates_for(claim)
+            found = np.zeros(index.size, np.bool_)
+            if candidates:
+                found = candidates.without(self.plans.follow()) > 0
+                rivals.append((claim, candidates, can_make & has_room))
+            missing |= ~found & ~can_make
+            full |= ~found & can_make & ~has_room
+        if len(rivals) > 1:
+            missing |= self._too_few(rivals, ~missing)
+        return [(NONE_LEFT, missing), (NO_SPACE, full)]
+
+    def _ready(self, claim: VolumeClaim, index: NodeIndex) -> Mask | None:
+        """The nodes for a claim of which it is settled what it gets; None when it is not."""
+        volume = claim.reserved or (self.plans.volume_of(claim.key) if claim.key else "")
+        if volume:
+            known = self._session.objects(_VOLUMES).get(volume)
+            terms = reach_of(known) if isinstance(known, PersistentVolume) else ()
+            return np.ones(index.size, np.bool_) if terms is None else index.matches_any(terms)
+        node = claim.selected or (self.plans.node_of(claim.key) if claim.key else "")
+        if not node:
+            return None
+        can_make, has_room = self._making.nodes(claim, index)
+        if self._making.reach(claim) is ANYWHERE:
+            return can_make
+        mask = np.zeros(index.size, np.bool_)
+        row = index.row_of(node)
+        if row is not None:
+            mask[row] = can_make[row] and has_room[row]
+        return mask
+
+    def _too_few(self, rivals: Sequence[tuple[VolumeClaim, Candidates, Mask]], ok: Mask) -> Mask:
+        """Nodes on which several claims of one pod cannot all be had, though each could: one after the other, the
+        smallest first.
+        """
+        taken = self.plans.follow()
+        scarce = np.zeros(len(ok), np.bool_)
+        for _, candidates, _ in rivals:
+            scarce |= (candidates.counts > 0) & (candidates.counts < len(rivals))
+        failed = np.zeros(len(ok), np.bool_)
+        ordered = sorted(rivals, key=lambda item: item[0].size)
+        for row in np.flatnonzero(scarce & ok).tolist():
+            mine: set[str] = set(taken)
+            for _, candidates, made in ordered:
+                volume = candidates.best(row, mine)
+                if volume:
+                    mine.add(volume)
+                elif not made[row]:
+                    failed[row] = True
+                    break
+        return failed
+
+    def _candidates_for(self, claim: VolumeClaim) -> Candidates:
+        """The free volumes that suit a claim; kept until volumes or nodes change."""
+        index = self._index.over(self._session.nodes)
+        seen = self._session.version(_VOLUMES), index.version
+        if seen != self._seen:
+            self._seen = seen
+            self._candidates.clear()
+            self._free = None
+        known = self._candidates.get(claim)
+        if known is None:
+            suitable = [volume for volume in self._free_of(claim.storage_class) if matches(volume, claim)]
+            known = self._candidates[claim] = Candidates(suitable, self._reach, index.size)
+        return known
+
+    def _free_of(self, storage_class: str) -> list[PersistentVolume]:
+        """The volumes of a class that belong to nobody."""
+        if self._free is None:
+            self._free = {}
+            for volume in self._session.objects(_VOLUMES).values():
+                if isinstance(volume, PersistentVolume) and volume.spec.claim_ref is None:
+                    self._free.setdefault(volume.spec.storage_class_name, []).append(volume)
+        return self._free.get(storage_class, [])

@@ -1,0 +1,82 @@
+"""What is planned for claims that wait: by binds under way, and by this session, where a discard takes it back."""
+
+from __future__ import annotations
+
+from volcanoio.framework.scheduling.sessionview import SessionView, Table
+from volcanoio.model import kinds
+from volcanoio.model.storage import SELECTED_NODE
+
+_OWNER = "predicates"
+
+
+class VolumePlans:
+    """By claim (`namespace/name`) the volume it is to get, or the node for which one is to be made.
+
+    `taken` are the volumes that are planned for a claim. The session's part is in tables of numbers, so that the undo
+    log covers it; names are numbered as they are met.
+    """
+
+    def __init__(self) -> None:
+        self.taken: frozenset[str] = frozenset()
+        self._names: list[str] = [""]
+        self._numbers: dict[str, int] = {"": 0}
+        self._volumes: dict[str, str] = {}
+        self._nodes: dict[str, str] = {}
+        self._of_claims: Table
+        self._nodes_of: Table
+        self._owners: Table
+        self._seen = -1
+        self._tried: list[str] = []
+
+    def open(self, session: SessionView) -> None:
+        """A session begins: plans are those of binds under way."""
+        self._of_claims = session.table(_OWNER, "volumes of claims")
+        self._nodes_of = session.table(_OWNER, "nodes of claims")
+        self._owners = session.table(_OWNER, "owners of volumes")
+        self._seen = self._owners.version
+        self._tried.clear()
+        self._volumes.clear()
+        self._nodes.clear()
+        for steps in session.prebinding.values():
+            for step in steps:
+                if step.resource == kinds.PV.resource and (ref := step.patch.get("spec", {}).get("claimRef")):
+                    self._volumes[f"{ref['namespace']}/{ref['name']}"] = step.name
+                elif step.resource == kinds.PVC.resource:
+                    node = step.patch.get("metadata", {}).get("annotations", {}).get(SELECTED_NODE)
+                    if node:
+                        self._nodes[f"{step.namespace}/{step.name}"] = node
+        self.taken = frozenset(self._volumes.values())
+
+    def follow(self) -> frozenset[str]:
+        """`taken` as of now."""
+        if self._owners.version != self._seen:
+            self._seen = self._owners.version
+            mine = {name for name in self._tried if self._owners.get(name)}
+            self._tried = sorted(mine)
+            self.taken = frozenset(self._volumes.values()) | mine
+        return self.taken
+
+    def volume_of(self, claim: str) -> str:
+        """The volume a claim is to get, "" when none is planned."""
+        return self._volumes.get(claim) or self._names[self._of_claims.get(claim)]
+
+    def node_of(self, claim: str) -> str:
+        """The node for which a volume is to be made, "" when none is planned."""
+        return self._nodes.get(claim) or self._names[self._nodes_of.get(claim)]
+
+    def take(self, claim: str, volume: str) -> None:
+        """Plan a volume for a claim."""
+        self._of_claims.set(claim, self._number(volume))
+        self._owners.set(volume, self._number(claim))
+        self._tried.append(volume)
+
+    def make(self, claim: str, node: str) -> None:
+        """Plan that a volume is made for a claim."""
+        self._nodes_of.set(claim, self._number(node))
+
+    def _number(self, name: str) -> int:
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = len(self._names)
+            self._names.append(name)
+        return number

@@ -1,0 +1,105 @@
+"""Objects of storage for the scenarios: claims, volumes, classes and drivers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.scenario.scheduling.harness import CREATED, pod
+from volcanoio.model.base import Manifest
+
+COMPLETED = {"pv.kubernetes.io/bind-completed": "yes"}
+
+
+def _meta(name: str, namespace: str = "", **more: Any) -> Manifest:
+    meta = {"name": name, "uid": f"uid-{namespace}-{name}", "creationTimestamp": CREATED, **more}
+    return {**meta, "namespace": namespace} if namespace else meta
+
+
+def claim(name: str, storage_class: str = "sc", size: str = "1Gi", *, volume: str = "", **more: Any) -> Manifest:
+    """A claim of namespace ns; bound when it names a volume, unless `completed` is false."""
+    bound = bool(volume) and more.pop("completed", True)
+    annotations = {**(COMPLETED if bound else {}), **more.pop("annotations", {})}
+    spec = {
+        "storageClassName": storage_class,
+        "resources": {"requests": {"storage": size}},
+        "accessModes": more.pop("modes", ["ReadWriteOnce"]),
+        "volumeName": volume,
+        **more.pop("spec", {}),
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": _meta(name, "ns", annotations=annotations, **more.pop("metadata", {})),
+        "spec": spec,
+        "status": {"phase": "Bound" if bound else "Pending", **more},
+    }
+
+
+def on(key: str, *values: str) -> Manifest:
+    """A node affinity of a volume."""
+    terms = [{"matchExpressions": [{"key": key, "operator": "In", "values": list(values)}]}]
+    return {"required": {"nodeSelectorTerms": terms}}
+
+
+def volume(name: str, storage_class: str = "sc", size: str = "2Gi", **more: Any) -> Manifest:
+    """A volume; `reach` is its node affinity, `labels` and `phase` as they are, the rest is of its spec."""
+    labels, phase = more.pop("labels", {}), more.pop("phase", "Available")
+    affinity = more.pop("reach", None)
+    spec = {
+        "storageClassName": storage_class,
+        "capacity": {"storage": size},
+        "accessModes": more.pop("modes", ["ReadWriteOnce"]),
+        **({"nodeAffinity": affinity} if affinity else {}),
+        **more,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": _meta(name, labels=labels),
+        "spec": spec,
+        "status": {"phase": phase},
+    }
+
+
+def storage_class(name: str = "sc", provisioner: str = "kubernetes.io/no-provisioner", **more: Any) -> Manifest:
+    """A class whose claims wait for a pod, unless it says otherwise."""
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": _meta(name, annotations=more.pop("annotations", {})),
+        "provisioner": provisioner,
+        "volumeBindingMode": "WaitForFirstConsumer",
+        **more,
+    }
+
+
+def csi_node(name: str, driver: str, count: int | None = None, *, keys: list[str] | None = None) -> Manifest:
+    """What a node says of a driver."""
+    known: Manifest = {"name": driver, "nodeID": name, "topologyKeys": keys or []}
+    if count is not None:
+        known["allocatable"] = {"count": count}
+    return {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": _meta(name), "spec": {"drivers": [known]}}
+
+
+def csi_driver(name: str, *, storage_capacity: bool = False) -> Manifest:
+    """A driver."""
+    spec = {"storageCapacity": storage_capacity}
+    return {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": _meta(name), "spec": spec}
+
+
+def capacity(name: str, storage_class: str, amount: str, **labels: str) -> Manifest:
+    """Room of a class on nodes with these labels."""
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIStorageCapacity",
+        "metadata": _meta(name, "kube-system"),
+        "storageClassName": storage_class,
+        "capacity": amount,
+        "nodeTopology": {"matchLabels": labels},
+    }
+
+
+def using(name: str, group: str, *claims: str, **more: Any) -> Manifest:
+    """A pod that uses claims."""
+    volumes = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
+    return pod(name, group, spec={"volumes": volumes}, **{"cpu": "1", **more})

@@ -1,0 +1,340 @@
+"""Volumes: which nodes the claims of a pod leave, which volumes they get, and what is written before the bind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.scenario.scheduling.harness import World, group, node, pod, pods
+from tests.scenario.scheduling.storage import (
+    capacity,
+    claim,
+    csi_driver,
+    csi_node,
+    on,
+    storage_class,
+    using,
+    volume,
+)
+from volcanoio.framework.scheduling_effects import PreBindStep
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+from volcanoio.model.storage import SELECTED_NODE
+
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+THREE = [node(name, labels={HOST: name, ZONE: f"z{name[1]}"}) for name in ("n1", "n2", "n3")]
+MADE = storage_class("made", "csi.example")
+
+
+def why(world: World, name: str = "g") -> str:
+    """The message of the group's Unschedulable condition."""
+    conditions = world.group(name).status.conditions
+    return next((each.message for each in conditions if each.type == "Unschedulable"), "")
+
+
+def steps(world: World, name: str) -> tuple[PreBindStep, ...]:
+    return next(bind.prebind for bind in world.requests if bind.name == name)
+
+
+def alone(*objects: Manifest, claims: tuple[str, ...] = ("c",)) -> World:
+    """A pod that uses claims, on three nodes, after two cycles."""
+    world = World(*THREE, *objects, group("g", 1), using("p", "g", *claims))
+    world.run(3)
+    return world
+
+
+BOUND = claim("c", volume="v")
+CASES: dict[str, tuple[list[Manifest], set[str] | str]] = {
+    "a bound claim leaves the nodes that reach its volume": (
+        [BOUND, volume("v", phase="Bound", reach=on(HOST, "n2"))],
+        {"n2"},
+    ),
+    "a volume without affinity is reached from everywhere": ([BOUND, volume("v", phase="Bound")], {"n1", "n2", "n3"}),
+    "a bound claim whose volume no node reaches": (
+        [BOUND, volume("v", phase="Bound", reach=on(HOST, "n9"))],
+        "3 node(s) had volume node affinity conflict",
+    ),
+    "a volume's zone": ([BOUND, volume("v", phase="Bound", labels={ZONE: "z3"})], {"n3"}),
+    "a volume in two zones": ([BOUND, volume("v", phase="Bound", labels={ZONE: "z3__z1"})], {"n1", "n3"}),
+    "an old label of a zone stands for the new one": (
+        [BOUND, volume("v", phase="Bound", labels={"failure-domain.beta.kubernetes.io/zone": "z1"})],
+        {"n1"},
+    ),
+    "no node in the volume's zone": (
+        [BOUND, volume("v", phase="Bound", labels={ZONE: "z9"})],
+        "3 node(s) had no available volume zone",
+    ),
+    "a claim that does not exist": ([], 'persistentvolumeclaim "c" not found'),
+    "a claim that is being deleted": (
+        [claim("c", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})],
+        'persistentvolumeclaim "c" is being deleted',
+    ),
+    "a claim that lost its volume": (
+        [claim("c", volume="v", completed=False, phase="Lost")],
+        'persistentvolumeclaim "c" bound to non-existent persistentvolume "v"',
+    ),
+    "a bound claim whose volume is not there": (
+        [BOUND],
+        "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+    ),
+    "a claim of a class that binds at once": (
+        [claim("c"), storage_class(volumeBindingMode="Immediate")],
+        "pod has unbound immediate PersistentVolumeClaims",
+    ),
+    "a claim of a class that does not exist": ([claim("c")], "pod has unbound immediate PersistentVolumeClaims"),
+    "a claim that names a volume and is not bound yet": (
+        [claim("c", volume="v", completed=False), storage_class(), volume("v")],
+        "pod has unbound immediate PersistentVolumeClaims",
+    ),
+    "a free volume": ([claim("c"), storage_class(), volume("v", reach=on(HOST, "n3"))], {"n3"}),
+    "the volume that names the claim": (
+        [
+            claim("c"),
+            storage_class(),
+            volume("a", reach=on(HOST, "n1")),
+            volume("v", reach=on(HOST, "n2"), claimRef={"namespace": "ns", "name": "c"}),
+        ],
+        {"n2"},
+    ),
+    "a class that makes volumes": ([claim("c", "made"), MADE], {"n1", "n2", "n3"}),
+    "a class that makes volumes in some places": (
+        [
+            claim("c", "made"),
+            {**MADE, "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["z2", "z3"]}]}]},
+        ],
+        {"n2", "n3"},
+    ),
+    "a node is chosen already": (
+        [claim("c", "made", annotations={SELECTED_NODE: "n2"}), MADE],
+        {"n2"},
+    ),
+    "room for the volume": (
+        [
+            *(claim("c", "made"), MADE, csi_driver("csi.example", storage_capacity=True)),
+            *(capacity("a", "made", "500Mi", **{HOST: "n1"}), capacity("b", "made", "1Gi", **{HOST: "n3"})),
+        ],
+        {"n3"},
+    ),
+    "no room for the volume": (
+        [
+            *(claim("c", "made"), MADE, csi_driver("csi.example", storage_capacity=True)),
+            capacity("a", "other", "5Gi", **{HOST: "n1"}),
+        ],
+        "3 node(s) did not have enough free storage",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CASES)
+def test_where_a_claim_lets_its_pod_go(what: str) -> None:
+    objects, expected = CASES[what]
+    world = alone(*objects)
+    if isinstance(expected, str):
+        assert world.binds == {}
+        assert expected in why(world)
+    else:
+        assert world.binds["p"] in expected
+        for name in expected:  # and to each of these, were it the only one
+            others = [{**each, "spec": {"unschedulable": True}} for each in THREE if each["metadata"]["name"] != name]
+            lone = World(*THREE, *others, *objects, group("g", 1), using("p", "g", "c"))
+            lone.run(2)
+            assert lone.binds == {"p": name}
+
+
+UNSUITABLE: dict[str, Manifest] = {
+    "too small": volume("v", size="1Gi"),
+    "of another class": volume("v", "other"),
+    "of another access mode": volume("v", modes=["ReadOnlyMany"]),
+    "of another mode": volume("v", volumeMode="Block"),
+    "not selected": volume("v", labels={"tier": "slow"}),
+    "another's": volume("v", claimRef={"namespace": "ns", "name": "other"}),
+    "another's of this name": volume("v", claimRef={"namespace": "ns", "name": "c", "uid": "of old"}),
+    "released": volume("v", phase="Released"),
+    "out of reach": volume("v", reach=on(HOST, "n9")),
+}
+
+
+@pytest.mark.parametrize("what", UNSUITABLE)
+def test_a_volume_that_does_not_suit_is_not_taken(what: str) -> None:
+    wanted = claim("c", size="1500Mi", spec={"selector": {"matchLabels": {"tier": "fast"}}})
+    given = UNSUITABLE[what]
+    if what != "not selected":
+        given["metadata"]["labels"] = {"tier": "fast"}
+    world = alone(wanted, storage_class(), given)
+    assert world.binds == {}
+    assert why(world) == "0/1 tasks in gang unschedulable" or "didn't find available persistent volumes" in why(world)
+
+
+def test_two_pods_of_a_gang_do_not_get_one_volume() -> None:
+    objects = [claim("a"), claim("b"), storage_class(), group("g", 2), using("p-0", "g", "a"), using("p-1", "g", "b")]
+    world = World(*THREE, *objects, volume("v"))
+    world.run(3)
+    assert world.binds == {}
+    world.put(volume("w", reach=on(HOST, "n2")))
+    world.run(1)
+    assert sorted(world.binds) == ["p-0", "p-1"]
+    taken = [step.name for bind in world.requests for step in bind.prebind if step.resource == "persistentvolumes"]
+    assert sorted(taken) == ["v", "w"]
+
+
+def test_the_smallest_volume_that_suits_is_taken() -> None:
+    world = alone(
+        claim("c"), storage_class(), volume("b", size="5Gi"), volume("c", size="2Gi"), volume("a", size="3Gi")
+    )
+    assert steps(world, "p")[0].name == "c"
+
+
+def test_two_claims_of_a_pod_get_two_volumes_of_one_node() -> None:
+    objects = [claim("c"), claim("d", size="2Gi"), storage_class()]
+    scattered = [volume("v", reach=on(HOST, "n1")), volume("w", reach=on(HOST, "n2"))]
+    world = alone(*objects, *scattered, claims=("c", "d"))
+    assert world.binds == {}
+    world.put(volume("x", size="1Gi", reach=on(HOST, "n2")))
+    world.run(1)
+    assert world.binds == {"p": "n2"}
+    taken = {step.patch["spec"]["claimRef"]["name"]: step.name for step in steps(world, "p") if "claimRef" in str(step)}
+    assert taken == {"c": "x", "d": "w"}
+
+
+def test_a_volume_of_a_bind_under_way_is_not_given_twice() -> None:
+    world = World(*THREE, claim("a"), storage_class(), volume("v"), group("g", 1), using("p", "g", "a"))
+    world.cycle()
+    world.cycle()
+    world.put(claim("b"))
+    for each in (group("h", 1), using("q", "h", "b")):
+        world.put(each)
+    world.cycle()
+    world.cycle()
+    assert list(world.binds) == ["p"]
+
+
+def test_what_is_written_for_a_claim_that_a_volume_is_made_for() -> None:
+    world = alone(claim("c", "made"), MADE)
+    (step,) = steps(world, "p")
+    assert (step.resource, step.namespace, step.name, step.uid) == ("persistentvolumeclaims", "ns", "c", "uid-ns-c")
+    assert step.patch == {"metadata": {"annotations": {SELECTED_NODE: world.binds["p"]}}}
+    assert step.timeout == 600.0
+
+
+def test_a_shared_claim_keeps_its_pods_on_one_node_unless_its_volumes_know_no_places() -> None:
+    shared = [
+        claim("c", "made", modes=["ReadWriteMany"]),
+        group("g", 3),
+        *(using(f"p-{i}", "g", "c") for i in range(3)),
+    ]
+    small = [node(f"n{i}", cpu="1") for i in range(3)]
+    strict = World(*small, MADE, *shared)
+    strict.run(3)
+    assert strict.binds == {}
+    free = World(*small, {**MADE, "metadata": {**MADE["metadata"]}}, csi_driver("csi.example"), *shared)
+    free.run(3)
+    assert sorted(free.binds.values()) == ["n0", "n1", "n2"]
+    noted = storage_class("made", "dir.example", annotations={"storage.volcanoio.dev/volumes-reachable": "everywhere"})
+    here = World(*small, noted, *shared)
+    here.run(3)
+    assert len(here.binds) == 3
+    asked = [step for bind in here.requests for step in bind.prebind]
+    assert len(asked) == 3
+    assert sum(bool(step.patch) for step in asked) == 1, "one node is chosen, all wait"
+
+
+def test_an_ephemeral_volume_waits_for_its_claim_and_takes_no_other() -> None:
+    ephemeral = {"volumes": [{"name": "data", "ephemeral": {"volumeClaimTemplate": {}}}]}
+    world = World(*THREE, MADE, group("g", 1), pod("p", "g", cpu="1", spec=ephemeral))
+    world.run(3)
+    assert 'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-data"' in why(world)
+    world.put(claim("p-data", "made"))
+    world.run(2)
+    assert world.binds == {}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "ns-p", "controller": True}
+    world.put(claim("p-data", "made", metadata={"ownerReferences": [owner]}))
+    world.run(1)
+    assert list(world.binds) == ["p"]
+
+
+def test_a_node_takes_as_many_volumes_of_a_driver_as_it_says() -> None:
+    claims = [claim(f"c-{i}", "made") for i in range(4)]
+    users = [using(f"p-{i}", "g", f"c-{i}", cpu="100m") for i in range(4)]
+    limits = [csi_node("n1", "csi.example", 1), csi_node("n2", "csi.example", 2), csi_node("n3", "other.example", 9)]
+    world = World(*THREE[:2], MADE, *limits, *claims, group("g", 4), *users)
+    world.run(3)
+    assert world.binds == {}
+    assert "exceed max volume count" in why(world)
+    world.put(THREE[2])
+    world.run(1)
+    assert sorted(world.binds.values()).count("n1") <= 1
+    assert sorted(world.binds.values()).count("n2") <= 2
+    assert len(world.binds) == 4
+
+
+def test_a_claim_that_is_used_on_the_node_is_not_counted_again() -> None:
+    shared = claim("c", volume="v", modes=["ReadWriteMany"])
+    bound = volume("v", phase="Bound", csi={"driver": "csi.example", "volumeHandle": "1"})
+    world = World(node("n1"), csi_node("n1", "csi.example", 1), shared, bound, group("g", 3))
+    for index in range(3):
+        world.put(using(f"p-{index}", "g", "c"))
+    world.run(2)
+    assert len(world.binds) == 3
+
+
+def test_a_claim_for_one_pod_keeps_others_off() -> None:
+    single = claim("c", volume="v", modes=["ReadWriteOncePod"])
+    there = using("there", "", "c", on="n1", phase="Running")
+    world = World(*THREE, single, volume("v", phase="Bound"), there, group("g", 1), using("p", "g", "c"))
+    world.run(3)
+    assert "ReadWriteOncePod access mode" in why(world)
+    world.remove(kinds.POD, "ns/there")
+    world.run(1)
+    assert list(world.binds) == ["p"]
+
+
+def test_claims_that_come_later_let_the_job_go() -> None:
+    world = alone()
+    assert world.binds == {}
+    world.put(claim("c", volume="v"))
+    world.run(1)
+    assert "non-existent pv" in why(world) or world.binds == {}
+    world.put(volume("v", phase="Bound", reach=on(HOST, "n2")))
+    world.run(1)
+    assert world.binds == {"p": "n2"}
+
+
+SWITCHED: list[tuple[str, list[Manifest]]] = [
+    ("VolumeBindingEnable", []),
+    ("VolumeZoneEnable", [BOUND, volume("v", phase="Bound", labels={ZONE: "z9"})]),
+    ("NodeVolumeLimitsEnable", [claim("c", "made"), MADE, *(csi_node(f"n{i}", "csi.example", 0) for i in (1, 2, 3))]),
+]
+
+
+@pytest.mark.parametrize(("switch", "objects"), SWITCHED)
+def test_each_filter_can_be_switched_off(switch: str, objects: list[Manifest]) -> None:
+    conf = """
+actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - name: gang
+  - name: predicates
+    arguments:
+      predicate.%s: %s
+"""
+    for value, placed in (("true", False), ("false", True)):
+        world = World(*THREE, *objects, group("g", 1), using("p", "g", "c"), conf=conf % (switch, value))
+        world.run(2)
+        assert bool(world.binds) is placed
+
+
+def test_pods_of_other_schedulers_count_as_users_of_their_claims() -> None:
+    other: dict[str, Any] = {"schedulerName": "other"}
+    running = using("there", "", "c", on="n1", phase="Running")
+    running["spec"].update(other)
+    single = claim("c", volume="v", modes=["ReadWriteOncePod"])
+    world = World(*THREE, single, volume("v", phase="Bound"), running, group("g", 1), using("p", "g", "c"))
+    world.run(2)
+    assert world.binds == {}
+
+
+def test_pods_without_claims_share_one_shape_whatever_they_mount() -> None:
+    world = World(*THREE, group("g", 2), *pods("p", 2, "g", cpu="1", spec={"volumes": [{"name": "x", "emptyDir": {}}]}))
+    world.run(1)
+    assert len({task.shape.id for task in world.state.ledger.tasks.values()}) == 1
