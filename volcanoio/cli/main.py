@@ -15,6 +15,7 @@ from volcanoio import __version__
 from volcanoio.cli.config import config
 from volcanoio.cli.errors import CommandError, ExitCode, sole_error, speak_any_encoding
 from volcanoio.cli.node import node
+from volcanoio.cli.plugin import plugin
 from volcanoio.cli.simulate import simulate
 from volcanoio.cli.speed import Speed
 
@@ -175,6 +176,7 @@ def hollow_nodes(kubeconfig: Path | None, verbose: int, **options: Any) -> int:
 
 volcanoio.add_command(node)
 volcanoio.add_command(config)
+volcanoio.add_command(plugin)
 volcanoio.add_command(simulate)
 
 

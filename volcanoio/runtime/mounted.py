@@ -1,7 +1,8 @@
 """Plugins and policies as files in a directory, such as a mounted ConfigMap.
 
 Every `*.py` file of the directory itself is run as a module of a private namespace named after its content's hash, so
-that two versions of a file never share a module. Names starting with `_` or `..` (a ConfigMap's own links) are skipped.
+that two versions of a file never share a module. Names starting with `_`, `..` (a ConfigMap's own links) or
+`test_` (tests beside what they test) are skipped.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def files_in(directory: Path) -> list[Path]:
 
 
 def _wanted(path: Path) -> bool:
-    return path.suffix == ".py" and not path.name.startswith(("_", "..")) and path.is_file()
+    return path.suffix == ".py" and not path.name.startswith(("_", "..", "test_")) and path.is_file()
 
 
 def classes_of(path: Path, groups: Sequence[str]) -> Iterator[Found]:

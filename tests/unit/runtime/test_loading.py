@@ -75,7 +75,7 @@ def test_two_versions_of_a_file_do_not_share_a_module(tmp_path: Path) -> None:
 
 
 def test_links_of_a_configmap_and_private_files_are_skipped(tmp_path: Path) -> None:
-    for name in ("_helper.py", "..data.py", "notes.txt"):
+    for name in ("_helper.py", "..data.py", "test_banner.py", "notes.txt"):
         write(tmp_path, name, "raise RuntimeError('must not run')")
     (tmp_path / "..2026_11_20").mkdir()
     write(tmp_path, "banner.py", JOB_PLUGIN)

@@ -1,0 +1,101 @@
+"""`volcanoio plugin` and `volcanoio config`, as typed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from volcanoio.cli.main import volcanoio
+
+
+def run(*arguments: str | Path) -> int:
+    with pytest.raises(SystemExit) as ended:
+        volcanoio.main([str(argument) for argument in arguments])
+    return int(ended.value.code or 0)
+
+
+def test_a_new_plugin_works_passes_its_check_and_its_own_test(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("plugin", "new", "my-rank", "--dir", tmp_path / "mine") == 0
+    assert [path.name for path in sorted((tmp_path / "mine").iterdir())] == ["my_rank.py", "test_my_rank.py"]
+    assert run("plugin", "test", tmp_path / "mine" / "my_rank.py") == 0
+    told = capsys.readouterr().out
+    assert "my-rank: ScorerOne" in told
+    assert "FAIL" not in told
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore"]
+    done = subprocess.run(command, cwd=tmp_path / "mine", capture_output=True, text=True, check=False)
+    assert "2 passed" in done.stdout, done.stdout
+
+
+def test_a_new_plugin_overwrites_nothing_and_has_a_sound_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test_mine.py").write_text("")
+    assert run("plugin", "new", "mine", "--dir", tmp_path) == 2
+    assert "test_mine.py is there already" in capsys.readouterr().err
+    assert not (tmp_path / "mine.py").exists()
+    assert run("plugin", "new", "../evil", "--dir", tmp_path) == 2
+    assert "is no name for a plugin" in capsys.readouterr().err
+
+
+def test_findings_of_a_plugin_end_in_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "bad.py"
+    file.write_text(
+        "class Bad:\n    name = 'bad'\n    def __init__(self, arguments): ...\n"
+        "    def overused(self, queue): return 'yes'\n"
+    )
+    assert run("plugin", "test", file) == 1
+    assert "overused must give True or False, not 'yes'" in capsys.readouterr().out
+    file.write_text("class (")
+    assert run("plugin", "test", file) == 1
+    assert "cannot be loaded: SyntaxError" in capsys.readouterr().err
+    assert run("plugin", "test", tmp_path / "absent.py") == 1
+    assert "absent.py: cannot be read" in capsys.readouterr().err
+
+
+def test_lint_prints_file_line_and_column_and_exits_by_what_it_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad, mapped = tmp_path / "good.conf", tmp_path / "bad.conf", tmp_path / "map.yaml"
+    good.write_text('actions: "allocate"\ntiers: [{plugins: [{name: gang, enableTargetJob: true}]}]\n')
+    bad.write_text('actions: "alocate"\n')
+    mapped.write_text(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  volcano-scheduler.conf: |\n"
+        '    actions: "alocate"\n'
+    )
+    assert run("config", "lint", good) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith(f"{good}:2:33: warning: enableTargetJob has no effect")
+    assert told.err == "0 errors, 1 warning\n"
+    assert run("config", "lint", bad, mapped) == 1
+    problem = 'error: action "alocate" is unknown; did you mean "allocate"?'
+    assert capsys.readouterr().out.splitlines() == [f"{bad}:1:11: {problem}", f"{mapped}:6:15: {problem}"]
+    assert run("config", "lint", "-o", "json", bad) == 1
+    assert json.loads(capsys.readouterr().out) == [
+        {
+            "file": str(bad),
+            "severity": "error",
+            "line": 1,
+            "column": 11,
+            "text": 'action "alocate" is unknown',
+            "suggestion": 'did you mean "allocate"?',
+        }
+    ]
+    assert run("config", "lint", tmp_path / "absent") == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_lint_knows_mounted_plugins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = tmp_path / "plugins"
+    assert run("plugin", "new", "mine", "--dir", directory) == 0
+    conf = tmp_path / "c.conf"
+    conf.write_text("actions: allocate\ntiers:\n- plugins:\n  - name: mine\n    arguments: {mine.wight: 2}\n")
+    assert run("config", "lint", "--plugins-dir", directory, conf) == 1
+    assert f'{conf}:5:17: error: mine: unknown argument "mine.wight"; did you mean "mine.weight"?' in (
+        capsys.readouterr().out
+    )
