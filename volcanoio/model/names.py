@@ -40,6 +40,7 @@ TASK_PRIORITY = "volcano.sh/task-priority"
 # Queues.
 QUEUE_NAME_ANNOTATION = "scheduling.volcano.sh/queue-name"
 GROUP_MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
+QUEUE_ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
 HIERARCHY = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
