@@ -91,6 +91,10 @@ class Account:
                     return True
         return False
 
+    def covers_guarantee(self, held: Mapping[str, int], requests: Mapping[str, int]) -> bool:
+        """Whether what it holds covers its guarantee when a task with these requests is taken from it."""
+        return all(held.get(name, 0) - requests.get(name, 0) >= amount for name, amount in self.guarantee.items())
+
     @property
     def tie(self) -> tuple[str, str, str]:
         """What decides between queues that stand equal: creation time, uid, name."""

@@ -20,6 +20,7 @@ from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
 from volcanoio.model.resources import Amounts, add, maximum, total
 from volcanoio.model.scheduling import PodGroupPhase
 from volcanoio_plugins.scheduling.accounts import Account, QueueGauges, count_admitted
+from volcanoio_plugins.scheduling.demand import minimum
 from volcanoio_plugins.scheduling.proportion import QUEUE_CLOSED, QUOTA_INSUFFICIENT
 from volcanoio_plugins.scheduling.quantities import TOLERANCE, shortage
 from volcanoio_plugins.scheduling.queuetree import UNLIMITED, Branch, Limits, limits, tree
@@ -147,8 +148,9 @@ class Capacity:
     def job_enqueued(self, job: Job) -> None:
         """Count the admitted demand."""
         if holder := self._holders.get(job.queue):
+            demand = minimum(job)
             for account in holder.chain:
-                account.admit(job.min_resources or {})
+                account.admit(demand)
 
     def allocated(self, job: Job, shape: Shape, count: int) -> None:
         """Count what was placed or reserved."""

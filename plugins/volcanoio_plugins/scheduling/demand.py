@@ -10,9 +10,16 @@ from volcanoio.model.scheduling import PodGroupPhase
 
 
 def outstanding(job: Job) -> Amounts:
-    """minResources not allocated yet, by resource."""
+    """minResources not allocated yet, by resource, without what waits behind scheduling gates."""
     allocated = job.allocated
-    return {name: max(amount - allocated.get(name, 0), 0) for name, amount in (job.min_resources or {}).items()}
+    return _ungated(
+        job, {name: max(amount - allocated.get(name, 0), 0) for name, amount in (job.min_resources or {}).items()}
+    )
+
+
+def minimum(job: Job) -> Amounts:
+    """minResources without what waits behind scheduling gates."""
+    return _ungated(job, job.min_resources or {})
 
 
 def elastic(job: Job) -> Amounts:
@@ -31,3 +38,8 @@ def admitted(job: Job) -> Amounts:
     if job.min_resources is None or not (job.phase == PodGroupPhase.INQUEUE or runs_whole(job)):
         return {}
     return outstanding(job)
+
+
+def _ungated(job: Job, demand: Amounts) -> Amounts:
+    gated = job.gated
+    return {name: max(amount - gated.get(name, 0), 0) for name, amount in demand.items()} if gated else demand

@@ -26,7 +26,7 @@ from volcanoio.model import kinds
 from volcanoio.model.names import FAIRSHARE_WEIGHT
 from volcanoio.model.resources import add
 from volcanoio.model.scheduling import PodGroupPhase
-from volcanoio_plugins.scheduling.demand import admitted
+from volcanoio_plugins.scheduling.demand import admitted, minimum
 
 _NOTHING: Amounts = {}
 _DIGITS = 9
@@ -84,7 +84,7 @@ class NamespaceFairshare:
 
     def job_enqueued(self, job: Job) -> None:
         """Count the admitted demand."""
-        self._count(job, job.min_resources or {})
+        self._count(job, minimum(job))
 
     def released(self, job: Job, shape: Shape, count: int) -> None:  # noqa: ARG002 - that anything was is enough
         """Shares became smaller."""

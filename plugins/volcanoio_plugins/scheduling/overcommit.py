@@ -12,7 +12,7 @@ from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Amounts, Job
 from volcanoio.model.scheduling import PodGroupPhase
-from volcanoio_plugins.scheduling.demand import outstanding, runs_whole
+from volcanoio_plugins.scheduling.demand import minimum, outstanding, runs_whole
 from volcanoio_plugins.scheduling.quantities import exceeding, shortage
 
 DEFAULT_FACTOR = 1.2
@@ -44,7 +44,7 @@ class Overcommit:
         used = session.used
         self._idle = {name: amount * self._factor - used.get(name, 0) for name, amount in session.total.items()}
         for job in session.jobs_in(PodGroupPhase.INQUEUE):
-            self._count(job.min_resources or {})
+            self._count(minimum(job))
         for job in session.jobs_in(PodGroupPhase.RUNNING):
             if job.min_resources is not None and runs_whole(job):
                 self._count(outstanding(job))
@@ -60,7 +60,7 @@ class Overcommit:
 
     def job_enqueued(self, job: Job) -> None:
         """Count the admitted demand."""
-        self._count(job.min_resources or {})
+        self._count(minimum(job))
 
     def _count(self, demand: Amounts) -> None:
         assert self._inqueue is not None

@@ -16,9 +16,10 @@ from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
-from volcanoio.model.resources import Amounts, add
+from volcanoio.model.resources import Amounts, add, total
 from volcanoio.model.scheduling import PodGroupPhase
 from volcanoio_plugins.scheduling.accounts import Account, QueueGauges, count_admitted
+from volcanoio_plugins.scheduling.demand import minimum
 from volcanoio_plugins.scheduling.quantities import fits_within, shortage
 from volcanoio_plugins.scheduling.waterfilling import Claim, fill, reachable
 
@@ -84,8 +85,15 @@ class Proportion:
             return 0
         return account.fits(shape.requests, count, account.deserved)
 
+    def preemptive(self, queue: QueueView, tasks: Sequence[Task]) -> bool:
+        """Whether the queue stays within what it deserves with all of these."""
+        account = self._accounts.get(queue.name)
+        if account is None or not queue.open:
+            return False
+        return account.fits(total(task.shape.requests for task in tasks), 1, account.deserved) == 1
+
     def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any reclaimer
-        """Tasks of queues that hold more than they deserve, as long as they do."""
+        """Tasks of queues that hold more than they deserve, as long as they do and keep what they are guaranteed."""
         held: dict[str, Amounts] = {}
         victims = []
         for task in candidates:
@@ -94,8 +102,9 @@ class Proportion:
             if account is None:
                 continue
             allocated = held.setdefault(account.queue.name, account.allocated())
-            if not fits_within(allocated, account.deserved):
-                add(allocated, task.shape.requests, -1)
+            requests = task.shape.requests
+            if not fits_within(allocated, account.deserved) and not _takes_guaranteed(account, allocated, requests):
+                add(allocated, requests, -1)
                 victims.append(task)
         return victims
 
@@ -113,7 +122,7 @@ class Proportion:
     def job_enqueued(self, job: Job) -> None:
         """Count the admitted demand."""
         if account := self._accounts.get(job.queue):
-            account.admit(job.min_resources or {})
+            account.admit(minimum(job))
 
     def allocated(self, job: Job, shape: Shape, count: int) -> None:
         """Count what was placed or reserved."""
@@ -134,3 +143,11 @@ class Proportion:
         for name in sorted({job.queue for job in session.jobs_in(PodGroupPhase.PENDING)}):
             if account := self._accounts.get(name):
                 count_admitted(account.queue.jobs, (account,))
+
+
+def _takes_guaranteed(account: Account, held: Mapping[str, int], requests: Mapping[str, int]) -> bool:
+    """Whether a queue would hold less than its guarantee of what it loses with a task (Volcano takes that too)."""
+    return any(
+        requests.get(name, 0) > 0 and held.get(name, 0) - requests[name] < amount
+        for name, amount in account.guarantee.items()
+    )

@@ -12,7 +12,7 @@ from volcanoio.framework.scheduling.views import Task
 from volcanoio.model.names import ROOT_QUEUE
 from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts, add
 from volcanoio_plugins.scheduling.accounts import Account
-from volcanoio_plugins.scheduling.quantities import TOLERANCE, Quantities, fits_within
+from volcanoio_plugins.scheduling.quantities import TOLERANCE, Quantities
 
 
 class Holder(NamedTuple):
@@ -66,11 +66,8 @@ def _may_lose(taking: Taking, holder: Holder, requests: Mapping[str, int], held:
     account = holder.account
     shared = taking.holder.common(holder) | {taking.holder.account.queue.name}
     for losing in holder.chain:
-        if losing.queue.name not in shared:
-            left = dict(held[losing.queue.name])
-            add(left, requests, -1)
-            if not fits_within(losing.guarantee, left):
-                return False
+        if losing.queue.name not in shared and not losing.covers_guarantee(held[losing.queue.name], requests):
+            return False
     if not _have_common(requests, account.deserved):
         if _share_near(taking, holder) and not _have_common(taking.requests or {}, taking.holder.account.deserved):
             return False

@@ -9,6 +9,7 @@ from volcanoio.engine.scheduling.queues import QueueInfo
 from volcanoio.engine.scheduling.tasks import TaskInfo, scheduler_of_single
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Amounts, TaskStatus
+from volcanoio.model.names import QUEUE_ALLOCATION_GATE
 from volcanoio.model.resources import amounts
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, PodGroupStatus
 
@@ -43,6 +44,7 @@ class JobInfo:
         "created",
         "event_at",
         "event_text",
+        "gated_count",
         "group",
         "held",
         "homeless",
@@ -92,6 +94,8 @@ class JobInfo:
         """Per role the counts by status, and at the end the pending tasks that request nothing."""
         self.best_effort = 0
         """Pending tasks that request nothing."""
+        self.gated_count = 0
+        """Pending tasks that scheduling gates hold back."""
         self.homeless = 0
         """Those of them that found no node in this session: no reason to count them as good as placed."""
         self.held: dict[str, int] = {}
@@ -182,6 +186,8 @@ class JobInfo:
             held, wanted = _HOLDS[before], _WANTS[before]
             if before is TaskStatus.PENDING:
                 self.waiting.pop(task.uid, None)
+                if task.gated:
+                    self.gated_count -= 1
                 if task.shape.best_effort:
                     self.best_effort -= 1
                     role[-1] -= 1
@@ -193,6 +199,8 @@ class JobInfo:
             holds, wants = _HOLDS[after], _WANTS[after]
             if after is TaskStatus.PENDING:
                 self.waiting[task.uid] = task
+                if task.gated:
+                    self.gated_count += 1
                 if task.shape.best_effort:
                     self.best_effort += 1
                     role[-1] += 1
@@ -263,6 +271,16 @@ class JobInfo:
         return self.wanted
 
     @property
+    def gated(self) -> Amounts:
+        """As `views.Job`."""
+        requests: dict[str, int] = {}
+        if self.gated_count:
+            for task in self.waiting.values():
+                if any(gate.name != QUEUE_ALLOCATION_GATE for gate in task.pod.spec.scheduling_gates):
+                    add_amounts(requests, task.shape.requests, 1)
+        return requests
+
+    @property
     def tasks(self) -> Collection[TaskInfo]:
         """As `views.Job`."""
         return self.members.values()
@@ -277,7 +295,7 @@ class JobInfo:
     @property
     def pending_best_effort(self) -> int:
         """As `views.Job`; those that found no node in this session are not counted."""
-        return self.best_effort - self.homeless
+        return max(self.best_effort - self.homeless, 0) if self.homeless else self.best_effort
 
     @property
     def schedulable_count(self) -> int:
@@ -291,7 +309,8 @@ class JobInfo:
 
     def is_ready(self) -> bool:
         """As `views.Job`."""
-        return self.ready_count + self.best_effort - self.homeless >= self.min_available
+        idle = self.best_effort if not self.homeless else self.pending_best_effort
+        return self.ready_count + idle >= self.min_available
 
     def is_pipelined(self) -> bool:
         """As `views.Job`."""

@@ -289,6 +289,11 @@ class Job(Protocol):
         ...
 
     @property
+    def gated(self) -> Amounts:
+        """Requests of its pending tasks that scheduling gates hold back; not by that of Volcano's queue admission."""
+        ...
+
+    @property
     def tasks(self) -> Collection[Task]:
         """Its tasks."""
         ...
