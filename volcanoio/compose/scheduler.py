@@ -26,11 +26,13 @@ from volcanoio.kube.sending import Gate, Sender
 from volcanoio.kube.transport import Transport
 from volcanoio.model import names
 from volcanoio.runtime.loading import Registry
+from volcanoio.runtime.nodemetrics.poll import node_metrics
 from volcanoio.runtime.reload import Reloader, Watched
 from volcanoio.runtime.scheduler import BUDGET, DEBOUNCE, PERIOD, Scheduler
 from volcanoio.runtime.scheduler_events import BindReporter
 from volcanoio.runtime.scheduler_outlets import Outlets
 from volcanoio.runtime.scheduler_setup import Known, Setup
+from volcanoio.runtime.sources import SourceHost
 
 CONFIGURATION_FILE = "volcano-scheduler.conf"
 """The name under which a journal holds the configuration."""
@@ -100,6 +102,7 @@ class SchedulerProcess:
             seed=settings.seed,
             probe=self._probe,
             leading=gate or (lambda: True),
+            sources=SourceHost(self.bus.publish, clock=clock, probe=self._probe, node_metrics=node_metrics(transport)),
         )
         self._configured = {CONFIGURATION_FILE: without_password(text), SINGLES: "\n".join(settings.singles)}
         self._in_use = {group: registry.origins(group) for group in (groups.SCHEDULER_PLUGINS, groups.ACTIONS)}

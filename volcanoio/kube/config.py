@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from volcanoio.kube.credentials import Credentials, StaticCredentials, from_cluster, from_kubeconfig
+from volcanoio.kube.credentials import Credentials, StaticCredentials, basic, from_cluster, from_kubeconfig
 
 DEFAULT_PATH = Path("~/.kube/config")
 
@@ -188,8 +188,7 @@ def _static(path: Path, user: _User) -> StaticCredentials:
     if user.token:
         return StaticCredentials(value=f"Bearer {user.token}")
     if user.username:
-        pair = base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
-        return StaticCredentials(value=f"Basic {pair}")
+        return StaticCredentials(value=basic(user.username, user.password))
     return StaticCredentials()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
 from pathlib import Path
 from typing import Any, Protocol
@@ -33,6 +34,11 @@ class StaticCredentials:
             self._value = "Bearer " + Path(self._file).read_text().strip()  # noqa: ASYNC240 - a small local file
             self._read_at = time.monotonic()
         return self._value
+
+
+def basic(username: str, password: str) -> str:
+    """The header's value for a name and a password (RFC 7617)."""
+    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
 
 
 class _LibraryCredentials:

@@ -71,6 +71,18 @@ class Informers(Protocol):
         ...
 
 
+class Sources(Protocol):
+    """What the scheduler uses of `runtime.sources.SourceHost`."""
+
+    def follow(self, profile: Profile) -> None:
+        """Run the sources of this profile from now on."""
+        ...
+
+    async def run(self) -> None:
+        """Run them until cancelled."""
+        ...
+
+
 class TimeBudget:
     """Time for the gangs of a cycle, from its first gang boundary on: one gang is always tried, so that work goes on.
 
@@ -118,6 +130,7 @@ class Scheduler:
         budget: float = BUDGET,
         leading: Callable[[], bool] = lambda: True,
         probe: Probe | None = None,
+        sources: Sources | None = None,
     ) -> None:
         self.state = state or ClusterState()
         self._bus = bus
@@ -130,6 +143,7 @@ class Scheduler:
         self._pace = Pace(debounce=debounce, period=schedule_period)
         self._probe = probe or NoProbe()
         self._metrics = CycleMetrics(self._probe, clock)
+        self._sources = sources
         self._report_due = 0.0
         self._cycle = 0
         self._folded = 0
@@ -180,6 +194,8 @@ class Scheduler:
             self._watch()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._informers.run)
+                if self._sources is not None:
+                    tasks.start_soon(self._sources.run)
                 tasks.start_soon(ensure_queues, outlets.client, self.state.default_queue, self._clock)
                 dispatcher = Dispatcher(outlets, tasks)
                 while True:
@@ -290,6 +306,8 @@ class Scheduler:
             self._profile, self._next = setup.profile, None
             self._watch()
             self._bus.publish([setup.event])
+            if self._sources is not None:
+                self._sources.follow(setup.profile)
 
     def _watch(self) -> None:
         """Have watched what the plugins of the profile read, and those of the next one, and nothing else."""

@@ -1,0 +1,193 @@
+"""Sources: what they say is published, what fails is started again, what is not wanted is cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from structlog.testing import capture_logs
+
+from volcanoio.engine.scheduling.inputs import Inputs
+from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.framework.events import Event
+from volcanoio.framework.scheduling.metricsettings import MetricsSettings, MetricsType
+from volcanoio.framework.scheduling.sources import Feed, Source
+from volcanoio.framework.scheduling_events import FactsSaid
+from volcanoio.runtime.sources import SourceHost
+
+
+class Steps:
+    """A clock whose pauses are remembered and over at once."""
+
+    rate = 1.0
+
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+
+    def now(self) -> float:
+        return 100.0 + sum(self.pauses)
+
+    def monotonic(self) -> float:
+        return sum(self.pauses)
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await anyio.lowlevel.checkpoint()
+
+    idle = sleep
+
+
+class Counts:
+    """A probe that counts."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+
+    def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
+        assert name == "volcanoio_source_failures_total"
+        self.failures += 1
+
+    def gauge(self, name: str, value: float, **labels: str) -> None: ...
+
+    def observe(self, name: str, value: float, **labels: str) -> None: ...
+
+    def forget(self, name: str, **labels: str) -> None: ...
+
+
+class Plugin:
+    """Has the sources it is given."""
+
+    name = "prices"
+
+    def __init__(self, **sources: Source) -> None:
+        self._sources = sources
+
+    def sources(self) -> Mapping[str, Source]:
+        return self._sources
+
+
+class Desk:
+    """A host whose publications are kept; `wait(n)` until there are so many."""
+
+    def __init__(self) -> None:
+        self.said: list[FactsSaid] = []
+        self.clock, self.probe = Steps(), Counts()
+        self.polled: list[MetricsSettings] = []
+        self.host = SourceHost(self.publish, clock=self.clock, probe=self.probe, node_metrics=self._metrics)
+
+    def publish(self, events: list[Event]) -> None:
+        self.said.extend(event for event in events if isinstance(event, FactsSaid))
+
+    def _metrics(self, settings: MetricsSettings) -> Source:
+        async def source(feed: Feed) -> None:
+            self.polled.append(settings)
+            feed.say({settings.address: {}}, whole=True)
+            await anyio.sleep_forever()
+
+        return source
+
+    async def until(self, number: int) -> None:
+        with anyio.fail_after(10):
+            while len(self.said) < number:
+                await anyio.lowlevel.checkpoint()
+
+
+def profile(*plugins: Plugin, metrics: MetricsSettings | None = None) -> Profile:
+    made = Profile.of([plugins], [])
+    return Profile(made.tiers, made.actions, metrics)
+
+
+async def steady(feed: Feed) -> None:
+    feed.say({"spot": 1})
+    await anyio.sleep_forever()
+
+
+async def test_what_a_source_says_is_an_event_under_the_plugins_name() -> None:
+    desk = Desk()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(desk.host.run)
+        desk.host.follow(profile(Plugin(market=steady)))
+        await desk.until(1)
+        tasks.cancel_scope.cancel()
+    assert [(event.source, event.facts) for event in desk.said] == [("prices/market", {"spot": 1})]
+
+
+async def test_one_that_fails_is_started_again_after_growing_pauses_and_others_go_on() -> None:
+    desk, runs = Desk(), 0
+
+    async def moody(feed: Feed) -> None:
+        nonlocal runs
+        runs += 1
+        if runs == 4:
+            feed.say({"run": runs})
+        if runs == 6:
+            feed.say({"run": runs})
+            await anyio.sleep_forever()
+        msg = "no line"
+        raise ConnectionError(msg)
+
+    with capture_logs() as logs:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(desk.host.run)
+            desk.host.follow(profile(Plugin(moody=moody, steady=steady)))
+            await desk.until(3)
+            tasks.cancel_scope.cancel()
+    assert desk.clock.pauses == [1.0, 2.0, 4.0, 1.0, 2.0], "after it said something the pauses begin anew"
+    assert desk.probe.failures == 5
+    assert {line["reason"] for line in logs} == {"ConnectionError: no line"}
+
+
+async def test_with_its_plugin_a_source_is_cancelled_and_its_facts_are_taken_back() -> None:
+    desk, ended = Desk(), anyio.Event()
+
+    async def watched(feed: Feed) -> None:
+        try:
+            feed.say({"spot": 1})
+            await anyio.sleep_forever()
+        finally:
+            feed.say({"spot": 2})
+            ended.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(desk.host.run)
+        desk.host.follow(profile(Plugin(market=watched)))
+        await desk.until(1)
+        desk.host.follow(profile())
+        await ended.wait()
+        await desk.until(2)
+        tasks.cancel_scope.cancel()
+    assert desk.said[1].whole
+    assert desk.said[1].facts == {}
+
+
+async def test_a_new_plugin_brings_its_source_anew_and_equal_metrics_go_on() -> None:
+    desk = Desk()
+    settings = MetricsSettings(type=MetricsType.PROMETHEUS, address="http://a")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(desk.host.run)
+        desk.host.follow(profile(Plugin(market=steady), metrics=settings))
+        await desk.until(2)
+        same = MetricsSettings(type=MetricsType.PROMETHEUS, address="http://a")
+        desk.host.follow(profile(Plugin(market=steady), metrics=same))
+        await desk.until(3)
+        desk.host.follow(profile(metrics=MetricsSettings(type=MetricsType.PROMETHEUS, address="http://b")))
+        await desk.until(5)
+        tasks.cancel_scope.cancel()
+    assert [each.address for each in desk.polled] == ["http://a", "http://b"]
+    assert [event.source for event in desk.said].count("prices/market") == 3, "twice its own word, then taken back"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_state_keeps_what_was_said(whole: bool) -> None:
+    inputs = Inputs()
+    assert inputs.learn(FactsSaid(source="s", facts={"a": 1, "b": 2}))
+    assert not inputs.learn(FactsSaid(source="s", facts={"a": 1}))
+    before = inputs.version("s")
+    changes: dict[str, Any] = {"a": 1, "c": 3} if whole else {"b": None, "c": 3}
+    assert inputs.learn(FactsSaid(source="s", facts=changes, whole=whole))
+    assert dict(inputs.facts("s")) == {"a": 1, "c": 3}
+    assert inputs.version("s") != before
+    assert dict(inputs.facts("other")) == {}
