@@ -1,0 +1,284 @@
+"""preempt: whom a job of a queue may have evicted, who goes first, and what becomes of it over cycles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.scenario.scheduling.harness import World, group, node, pod, pods, queue
+from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.framework.effects import Patch, Record
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+
+CONF = """
+actions: "enqueue, allocate, backfill, preempt"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+"""
+DRY_RUN = f"""{CONF}
+configurations:
+- name: preempt
+  arguments: {{enableTopologyAwarePreemption: true, minCandidateNodesPercentage: 100}}
+"""
+
+
+def rank(name: str, value: int) -> Manifest:
+    """A PriorityClass."""
+    meta = {"name": name, "uid": name}
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta, "value": value}
+
+
+LOW, MIDDLE, HIGH = rank("low", 10), rank("middle", 100), rank("high", 1000)
+
+
+def job(name: str, minimum: int, *members: Manifest, priority: str = "low", **more: Any) -> list[Manifest]:
+    """A PodGroup of that priority with its pods."""
+    phase = more.pop("phase", "Running" if members and members[0]["spec"]["nodeName"] else "Inqueue")
+    return [group(name, minimum, phase=phase, priorityClassName=priority, **more), *members]
+
+
+def running(name: str, count: int, *, on: str = "n1", cpu: str = "1", **more: Any) -> list[Manifest]:
+    return pods(name, count, name, cpu=cpu, on=on, phase="Running", **more)
+
+
+def waiting(name: str, count: int, *, cpu: str = "1", **more: Any) -> list[Manifest]:
+    return pods(name, count, name, cpu=cpu, **more)
+
+
+def world(*objects: Manifest, conf: str = CONF) -> World:
+    return World(LOW, MIDDLE, HIGH, *objects, conf=conf)
+
+
+def after(*objects: Manifest, conf: str = CONF) -> list[str]:
+    """Who is evicted in the first cycle."""
+    it = world(*objects, conf=conf)
+    it.cycle()
+    return sorted(it.evictions)
+
+
+def bury(it: World) -> None:
+    """Terminating pods are gone."""
+    for (resource, key), obj in list(it.objects.items()):
+        if resource == kinds.POD.resource and obj.metadata.deletion_timestamp:
+            it.remove(kinds.POD, key)
+
+
+FULL = (node("n1", cpu="4"), *job("old", 1, *running("old", 4)))
+"""A node full of a job that can lose three of its four tasks."""
+
+
+def test_a_gang_takes_what_it_needs_and_no_more() -> None:
+    it = world(*FULL, *job("new", 2, *waiting("new", 5), priority="high"))
+    it.cycle()
+    assert it.evictions == ["old-3", "old-2"], "the last of the job's order goes first"
+    assert it.picture is not None
+    assert it.picture.pipelined == {"ns/new-0": "n1", "ns/new-1": "n1"}
+    assert it.binds == {}
+
+
+def test_what_is_said_and_written() -> None:
+    it = world(*FULL, *job("new", 1, *waiting("new", 1), priority="high"))
+    it.cycle()
+    assert ("old", "Evict", "preempt") in it.told
+    (patch,) = [one for one in it.last if isinstance(one, Patch) and "nominatedNodeName" in one.patch.get("status", {})]
+    assert (patch.resource, patch.name, patch.subresource) == ("pods", "new-0", "status")
+    assert patch.patch == {"status": {"nominatedNodeName": "n1"}}
+    assert len([one for one in it.last if isinstance(one, Record) and one.reason == "Evict"]) == 1
+
+
+NEW = job("new", 1, *waiting("new", 1), priority="high")
+MUST = {"annotations": {"volcano.sh/preemptable": "false"}}
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        ([*FULL, *job("new", 4, *waiting("new", 4), priority="high")], []),  # only three can be had: none is taken
+        ([*FULL, *job("new", 1, *waiting("new", 1), priority="low")], []),  # not from its equals
+        ([*FULL, queue("q"), *job("new", 1, *waiting("new", 1), priority="high", queue="q")], []),  # nor other queues
+        ([node("n1", cpu="2"), *job("old", 2, *running("old", 2)), *NEW], []),  # no gang falls below its minimum
+        ([node("n1", cpu="2"), *job("old", 1, *running("old", 2, **MUST)), *NEW], []),
+        ([*FULL, *job("new", 1, *waiting("new", 1, spec={"preemptionPolicy": "Never"}), priority="high")], []),
+        ([node("n1", cpu="2"), *job("old", 1, *running("old", 2, spec={"priorityClassName": "system-node-critical"})),
+          *NEW], []),
+        ([*FULL, *job("new", 1, *waiting("new", 1), priority="high", phase="Pending",
+                      minResources={"cpu": "99"})], []),  # a job that is not admitted
+        ([*FULL, *job("new", 2, *waiting("new", 1), priority="high")], []),  # a job that is not valid
+        ([*FULL, *job("new", 1, *waiting("new", 1), priority="high",
+                      networkTopology={"mode": "hard", "highestTierAllowed": 1})], []),  # gangpreempt's business
+        ([*FULL, *job("new", 1, *waiting("new", 1, cpu="9"), priority="high")], []),  # larger than the node
+        ([*FULL, *job("new", 1, *waiting("new", 1, cpu="3"), priority="high")], ["old-1", "old-2", "old-3"]),
+        ([*FULL, node("n2"), *job("new", 1, *waiting("new", 1), priority="high")], []),  # room elsewhere
+        ([*FULL, *job("new", 1, *waiting("new", 1, spec={"nodeSelector": {"disk": "ssd"}}), priority="high")], []),
+    ],
+)  # fmt: skip
+def test_who_may_be_evicted(objects: list[Manifest], expected: list[str]) -> None:
+    assert after(*objects) == expected
+
+
+def test_bound_tasks_may_go_too_and_terminating_ones_count_as_gone() -> None:
+    start = node("n1", cpu="2"), *job("old", 0, *pods("old", 2, "old", cpu="1", on="n1"), phase="Running")
+    assert after(*start, *NEW) == ["old-1"]
+    it = world(*start)
+    it.set_pod("old-0", deleting=True)
+    for manifest in NEW:
+        it.put(manifest)
+    it.cycle()
+    assert it.evictions == []
+    assert it.picture is not None
+    assert it.picture.pipelined == {"ns/new-0": "n1"}
+
+
+def test_the_job_of_lowest_priority_goes_first_and_of_a_job_the_task_of_lowest() -> None:
+    assert after(
+        node("n1", cpu="4"),
+        *job("a", 0, *running("a", 2, spec={"priority": 5}), priority="middle"),
+        *job("b", 0, *running("b", 1, spec={"priority": 5}), pod("b-x", "b", cpu="1", on="n1", phase="Running")),
+        *job("new", 3, *waiting("new", 3), priority="high"),
+    ) == ["a-1", "b-0", "b-x"]
+    assert after(
+        node("n1", cpu="2"),
+        *job("b", 0, *running("b", 1, spec={"priority": 5}), pod("b-x", "b", cpu="1", on="n1", phase="Running")),
+        *NEW,
+    ) == ["b-x"]
+
+
+def test_what_asks_for_nothing_takes_only_from_its_like() -> None:
+    rest = job("rest", 0, *running("rest", 1, cpu="1"))
+    idle = job("idle", 0, pod("idle-0", "idle", on="n1", phase="Running"))
+    new = job("new", 1, pod("new-0", "new"), priority="high")
+    assert after(node("n1", pods="1"), *rest, *new) == []
+    assert after(node("n1", pods="2"), *rest, *idle, *new) == ["idle-0"]
+
+
+def test_where_the_queue_is_full_and_nodes_are_not() -> None:
+    assert after(
+        node("n1", cpu="12"),
+        queue("small", capability={"cpu": "3"}),
+        *job("old", 0, *running("old", 3), queue="small"),
+        *job("new", 1, *waiting("new", 1, cpu="2"), priority="high", queue="small"),
+    ) == ["old-1", "old-2"]
+
+
+def test_room_that_is_there_is_used_first() -> None:
+    it = world(*FULL, node("n2", cpu="2"), *job("new", 3, *waiting("new", 3), priority="high"))
+    it.cycle()
+    assert it.evictions == ["old-3"]
+    assert it.picture is not None
+    assert sorted(it.picture.pipelined.values()) == ["n1", "n2", "n2"]
+
+
+def test_within_a_job_a_task_of_higher_priority_takes_the_place_of_a_lower_one() -> None:
+    conf = CONF.replace("  - name: gang\n", "  - name: gang\n    enableJobStarving: false\n")
+    members = [*running("own", 2), pod("own-boss", "own", cpu="1", spec={"priority": 50})]
+    assert after(node("n1", cpu="2"), *job("own", 1, *members), conf=conf) == ["own-1"]
+    assert after(node("n1", cpu="2"), *job("own", 2, *members), conf=conf) == [], "its minimum stays"
+
+
+@pytest.mark.parametrize("conf", [CONF, DRY_RUN, CONF.replace("allocate, backfill, preempt", "preempt, allocate")])
+def test_while_victims_terminate_no_more_are_taken_and_then_the_preemptor_has_the_room(conf: str) -> None:
+    it = world(*FULL, *job("new", 2, *waiting("new", 2), priority="high"), conf=conf)
+    it.run(4)
+    assert len(it.evictions) == 2
+    assert it.binds == {}
+    for manifest in job("rival", 1, *waiting("rival", 4), priority="high"):
+        it.put(manifest)
+    it.run(2)
+    bury(it)
+    it.run(2)
+    assert it.binds == {"new-0": "n1", "new-1": "n1", "rival-0": "n1"}
+    assert len(it.evictions) == 3, "the rival has a victim of its own"
+
+
+def test_the_evicted_do_not_evict_back() -> None:
+    it = world(*FULL, *job("new", 2, *waiting("new", 2), priority="high"))
+    for turn in range(6):
+        it.run()
+        bury(it)
+        for at in (2, 3):
+            it.put(pod(f"again{turn}-{at}", "old", cpu="1"))
+    assert it.evictions == ["old-3", "old-2"]
+
+
+def test_who_would_be_evicted_back_takes_nothing() -> None:
+    """Jobs that starve while any task waits, and may take whatever another has above its minimum."""
+    conf = """
+actions: "allocate, preempt"
+tiers:
+- plugins:
+  - {name: priority, enablePreemptable: false}
+  - {name: gang, enableJobStarving: false}
+"""
+    start = node("n1", cpu="3"), *job("old", 1, *running("old", 2))
+    new = pod("new-0", "new", cpu="1", on="n1", phase="Running"), pod("new-1", "new", cpu="1")
+    assert after(*start, *job("new", 1, *new), conf=conf) == []
+    assert after(*start, *job("new", 2, *new), conf=conf) == ["old-1"], "what it needs nobody may take back"
+
+
+def test_a_new_process_knows_what_was_promised() -> None:
+    it = world(*FULL, *job("new", 2, *waiting("new", 2), priority="high"))
+    it.run(2)
+    other = World(conf=CONF, state=ClusterState(), synced=False, now=it.now)
+    for obj in it.objects.values():
+        other.put(obj)
+    for manifest in job("rival", 1, *waiting("rival", 1), priority="high"):
+        other.put(manifest)
+    other.sync()
+    other.run(2)
+    assert other.evictions == ["old-1"], "the rival's own victim"
+    bury(other)
+    other.run(2)
+    assert other.binds == {"new-0": "n1", "new-1": "n1", "rival-0": "n1"}
+
+
+def test_a_promise_ends_some_time_after_the_last_victim_is_gone() -> None:
+    it = world(*FULL, *job("new", 1, *waiting("new", 1), priority="high"))
+    it.run()
+    bury(it)
+    gated = pod("new-0", "new", cpu="1", spec={"schedulingGates": [{"name": "wait"}]})
+    it.put(gated)
+    for manifest in job("other", 1, *waiting("other", 1)):
+        it.put(manifest)
+    it.run(2)
+    assert it.binds == {}, "the room is kept"
+    it.now += it.state.hold_seconds
+    it.run(2)
+    assert it.binds == {"other-0": "n1"}
+
+
+def test_dry_run_takes_the_least_harmful_victims() -> None:
+    two = node("n1", cpu="2"), node("n2", cpu="2")
+    a = job("a", 0, *running("a", 2, on="n1", spec={"priority": 7}))
+    b = job("b", 0, *running("b", 2, on="n2", spec={"priority": 3}))
+    assert after(*two, *a, *b, *NEW, conf=DRY_RUN) == ["b-1"], "the lowest highest priority"
+    wide = job("wide", 0, *running("wide", 1, on="n1", cpu="2"))
+    small = job("small", 0, *running("small", 2, on="n2"))
+    large = job("new", 1, *waiting("new", 1, cpu="2"), priority="high")
+    assert after(*two, *wide, *small, *large, conf=DRY_RUN) == ["wide-0"], "the fewest"
+
+    def since(name: str, on: str, start: str) -> list[Manifest]:
+        return job(name, 0, *running(name, 1, on=on, cpu="2", status={"startTime": start}))
+
+    old, young = since("old", "n1", "2026-01-01T00:00:00Z"), since("young", "n2", "2026-01-02T00:00:00Z")
+    assert after(*two, *old, *young, *large, conf=DRY_RUN) == ["young-0"], "what has run least"
+
+
+def test_dry_run_spares_whom_it_can() -> None:
+    members = [
+        pod("old-a", "old", cpu="2", on="n1", phase="Running", spec={"priority": 9}),
+        pod("old-b", "old", cpu="1", on="n1", phase="Running", spec={"priority": 1}),
+        pod("old-c", "old", cpu="2", on="n1", phase="Running", spec={"priority": 5}),
+    ]
+    start = node("n1", cpu="5"), *job("old", 0, *members)
+    large = job("new", 1, *waiting("new", 1, cpu="2"), priority="high")
+    assert after(*start, *large, conf=DRY_RUN) == ["old-c"]
+    assert after(*start, *large) == ["old-b", "old-c"], "one after another until it fits"
