@@ -165,9 +165,7 @@ class World:
             merged = _merged(kinds.QUEUE.manifest(known), effect.patch)
             observed = self._store(effect.resource, msgspec.convert(merged, Queue))
             self._tell(observed)
-            done = EffectSucceeded(
-                controller="queue-controller", key=key, effect_id=effect.id, object=observed.obj
-            )
+            done = EffectSucceeded(controller="queue-controller", key=key, effect_id=effect.id, object=observed.obj)
         self._tell(done)
         return True
 

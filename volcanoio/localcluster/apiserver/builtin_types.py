@@ -166,6 +166,30 @@ def _unset(value: Manifest, type_: str) -> None:
                 _walk(one, type_table().types[type_][key], key, [], [])
 
 
+@cache
+def _exact(type_: str) -> Any:
+    """A type with nothing unknown, of a wrong type or null in it."""
+    if type_.startswith("list["):
+        return GenericAlias(list, (_exact(type_[5:-1]),))
+    if type_.startswith("map["):
+        return GenericAlias(dict, (str, _exact(type_[4:-1])))
+    if type_ in _PYTHON:
+        return _PYTHON[type_]
+    fields = list(type_table().types[type_].items())
+    members = [(f"f{at}", _exact(inner) | msgspec.UnsetType, msgspec.UNSET) for at, (_, inner) in enumerate(fields)]
+    rename = {f"f{at}": field for at, (field, _) in enumerate(fields)}
+    return msgspec.defstruct(type_, members, rename=rename, forbid_unknown_fields=True, gc=False)
+
+
+def is_exact(value: Any, type_: str) -> bool:
+    """Whether `check_part` would certainly find nothing; told in C. The type must not contain itself."""
+    try:
+        msgspec.convert(value, _exact(type_))
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
 def check_part(value: Any, type_: str, path: str) -> tuple[list[str], list[str]]:
     """The same for a value of a type within kinds, such as V1ObjectMeta; unknown fields are given by their paths."""
     unknown: list[str] = []

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from volcanoio.engine.admission.fielderrors import invalid
 from volcanoio.localcluster.apiserver import errors
-from volcanoio.localcluster.apiserver.objects import Stored
+from volcanoio.localcluster.apiserver.objects import Stored, encode
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.localcluster.apiserver.schema.comparison import identical
@@ -72,7 +72,9 @@ def content(resource: Resource, obj: Manifest) -> Any:
 
 def unchanged(resource: Resource, new: Any, old: Any) -> bool:
     """Whether two objects, or parts of them, are the same: for custom resources also in `true` and `1`."""
-    return bool(new == old) and (resource.custom is None or identical(new, old))
+    if new != old or resource.custom is None:
+        return bool(new == old)
+    return encode(new) == encode(old) or identical(new, old)  # what is encoded tells types apart, and orders of keys
 
 
 def is_finished(resource: Resource, obj: Manifest) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-_MAYBE_WHOLE: Final = re.compile(rb"\d\.0+(?![0-9])|\d[eE]")
+_MAYBE_WHOLE: Final = re.compile(rb"[\s:,\[]-?\d+(?:\.0+(?![0-9])|\.?\d*[eE])")
+"""What a number that is written as a whole float looks like; a text may, too, but not one of hexadecimal digits."""
 _MOST: Final = 1e21
 """From here on Go writes floats with an exponent."""
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from volcanoio.engine.admission.dnsnames import annotation_errors, label_errors
 from volcanoio.engine.admission.fielderrors import FieldError, invalid, required, shown
-from volcanoio.localcluster.apiserver.builtin_types import check_part
+from volcanoio.localcluster.apiserver.builtin_types import check_part, is_exact
 from volcanoio.localcluster.apiserver.schema.names import dns1035_rule
 
 Judge: TypeAlias = Callable[[Any, str, list[FieldError]], None]
@@ -131,6 +131,8 @@ def _coerce_meta(value: dict[str, Any], path: str, removed: list[str]) -> None:
     metadata = value.get("metadata")
     if metadata is None:
         value.pop("metadata", None)
+        return
+    if is_exact(metadata, "V1ObjectMeta"):
         return
     whole = shown(metadata)
     unknown, wrong = check_part(metadata, "V1ObjectMeta", f"{before}metadata")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from volcanoio.engine.admission.fielderrors import FieldError, required, wrong_type
+from volcanoio.localcluster.apiserver.objects import encode
 from volcanoio.localcluster.apiserver.schema import rules
 from volcanoio.localcluster.apiserver.schema.comparison import identical
 from volcanoio.localcluster.apiserver.schema.correlation import UNCORRELATED, old_field, old_items
@@ -150,6 +151,8 @@ def _fields(schema: dict[str, Any], *, root: bool) -> Validate | None:
                     errors.append(FieldError(path, "FieldValueInvalid", f'Invalid value: "{key}": {text}'))
             if check is not None:
                 before = UNCORRELATED if key in unratcheted else old_field(old, key)
+                if root and before is not UNCORRELATED and encode(one) == encode(before):
+                    continue  # of what did not change nothing is said
                 looked += check(one, before, f"{path}.{key}" if path else key, errors)
         for name in names:
             if name not in value:
