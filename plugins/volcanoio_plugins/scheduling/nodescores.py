@@ -12,6 +12,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanoio.framework.scheduling.verdicts import Depends
 from volcanoio.framework.scheduling.views import NodeRow, Nodes, Shape
 from volcanoio.model.resources import CPU, MEMORY
 
@@ -22,6 +23,40 @@ GPU = "nvidia.com/gpu"
 """Beside cpu and memory, what is to be used evenly where the pod asks for it."""
 
 Floats = NDArray[np.float64]
+
+
+class UsageScorer:
+    """The scorers by what is used of a node, weighted and added: the row's own amounts decide."""
+
+    def __init__(self, *, least: int, most: int, even: int) -> None:
+        weighted = ((least, least_allocated), (most, most_allocated), (even, balanced))
+        self._parts = tuple((weight, scorer) for weight, scorer in weighted if weight)
+        self._least, self._most, self._even = least, most, even
+
+    def score_depends(self, shape: Shape) -> Depends:  # noqa: ARG002 - the same for all shapes
+        """The node's own amounts."""
+        return Depends.NODE_AMOUNTS | Depends.NODE_USAGE if self._parts else Depends.NOTHING
+
+    def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> Floats:  # noqa: ARG002 - not relative to other nodes
+        """The score of all nodes."""
+        total: Floats = np.zeros(len(nodes))
+        for weight, scorer in self._parts:
+            scores = scorer(shape, nodes)
+            if weight != 1:
+                scores *= weight
+            total += scores
+        return total
+
+    def score_on(self, shape: Shape, node: NodeRow) -> float:
+        """The score of one node: the same operations in the same order."""
+        total = 0.0
+        if self._least:
+            total += least_allocated_on(shape, node) * self._least
+        if self._most:
+            total += most_allocated_on(shape, node) * self._most
+        if self._even:
+            total += balanced_on(shape, node) * self._even
+        return total
 
 
 def least_allocated(shape: Shape, nodes: Nodes) -> Floats:
@@ -172,13 +207,12 @@ def positive(amounts: NDArray[np.int64]) -> bool:
     return len(amounts) > 0 and bool(np.minimum.reduce(amounts) > 0)
 
 
-def normalised(counts: NDArray[np.int64], feasible: NDArray[np.bool_], *, reverse: bool) -> NDArray[np.int64]:
-    """Counts as 0 to 100 of the largest among feasible nodes; reversed, the largest is 0 (DefaultNormalizeScore)."""
-    largest = int(counts[feasible].max(initial=0))
+def scaled(counts: NDArray[np.int64], largest: int, *, reverse: bool) -> NDArray[np.int64]:
+    """Counts as 0 to 100 of the largest; reversed, the largest is 0 (DefaultNormalizeScore)."""
     if largest == 0:
         return np.full(len(counts), MAX if reverse else 0, np.int64)
-    scaled = counts * MAX // largest
-    return MAX - scaled if reverse else scaled
+    parts = counts * MAX // largest
+    return MAX - parts if reverse else parts
 
 
 def _balanced_resources(shape: Shape) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -26,11 +28,31 @@ from volcanoio.model.core import (
 
 GI = 1 << 30
 GPU = "nvidia.com/gpu"
-OFF = {"leastrequested.weight": 0, "balancedresource.weight": 0, "nodeaffinity.weight": 0, "tainttoleration.weight": 0}
+OFF = {
+    "leastrequested.weight": 0,
+    "balancedresource.weight": 0,
+    "nodeaffinity.weight": 0,
+    "tainttoleration.weight": 0,
+    "podaffinity.weight": 0,
+    "podtopologyspread.weight": 0,
+    "imagelocality.weight": 0,
+}
 
 
-def scores(plugin: Scorer, shape: Shape, nodes: NodesView, feasible: list[bool] | None = None) -> list[float]:
-    return list(plugin.score(shape, nodes, np.array(feasible or [True] * len(nodes))))
+def scores(
+    plugin: Scorer | Nodeorder, shape: Shape, nodes: NodesView, feasible: list[bool] | None = None
+) -> list[float]:
+    mask = np.array(feasible or [True] * len(nodes))
+    parts = [part.score(shape, nodes, mask) for part in parts_of(plugin)]
+    return list(sum(parts, np.zeros(len(nodes))))
+
+
+def parts_of(plugin: Scorer | Nodeorder) -> Sequence[Scorer]:
+    return plugin.scorers if isinstance(plugin, Nodeorder) else [plugin]
+
+
+def is_relative(plugin: Nodeorder, shape: Shape) -> bool:
+    return any(Depends.FEASIBLE_SET in part.score_depends(shape) for part in plugin.scorers)
 
 
 def one_node(cpu: int, memory: int, used_cpu: int = 0, used_memory: int = 0) -> NodesView:
@@ -96,7 +118,7 @@ def test_preferences_are_relative_to_the_best_feasible_node() -> None:
     shape = make_shape({}, affinity=preferring((20, "zone", "1"), (10, "disk", "ssd"), (100, "", "")))
     assert scores(plugin, shape, nodes) == [200, 132, 0]
     assert scores(plugin, shape, nodes, [False, True, True])[1:] == [200, 0]
-    assert Depends.FEASIBLE_SET in plugin.score_depends(shape)
+    assert is_relative(plugin, shape)
 
 
 def test_soft_taints_make_a_node_less_welcome() -> None:
@@ -105,10 +127,10 @@ def test_soft_taints_make_a_node_less_welcome() -> None:
     nodes = NodesView([make_node("a", taints=soft), make_node("b", taints=soft[:1]), make_node("c")])
     plugin.open(SessionData(nodes=nodes))
     assert scores(plugin, make_shape({}), nodes) == [0, 150, 300]
-    assert Depends.FEASIBLE_SET in plugin.score_depends(make_shape({}))
+    assert is_relative(plugin, make_shape({}))
     tolerant = make_shape({}, number=1, tolerations=(Toleration(operator="Exists"),))
     assert scores(plugin, tolerant, nodes) == [300, 300, 300]
-    assert Depends.FEASIBLE_SET not in plugin.score_depends(tolerant)
+    assert not is_relative(plugin, tolerant)
 
 
 def test_binpack_by_hand() -> None:
@@ -155,14 +177,14 @@ def test_all_nodes_at_once_and_one_by_one_agree_exactly(
 ) -> None:
     least, most, balanced, pack, gpu = weights
     nodeorder = Nodeorder(
-        {"leastrequested.weight": least, "mostrequested.weight": most, "balancedresource.weight": balanced}
+        {**OFF, "leastrequested.weight": least, "mostrequested.weight": most, "balancedresource.weight": balanced}
     )
     binpack = Binpack(
         {"binpack.weight": pack, "binpack.cpu": most, "binpack.resources": GPU, f"binpack.resources.{GPU}": gpu}
     )
     nodes = NodesView([make_node(str(index)) for index in range(4)], offered, taken)
     shape = Shape(id=0, requests={**asked, "pods": 1}, best_effort=not asked, nonzero_requests=asked)
-    for plugin in (nodeorder, binpack):
+    for plugin in (*nodeorder.scorers, binpack):
         assert isinstance(plugin, Scorer)
         assert isinstance(plugin, ScorerOne)
         assert scores(plugin, shape, nodes) == [plugin.score_on(shape, nodes.row(row)) for row in range(4)]

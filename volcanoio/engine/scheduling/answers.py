@@ -51,6 +51,7 @@ class Answers:
         "_columns",
         "_cycle",
         "_facts",
+        "_fleeting",
         "_inputs",
         "_ones",
         "_plan",
@@ -91,6 +92,8 @@ class Answers:
         self._columns = columns
         self._states = states
         self._inputs = inputs
+        self._fleeting = False
+        """Whether some answer holds for one cycle only."""
         self._facts: list[tuple[int, ...]] = []
         """The versions of the inputs that the answers follow from."""
         self._table = learned.table
@@ -111,12 +114,17 @@ class Answers:
         """What another `Answers` for the shape may begin with."""
         return Learned(self._plan, self._version, self._table)
 
-    def prepare(self, rules: Rules, cycle: int) -> bool:
-        """Make the answers right for the columns as they are; whether all nodes had to be asked about."""
+    def prepare(self, rules: Rules, cycle: int, akin: Answers | None = None) -> bool:
+        """Make the answers right for the columns as they are; whether all nodes had to be asked about.
+
+        `akin` are the answers for a shape that is the same but for what concerns other pods.
+        """
         columns = self._columns
         if self._cycle != cycle:
             self._cycle = cycle
             self._replan(rules)
+            if akin is not None and self.revision < 0:
+                self._adopt(akin)
         if self.by_state:
             self._states.settle()
             if not self._states.useful:
@@ -127,6 +135,17 @@ class Answers:
     def by_row(self) -> bool:
         """Whether a change of usage asks scalar scorers alone, so that amounts need not be in the columns."""
         return self._ones is not None
+
+    def touch(self, row: int) -> None:
+        """Ask again about one row, where that is the only one that changed since the answers were right."""
+        if self._ones is None:
+            return  # the next `prepare` does
+        self.mask[row] = passes = self._static.item(row)
+        if self.by_state:
+            self.value[row] = self.of_state(self._states.of(row), row) if passes else NOWHERE
+        else:
+            self.value[row] = self.rescore(row, self._columns.amounts(row), idle=True)
+        self.revision = self._columns.clock
 
     def of_state(self, state: int, row: int) -> float:
         """The value of a row that passes the filters, when it is in that state; `row` is one of those."""
@@ -219,21 +238,38 @@ class Answers:
         live_scorers: list[ScorerPart] = []
         for scorer in rules.scorers:
             depends = scorer.depends(self.shape)
-            each_cycle |= self._changes_unseen(depends, scorer, facts)
-            (live_scorers if depends & SHARED else scorers).append(scorer)
+            if depends:  # what depends on nothing is the same for all nodes
+                each_cycle |= self._changes_unseen(depends, scorer, facts)
+                (live_scorers if depends & SHARED else scorers).append(scorer)
         plan = (static, usage, scorers)
         if plan != self._plan or each_cycle or facts != self._facts:
             self.revision = self._scored = self._version = -1
-        self._plan, self._facts = plan, facts
+        self._plan, self._facts, self._fleeting = plan, facts, each_cycle
         self.live_filters, self.live_scorers = tuple(live_filters), tuple(live_scorers)
         self.exact = bool(live_filters or live_scorers)
         self.static_filters = not usage and not live_filters and not each_cycle
         ones = [part.one for part in scorers if part.one is not None]
         self._ones = None if usage or len(ones) != len(scorers) else ones
-        by_state = self._ones is not None and not self.exact and self._states.useful
+        by_state = self._ones is not None and self._states.useful
         by_state = by_state and not any(part.depends(self.shape) & ~_AMOUNTS for part in scorers)
         if by_state != self.by_state:
             self.by_state, self.revision = by_state, -1
+
+    def _adopt(self, other: Answers) -> None:
+        """Take over what is known for a shape that is the same but for pods, where the same parts answer."""
+        if (other._plan, other._facts) != (self._plan, self._facts) or other._fleeting or other.revision < 0:
+            return
+        if self._fleeting or other.by_state is not self.by_state or other.capacity != self.capacity:
+            return
+        for mine, known in (
+            (self.value, other.value),
+            (self.score, other.score),
+            (self.mask, other.mask),
+            (self._static, other._static),
+        ):
+            mine[:] = known
+        self.revision, self._scored = other.revision, other._scored
+        self._version, self._table = other._version, other._table
 
     def _changes_unseen(self, depends: Depends, part: FilterPart | ScorerPart, facts: list[tuple[int, ...]]) -> bool:
         """Whether an answer may be another in each cycle; where it follows from inputs, their versions tell."""

@@ -192,7 +192,7 @@ class Columns:
 
     def apply(self, row: int, shape: Shape, load: Load, sign: int) -> None:
         """Count a task of that shape in (sign 1) or out (-1)."""
-        deltas = self._deltas.get(shape.id)
+        deltas = self._deltas.get(shape.like)
         if deltas is None:
             deltas = self._delta(shape)
         column = self.block[_OCCUPIED if load is Load.OCCUPIES else _ALL, :, row]
@@ -221,7 +221,7 @@ class Columns:
                 if states is not None:
                     self.state[row] = states[0]
             return
-        delta = (self._deltas.get(shape.id) or self._delta(shape))[load]
+        delta = (self._deltas.get(shape.like) or self._delta(shape))[load]
         rows = np.fromiter(counts, np.intp, len(counts))
         times = np.fromiter(counts.values(), np.int64, len(counts))
         flat = self._flat
@@ -240,11 +240,11 @@ class Columns:
 
     def steps(self, shape: Shape, load: Load) -> Steps:
         """What one task of the shape adds to the amounts of a row."""
-        known = self._steps.get((shape.id, load))
+        known = self._steps.get((shape.like, load))
         if known is None:
-            delta = (self._deltas.get(shape.id) or self._delta(shape))[load]
+            delta = (self._deltas.get(shape.like) or self._delta(shape))[load]
             first = _OCCUPIED.start if load is Load.OCCUPIES else 0
-            known = self._steps[shape.id, load] = tuple(
+            known = self._steps[shape.like, load] = tuple(
                 ((quantity + first) * len(self.resources) + at, amount)
                 for quantity, amounts_of in enumerate(delta.tolist())
                 for at, amount in enumerate(amounts_of)
@@ -331,5 +331,5 @@ class Columns:
                 for name, amount in shape.nonzero_requests.items():
                     vector[Quantity.NONZERO_USED, self.resources[name]] = amount
             vectors.append(vector[_OCCUPIED] if load is Load.OCCUPIES else vector)
-        self._deltas[shape.id] = tuple(vectors)
-        return self._deltas[shape.id]
+        self._deltas[shape.like] = tuple(vectors)
+        return self._deltas[shape.like]

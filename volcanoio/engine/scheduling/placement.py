@@ -29,6 +29,9 @@ KEPT_SHAPES = 512
 """For how many shapes answers are kept (80 kB each at 10,000 nodes)."""
 KEPT_TABLES = 2048
 """For how many shapes more what was learned by state is kept."""
+EACH = 0.125
+"""What a task takes about which plugins must be asked, as a part of asking them all about all nodes for the first time.
+"""
 _MASK = (1 << 64) - 1
 _TAKEN = np.uint64(_MASK)
 _FIRST = (CPU, MEMORY)
@@ -53,9 +56,11 @@ class Placer:
         self._rules: Rules | None = None
         self._answers: dict[int, Answers] = {}
         self._learned: dict[int, Learned] = {}
+        self._akin: dict[int, Answers] = {}
+        """The latest answers for shapes that are the same but for what concerns other pods, by that shape's id."""
         self._errors: dict[tuple[int, bool], tuple[int, FitErrors]] = {}
-        self.overall = 0
-        """Counts how often all nodes were asked about."""
+        self.overall = 0.0
+        """Counts how often all nodes were asked about, or what takes as long."""
         self._salts: dict[int, np.uint64] = {}
         self._cycle = 0
         self._seed = 0
@@ -66,6 +71,7 @@ class Placer:
         if self._rules is not rules:
             self._rules = rules
             self._answers.clear()
+            self._akin.clear()
             self._learned.clear()
         self._errors.clear()
         self._salts.clear()
@@ -203,7 +209,12 @@ class Placer:
             answers = Answers(shape, self._columns, self._states, self._inputs, self._learned.pop(shape.id, NOTHING))
         self._answers[shape.id] = answers
         assert self._rules is not None
-        self.overall += answers.prepare(self._rules, self._cycle)
+        if shape.id == shape.like:
+            self.overall += answers.prepare(self._rules, self._cycle)
+        else:
+            akin = self._akin.get(shape.like)
+            self.overall += answers.prepare(self._rules, self._cycle, akin)
+            self._akin[shape.like] = answers
         return answers
 
     def _tie_keys(self, shape: Shape, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
@@ -318,26 +329,39 @@ class Placer:
         """The same where some plugin must be asked for every task; `own` score them one by one."""
         assert self._rules is not None
         columns, size = self._columns, len(self._columns)
-        every = slice(0, size)
+        shape = answers.shape
         for index, task in enumerate(tasks):
-            answers.prepare(self._rules, self._cycle)
-            mask = answers.mask[every].copy()
+            self.overall += answers.prepare(self._rules, self._cycle) + EACH
+            allowed: NDArray[np.bool_] | None = None
             for part in answers.live_filters:
-                mask &= part.allowed(answers.shape, columns)
-            status, group = TaskStatus.ALLOCATED, mask & answers.fit_mask(columns, idle=True)
-            if reserve or not group.any():
-                status, group = TaskStatus.PIPELINED, mask & answers.fit_mask(columns, idle=False)
-                if idle_only or not group.any():
+                mask = part.allowed(shape, columns)
+                allowed = mask if allowed is None else allowed & mask
+            value, status = answers.value[:size], TaskStatus.ALLOCATED
+            if allowed is not None:
+                value = np.where(allowed, value, NOWHERE)
+            top = value.max()
+            if reserve or top == NOWHERE:
+                if idle_only:
                     return index, False
-            value = answers.scores()[every].copy()
-            for scorer in answers.live_scorers:
-                value += scorer.score(answers.shape, columns, group, columns, range(size))
-            for each in own:
-                value += each.score_task(task, columns)
-            value[~group] = NOWHERE
-            rows = np.flatnonzero(value == value.max())
-            row = self.best_of(answers.shape, rows)
+                group = answers.mask[:size] & answers.fit_mask(columns, idle=False)
+                if allowed is not None:
+                    group &= allowed
+                if not group.any():
+                    return index, False
+                value, status = np.where(group, answers.scores()[:size], NOWHERE), TaskStatus.PIPELINED
+                top = value.max()
+            if answers.live_scorers or own:
+                group = value > NOWHERE
+                value = value.copy()
+                for scorer in answers.live_scorers:
+                    value += scorer.score(shape, columns, group, columns, range(size))
+                for each in own:
+                    value += each.score_task(task, columns)
+                value[~group] = NOWHERE
+                top = value.max()
+            row = self.best_of(shape, (value == top).nonzero()[0])
             self.seat(task, status, row, log)
+            answers.touch(row)
             if lacking is not None and not lacking():
                 return index + 1, True
         return len(tasks), False

@@ -51,9 +51,9 @@ class States:
 
     def following(self, shape: Shape) -> dict[int, int]:
         """Known states after a task of the shape was allocated, by the one before."""
-        known = self._next.get(shape.id)
+        known = self._next.get(shape.like)
         if known is None:
-            known = self._next[shape.id] = {}
+            known = self._next[shape.like] = {}
         return known
 
     def after(self, state: int, shape: Shape) -> int:
