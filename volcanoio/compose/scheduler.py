@@ -21,6 +21,7 @@ from volcanoio.kube.clock import Clock, WallClock
 from volcanoio.kube.effects import EffectExecutor
 from volcanoio.kube.evictor import Evictor
 from volcanoio.kube.informers import InformerSet
+from volcanoio.kube.prebinding import PreBinder
 from volcanoio.kube.recorder import EventRecorder
 from volcanoio.kube.sending import Gate, Sender
 from volcanoio.kube.transport import Transport
@@ -120,7 +121,8 @@ class SchedulerProcess:
             recorder=recorder,
             probe=probe,
         )
-        binder = Binder(self._transport, self.bus.publish, clock=clock, gate=gate, probe=probe)
+        prebinder = PreBinder(sender, clock=clock)
+        binder = Binder(self._transport, self.bus.publish, clock=clock, gate=gate, probe=probe, prebinder=prebinder)
         evictor = Evictor(sender, self.bus.publish, clock=clock, scheduler=names.SCHEDULER_NAME)
         outlets = Outlets(binder, evictor, executor, Client(self._transport))
         async with (
@@ -141,9 +143,11 @@ class SchedulerProcess:
             if self._watched.path or self._watched.plugins_dirs:
                 tasks.start_soon(self._reloader().run)
             unsubscribe = self.bus.subscribe(BindReporter(recorder.record))
+            unhear = self.bus.subscribe(prebinder.seen)
             try:
                 await self.scheduler.run(outlets)
             finally:
+                unhear()
                 unsubscribe()
 
     def _reloader(self) -> Reloader:

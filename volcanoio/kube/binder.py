@@ -25,13 +25,15 @@ from volcanoio.kube.binding import Finding, bind, finding
 from volcanoio.kube.clock import Clock
 from volcanoio.kube.errors import error_of
 from volcanoio.kube.informer import Publish
-from volcanoio.kube.sending import FENCED, Gate
+from volcanoio.kube.prebinding import PreBinder
+from volcanoio.kube.sending import FENCED, Gate, Sender
 from volcanoio.kube.transport import Response, Transport, TransportError
 from volcanoio.kube.undertakings import Undertakings
 from volcanoio.kube.window import Window
 from volcanoio.model.kinds import POD
 
 WITHDRAWN = "Withdrawn"
+PREBIND_FAILED = "PreBindFailed"
 
 
 class _Batch:
@@ -62,7 +64,8 @@ class Binder:
     """An async context manager: leaving it cancels what is under way.
 
     `timeout` (seconds) is that of each bind and is told to the server; a pod found unbound counts as such only once
-    that time has passed, as a late request may still bind it. `gate` is the fence of leadership.
+    that time has passed, as a late request may still bind it. `gate` is the fence of leadership. `prebinder` carries
+    out what comes before binds.
     """
 
     def __init__(
@@ -76,8 +79,10 @@ class Binder:
         timeout: float = 5.0,
         seed: int = 0,
         probe: Probe | None = None,
+        prebinder: PreBinder | None = None,
     ) -> None:
         self._transport = transport
+        self._prebinder = prebinder or PreBinder(Sender(transport, clock=clock, gate=gate, seed=seed), clock=clock)
         self._publish = publish
         self._clock = clock
         self._gate = gate
@@ -111,8 +116,29 @@ class Binder:
             return
         under_way = _Batch(batch, cause)
         self._batches.setdefault(batch.group, []).append(under_way)
-        self._waiting.extend(_Bind(under_way, request, self._rng) for request in batch.binds)
-        self._pump()
+        items = [_Bind(under_way, request, self._rng) for request in batch.binds]
+        if any(request.prebind for request in batch.binds):
+            self._under_way.start(self._prepare(under_way, items))
+        else:
+            self._waiting.extend(items)
+            self._pump()
+
+    async def _prepare(self, batch: _Batch, items: list[_Bind]) -> None:
+        """Carry out what comes before the binds; then send all of them, or none."""
+        failure = await self._prebinder.carry_out([item.request for item in items])
+        if failure is None and batch.current:
+            self._waiting.extend(items)
+            self._pump()
+            return
+        if failure is None:
+            await self._prebinder.take_back([step for item in items for step in item.request.prebind if step.patch])
+            for item in items:
+                self._refuse(item, 0, WITHDRAWN, "the gang was given up before this bind was sent")
+            return
+        pod = f"{failure.bind.namespace}/{failure.bind.name}"
+        text = f"execute preBind for pod {pod} failed: {failure.message}"
+        for item in items:
+            self._refuse(item, failure.code, PREBIND_FAILED, text)
 
     def withdraw(self, group: str) -> None:
         """The group's batches are current no more: what is not bound is not sent (again), and comes back Refused."""

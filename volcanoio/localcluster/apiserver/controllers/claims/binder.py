@@ -132,7 +132,7 @@ class ClaimController:
         stored = store.get(Ref(CLASSES, "", class_name)) if class_name else None
         named = stand_in(class_name) if class_name else None
         storage_class = named if stored is None else stored.decode()
-        waits = self._waits(ref, claim, storage_class)
+        waits = self._waits(ref, claim, storage_class, known=stored is not None)
         found = best_volume(self._candidates(ref), claim, reserved_only=waits and stored is not None)
         if found is not None:
             return found
@@ -154,14 +154,20 @@ class ClaimController:
         found = (self._core.store.get(Ref(VOLUMES, "", name)) for name in names)
         return [stored.decode() for stored in found if stored is not None]
 
-    def _waits(self, ref: Ref, claim: Manifest, storage_class: Manifest | None) -> bool:
-        """Whether the claim's class lets it wait for a pod, and no pod on a node uses it yet."""
+    def _waits(self, ref: Ref, claim: Manifest, storage_class: Manifest | None, *, known: bool) -> bool:
+        """Whether the claim's class lets it wait for a pod, and no pod on a node uses it yet.
+
+        A scheduler chooses no node for a claim whose class it does not know: there any pod that uses it will do.
+        """
         if storage_class is None or storage_class.get("volumeBindingMode") != "WaitForFirstConsumer":
             return False
         if SELECTED_NODE in (claim["metadata"].get("annotations") or {}):
             return False
         self._consumers.awaits(ref, wanted=True)
-        node = next((use.node for use in self._consumers.uses(ref) if use.node), "")
+        uses = self._consumers.uses(ref)
+        if not known and uses:
+            return False
+        node = next((use.node for use in uses if use.node), "")
         if node:
             claim["metadata"].setdefault("annotations", {})[SELECTED_NODE] = node
         return not node

@@ -14,6 +14,7 @@ from typing import Final
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.plugins.storage import DEFAULT_CLASS, VOLUME_PROTECTION
 from volcanoio.model.base import Manifest
+from volcanoio.model.storage import VOLUMES_REACHABLE
 
 PROVISIONER: Final = "volcanoio.dev/directory"
 CLASS_NAME: Final = "standard"
@@ -28,7 +29,7 @@ def default_storage_class() -> Manifest:
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
-        "metadata": {"name": CLASS_NAME, "annotations": {DEFAULT_CLASS: "true"}},
+        "metadata": {"name": CLASS_NAME, "annotations": {DEFAULT_CLASS: "true", VOLUMES_REACHABLE: "everywhere"}},
         "provisioner": PROVISIONER,
         "reclaimPolicy": "Delete",
         "volumeBindingMode": "WaitForFirstConsumer",
@@ -39,7 +40,7 @@ def default_storage_class() -> Manifest:
 def stand_in(name: str) -> Manifest:
     """The class of claims that name one which does not exist here: manifests written for another cluster run, too.
 
-    A real cluster leaves such a claim pending for ever; here it is bound once a pod that uses it is on a node.
+    A real cluster leaves such a claim pending for ever; here it is bound once there is a pod that uses it.
     """
     default = default_storage_class()
     return {**default, "metadata": {"name": name}}
