@@ -39,13 +39,15 @@ GATES = {
     "WorkLoadSupport": True,
 }
 """Feature gates by their defaults."""
+EFFECTIVE = ("PodDisruptionBudgetsSupport", "PriorityClass")
+"""Those that alter a decision here."""
 
 
 def run_simulate(*, files: Sequence[Path], conf: Path | None, output: str, **given: Any) -> int:
     """Simulate and print; returns the exit code. Raises CommandError."""
-    notes = _sampling_notes(given)
     _refuse_sharding(given["scheduler_sharding_mode"])
     gates = _gates(given["feature_gates"])
+    notes = [*_sampling_notes(given), *_gate_notes(gates)]
     with _told(conf):
         options = SimulateOptions(
             files=[_source(path) for path in files],
@@ -55,6 +57,7 @@ def run_simulate(*, files: Sequence[Path], conf: Path | None, output: str, **giv
             default_queue=given["default_queue"],
             unseen=_unseen(given, gates),
             node_selector=_labels(given["node_selector"]),
+            ignored_provisioners=_listed(given["ignored_provisioners"]),
             period=_period(given["schedule_period"]),
             now=_moment(given["now"]),
             ignore_unavailable=given["ignore_unavailable_plugins"],
@@ -100,6 +103,11 @@ def _gates(given: Sequence[str]) -> dict[str, bool]:
             raise CommandError(msg, ExitCode.USAGE)
         gates[name] = value.lower() == "true"
     return gates
+
+
+def _gate_notes(gates: dict[str, bool]) -> list[str]:
+    changed = [name for name, on in gates.items() if on is not GATES[name] and name not in EFFECTIVE]
+    return [f"--feature-gates: {', '.join(changed)}: without effect here"] if changed else []
 
 
 def _unseen(given: dict[str, Any], gates: dict[str, bool]) -> tuple[type[ApiObject], ...]:

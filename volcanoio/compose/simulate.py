@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Node, Pod
 from volcanoio.model.scheduling import PodGroup, Queue, QueueSpec, QueueState, QueueStatus
+from volcanoio.model.storage import CSINode
 from volcanoio.runtime.loading import discover
 
 
@@ -29,7 +30,8 @@ class SimulateOptions:
     """What is simulated; the scheduler's flags have its names, `period` is in seconds and `now` in epoch seconds.
 
     A pair in `files` is a source's name and its text. `unseen` are kinds that the flags keep from it; `node_selector`
-    are labels of which a node has at least one, where there are any. `now` None is the time at which it starts.
+    are labels of which a node has at least one, where there are any; volumes of `ignored_provisioners` have no limit.
+    `now` None is the time at which it starts.
     """
 
     files: Sequence[Path | tuple[str, str]]
@@ -39,6 +41,7 @@ class SimulateOptions:
     default_queue: str = names.DEFAULT_QUEUE
     unseen: tuple[type[ApiObject], ...] = ()
     node_selector: Sequence[tuple[str, str]] = ()
+    ignored_provisioners: Collection[str] = ()
     period: float = 1.0
     now: float | None = None
     ignore_unavailable: bool = False
@@ -98,6 +101,10 @@ def _seen(objects: Iterable[ApiObject], options: SimulateOptions) -> Iterable[Ap
             labels = obj.metadata.labels
             if not any(labels.get(key) == value for key, value in options.node_selector):
                 continue
+        if isinstance(obj, CSINode) and options.ignored_provisioners:
+            drivers = tuple(driver for driver in obj.spec.drivers if driver.name not in options.ignored_provisioners)
+            yield msgspec.structs.replace(obj, spec=msgspec.structs.replace(obj.spec, drivers=drivers))
+            continue
         yield obj
 
 

@@ -235,3 +235,51 @@ class TestFlags:
             flags=flags,
         )
         assert [bind["pod"] for bind in found["binds"]] == [first]
+
+    @pytest.mark.parametrize(("flags", "bound"), [((), 1), (("--ignored-provisioners", "a.example,csi.example"), 2)])
+    def test_volumes_of_ignored_provisioners_have_no_limit(
+        self, simulate: Simulate, flags: tuple[str, ...], bound: int
+    ) -> None:
+        driver = {"name": "csi.example", "nodeID": "n1", "allocatable": {"count": 1}}
+        csi_node = {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "CSINode",
+            "metadata": {"name": "n1"},
+            "spec": {"drivers": [driver]},
+        }
+        objects: list[Manifest] = [queue("default"), node("n1"), group("g", 0), csi_node]
+        for name in ("a", "b"):
+            reference = {"claimRef": {"namespace": "ns", "name": name, "uid": f"claim-{name}"}}
+            source = {"csi": {"driver": "csi.example", "volumeHandle": name}}
+            objects += [
+                {
+                    "apiVersion": "v1",
+                    "kind": "PersistentVolume",
+                    "metadata": {"name": name},
+                    "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **source, **reference},
+                    "status": {"phase": "Bound"},
+                },
+                {
+                    "apiVersion": "v1",
+                    "kind": "PersistentVolumeClaim",
+                    "metadata": {
+                        "name": name,
+                        "namespace": "ns",
+                        "uid": f"claim-{name}",
+                        "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+                    },
+                    "spec": {
+                        "volumeName": name,
+                        "accessModes": ["ReadWriteOnce"],
+                        "resources": {"requests": {"storage": "1Gi"}},
+                    },
+                    "status": {"phase": "Bound"},
+                },
+                pod(
+                    f"p-{name}",
+                    "g",
+                    cpu="1",
+                    spec={"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]},
+                ),
+            ]
+        assert len(simulate.state(*objects, flags=flags)["binds"]) == bound

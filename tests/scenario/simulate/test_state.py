@@ -237,6 +237,14 @@ def test_flags_about_samples_of_nodes_are_taken_with_a_note(simulate: Simulate) 
     )
 
 
+def test_gates_that_alter_nothing_are_taken_with_a_note(simulate: Simulate) -> None:
+    state = simulate.file("state.json", json.dumps(LIST))
+    gates = "ResourceTopology=false,PriorityClass=false,WorkLoadSupport=true"
+    ended = simulate.run("-f", state, "-o", "json", "--feature-gates", gates, "--feature-gates=CSIStorage=true")
+    assert ended.json["binds"] == BOUND
+    assert ended.err == "note: --feature-gates: CSIStorage, ResourceTopology: without effect here\n"
+
+
 def test_the_table_says_who_goes_where_and_why_the_others_wait(simulate: Simulate) -> None:
     waiting = [group("big", 2), pod("b-0", "big", cpu="9"), pod("b-1", "big", cpu="9"), group("lost", 1, queue="gone")]
     state = simulate.file("state.json", _lines([*OBJECTS, *waiting]))

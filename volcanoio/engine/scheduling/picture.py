@@ -52,4 +52,6 @@ def _reason(session: CycleSession, job: JobInfo) -> str:
     ready = job.schedulable and session.rules.job_ready(job)
     if ready and not job.waiting:
         return ""
+    if reserved := job.counts[TaskStatus.PIPELINED]:
+        return f"{reserved} of its pods wait for room that is being released"
     return session.refusals.get(job.key) or job.attempts.reason.text or group_text(job, ready=ready)
