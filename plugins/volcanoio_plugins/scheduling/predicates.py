@@ -62,7 +62,7 @@ class Predicates:
         nodes = NodeFilter(index, affinity=given.node_affinity, taints=given.taint_toleration)
         limits = VolumeLimits(index) if given.volume_limits else None
         zones = VolumeZones(index) if given.volume_zone else None
-        self._binding = binding = VolumeBinding(index, given.bind_timeout) if given.volume_binding else None
+        self._binding = binding = VolumeBinding(index, float(given.bind_timeout)) if given.volume_binding else None
         alone = LoneUsers() if binding is not None else None
         self._opening = [part for part in (ports, affinity, alone, limits, spread, binding) if part is not None]
         self.filters: list[Filter] = [
