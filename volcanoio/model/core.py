@@ -189,6 +189,7 @@ class PodSpec(Model):
     subdomain: str = ""
     volumes: tuple[dict[str, Any], ...] = ()
     readiness_gates: tuple[dict[str, Any], ...] = ()
+    resource_claims: tuple[dict[str, Any], ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
 
 

@@ -10,6 +10,8 @@ from volcanoio_plugins.scheduling.nodeindex import Mask, NodeIndex
 from volcanoio_plugins.scheduling.nodematch import UNSCHEDULABLE_TAINT, first_untolerated, tolerated
 
 UNSCHEDULABLE = "node(s) were unschedulable"
+NO_DEVICES = "node(s) cannot be given resource claims: dynamic resource allocation is not available yet"
+"""Bound without its devices, a pod would hold its node's room and never start."""
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 
 
@@ -26,7 +28,9 @@ class NodeFilter:
         return Depends.NODE_SPEC
 
     def feasible(self, shape: Shape, nodes: Nodes) -> Feasibility:
-        """The nodes that pass all filters, and those that fail by each."""
+        """The nodes that pass all filters, and those that fail by each; none for a pod with claims of devices."""
+        if shape.devices:
+            return Feasibility(np.zeros(len(nodes), np.bool_), ((NO_DEVICES, np.ones(len(nodes), np.bool_)),))
         index = self._index.over(nodes)
         reasons: list[tuple[str, Mask]] = []
         if not tolerated(UNSCHEDULABLE_TAINT, shape.tolerations):

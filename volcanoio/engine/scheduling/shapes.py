@@ -36,6 +36,7 @@ class _Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     selector: dict[str, str]
     affinity: Affinity | None
     tolerations: tuple[Toleration, ...]
+    devices: bool
 
 
 class Shapes:
@@ -64,6 +65,7 @@ class Shapes:
                 spec.node_selector,
                 _to_nodes(spec.affinity),
                 spec.tolerations,
+                bool(spec.resource_claims),
             )
         )
         shape = self._by_facts.get(facts)
@@ -141,6 +143,7 @@ class Shapes:
             affinity=_to_nodes(spec.affinity),
             tolerations=spec.tolerations,
             host_ports=_host_ports(spec),
+            devices=bool(spec.resource_claims),
             limits=_pod_amounts(spec, "limits"),
             nonzero_requests={
                 name: amount for name, amount in _pod_amounts(spec, "requests", _NONZERO).items() if name in _NONZERO

@@ -66,6 +66,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The selectors of other pods' terms that select the pod; an answer that reads it depends on PODS."""
     claims: tuple[VolumeClaim, ...] = ()
     """What the pod's volume claims ask, where a plugin watches claims; none of tasks that were not looked at yet."""
+    devices: bool = False
+    """Whether the pod has claims of devices (dynamic resource allocation)."""
     like: int = -1
     """The id of the shape that is the same but for `terms` and `matched`: what does not depend on PODS is asked of it.
     """
