@@ -65,8 +65,8 @@ class PreBinder:
     async def carry_out(self, binds: Sequence[BindRequest]) -> Failure | None:
         """Carry out the steps of all binds; the first failure, after what was written has been taken back."""
         written: Steps = []
-        failure = await self._first_failure(binds, self._write_all, written)
-        failure = failure or await self._first_failure(binds, self._wait_all, written)
+        failure = await self._first_failure(binds, self._write_all, written, hurry=False)
+        failure = failure or await self._first_failure(binds, self._wait_all, written, hurry=True)
         if failure is not None:
             await self.take_back(written)
         return failure
@@ -86,9 +86,9 @@ class PreBinder:
                     break
 
     async def _first_failure(
-        self, binds: Sequence[BindRequest], work: Any, written: list[PreBindStep]
+        self, binds: Sequence[BindRequest], work: Work, written: Steps, *, hurry: bool
     ) -> Failure | None:
-        """Do the work of all binds side by side; a failure ends the others."""
+        """Do the work of all binds side by side; in a `hurry` a failure ends the others: no write is left half done."""
         failed: list[Failure] = []
 
         async def one(bind: BindRequest) -> None:
@@ -96,7 +96,8 @@ class PreBinder:
                 await work(bind, written)
             except _StepError as error:
                 failed.append(Failure(bind, error.code, str(error)))
-                tasks.cancel_scope.cancel()
+                if hurry:
+                    tasks.cancel_scope.cancel()
 
         async with anyio.create_task_group() as tasks:
             for bind in binds:

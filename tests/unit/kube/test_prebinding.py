@@ -1,0 +1,251 @@
+"""What comes before binds: written in order, waited for, and taken back when the batch comes to nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.kube.scripted import Call, ScriptedTransport, answer, refusal, until
+from tests.unit.runtime.virtual_time import VirtualClock, settle
+from volcanoio.bus.bus import EventBus
+from volcanoio.framework.events import Change, Event, Observed
+from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, PreBindStep
+from volcanoio.framework.scheduling_events import BindDone, BindRefused
+from volcanoio.kube.binder import Binder
+from volcanoio.kube.prebinding import PreBinder, says
+from volcanoio.kube.sending import Sender
+from volcanoio.kube.transport import Response
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+
+NODE, DONE = "node-of", "done"
+PATCH: Manifest = {"metadata": {"annotations": {NODE: "n1"}}}
+BOUND: Manifest = {"metadata": {"annotations": {DONE: True}}, "spec": {"volumeName": True}}
+
+
+def merged(target: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), value)
+    return result
+
+
+class Server:
+    """Claims by name, and the pods that were bound; patches of names in `refuse` get that status."""
+
+    def __init__(self, *names: str) -> None:
+        self.clock = VirtualClock()
+        self.claims: dict[str, Manifest] = {
+            name: {"metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": "1"}}
+            for name in names
+        }
+        self.refuse: dict[str, int] = {}
+        self.conflicts = 0
+        self.bound: list[str] = []
+        self.log: list[str] = []
+        self.events: list[Event] = []
+        self.bus = EventBus(self.clock.now)
+        self.bus.subscribe(self.events.extend)
+        self.transport = ScriptedTransport(self.serve)
+
+    async def serve(self, call: Call) -> Response:
+        *_, plural, name = call.path.removesuffix("/binding").split("/")
+        if plural == "pods":
+            self.bound.append(name)
+            self.log.append(f"bind {name}")
+            return answer({}, 201)
+        claim = self.claims.get(name)
+        if claim is None:
+            return refusal(404, "NotFound")
+        if call.method == "GET":
+            return answer(claim)
+        if name in self.refuse:
+            return refusal(self.refuse[name], "Conflict", "the object has been modified")
+        if "resourceVersion" in call.body["metadata"] and self.conflicts:
+            self.conflicts -= 1
+            return refusal(409, "Conflict")
+        self.log.append(f"write {name}")
+        self.set(name, call.body)
+        return answer(self.claims[name])
+
+    def set(self, name: str, patch: Manifest) -> None:
+        claim = merged(self.claims[name], patch)
+        claim["metadata"]["resourceVersion"] = str(int(claim["metadata"]["resourceVersion"]) + 1)
+        self.claims[name] = claim
+        seen = msgspec.convert(claim, kinds.PVC.type)
+        self.bus.publish([Observed(resource=kinds.PVC.resource, change=Change.CHANGED, object=seen)])
+
+    def complete(self, name: str) -> None:
+        """The claim is bound."""
+        self.set(name, {"metadata": {"annotations": {DONE: "yes"}}, "spec": {"volumeName": "v"}})
+
+    def annotations(self, name: str) -> Manifest:
+        found: Manifest = self.claims[name]["metadata"].get("annotations", {})
+        return found
+
+    @asynccontextmanager
+    async def binder(self) -> AsyncIterator[Binder]:
+        prebinder = PreBinder(Sender(self.transport, clock=self.clock), clock=self.clock)
+        self.bus.subscribe(prebinder.seen)
+        async with Binder(self.transport, self.bus.publish, clock=self.clock, prebinder=prebinder) as binder:
+            yield binder
+
+    def outcomes(self) -> dict[str, str]:
+        words = {}
+        for event in self.events:
+            if isinstance(event, BindDone):
+                words[event.name] = "done"
+            elif isinstance(event, BindRefused):
+                words[event.name] = event.message
+        return words
+
+
+def step(name: str, **more: Any) -> PreBindStep:
+    given: dict[str, Any] = {
+        "patch": PATCH,
+        "undo": {"metadata": {"annotations": {NODE: None}}},
+        "until": BOUND,
+        "keeps": BOUND,
+        "holds": PATCH,
+        "timeout": 60.0,
+        **more,
+    }
+    return PreBindStep(resource=kinds.PVC.resource, namespace="ns", name=name, uid=f"uid-{name}", **given)
+
+
+def batch(*steps: PreBindStep | None) -> BindBatch:
+    binds = tuple(
+        BindRequest(uid=f"u{at}", namespace="ns", name=f"p{at}", node="n1", prebind=(each,) if each else ())
+        for at, each in enumerate(steps)
+    )
+    return BindBatch(group="ns/g", cycle=1, binds=binds)
+
+
+async def test_all_steps_of_a_batch_come_before_its_first_bind() -> None:
+    server = Server("a", "b")
+    async with server.binder() as binder:
+        binder.submit(batch(step("a"), step("b"), None))
+        await until(lambda: len(server.log) == 2)
+        server.complete("a")
+        await settle()
+        assert server.bound == []
+        server.complete("b")
+        await until(lambda: not binder.unfinished)
+    assert sorted(server.log[:2]) == ["write a", "write b"]
+    assert server.outcomes() == {"p0": "done", "p1": "done", "p2": "done"}
+
+
+async def test_a_refused_write_refuses_the_batch_and_takes_back_the_others() -> None:
+    server = Server("a", "b")
+    server.refuse["b"] = 409
+    async with server.binder() as binder:
+        binder.submit(batch(step("a"), step("b")))
+        await until(lambda: not binder.unfinished)
+    text = 'execute preBind for pod ns/p1 failed: writing PersistentVolumeClaim "ns/b": the object has been modified'
+    assert server.outcomes() == {"p0": text, "p1": text}
+    assert server.bound == []
+    assert server.annotations("a") == {}
+
+
+async def test_what_does_not_come_in_time_refuses_the_batch_and_what_has_come_stays() -> None:
+    server = Server("a", "b")
+    async with server.binder() as binder:
+        binder.submit(batch(step("a"), step("b")))
+        await until(lambda: len(server.log) == 2)
+        server.complete("a")
+        await server.clock.advance(59.0)
+        assert binder.unfinished == 2
+        await server.clock.advance(2.0)
+        await until(lambda: not binder.unfinished)
+    wanted = 'pod ns/p1 failed: timed out waiting for PersistentVolumeClaim "ns/b" after 60 seconds'
+    assert wanted in server.outcomes()["p0"]
+    assert server.annotations("a") == {NODE: "n1", DONE: "yes"}
+    assert server.annotations("b") == {}
+
+
+LOSSES: dict[str, Any] = {
+    "is gone": lambda server: server.claims.pop("a"),
+    "is another one of that name": lambda server: server.claims["a"]["metadata"].update(uid="new"),
+    "does not say any more what was written to it": lambda server: server.set("a", {"metadata": {"annotations": None}}),
+}
+
+
+@pytest.mark.parametrize("why", LOSSES)
+async def test_a_step_whose_object_is_lost_fails_at_once(why: str) -> None:
+    server = Server("a", "b")
+    async with server.binder() as binder:
+        binder.submit(batch(step("a"), step("b")))
+        await until(lambda: len(server.log) == 2)
+        LOSSES[why](server)
+        await server.clock.advance(16.0)  # an object that is gone shows when it is read again
+        await until(lambda: not binder.unfinished)
+    assert why in server.outcomes()["p0"]
+    assert server.annotations("b") == {}
+
+
+async def test_taking_back_gives_way_to_who_writes_meanwhile() -> None:
+    server = Server("a", "b")
+    server.refuse["b"] = 409
+    server.conflicts = 2
+    async with server.binder() as binder:
+        binder.submit(batch(step("a"), step("b")))
+        await until(lambda: not binder.unfinished)
+    assert server.annotations("a") == {}
+
+
+async def test_a_step_that_only_waits_writes_nothing() -> None:
+    server = Server("a")
+    async with server.binder() as binder:
+        binder.submit(batch(step("a", patch={}, undo={}, holds={})))
+        await settle()
+        server.complete("a")
+        await until(lambda: not binder.unfinished)
+    assert server.log == ["bind p0"]
+
+
+async def test_a_withdrawn_batch_is_not_bound_when_its_steps_are_done() -> None:
+    server = Server("a")
+    async with server.binder() as binder:
+        binder.submit(batch(step("a")))
+        await until(lambda: server.log)
+        binder.withdraw("ns/g")
+        server.complete("a")
+        await until(lambda: not binder.unfinished)
+    assert server.bound == []
+    assert "given up" in server.outcomes()["p0"]
+
+
+async def test_leaving_ends_what_is_waited_for() -> None:
+    server = Server("a")
+    async with server.binder() as binder:
+        binder.submit(batch(step("a")))
+        await until(lambda: server.log)
+    await asyncio.sleep(0)
+    assert server.outcomes() == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "pattern", "expected"),
+    [
+        ({}, {}, True),
+        ({"a": 1, "b": 2}, {"a": 1}, True),
+        ({"a": 1}, {"a": 2}, False),
+        ({"a": {"b": "x"}}, {"a": {"b": True}}, True),
+        ({"a": {"b": ""}}, {"a": {"b": True}}, False),
+        ({}, {"a": {"b": True}}, False),
+        ({"a": [1]}, {"a": [1]}, True),
+        (None, {"a": 1}, False),
+    ],
+)
+def test_patterns(value: Any, pattern: Any, expected: bool) -> None:
+    assert says(value, pattern) is expected
