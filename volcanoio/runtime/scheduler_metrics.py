@@ -57,6 +57,11 @@ class CycleMetrics:
             probe.count("volcanoio_tasks_placed_total", stats.placed)
         if stats.gangs:
             probe.count("volcanoio_gangs_committed_total", stats.gangs)
+        if stats.attempts:
+            probe.count("volcano_total_preemption_attempts", stats.attempts)
+            probe.gauge("volcano_pod_preemption_victims", stats.victims)
+        for action, number in sorted(stats.evictions.items()):
+            probe.count("volcano_eviction_transactions_total", number, action=action)
 
     def bound(self, job: Job) -> None:
         """Tasks of a job were given nodes: how long after its PodGroup was made (stored in whole seconds)."""

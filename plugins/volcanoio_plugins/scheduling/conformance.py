@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from volcanoio.framework.arguments import convert
-from volcanoio.framework.scheduling.views import Task
+from volcanoio.framework.scheduling.points import Purpose
+from volcanoio.framework.scheduling.views import Job, Task
 
 CRITICAL_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
 SYSTEM_NAMESPACE = "kube-system"
@@ -31,6 +32,10 @@ class Conformance:
         return _expendable(candidates)
 
     def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any reclaimer
+        """All but critical pods."""
+        return _expendable(candidates)
+
+    def evictable(self, job: Job, purpose: Purpose, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any
         """All but critical pods."""
         return _expendable(candidates)
 

@@ -10,6 +10,7 @@ import msgspec
 
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.probe import Probe
+from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, Task, TaskStatus
@@ -82,6 +83,10 @@ class Gang:
     def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any reclaimer
         """Tasks that their job can lose and stay at its minimum."""
         return self._surplus(candidates)
+
+    def evictable(self, job: Job, purpose: Purpose, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any
+        """All: the gang actions themselves take what a job can spare, or the job whole."""
+        return candidates
 
     def close(self, session: SessionView) -> None:
         """Say of every job that may have changed whether its gang could be scheduled."""

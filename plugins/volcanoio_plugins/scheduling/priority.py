@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Job, Task, TaskStatus
 
@@ -54,3 +55,9 @@ class Priority:
                 else task.job in self._jobs and self._jobs[task.job].priority < own
             )
         ]
+
+    def evictable(self, job: Job, purpose: Purpose, candidates: Sequence[Task]) -> Sequence[Task]:
+        """For a job of the same queue, tasks of jobs of lower priority; for one of another queue, all."""
+        if purpose is Purpose.RECLAIM:
+            return candidates
+        return [task for task in candidates if task.job in self._jobs and self._jobs[task.job].priority < job.priority]

@@ -92,11 +92,12 @@ def test_what_is_said_and_written() -> None:
     (patch,) = [one for one in it.last if isinstance(one, Patch) and "nominatedNodeName" in one.patch.get("status", {})]
     assert (patch.resource, patch.name, patch.subresource) == ("pods", "new-0", "status")
     assert patch.patch == {"status": {"nominatedNodeName": "n1"}}
-    assert len([one for one in it.last if isinstance(one, Record) and one.reason == "Evict"]) == 1
+    assert ("old-3", "Evict", "Pod is evicted, because of preempt") in it.told
+    assert len([one for one in it.last if isinstance(one, Record) and one.reason == "Evict"]) == 2
 
 
 NEW = job("new", 1, *waiting("new", 1), priority="high")
-MUST = {"annotations": {"volcano.sh/preemptable": "false"}}
+MUST: dict[str, Any] = {"annotations": {"volcano.sh/preemptable": "false"}}
 
 
 @pytest.mark.parametrize(

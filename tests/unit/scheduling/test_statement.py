@@ -36,10 +36,13 @@ def test_an_eviction_that_is_sent_holds_until_it_is_refused() -> None:
     world, session, statement = running()
     statement.evict(world.state.ledger.tasks["ns-p-0"], "preempt")
     statement.commit()
-    decision, said = session.outbox.take()
+    decision, said, told = session.outbox.take()
     assert isinstance(decision, Evict)
     assert isinstance(said, Record)
     assert (said.regarding.name, said.type, said.reason, said.message) == ("pg", "Normal", "Evict", "preempt")
+    assert isinstance(told, Record)
+    assert (told.regarding.kind, told.regarding.name, told.type) == ("Pod", "p-0", "Warning")
+    assert told.message == "Pod is evicted, because of preempt"
     assert (decision.name, decision.node, decision.reason) == ("p-0", "n1", "preempt")
     world.set_pod("p-0", phase="Running")
     assert world.statuses("pg") == {"RUNNING": 1, "RELEASING": 1}

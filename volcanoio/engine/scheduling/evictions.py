@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.engine.scheduling.undo import Evicted
 from volcanoio.framework.effects import Patch, PatchType, Record
 from volcanoio.framework.scheduling_effects import Evict
 from volcanoio.model import kinds
-from volcanoio.model.base import ObjectReference
+from volcanoio.model.base import ObjectMeta, ObjectReference
 
 if TYPE_CHECKING:
     from volcanoio.engine.scheduling.session import CycleSession
 
 
 def send_evictions(session: CycleSession, evicted: Sequence[Evicted]) -> None:
-    """Evict the tasks, which are Releasing already, and say so once on each of their PodGroups."""
+    """Evict the tasks, which are Releasing already, and say so on each, and once on each of their PodGroups."""
     told: set[str] = set()
     for task, _, reason, _ in evicted:
         session.state.pods.evicting.add(task.uid)
@@ -28,9 +27,13 @@ def send_evictions(session: CycleSession, evicted: Sequence[Evicted]) -> None:
         session.outbox.put(effect)
         if task.owner is not None and task.owner.known and task.job not in told:
             told.add(task.job)
-            session.outbox.put(_record(task.owner, reason))
+            session.outbox.put(_record(kinds.POD_GROUP, task.owner.group.metadata, "Normal", reason))
+        said = f"Pod is evicted, because of {reason}"
+        session.outbox.put(_record(kinds.POD, task.pod.metadata, "Warning", said))
     session.nodes.freed += 1
-    session.stats.evicted += len(evicted)
+    stats, action = session.stats, evicted[0].reason
+    stats.evicted += len(evicted)
+    stats.evictions[action] = stats.evictions.get(action, 0) + 1
 
 
 def claim(session: CycleSession, pipelined: Sequence[TaskInfo], paid: Sequence[TaskInfo]) -> None:
@@ -54,14 +57,13 @@ def claim(session: CycleSession, pipelined: Sequence[TaskInfo], paid: Sequence[T
         )
 
 
-def _record(job: JobInfo, reason: str) -> Record:
-    meta = job.group.metadata
+def _record(kind: kinds.Kind, meta: ObjectMeta, type_: str, message: str) -> Record:
     regarding = ObjectReference(
-        api_version=kinds.POD_GROUP.api_version,
-        kind=kinds.POD_GROUP.kind,
+        api_version=kind.api_version,
+        kind=kind.kind,
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
         resource_version=meta.resource_version,
     )
-    return Record(regarding=regarding, type="Normal", reason="Evict", message=reason)
+    return Record(regarding=regarding, type=type_, reason="Evict", message=message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -23,12 +23,14 @@ from volcanoio.engine.scheduling.undo import PluginTable, Tables, UndoLog
 from volcanoio.engine.scheduling.victims import Victims
 from volcanoio.engine.scheduling.volumes import CLAIMS, VolumeIndex
 from volcanoio.framework.scheduling.heap import GroupedHeap, Heap, MovingHeap, Turns
+from volcanoio.framework.scheduling.asks import Answer, Unanswered
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.session import Run
 from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, Vote
 from volcanoio.framework.scheduling.views import Amounts, Shape, TaskStatus
 from volcanoio.framework.scheduling_effects import PreBindStep
+from volcanoio.framework.scheduling_effects import Question
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.base import ApiObject
 from volcanoio.model.scheduling import PodGroupPhase
@@ -57,7 +59,8 @@ class Unlimited:
 class CycleStats:
     """Figures of a cycle: tasks placed, bound and evicted, gangs committed and boundaries passed, jobs enqueued.
 
-    `attempts` counts the nodes on which victims were looked for, `victims` how many the last of these had.
+    `evictions` counts statements that evicted, by action; `attempts` the nodes on which victims were looked for,
+    `victims` how many the last of these had.
     """
 
     placed: int = 0
@@ -66,6 +69,7 @@ class CycleStats:
     boundaries: int = 0
     enqueued: int = 0
     evicted: int = 0
+    evictions: dict[str, int] = field(default_factory=dict)
     attempts: int = 0
     victims: int = 0
 
@@ -77,7 +81,7 @@ class CycleSession:
     of statements that stay until the close, `unended` of those neither committed, discarded nor kept; `homeless` jobs
     with tasks that request nothing and found no node; `at_hand` the jobs that plugins close just now; `tried` the keys
     of jobs it came to; `asks_waiting` whether the action at work goes through the waiting jobs; `cut` whether the
-    budget ended it; `coming` the actions still to come; `victims` what actions that evict ask; `claimed`
+    budget ended it, or a question without answer; `answering` whether questions are answered now; `coming` the actions still to come; `victims` what actions that evict ask; `claimed`
     the tasks for which it evicted.
     """
 
@@ -105,6 +109,7 @@ class CycleSession:
         self.asks_waiting = False
         self.tried: set[str] = set()
         self.claimed: list[TaskInfo] = []
+        self.answering = opening.answering
         self._budget = budget
         self._actions = frozenset(action.name for action in profile.actions)
         self.coming: frozenset[str] = self._actions
@@ -194,6 +199,21 @@ class CycleSession:
     def facts(self, source: str) -> Mapping[str, Any]:
         """As `sessionview.SessionView`."""
         return self.state.inputs.facts(source)
+
+    def ask(self, questions: Sequence[Question]) -> list[Answer]:
+        """As `sessionview.SessionView`; while the session closes every answer is the default."""
+        if not self.answering:
+            return [Answer(question.default) for question in questions]
+        known = self.state.answers
+        missing = [question for question in questions if (question.plugin, question.key) not in known]
+        if missing:
+            raise Unanswered(missing)
+        return [known[question.plugin, question.key] for question in questions]
+
+    def tell(self, notice: Question) -> None:
+        """As `sessionview.SessionView`."""
+        if self.answering:
+            self.outbox.put(notice)
 
     def version(self, resource: str) -> int:
         """As `sessionview.SessionView`."""
