@@ -5,7 +5,8 @@ namespace is a user, a team: whoever submits more or earlier jobs has no more of
 
 The dominant share is the largest part that a namespace holds of any resource of the cluster (Ghodsi et al.: Dominant
 Resource Fairness, NSDI 2011), counted in the queue at hand and divided by the weight. Jobs of the namespace
-with the smaller result have the next turn. The plugin's place in the configuration decides what goes before it: put it
+with the smaller result have the next turn; when they need more at once than ever becomes free, `patience` sees to it
+that it gathers. The plugin's place in the configuration decides what goes before it: put it
 after `priority`, whose classes are given out by administrators, and before `gang` and `drf`, so that neither unfinished
 gangs nor small jobs of one namespace pass those of another.
 """
@@ -18,23 +19,28 @@ from typing import Any
 
 import msgspec
 
-from volcanoio.framework.arguments import convert
+from volcanoio.framework.arguments import ArgumentError, GoDuration, convert
 from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.sessionview import SessionView, Table
+from volcanoio.framework.scheduling.verdicts import ABSTAIN, PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Amounts, Job, QueueView, Shape
 from volcanoio.model import kinds
 from volcanoio.model.names import FAIRSHARE_WEIGHT
 from volcanoio.model.resources import add
 from volcanoio.model.scheduling import PodGroupPhase
 from volcanoio_plugins.scheduling.demand import admitted, minimum
+from volcanoio_plugins.scheduling.patience import Patience, Stage, Turn
 
+HELD_BACK = "NamespaceHoldsBack"
 _NOTHING: Amounts = {}
 _DIGITS = 9
 """Shares that agree so far are equal: dividing by weights must not decide between them."""
 
 
 class FairshareArguments(msgspec.Struct, frozen=True):
-    """The plugin takes none."""
+    """`patience` is how long (a Go duration) the namespace with least waits until others hold back for it; 0: never."""
+
+    patience: GoDuration = GoDuration(60.0)
 
 
 class NamespaceFairshare:
@@ -44,7 +50,11 @@ class NamespaceFairshare:
     watches = (kinds.NAMESPACE.resource,)
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        convert(arguments, FairshareArguments, self.name)
+        patience = convert(arguments, FairshareArguments, self.name).patience
+        if patience < 0:
+            msg = f"{self.name}: patience is {patience:g}s; give a duration such as 60s, or 0 for never"
+            raise ArgumentError(msg, key="patience")
+        self._patience = Patience(patience)
         self._session: SessionView | None = None
         self._queues: Mapping[str, QueueView] = {}
         self._total: Amounts = {}
@@ -71,6 +81,17 @@ class NamespaceFairshare:
         if next(iter(session.jobs_in(PodGroupPhase.PENDING)), None) is not None:
             for job in session.jobs_in(PodGroupPhase.INQUEUE):
                 self._count(job, admitted(job))
+        self._patience.look(session, self._standing)
+
+    def job_valid(self, job: Job) -> Verdict:
+        """Whether its namespace need not hold back for one that has less and waits for nodes."""
+        turn = self._patience.turn(job, Stage.NODES, self._standing)
+        return PERMIT if turn is None else _held_back(job, turn)
+
+    def job_enqueueable(self, job: Job) -> Verdict:
+        """Rejects while its namespace holds back for one that has less and waits to be admitted; else it abstains."""
+        turn = self._patience.turn(job, Stage.ADMISSION, self._standing)
+        return ABSTAIN if turn is None else _held_back(job, turn)
 
     def namespace_key(self, job: Job) -> float:
         """Its dominant share over its weight; where the job waits to be admitted, what is admitted already included."""
@@ -107,6 +128,10 @@ class NamespaceFairshare:
                 probe.forget(f"volcano_namespace_{figure}", namespace_name=namespace)
         self._told = set(held)
 
+    def _standing(self, queue: str, namespace: str) -> float:
+        held = self._queues[queue].namespaces.get(namespace, _NOTHING)
+        return round(self._share(held) / self._weights.get(namespace, 1.0), _DIGITS)
+
     def _share(self, held: Mapping[str, int], admitted: Table | None = None) -> float:
         largest = 0.0
         for name, whole in self._total.items():  # asked at every turn: a generator would cost twice
@@ -125,6 +150,14 @@ class NamespaceFairshare:
             table = self._admitted[key] = self._session.table(self.name, "admitted/" + "/".join(key))
         for name, amount in demand.items():
             table.add(name, amount)
+
+
+def _held_back(job: Job, turn: Turn) -> Verdict:
+    """Why a job waits though there is room."""
+    text = (
+        f"namespace {turn.namespace} has less of queue {job.queue} and waits for room: it goes before {job.namespace}"
+    )
+    return reject(HELD_BACK, text)
 
 
 def weight_of(text: str) -> float:

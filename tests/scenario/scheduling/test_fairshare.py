@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pod
+from volcanoio.engine.scheduling.configuration import ConfigurationError
 from volcanoio.framework.scheduling_effects import BindBatch
 from volcanoio.model import kinds
 from volcanoio.model.core import Pod
@@ -185,3 +186,34 @@ def test_priority_goes_before_shares() -> None:
         users.put(_of("a", group(name, 1, priorityClassName="urgent", minResources={"cpu": "1", "memory": "1Gi"})))
     users.seconds(2)
     assert users.running == {"a": 4}
+
+
+@pytest.mark.parametrize(("patience", "placed"), [("0s", 0), ("10s", 1)])
+def test_who_needs_much_at_once_gets_it_though_others_take_every_piece(patience: str, placed: int) -> None:
+    """A's pods have one cpu and end one by one, every two seconds; B's needs half of the node at once."""
+    conf = MULTI_TENANT.replace("namespace-fairshare", f"namespace-fairshare\n    arguments: {{patience: {patience}}}")
+    users = Users(cpu=8, conf=conf)
+    for index in range(8):
+        users.submit("a", 1, lasting=2 + 2 * index)
+    users.submit("a", 60, lasting=16)
+    users.seconds(4)
+    users.submit("b", 1, cpu="4", lasting=100)
+    users.seconds(50)
+    assert users.running["b"] == placed
+    texts = {message for _, _, message in users.told}
+    assert any("namespace b has less of queue default and waits for room" in text for text in texts) is bool(placed)
+
+
+def test_for_what_fits_nowhere_nobody_holds_back() -> None:
+    impatient = MULTI_TENANT.replace("namespace-fairshare", "namespace-fairshare\n    arguments: {patience: 5s}")
+    users = Users(cpu=8, conf=impatient.replace("  - name: overcommit\n", "").replace("  - name: proportion\n", ""))
+    users.submit("a", 100, lasting=5)
+    users.submit("b", 1, cpu="9")
+    users.seconds(6)
+    had = [users.seconds(1).running["a"] for _ in range(20)]
+    assert sum(had) >= 7 * 20
+
+
+def test_patience_must_be_a_duration() -> None:
+    with pytest.raises(ConfigurationError, match="patience"):
+        World(conf=MULTI_TENANT.replace("namespace-fairshare", "namespace-fairshare\n    arguments: {patience: -1s}"))
