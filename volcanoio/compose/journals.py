@@ -11,10 +11,12 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from volcanoio.bus.bus import EventBus
+from volcanoio.bus.bus import Batch, EventBus
 from volcanoio.bus.journal import Journal
+from volcanoio.framework import groups
 from volcanoio.framework.effects import Stages
 from volcanoio.framework.probe import Probe
+from volcanoio.framework.scheduling_events import ConfigurationChanged
 from volcanoio.kube.clock import Clock
 from volcanoio.kube.effects import EffectExecutor
 
@@ -57,6 +59,32 @@ async def journalled(
         unsubscribe()
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(journal.close)
+
+
+class InForce:
+    """A subscriber that keeps the scheduler's configuration and plugins up to date in the journal as they are reloaded.
+
+    So later segments begin with those in force. `name` is the configuration's in the journal.
+    """
+
+    def __init__(self, journal: Journal, name: str) -> None:
+        self._journal = journal
+        self._name = name
+        self._known: ConfigurationChanged | None = None
+
+    def __call__(self, batch: Batch) -> None:
+        """Look for changes; the first event says what the journal began with."""
+        for event in batch:
+            if not isinstance(event, ConfigurationChanged):
+                continue
+            known, self._known = self._known, event
+            if known is None:
+                continue
+            if known.text != event.text:
+                self._journal.configured(self._name, event.text)
+            for plugin, origin in event.plugins.items():
+                if known.plugins.get(plugin) != origin:
+                    self._journal.plugin(groups.SCHEDULER_PLUGINS, plugin, origin)
 
 
 class RecordingExecutor:
