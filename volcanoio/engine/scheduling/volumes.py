@@ -50,15 +50,20 @@ class Named(NamedTuple):
 
 
 def named_by(pod: Pod) -> tuple[Named, ...]:
-    """The claims a pod names, in the order of its volumes; an ephemeral volume's is named after pod and volume."""
-    found: list[Named] = []
+    """The claims a pod names, each once and in the order of its volumes.
+
+    That of an ephemeral volume is named after pod and volume.
+    """
+    found: dict[str, Named] = {}
     for volume in pod.spec.volumes:
         if (source := volume.get("persistentVolumeClaim")) is not None:
-            found.append(Named(f"{pod.metadata.namespace}/{source.get('claimName', '')}", ""))
+            key = f"{pod.metadata.namespace}/{source.get('claimName', '')}"
+            found.setdefault(key, Named(key, ""))
         elif volume.get("ephemeral") is not None:
             name = f"{pod.metadata.name}-{volume.get('name', '')}"
-            found.append(Named(f"{pod.metadata.namespace}/{name}", pod.metadata.uid))
-    return tuple(found)
+            key = f"{pod.metadata.namespace}/{name}"
+            found.setdefault(key, Named(key, pod.metadata.uid))
+    return tuple(found.values())
 
 
 class VolumeIndex:

@@ -1,0 +1,83 @@
+"""Which volumes a claim may have: the counts by node and the best choice equal looking at every volume and node."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from volcanoio_plugins.scheduling.nodeindex import NodeIndex
+from volcanoio_plugins.scheduling.volumematch import Candidates, Reach, matches
+
+from tests.unit.scheduling_plugins.views import NodesView, make_node
+from volcanoio.framework.scheduling.volumes import VolumeClaim
+from volcanoio.model.base import ObjectMeta
+from volcanoio.model.core import NodeSelector, NodeSelectorTerm, Requirement
+from volcanoio.model.storage import PersistentVolume, VolumeNodeAffinity, VolumeSpec, VolumeStatus
+
+HOST, ZONE = "kubernetes.io/hostname", "zone"
+ZONES = st.sampled_from(["a", "b", "c"])
+TERMS = st.one_of(
+    st.none(),
+    st.builds(lambda number: (requirement(HOST, f"n{number}"),), st.integers(0, 6)),
+    st.builds(lambda zones: (requirement(ZONE, *sorted(zones)),), st.sets(ZONES, min_size=1)),
+    st.builds(
+        lambda number, zone: (requirement(HOST, f"n{number}"), requirement(ZONE, zone)), st.integers(0, 6), ZONES
+    ),
+)
+
+
+def requirement(key: str, *values: str) -> NodeSelectorTerm:
+    return NodeSelectorTerm(match_expressions=(Requirement(key=key, operator="In", values=values),))
+
+
+def made(name: str, size: int, terms: tuple[NodeSelectorTerm, ...] | None) -> PersistentVolume:
+    affinity = None if terms is None else VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms))
+    spec = VolumeSpec(
+        capacity={"storage": f"{size}Gi"},
+        access_modes=("ReadWriteOnce",),
+        storage_class_name="sc",
+        node_affinity=affinity,
+    )
+    return PersistentVolume(metadata=ObjectMeta(name=name), spec=spec, status=VolumeStatus(phase="Available"))
+
+
+@given(
+    zones=st.lists(ZONES, min_size=1, max_size=6),
+    volumes=st.lists(st.tuples(st.integers(1, 3), TERMS), max_size=8),
+    takings=st.lists(st.sets(st.integers(0, 7)), max_size=4),
+)
+def test_candidates_equal_looking_at_all(
+    zones: list[str],
+    volumes: list[tuple[int, tuple[NodeSelectorTerm, ...] | None]],
+    takings: list[set[int]],
+) -> None:
+    nodes = NodesView([make_node(f"n{at}", {HOST: f"n{at}", ZONE: zone}) for at, zone in enumerate(zones)])
+    index = NodeIndex()
+    index.begin(nodes)
+    index = index.over(nodes)
+    offered = [made(f"v{at}", size, terms) for at, (size, terms) in enumerate(volumes)]
+    candidates = Candidates(offered, Reach(index), len(nodes))
+
+    def reaches(row: int, terms: tuple[NodeSelectorTerm, ...] | None) -> bool:
+        labels = {HOST: f"n{row}", ZONE: zones[row]}
+        return terms is None or any(
+            all(labels[each.key] in each.values for each in term.match_expressions) for term in terms
+        )
+
+    for numbers in [set[int](), *takings]:
+        taken = frozenset(f"v{number}" for number in numbers)
+        counts = candidates.without(taken)
+        for row in range(len(nodes)):
+            there = [
+                (size, f"v{at}")
+                for at, (size, terms) in enumerate(volumes)
+                if at not in numbers and reaches(row, terms)
+            ]
+            assert counts[row] == len(there)
+            assert candidates.best(row, taken) == (min(there)[1] if there else "")
+
+
+def test_a_selector_that_is_empty_selects_every_volume() -> None:
+    wanted = VolumeClaim(
+        storage_class="sc", access_modes=("ReadWriteOnce",), volume_mode="Filesystem", size=1, selector=()
+    )
+    assert matches(made("v", 1, None), wanted)
