@@ -7,8 +7,10 @@ controller gives a pure `reduce(state, event, view) -> (state, stages)`. Keys ru
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
+
+import msgspec
 
 from volcanoio.framework.effects import Effect, Stages
 from volcanoio.framework.events import ControllerEvent
@@ -60,8 +62,7 @@ class Lookup(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """What a reducer sees beside its state: the key, the event's time, what is in flight, and the references.
 
     `synced` is False until every input and reference was listed; before that the host folds observations but the
@@ -72,11 +73,10 @@ class View:
     now: float
     synced: bool
     lookup: Lookup
-    in_flight: Mapping[int, Effect] = field(default_factory=dict)
+    in_flight: Mapping[int, Effect] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Step(Generic[State]):
+class Step(msgspec.Struct, Generic[State], frozen=True):
     """What a reduction gives: the new state (None: forget the key) and the stages to carry out."""
 
     state: State | None

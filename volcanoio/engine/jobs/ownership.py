@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject, ObjectMeta
@@ -10,6 +11,7 @@ from volcanoio.model.batch import Job, TaskSpec
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import PodGroup
 
+_BY_NAME = attrgetter("metadata.name")
 LIVE_PHASES = frozenset({"", "Pending", "Running", "Unknown"})
 """Pod phases in which a pod holds, or may hold, resources."""
 
@@ -89,7 +91,7 @@ def is_live(pod: Pod) -> bool:
 
 def own_pods(job: Job, pods: Mapping[str, Pod]) -> list[Pod]:
     """The pods of this very job, sorted by name."""
-    return sorted((pod for pod in pods.values() if belongs(pod.metadata, job)), key=lambda pod: pod.metadata.name)
+    return sorted([pod for pod in pods.values() if belongs(pod.metadata, job)], key=_BY_NAME)
 
 
 def tasks_by_name(job: Job) -> dict[str, TaskSpec]:

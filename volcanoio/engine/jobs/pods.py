@@ -18,8 +18,8 @@ _CARRIED_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
 _TEMPLATE_META = ("labels", "annotations", "finalizers")
 
 
-def pod_name(job: Job, task: TaskSpec, index: int) -> str:
-    """`<job>-<task>-<index>`."""
+def pod_name(job: Job, task: TaskSpec, index: int | str) -> str:
+    """`<job>-<task>-<index>`; all pods of a task begin with the name of index ""."""
     return f"{job.metadata.name}-{task.name}-{index}"
 
 

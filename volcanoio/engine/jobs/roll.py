@@ -51,6 +51,7 @@ def call(job: Job, held: Mapping[str, Pod], deleting: frozenset[str]) -> Roll:
     unwanted: list[Pod] = []
     in_place: set[str] = set()
     versions: dict[str, int] = {}
+    prefixes = {name: pod_name(job, task, "") for name, task in tasks.items()}
     for pod in pods:
         meta, phase = pod.metadata, pod.status.phase
         marks = meta.annotations
@@ -67,7 +68,7 @@ def call(job: Job, held: Mapping[str, Pod], deleting: frozenset[str]) -> Roll:
             unwanted.append(pod)
         if task is None:
             continue
-        if index is not None and not surplus and meta.name == pod_name(job, task, index):
+        if index is not None and not surplus and meta.name == f"{prefixes[name]}{index}":
             in_place.add(meta.name)
         ours = asked and version >= current and not marked and not surplus
         if going:
@@ -76,7 +77,9 @@ def call(job: Job, held: Mapping[str, Pod], deleting: frozenset[str]) -> Roll:
                 leaving.append(_leaving(pod, name, version, index))
             continue
         totals[_FIELD.get(phase, "unknown")] += 1
-        of_task = phases.setdefault(name, {})
+        of_task = phases.get(name)
+        if of_task is None:
+            of_task = phases[name] = {}
         of_task[phase or "Pending"] = of_task.get(phase or "Pending", 0) + 1
         if ours and index is not None:
             present.setdefault(name, []).append(index)
