@@ -159,15 +159,9 @@ def _moment(text: str | None) -> float | None:
     return moment.timestamp()
 
 
-def _source(path: Path) -> Path | tuple[str, str]:
-    """A file, or stdin's text."""
-    if str(path) != "-":
-        return path
-    try:
-        return "stdin", sys.stdin.buffer.read().decode("utf-8")
-    except UnicodeDecodeError:
-        msg = "stdin: not UTF-8 text; send YAML or JSON"
-        raise StateError(msg) from None
+def _source(path: Path) -> Path | tuple[str, bytes]:
+    """A file, or what stdin has."""
+    return path if str(path) != "-" else ("stdin", sys.stdin.buffer.read())
 
 
 def _text(path: Path | None) -> str | None:

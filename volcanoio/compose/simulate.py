@@ -29,12 +29,12 @@ from volcanoio.runtime.loading import discover
 class SimulateOptions:
     """What is simulated; the scheduler's flags have its names, `period` is in seconds and `now` in epoch seconds.
 
-    A pair in `files` is a source's name and its text. `unseen` are kinds that the flags keep from it; `node_selector`
-    are labels of which a node has at least one, where there are any; volumes of `ignored_provisioners` have no limit.
-    `now` None is the time at which it starts.
+    A pair in `files` is a source's name and its content. `unseen` are kinds that the flags keep from it. A node has at
+    least one label of `node_selector`, where there are any; volumes of `ignored_provisioners` have no limit. `now` None
+    is the time at which it starts.
     """
 
-    files: Sequence[Path | tuple[str, str]]
+    files: Sequence[Path | tuple[str, bytes]]
     configuration: str | None = None
     cycles: int = 1
     scheduler_names: Sequence[str] = (names.SCHEDULER_NAME,)

@@ -7,6 +7,7 @@ added. Objects of kinds that nobody reads are counted and left out. A mistake is
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from volcanoio.model.quantity import QuantityError
 SUFFIXES = (".yaml", ".yml", ".json")
 """What a file in a directory must end with to be read."""
 _JSON = json.JSONDecoder()
+_TOKEN = re.compile(r"\S")
 
 
 class StateError(ValueError):
@@ -48,15 +50,15 @@ class State:
     passed: list[Path] = field(default_factory=list)
 
 
-def read_state(files: Sequence[Path | tuple[str, str]], reads: Collection[Kind]) -> State:
-    """All objects of `reads` in these files and directories; a pair is a source's name and its text.
+def read_state(files: Sequence[Path | tuple[str, bytes]], reads: Collection[Kind]) -> State:
+    """All objects of `reads` in these files and directories; a pair is a source's name and its content.
 
     Raises StateError.
     """
     state = State()
     seen: dict[tuple[str, str], str] = {}
-    for source, text in _texts(files, state.passed):
-        for where, header, item in _items(text, source):
+    for source, content in _contents(files, state.passed):
+        for where, header, item in _items(content, source):
             kind = kinds.named(header.api_version, header.kind)
             if kind is None or kind not in reads:
                 state.ignored[header.kind] += 1
@@ -77,7 +79,7 @@ def read_state(files: Sequence[Path | tuple[str, str]], reads: Collection[Kind])
     return state
 
 
-def _texts(files: Sequence[Path | tuple[str, str]], passed: list[Path]) -> Iterator[tuple[str, str]]:
+def _contents(files: Sequence[Path | tuple[str, bytes]], passed: list[Path]) -> Iterator[tuple[str, bytes]]:
     """Name and content of every file."""
     for file in files:
         if isinstance(file, tuple):
@@ -95,27 +97,28 @@ def _texts(files: Sequence[Path | tuple[str, str]], passed: list[Path]) -> Itera
                 raise StateError(msg)
         for path in inside:
             try:
-                yield str(path), path.read_text(encoding="utf-8")
+                yield str(path), path.read_bytes()
             except OSError as error:
                 raise _unreadable(path, error) from None
-            except UnicodeDecodeError:
-                msg = f"{path}: not UTF-8 text; give a YAML or JSON file"
-                raise StateError(msg) from None
 
 
 def _unreadable(path: Path, error: OSError) -> StateError:
     return StateError(f"{path}: {error.strerror}; give the path of a YAML or JSON file, of a directory of such, or -")
 
 
-def _items(text: str, source: str) -> Iterator[tuple[str, _Header, Any]]:
-    """Every object of a text: where it is, its kind, and itself as a mapping or JSON."""
-    if text.lstrip("\ufeff \t\r\n").startswith("{"):
-        documents: Iterable[Any] = _json_documents(text, source)
-    else:
-        try:
-            documents = load_manifests(text, source)
-        except ManifestError as error:
-            raise StateError(str(error)) from None
+def _items(content: bytes, source: str) -> Iterator[tuple[str, _Header, Any]]:
+    """Every object of a file: where it is, its kind, and itself as a mapping or JSON."""
+    documents: Iterable[Any]
+    try:
+        if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+            documents = _json_documents(content, source)
+        else:
+            documents = load_manifests(content.decode("utf-8-sig"), source)
+    except ManifestError as error:
+        raise StateError(str(error)) from None
+    except UnicodeDecodeError:
+        msg = f"{source}: not UTF-8 text; give YAML or JSON"
+        raise StateError(msg) from None
     for number, document in enumerate(documents, start=1):
         header = _header(document, f"{source}, object {number}")
         if header.items is None or not header.kind.endswith("List"):
@@ -156,23 +159,22 @@ def _mapping(item: Any) -> _Header:
     return msgspec.convert({**item, "items": None} if isinstance(item, dict) else item, _Header)
 
 
-def _json_documents(text: str, source: str) -> Iterator[Any]:
+def _json_documents(content: bytes, source: str) -> list[Any]:
     """The documents of a JSON text: one, or several one after the other."""
     try:
-        yield msgspec.json.decode(text, type=msgspec.Raw)
-        return
+        return [msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"), type=msgspec.Raw)]
     except msgspec.DecodeError:
-        pass
-    at = len(text) - len(text.lstrip("\ufeff \t\r\n"))
-    while at < len(text):
+        pass  # several, or a mistake: the other reader tells where it is
+    text = content.decode("utf-8-sig")
+    documents, at = [], 0
+    while (start := _TOKEN.search(text, at)) is not None:
         try:
-            document, end = _JSON.raw_decode(text, at)
+            document, at = _JSON.raw_decode(text, start.start())
         except json.JSONDecodeError as error:
             msg = f"{source}, line {error.lineno}, column {error.colno}: {error.msg}; mend the JSON there"
             raise StateError(msg) from None
-        yield document
-        rest = text[end:]
-        at = end + len(rest) - len(rest.lstrip())
+        documents.append(document)
+    return documents
 
 
 def _object(kind: Kind, item: Any, where: str) -> ApiObject:

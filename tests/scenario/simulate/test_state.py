@@ -185,7 +185,7 @@ def test_files_that_cannot_be_read_are_told(simulate: Simulate) -> None:
     for path, told in (
         (gone, "No such file or directory; give the path of a YAML or JSON file, of a directory of such, or -"),
         (empty, "no file in it ends with .yaml, .yml, .json; give a directory of such files"),
-        (binary, "not UTF-8 text; give a YAML or JSON file"),
+        (binary, "not UTF-8 text; give YAML or JSON"),
     ):
         ended = simulate.run("-f", path)
         assert (ended.code, ended.err) == (2, f"volcanoio: {path}: {told}\n")
