@@ -49,10 +49,10 @@ class Binpack:
                 msg = (
                     f'{self.name}: "{_RESOURCE_WEIGHT}{name}" weighs what binpack.resources does not list; add it there'
                 )
-                raise ArgumentError(msg)
+                raise ArgumentError(msg, key=f"{_RESOURCE_WEIGHT}{name}")
             if not isinstance(value, int) or isinstance(value, bool):
                 msg = f'{self.name}: "{_RESOURCE_WEIGHT}{name}" takes a whole number, without quotes'
-                raise ArgumentError(msg)
+                raise ArgumentError(msg, key=f"{_RESOURCE_WEIGHT}{name}")
         weights = {CPU: given.cpu, MEMORY: given.memory, **{name: others.get(name, 1) for name in listed}}
         self._weights = {name: weight if weight >= 0 else 1 for name, weight in weights.items()}
         self._factor = float(MAX_SCORE * given.weight) if given.weight > 0 else 0.0

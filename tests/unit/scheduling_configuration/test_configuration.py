@@ -214,3 +214,17 @@ configurations:
     ]
     with pytest.raises(ConfigurationError, match="gnag"):
         parse("actions: gnag", actions=ACTIONS, plugins=PLUGINS, ignore_unavailable=True)
+
+
+def test_mappings_may_be_merged_into_others() -> None:
+    text = """
+actions: allocate
+tiers:
+- plugins:
+  - &quiet {name: gang, enableJobOrder: false, enablePreemptable: false, arguments: &own {a: 1, b: 2}}
+  - {<<: *quiet, name: drf, enableJobOrder: true, arguments: {<<: *own, b: 3}}
+"""
+    gang, drf = parsed(text).tiers[0].plugins
+    assert (gang.name, drf.name) == ("gang", "drf")
+    assert (drf.switches["enableJobOrder"], drf.switches["enablePreemptable"]) == (True, False)
+    assert drf.arguments == {"a": 1, "b": 3}

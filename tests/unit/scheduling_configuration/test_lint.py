@@ -107,6 +107,23 @@ configurations:
     ]
 
 
+def test_a_check_of_a_plugin_s_own_has_the_place_of_its_argument() -> None:
+    text = """actions: "allocate"
+tiers:
+- plugins:
+  - name: binpack
+    arguments:
+      binpack.resources: nvidia.com/gpu
+      binpack.resources.example.com/fpga: 2
+"""
+    assert findings(text) == [
+        (
+            '7:7: error: binpack: "binpack.resources.example.com/fpga" weighs what binpack.resources does not list; '
+            "add it there"
+        )
+    ]
+
+
 def test_plugins_that_contradict_each_other_are_errors() -> None:
     text = """actions: "allocate"
 tiers:

@@ -112,7 +112,7 @@ class Value:
                 self.problem(f"{what} must be a mapping", "; write key: value")
             return {}
         result: dict[str, Value] = {}
-        for key_node, value_node in self._node.value:
+        for key_node, value_node in self._pairs():
             at = Value(key_node, self._reader)
             key = str(key_node.value)
             if key in result:
@@ -123,6 +123,24 @@ class Value:
                 result[key] = Value(value_node, self._reader)
                 result[key].key = at.place
         return result
+
+    def _pairs(self) -> list[tuple[yaml.Node, yaml.Node]]:
+        """The keys and values of a mapping; those merged into it (`<<: *other`) where it has none of its own."""
+        pairs: list[tuple[yaml.Node, yaml.Node]] = []
+        merged: list[tuple[yaml.Node, yaml.Node]] = []
+        for key, value in self._node.value:
+            if key.tag != "tag:yaml.org,2002:merge":
+                pairs.append((key, value))
+                continue
+            for each in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                if isinstance(each, yaml.MappingNode) and each is not self._node:
+                    merged += [pair for pair in each.value if pair[0].tag != key.tag]
+        seen = {key.value for key, _ in pairs if isinstance(key.value, str)}
+        for key, value in merged:
+            if key.value not in seen:
+                seen.add(key.value)
+                pairs.append((key, value))
+        return pairs
 
     def items(self, what: str) -> list[Value]:
         """The entries of a list; null is an empty one."""
