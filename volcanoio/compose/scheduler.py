@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 
 from volcanoio.bus.bus import EventBus
-from volcanoio.compose.journals import SINGLES, journalled
+from volcanoio.compose.journals import SINGLES, InForce, journalled
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.configuration import default_text
 from volcanoio.engine.scheduling.metricsection import without_password
@@ -26,6 +26,7 @@ from volcanoio.kube.recorder import EventRecorder
 from volcanoio.kube.sending import Gate, Sender
 from volcanoio.kube.transport import Transport
 from volcanoio.model import names
+from volcanoio.runtime.asks import AskHost
 from volcanoio.runtime.loading import Registry
 from volcanoio.runtime.nodemetrics.poll import node_metrics
 from volcanoio.runtime.reload import Reloader, Watched
@@ -124,7 +125,8 @@ class SchedulerProcess:
         prebinder = PreBinder(sender, clock=clock)
         binder = Binder(self._transport, self.bus.publish, clock=clock, gate=gate, probe=probe, prebinder=prebinder)
         evictor = Evictor(sender, self.bus.publish, clock=clock, scheduler=names.SCHEDULER_NAME)
-        outlets = Outlets(binder, evictor, executor, Client(self._transport))
+        asker = AskHost(self.bus.publish, probe=probe)
+        outlets = Outlets(binder, evictor, executor, Client(self._transport), asker)
         async with (
             journalled(
                 self._settings.journal,
@@ -134,9 +136,10 @@ class SchedulerProcess:
                 probe,
                 configured=self._configured,
                 plugins=self._in_use,
-            ),
+            ) as journal,
             executor,
             binder,
+            asker,
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(recorder.run)
@@ -144,6 +147,8 @@ class SchedulerProcess:
                 tasks.start_soon(self._reloader().run)
             unsubscribe = self.bus.subscribe(BindReporter(recorder.record))
             unhear = self.bus.subscribe(prebinder.seen)
+            if journal is not None:
+                self.bus.subscribe(InForce(journal, CONFIGURATION_FILE))
             try:
                 await self.scheduler.run(outlets)
             finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -66,4 +66,18 @@ class Evict(EffectBase, frozen=True, kw_only=True):
     reason: str
 
 
-SchedulerEffect: TypeAlias = BindBatch | Evict | Patch | Create | Record
+class Question(EffectBase, frozen=True, kw_only=True):
+    """A JSON body to post to `url` on behalf of a plugin, answered within `timeout` seconds (see `scheduling.asks`).
+
+    `key` names it among the plugin's questions: equal keys have one answer. `default` is the answer where nobody asks.
+    """
+
+    plugin: str
+    key: str
+    url: str
+    body: Any
+    timeout: float = 1.0
+    default: Any = None
+
+
+SchedulerEffect: TypeAlias = BindBatch | Evict | Patch | Create | Record | Question

@@ -55,16 +55,27 @@ class FactsSaid(Event, frozen=True, kw_only=True):
     whole: bool = False
 
 
+class Answered(Event, frozen=True, kw_only=True):
+    """What came back to a plugin's question: JSON, or `fault` says why nothing did."""
+
+    plugin: str
+    key: str
+    value: Any = None
+    fault: str = ""
+
+
 class CycleOpened(Event, frozen=True, kw_only=True):
     """A cycle begins: every event with seq <= `upto` is folded. `seed` breaks ties, `now` is `at`.
 
-    `period` is the schedule period in seconds. So the opening holds all that a cycle is given beside the state.
+    `period` is the schedule period in seconds; `answering`: questions of plugins are answered. So the opening holds
+    all that a cycle is given beside the state.
     """
 
     cycle: int
     upto: int
     seed: int
     period: float = 1.0
+    answering: bool = False
 
 
 class Decided(Event, frozen=True, kw_only=True):
@@ -112,6 +123,7 @@ SchedulerEvent: TypeAlias = (
     | EvictDone
     | EvictRefused
     | FactsSaid
+    | Answered
     | EffectSucceeded
     | EffectFailed
     | CycleOpened

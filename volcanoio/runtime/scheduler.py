@@ -32,7 +32,7 @@ from volcanoio.model import kinds
 from volcanoio.model.kinds import Kind
 from volcanoio.model.scheduling import PodGroup
 from volcanoio.runtime.scheduler_metrics import CycleMetrics
-from volcanoio.runtime.scheduler_outlets import Dispatcher, Outlets
+from volcanoio.runtime.scheduler_outlets import Asker, Dispatcher, Outlets
 from volcanoio.runtime.scheduler_pace import Pace
 from volcanoio.runtime.scheduler_queues import ensure_queues
 from volcanoio.runtime.scheduler_setup import Known, Setup
@@ -200,7 +200,7 @@ class Scheduler:
                 dispatcher = Dispatcher(outlets, tasks)
                 while True:
                     await self._until_due(inbox)
-                    await self._run_cycle(dispatcher)
+                    await self._run_cycle(dispatcher, outlets.asker)
         finally:
             inbox.close()
 
@@ -245,14 +245,19 @@ class Scheduler:
                 self._trigger = event.seq
                 self._pace.want()
 
-    async def _run_cycle(self, dispatcher: Dispatcher) -> None:
+    async def _run_cycle(self, dispatcher: Dispatcher, asker: Asker | None) -> None:
         """One cycle, from its opening to its close; both are events."""
         self._reconfigure()
         if not self._cycle:
             gc.freeze()  # what was listed lives long: later collections need not look at it
         self._cycle += 1
         opening = CycleOpened(
-            cause=self._trigger, cycle=self._cycle, upto=self._folded, seed=self._seed, period=self._pace.period
+            cause=self._trigger,
+            cycle=self._cycle,
+            upto=self._folded,
+            seed=self._seed,
+            period=self._pace.period,
+            answering=asker is not None,
         )
         opened = self._bus.publish([opening])[0]
         assert isinstance(opened, CycleOpened)
@@ -288,6 +293,8 @@ class Scheduler:
         self._bus.publish([closed])
         self._pace.close(self._clock.monotonic(), cut=bool(result.where), fault=bool(fault))
         self._metrics.close(result, fault)
+        if result.questions and asker is not None:
+            await asker.answer(result.questions)
         self._report()
 
     def _report(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 
 from volcanoio.engine.scheduling.cluster import effect_key
 from volcanoio.framework.effects import Create, Patch, Record, Stages
-from volcanoio.framework.scheduling_effects import BindBatch, Evict, SchedulerEffect
+from volcanoio.framework.scheduling_effects import BindBatch, Evict, Question, SchedulerEffect
 from volcanoio.kube.client import Client
 from volcanoio.model import kinds
 
@@ -36,6 +36,18 @@ class Evictor(Protocol):
         ...
 
 
+class Asker(Protocol):
+    """What the scheduler uses of `runtime.asks.AskHost`."""
+
+    async def answer(self, questions: Sequence[Question]) -> None:
+        """Publish the answers; returns within the questions' limits."""
+        ...
+
+    async def tell(self, notice: Question) -> None:
+        """Post something nobody waits for."""
+        ...
+
+
 class Executor(Protocol):
     """What the scheduler uses of `kube.EffectExecutor`."""
 
@@ -46,12 +58,16 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outlets:
-    """The edge that a scheduler writes through; `client` is for the queues it makes at its start."""
+    """The edge that a scheduler writes through; `client` is for the queues it makes at its start.
+
+    Without `asker` questions of plugins have their defaults for answers.
+    """
 
     binder: Binder
     evictor: Evictor
     executor: Executor
     client: Client
+    asker: Asker | None = None
 
 
 class Dispatcher:
@@ -70,6 +86,9 @@ class Dispatcher:
                     self._outlets.binder.submit(effect, cause)
                 case Evict():
                     self._tasks.start_soon(self._outlets.evictor.evict, effect, cause)
+                case Question():
+                    if self._outlets.asker is not None:
+                        self._tasks.start_soon(self._outlets.asker.tell, effect)
                 case Patch(resource=resource, namespace=namespace, name=name):
                     self._write(effect_key(resource, namespace, name), effect, cause)
                 case Create(resource=resource, manifest=manifest):

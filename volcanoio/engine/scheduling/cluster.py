@@ -14,9 +14,10 @@ from volcanoio.engine.scheduling.pods import PodFold
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.victimcolumns import VictimColumns
 from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Observed, Relisting, Synced
+from volcanoio.framework.scheduling.asks import Answer
 from volcanoio.framework.scheduling.views import Amounts, TaskStatus
 from volcanoio.framework.scheduling_effects import PreBindStep
-from volcanoio.framework.scheduling_events import BindRefused, EvictRefused, FactsSaid, SchedulerEvent
+from volcanoio.framework.scheduling_events import Answered, BindRefused, EvictRefused, FactsSaid, SchedulerEvent
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Node, Pod, PriorityClass
@@ -59,6 +60,8 @@ class ClusterState:
         self.hold_seconds = hold_seconds
         self.ledger = Ledger()
         self.inputs = self.ledger.inputs
+        self.answers: dict[tuple[str, str], Answer] = {}
+        """Answers to plugins' questions, by plugin and key, until a cycle has come to its end."""
         self.ledger.pods.namespaces = self._namespace_labels
         self.placer = Placer(self.ledger, self.inputs)
         self.holds = Holds(self.ledger.columns)
@@ -111,6 +114,9 @@ class ClusterState:
                 return self._observe(event) and self.ready
             case BindRefused():
                 return self._refused(event)
+            case Answered():
+                self.answers[event.plugin, event.key] = Answer(event.value, event.fault)
+                return self.ready
             case FactsSaid():
                 return self._learn(event) and self.ready
             case EvictRefused():

@@ -13,8 +13,9 @@ from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.session import Budget, CycleSession, CycleStats, Unlimited
 from volcanoio.engine.scheduling.singles import NAME, place_singles
 from volcanoio.engine.scheduling.takeback import take_back
+from volcanoio.framework.scheduling.asks import Unanswered
 from volcanoio.framework.scheduling.session import Session
-from volcanoio.framework.scheduling_effects import SchedulerEffect
+from volcanoio.framework.scheduling_effects import Question, SchedulerEffect
 from volcanoio.framework.scheduling_events import CycleOpened
 
 __all__ = ["Budget", "Checkpoint", "CycleResult", "CycleStats", "Unlimited", "run_cycle"]
@@ -43,13 +44,15 @@ class CycleResult:
     """The end of a cycle. Every decision appears once: in a Checkpoint, or here when it came after the last one.
 
     `where` is the action at whose gang boundary the budget cut the cycle, "" when it ran to its end; `picture` how the
-    session stood at its close, where that was asked for.
+    session stood at its close, where that was asked for; `questions` for whose answers the cycle ended in `where`:
+    the next one opens once they have come.
     """
 
     decisions: tuple[SchedulerEffect, ...]
     where: str = ""
     stats: CycleStats = field(default_factory=CycleStats)
     picture: Picture | None = None
+    questions: tuple[Question, ...] = ()
 
 
 def run_cycle(
@@ -75,6 +78,7 @@ def run_cycle(
         raise RuntimeError(msg)
     session = CycleSession(state, profile, opening, budget or Unlimited(), period)
     where = ""
+    questions: tuple[Question, ...] = ()
     try:
         for _ in session.open():
             yield Checkpoint("", ())
@@ -84,7 +88,11 @@ def run_cycle(
         for at in range(first, first + count):
             action = profile.actions[at % count]
             session.coming = frozenset(profile.actions[later % count].name for later in range(at + 1, first + count))
-            yield from _checkpoints(session, action.name, action.run(cast("Session", session)))  # of its own jobs
+            try:
+                yield from _checkpoints(session, action.name, action.run(cast("Session", session)))  # of its own jobs
+            except Unanswered as waiting:
+                where, questions = action.name, _break_off(session, waiting)
+                break
             if session.asks_waiting and not session.cut:
                 session.asks_waiting = False
                 state.refused.clear()
@@ -93,9 +101,15 @@ def run_cycle(
                 if not session.stats.placed:  # work that fills the budget must not keep other actions from theirs
                     state.turn = at + 1
                 break
-        if state.ledger.singles:
-            yield from _checkpoints(session, NAME, place_singles(session))
+        if state.ledger.singles and not questions:
+            try:
+                yield from _checkpoints(session, NAME, place_singles(session))
+            except Unanswered as waiting:
+                questions = _break_off(session, waiting)
             where = where or (NAME if session.cut else "")
+        session.questions.answering = False
+        if not where:
+            state.answers.clear()
         yield from _checkpoints(session, "", close(session, period))
         seen = picture(session) if shown else None
         yield from _checkpoints(session, "", session.unwind())
@@ -104,7 +118,16 @@ def run_cycle(
         raise
     finally:
         session.undo()
-    return CycleResult(session.outbox.take(), where, session.stats, seen)
+    return CycleResult(session.outbox.take(), where, session.stats, seen, questions)
+
+
+def _break_off(session: CycleSession, waiting: Unanswered) -> tuple[Question, ...]:
+    """End the cycle as a budget would: the next one begins anew, with the answers."""
+    session.cut = True
+    session.tables.log = None
+    while session.unended:
+        session.unended.pop().rollback(session.state.ledger, session.state.holds)
+    return waiting.questions
 
 
 def _checkpoints(session: CycleSession, action: str, steps: Iterator[None]) -> Iterator[Checkpoint]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Protocol
 
+from volcanoio.engine.scheduling.asking import Asking
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.columns import Columns, Quantity
 from volcanoio.engine.scheduling.combine import Rules
@@ -23,14 +24,12 @@ from volcanoio.engine.scheduling.undo import PluginTable, Tables, UndoLog
 from volcanoio.engine.scheduling.victims import Victims
 from volcanoio.engine.scheduling.volumes import CLAIMS, VolumeIndex
 from volcanoio.framework.scheduling.heap import GroupedHeap, Heap, MovingHeap, Turns
-from volcanoio.framework.scheduling.asks import Answer, Unanswered
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.session import Run
 from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, Vote
 from volcanoio.framework.scheduling.views import Amounts, Shape, TaskStatus
 from volcanoio.framework.scheduling_effects import PreBindStep
-from volcanoio.framework.scheduling_effects import Question
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.base import ApiObject
 from volcanoio.model.scheduling import PodGroupPhase
@@ -77,12 +76,13 @@ class CycleStats:
 class CycleSession:
     """Implements `sessionview.SessionView` and `session.Session`.
 
-    `conditions` are what plugins set, by job key and type; `refusals` why jobs were not enqueued; `leftovers` the logs
-    of statements that stay until the close, `unended` of those neither committed, discarded nor kept; `homeless` jobs
-    with tasks that request nothing and found no node; `at_hand` the jobs that plugins close just now; `tried` the keys
-    of jobs it came to; `asks_waiting` whether the action at work goes through the waiting jobs; `cut` whether the
-    budget ended it, or a question without answer; `answering` whether questions are answered now; `coming` the actions still to come; `victims` what actions that evict ask; `claimed`
-    the tasks for which it evicted.
+    `conditions` are what plugins set, by job key and type; `refusals` why jobs were not enqueued; `leftovers` the
+    logs of statements that stay until the close, `unended` of those neither committed, discarded nor kept;
+    `homeless` jobs with tasks that request nothing and found no node; `at_hand` the jobs that plugins close just
+    now; `tried` the keys of jobs it came to; `asks_waiting` whether the action at work goes through the waiting
+    jobs; `cut` whether the budget ended it, or a question without answer; `questions` what plugins ask others;
+    `coming` the actions still to come; `victims` what actions that evict ask; `claimed` the tasks for which it
+    evicted.
     """
 
     def __init__(
@@ -109,7 +109,9 @@ class CycleSession:
         self.asks_waiting = False
         self.tried: set[str] = set()
         self.claimed: list[TaskInfo] = []
-        self.answering = opening.answering
+        self.questions = Asking(state.answers, self.outbox, answering=opening.answering)
+        self.ask, self.tell = self.questions.ask, self.questions.tell
+        self.facts, self.version = state.inputs.facts, state.inputs.version
         self._budget = budget
         self._actions = frozenset(action.name for action in profile.actions)
         self.coming: frozenset[str] = self._actions
@@ -195,29 +197,6 @@ class CycleSession:
             msg = f'{resource} are read but not watched; name them in the plugin\'s "watches"'
             raise LookupError(msg)
         return self.state.inputs.objects(resource)
-
-    def facts(self, source: str) -> Mapping[str, Any]:
-        """As `sessionview.SessionView`."""
-        return self.state.inputs.facts(source)
-
-    def ask(self, questions: Sequence[Question]) -> list[Answer]:
-        """As `sessionview.SessionView`; while the session closes every answer is the default."""
-        if not self.answering:
-            return [Answer(question.default) for question in questions]
-        known = self.state.answers
-        missing = [question for question in questions if (question.plugin, question.key) not in known]
-        if missing:
-            raise Unanswered(missing)
-        return [known[question.plugin, question.key] for question in questions]
-
-    def tell(self, notice: Question) -> None:
-        """As `sessionview.SessionView`."""
-        if self.answering:
-            self.outbox.put(notice)
-
-    def version(self, resource: str) -> int:
-        """As `sessionview.SessionView`."""
-        return self.state.inputs.version(resource)
 
     @property
     def prebinding(self) -> Mapping[str, Sequence[PreBindStep]]:

@@ -40,6 +40,7 @@ def snapshot(state: ClusterState) -> dict[str, Any]:
         "urgent": list(state.urgent),
         "turn": state.turn,
         "given_up_at": state.given_up_at,
+        "answers": {f"{plugin} {key}": answer for (plugin, key), answer in state.answers.items()},
         "refused": sorted(state.refused),
         **_membership(ledger),
     }

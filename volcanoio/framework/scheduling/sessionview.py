@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from volcanoio.framework.scheduling.asks import Answer
 from volcanoio.framework.scheduling.podterms import PodCounts
 from volcanoio.framework.scheduling.views import Amounts, Job, Nodes, QueueView
 from volcanoio.framework.scheduling.volumes import VolumesView
-from volcanoio.framework.scheduling_effects import PreBindStep
+from volcanoio.framework.scheduling_effects import PreBindStep, Question
 from volcanoio.model.base import ApiObject
 
 Text: TypeAlias = str | Callable[[], str]
@@ -81,6 +82,18 @@ class SessionView(Protocol):
 
     def facts(self, source: str) -> Mapping[str, Any]:
         """What a source has said, by key; `version` takes its name too."""
+        ...
+
+    def ask(self, questions: Sequence[Question]) -> list[Answer]:
+        """The answers to these questions, in their order; ask for many at once where you can.
+
+        Not while the session opens. A filter or scorer that asks depends on `Depends.NOW`, and asks for all rows in its
+        first call about a shape. See `asks` for what happens while an answer is missing.
+        """
+        ...
+
+    def tell(self, notice: Question) -> None:
+        """Post something and wait for nothing: it is sent with the decisions made by then."""
         ...
 
     @property
