@@ -133,7 +133,7 @@ class Rig:
         refused = self.refuse(batch)
         for bind in batch.binds:
             outcome: dict[str, Any] = {**msgspec.to_builtins(bind), "group": batch.group, "cause": cause}
-            del outcome["annotations"]
+            del outcome["annotations"], outcome["prebind"]
             if refused:
                 self.bus.publish([BindRefused(code=409, **outcome)])
                 continue
