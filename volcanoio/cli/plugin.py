@@ -15,6 +15,7 @@ from volcanoio.model.packaged import config_path
 
 if TYPE_CHECKING:
     from volcanoio.runtime.mounted import Found
+    from volcanoio.runtime.plugincheck.report import Report
 
 _PATH = click.Path(path_type=Path, readable=False)
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -70,11 +71,10 @@ def test(file: Path, conf: Path | None) -> int:
     from volcanoio.engine.scheduling.configuration import ConfigurationError
     from volcanoio.runtime.loading import PluginError
     from volcanoio.runtime.mounted import MountError
-    from volcanoio.testing import check
 
     try:
         text = None if conf is None else conf.read_text(encoding="utf-8")
-        reports = [check(found.cls, configuration=text) for found in _classes(file)]
+        reports = [_checked(file, found, text) for found in _classes(file)]
     except ConfigurationError as error:
         where = str(conf) if conf else f"{file} without arguments"
         msg = f"{where}: {error}; give arguments with --conf" if conf is None else f"{where}: {error}"
@@ -89,6 +89,22 @@ def test(file: Path, conf: Path | None) -> int:
     wrong = sum(bool(report.problems) for report in reports)
     print(f"{wrong} of {len(reports)} with findings" if wrong else "no findings", file=sys.stderr)
     return ExitCode.JOB_FAILED if wrong else ExitCode.OK
+
+
+def _checked(file: Path, found: Found, configuration: str | None) -> Report:
+    """The report on one class; a plugin's decisions are compared with those of another process."""
+    from volcanoio.framework import groups
+    from volcanoio.runtime.plugincheck import elsewhere
+    from volcanoio.runtime.plugincheck.check import TWICE
+    from volcanoio.testing import check
+
+    report = check(found.cls, configuration=configuration)
+    if found.group == groups.SCHEDULER_PLUGINS and not report.problems:
+        own = elsewhere.here(file, report.name, configuration)
+        if own != elsewhere.there(file, report.name, configuration):
+            text = "another process decides otherwise; use no hash, no order of sets, nothing of the environment"
+            report.add(TWICE, text)
+    return report
 
 
 def _classes(file: Path) -> list[Found]:

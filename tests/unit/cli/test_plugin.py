@@ -58,6 +58,16 @@ def test_findings_of_a_plugin_end_in_exit_code_1(tmp_path: Path, capsys: pytest.
     assert "absent.py: cannot be read" in capsys.readouterr().err
 
 
+def test_decisions_that_hang_on_hashes_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "hashing.py"
+    file.write_text(
+        "class Hashing:\n    name = 'hashing'\n    def __init__(self, arguments): ...\n"
+        "    def score_on(self, shape, node): return float(hash(node.name) % 100_000)\n"
+    )
+    assert run("plugin", "test", file) == 1
+    assert "another process decides otherwise; use no hash" in capsys.readouterr().out
+
+
 def test_lint_prints_file_line_and_column_and_exits_by_what_it_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from hashlib import sha256
 from random import Random
 from typing import Any
 
@@ -68,6 +69,14 @@ def check_plugin(
         costing = Costing(plugin_of(profile, report.name), report, timer)
         _run(report, replace(profile, actions=(costing,)), 0, nodes=NODES, cycles=1)
     return report
+
+
+def digest(factory: Callable[..., Any], known: Known, configuration: str | None, seeds: Iterable[int] = _SEEDS) -> str:
+    """A digest of all that is decided with a plugin on random clusters: processes are compared by it."""
+    report = Report(factory.name)  # type: ignore[attr-defined]  # loading has checked that it has a name
+    beside = _Beside(report.name, known, configuration, None)
+    lives = [_run(report, beside.profile(factory), seed) for seed in seeds]
+    return sha256(b"".join(b"".join(life or ()) for life in lives)).hexdigest()
 
 
 def check_action(
