@@ -105,6 +105,33 @@ def test_a_filter_that_is_switched_off_filters_nothing(simulate: Simulate, switc
     assert len(found["binds"]) == bound
 
 
+MINE = """
+class Avoid:
+    name = "avoid"
+
+    def __init__(self, arguments):
+        self.node = arguments["node"]
+
+    def feasible_on(self, shape, node):
+        return "the node is avoided" if node.name == self.node else ""
+"""
+
+
+def test_plugins_of_a_directory_decide_too(simulate: Simulate) -> None:
+    directory = simulate.file("plugins/avoid.py", MINE).parent
+    conf = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: avoid\n    arguments:\n      node: n1\n"
+    found = simulate.state(
+        queue("default"),
+        node("n1"),
+        node("n2", cpu="1"),
+        group("g", 1, phase="Inqueue"),
+        *pods("p", 2, "g", cpu="1"),
+        conf=conf,
+        flags=("--plugins-dir", str(directory)),
+    )
+    assert [bind["node"] for bind in found["binds"]] == ["n2"]
+
+
 class TestOddStates:
     """What is not as it should be is handled as Volcano does."""
 
