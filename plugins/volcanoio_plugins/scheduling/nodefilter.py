@@ -64,4 +64,9 @@ def tainted(index: NodeIndex, shape: Shape) -> list[tuple[str, Mask]]:
         if (taint := first_untolerated(taints, shape.tolerations)) is not None:
             text = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
             by_text.setdefault(text, []).append(code)
-    return [(text, np.isin(index.taints.codes, codes)) for text, codes in sorted(by_text.items())]
+    masks = []
+    for text, codes in sorted(by_text.items()):
+        table = np.zeros(len(index.taints.values), np.bool_)
+        table[codes] = True
+        masks.append((text, table[index.taints.codes]))
+    return masks

@@ -70,14 +70,20 @@ class Topology:
         """The last code; there may be others that no node has."""
         unset = column.code(None)
         self.codes: NDArray[np.intp] = np.where(column.codes == unset, self.missing, column.codes)
+        self.lacking: Mask = self.codes == self.missing
+        """Nodes without the label."""
+        self._sizes = np.bincount(self.codes, minlength=self.missing + 1)[: self.missing]
+        self._domains = int(np.count_nonzero(self._sizes))
+        self._nodes = int(self._sizes.sum())
+        self._smallest = int(self._sizes[self._sizes > 0].min(initial=self._nodes))
         self._order: NDArray[np.intp] | None = None
         self._ends: list[int] = []
 
-    @property
-    def lacking(self) -> Mask:
-        """Nodes without the label."""
-        mask: Mask = self.codes == self.missing
-        return mask
+    def domains_among(self, nodes: Mask, count: int) -> int:
+        """How many domains there are among some nodes, all of them labelled; `count` is their number."""
+        if self._nodes - count < self._smallest:
+            return self._domains  # not even the smallest is left out as a whole
+        return int(np.count_nonzero(np.bincount(self.codes[nodes])))
 
     def rows_of(self, domain: int) -> NDArray[np.intp]:
         """The nodes of a domain."""

@@ -32,7 +32,7 @@ class Preference:
 
     def scaled(self, feasible: Mask) -> Floats:
         """The scores; not to be written to."""
-        most = int(np.max(self._points, where=feasible, initial=0))
+        most = int(np.where(feasible, self._points, 0).max(initial=0))
         if most != self._most:
             self._most = most
             self._scaled = (nodescores.scaled(self._points, most, reverse=self._reverse) * self._weight).astype(float)

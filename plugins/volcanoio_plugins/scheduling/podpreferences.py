@@ -33,7 +33,8 @@ class Points:
         self._counted = [pods.counts.copy() for pods, _ in terms]
         self.by_node: NDArray[np.int64] = np.zeros(size, np.int64)
         for pods, weight in terms:
-            self.by_node += pods.counts[pods.topology.codes] * weight
+            if pods.counts.any():
+                self.by_node += pods.counts[pods.topology.codes] * weight
 
     def follow(self) -> NDArray[np.int64]:
         """`by_node` as of now."""
@@ -74,8 +75,8 @@ class PodAffinityScorer:
         if points is None:
             return np.zeros(len(nodes))
         by_node = points.follow()
-        least = int(np.min(by_node, where=feasible, initial=_FAR))
-        span = int(np.max(by_node, where=feasible, initial=-_FAR)) - least
+        least = int(np.where(feasible, by_node, _FAR).min(initial=_FAR))
+        span = int(np.where(feasible, by_node, -_FAR).max(initial=-_FAR)) - least
         if span <= 0:
             return np.zeros(len(nodes))
         scores: Floats = (by_node - least) / span

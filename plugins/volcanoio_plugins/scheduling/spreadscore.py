@@ -35,7 +35,7 @@ class Crowded:
     def __init__(self, parts: Sequence[tuple[SpreadConstraint, DomainCounts | None]], index: NodeIndex) -> None:
         self._index = index
         self._parts = [
-            (constraint, index.topology(constraint.topology_key).codes, Points([(pods, 1)] if pods else [], index.size))
+            (constraint, index.topology(constraint.topology_key), Points([(pods, 1)] if pods else [], index.size))
             for constraint, pods in parts
         ]
         self._labelled: Mask = np.ones(index.size, np.bool_)
@@ -46,18 +46,16 @@ class Crowded:
         """The scores, times the weight."""
         scored = feasible & self._labelled
         total: Floats = np.zeros(len(feasible))
-        for constraint, codes, points in self._parts:
-            if constraint.topology_key == HOSTNAME:
-                number = int(np.count_nonzero(scored))
-            else:
-                number = int(np.count_nonzero(np.bincount(codes[scored])))
+        nodes = int(np.count_nonzero(scored))
+        for constraint, topology, points in self._parts:
+            number = nodes if constraint.topology_key == HOSTNAME else topology.domains_among(scored, nodes)
             total += points.follow() * log(number + 2)
             total += constraint.max_skew - 1
         rounded = np.floor(total + 0.5).astype(np.int64)
-        most = int(np.max(rounded, where=scored, initial=0))
+        most = int(np.where(scored, rounded, 0).max(initial=0))
         if not most:
             return np.where(scored, float(MAX * weight), 0.0)
-        least = int(np.min(rounded, where=scored, initial=_FAR))
+        least = int(np.where(scored, rounded, _FAR).min(initial=_FAR))
         relative = (most + least - rounded) * MAX // most
         scores: Floats = np.where(scored, relative, 0).astype(np.float64)
         scores *= weight

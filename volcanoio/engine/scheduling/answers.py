@@ -49,6 +49,7 @@ class Answers:
 
     __slots__ = (
         "_columns",
+        "_constant",
         "_cycle",
         "_facts",
         "_fleeting",
@@ -92,6 +93,8 @@ class Answers:
         self._columns = columns
         self._states = states
         self._inputs = inputs
+        self._constant: list[FilterPart] = []
+        """Filters that say the same of all nodes."""
         self._fleeting = False
         """Whether some answer holds for one cycle only."""
         self._facts: list[tuple[int, ...]] = []
@@ -223,12 +226,16 @@ class Answers:
     def _replan(self, rules: Rules) -> None:
         """Sort the parts by what they depend on for this shape, as of now."""
         static: list[FilterPart] = []
+        constant: list[FilterPart] = []
         usage: list[FilterPart] = []
         live_filters: list[FilterPart] = []
         each_cycle = False
         facts: list[tuple[int, ...]] = []
         for part in rules.filters:
             depends = part.depends(self.shape)
+            if not depends:
+                constant.append(part)
+                continue
             each_cycle |= self._changes_unseen(depends, part, facts)
             if depends & SHARED:
                 live_filters.append(part)
@@ -242,9 +249,9 @@ class Answers:
                 each_cycle |= self._changes_unseen(depends, scorer, facts)
                 (live_scorers if depends & SHARED else scorers).append(scorer)
         plan = (static, usage, scorers)
-        if plan != self._plan or each_cycle or facts != self._facts:
+        if plan != self._plan or constant != self._constant or each_cycle or facts != self._facts:
             self.revision = self._scored = self._version = -1
-        self._plan, self._facts, self._fleeting = plan, facts, each_cycle
+        self._plan, self._constant, self._facts, self._fleeting = plan, constant, facts, each_cycle
         self.live_filters, self.live_scorers = tuple(live_filters), tuple(live_scorers)
         self.exact = bool(live_filters or live_scorers)
         self.static_filters = not usage and not live_filters and not each_cycle
@@ -261,6 +268,8 @@ class Answers:
             return
         if self._fleeting or other.by_state is not self.by_state or other.capacity != self.capacity:
             return
+        if not (self._passes_constant() and other._passes_constant()):
+            return
         for mine, known in (
             (self.value, other.value),
             (self.score, other.score),
@@ -270,6 +279,14 @@ class Answers:
             mine[:] = known
         self.revision, self._scored = other.revision, other._scored
         self._version, self._table = other._version, other._table
+
+    def _passes_constant(self) -> bool:
+        """Whether the filters that say the same of all nodes let the shape pass."""
+        if not self._constant:
+            return True
+        rows = np.zeros(1, np.intp)
+        first = Rows(self._columns, rows)
+        return all(part.feasible(self.shape, first, self._columns, (0,)).ok.item(0) for part in self._constant)
 
     def _changes_unseen(self, depends: Depends, part: FilterPart | ScorerPart, facts: list[tuple[int, ...]]) -> bool:
         """Whether an answer may be another in each cycle; where it follows from inputs, their versions tell."""
@@ -367,7 +384,7 @@ class Answers:
     def _answer_static(self, rows: NDArray[np.intp] | slice, nodes: Nodes, numbers: Sequence[int]) -> None:
         """Ask the filters that depend on the node's own object at most."""
         ok = np.ones(len(nodes), np.bool_)
-        for part in self._plan[0]:
+        for part in (*self._constant, *self._plan[0]):
             ok &= part.feasible(self.shape, nodes, self._columns, numbers).ok
         self._static[rows] = ok
 

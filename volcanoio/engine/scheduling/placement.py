@@ -212,7 +212,9 @@ class Placer:
         if shape.id == shape.like:
             self.overall += answers.prepare(self._rules, self._cycle)
         else:
-            akin = self._akin.get(shape.like)
+            akin, plain = self._akin.get(shape.like), self._answers.get(shape.like)
+            if akin is None or (plain is not None and plain.revision > akin.revision):
+                akin = plain
             self.overall += answers.prepare(self._rules, self._cycle, akin)
             self._akin[shape.like] = answers
         return answers
@@ -297,9 +299,10 @@ class Placer:
         rows: Sequence[int],
         log: list[TaskInfo],
     ) -> None:
-        """Let everyone know of tasks placed on rows; the answers do already."""
+        """Let everyone know of tasks placed on rows; of allocated ones the answers do already."""
         rows_to_be.write()
-        answers.revision = self._columns.clock
+        if status is TaskStatus.ALLOCATED:  # values of idle room; reserving works on a copy of them
+            answers.revision = self._columns.clock
         self._ledger.seated(tasks, status, rows)
         log.extend(tasks)
         assert self._rules is not None
