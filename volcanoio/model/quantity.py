@@ -43,13 +43,23 @@ def parse(text: str) -> Fraction:
 
 def value(text: str | int | float) -> int:
     """Whole units, rounded up."""
-    exact = parse(str(text))
+    return _value(str(text))
+
+
+@lru_cache(maxsize=4096)
+def _value(text: str) -> int:
+    exact = parse(text)
     return -((-exact.numerator) // exact.denominator)
 
 
 def milli(text: str | int | float) -> int:
     """Thousandths, rounded up."""
-    exact = parse(str(text)) * 1000
+    return _milli(str(text))
+
+
+@lru_cache(maxsize=4096)
+def _milli(text: str) -> int:
+    exact = parse(text) * 1000
     return -((-exact.numerator) // exact.denominator)
 
 
