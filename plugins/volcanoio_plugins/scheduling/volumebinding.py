@@ -27,6 +27,8 @@ IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 CONFLICT = "node(s) had volume node affinity conflict"
 NONE_LEFT = "node(s) didn't find available persistent volumes to bind"
 NO_SPACE = "node(s) did not have enough free storage"
+KEPT = 512
+"""For how many claims that ask differently the free volumes are kept."""
 _VOLUMES = kinds.PV.resource
 
 
@@ -43,8 +45,9 @@ class VolumeBinding:
         self.plans = VolumePlans()
         self._session: SessionView
         self._candidates: dict[VolumeClaim, Candidates] = {}
-        self._free: dict[str, list[PersistentVolume]] | None = None
-        self._seen: tuple[int, int] = (-1, -1)
+        self._volumes: dict[str, PersistentVolume] = {}
+        self._volumes_seen = -1
+        self._nodes_seen = -1
 
     def open(self, session: SessionView) -> None:
         """Objects may have changed, and binds have begun and ended."""
@@ -105,7 +108,8 @@ class VolumeBinding:
                 self.plans.take(key, claim.reserved)
                 continue
             candidates = self._candidates_for(claim)
-            volume = candidates.best(row, self.plans.follow()) if candidates and row is not None else ""
+            self.plans.follow()
+            volume = candidates.best(row, self.plans.taken) if candidates and row is not None else ""
             if volume:
                 self.plans.take(key, volume)
             else:
@@ -129,7 +133,7 @@ class VolumeBinding:
             candidates = self._candidates_for(claim)
             found = np.zeros(index.size, np.bool_)
             if candidates:
-                found = candidates.without(self.plans.follow()) > 0
+                found = candidates.without(self.plans) > 0
                 rivals.append((claim, candidates, can_make & has_room))
             missing |= ~found & ~can_make
             full |= ~found & can_make & ~has_room
@@ -160,14 +164,13 @@ class VolumeBinding:
         """Nodes on which several claims of one pod cannot all be had, though each could: one after the other, the
         smallest first.
         """
-        taken = self.plans.follow()
         scarce = np.zeros(len(ok), np.bool_)
         for _, candidates, _ in rivals:
             scarce |= (candidates.counts > 0) & (candidates.counts < len(rivals))
         failed = np.zeros(len(ok), np.bool_)
         ordered = sorted(rivals, key=lambda item: item[0].size)
         for row in np.flatnonzero(scarce & ok).tolist():
-            mine: set[str] = set(taken)
+            mine = set(self.plans.taken)
             for _, candidates, made in ordered:
                 volume = candidates.best(row, mine)
                 if volume:
@@ -178,24 +181,34 @@ class VolumeBinding:
         return failed
 
     def _candidates_for(self, claim: VolumeClaim) -> Candidates:
-        """The free volumes that suit a claim; kept until volumes or nodes change."""
+        """The free volumes that suit a claim; kept until nodes change, and brought up to date as volumes do."""
         index = self._index.over(self._session.nodes)
-        seen = self._session.version(_VOLUMES), index.version
-        if seen != self._seen:
-            self._seen = seen
+        if index.version != self._nodes_seen or len(self._candidates) > KEPT:
+            self._nodes_seen = index.version
             self._candidates.clear()
-            self._free = None
+        if self._session.version(_VOLUMES) != self._volumes_seen:
+            self._volumes_seen = self._session.version(_VOLUMES)
+            self._follow_volumes()
         known = self._candidates.get(claim)
         if known is None:
-            suitable = [volume for volume in self._free_of(claim.storage_class) if matches(volume, claim)]
+            suitable = [volume for volume in self._volumes.values() if matches(volume, claim)]
             known = self._candidates[claim] = Candidates(suitable, self._reach, index.size)
         return known
 
-    def _free_of(self, storage_class: str) -> list[PersistentVolume]:
-        """The volumes of a class that belong to nobody."""
-        if self._free is None:
-            self._free = {}
-            for volume in self._session.objects(_VOLUMES).values():
-                if isinstance(volume, PersistentVolume) and volume.spec.claim_ref is None:
-                    self._free.setdefault(volume.spec.storage_class_name, []).append(volume)
-        return self._free.get(storage_class, [])
+    def _follow_volumes(self) -> None:
+        """Tell all candidates of the volumes that came, changed or went."""
+        volumes = {
+            name: volume
+            for name, volume in self._session.objects(_VOLUMES).items()
+            if isinstance(volume, PersistentVolume)
+        }
+        before, self._volumes = self._volumes, volumes
+        changed = [volume for name, volume in volumes.items() if before.get(name) is not volume]
+        gone = before.keys() - volumes.keys()
+        for claim, candidates in self._candidates.items():
+            for name in gone:
+                candidates.remove(name)
+            for volume in changed:
+                candidates.remove(volume.metadata.name)
+                if matches(volume, claim):
+                    candidates.add(volume)

@@ -6,7 +6,9 @@ decides here, so that a replay agrees.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import bisect
+from collections.abc import Collection, Iterable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,54 +79,87 @@ class Reach:
         return np.flatnonzero(self._index.matches_any(terms))
 
 
+class Plans(Protocol):
+    """What `Candidates` reads of `volumeplans.VolumePlans`."""
+
+    taken: set[str]
+    changes: list[tuple[str, int]]
+    session: int
+
+    def follow(self) -> None:
+        """Bring these up to date."""
+        ...
+
+
 class Candidates:
     """The free volumes that suit a claim. `counts` has by row how many of them the node reaches."""
 
     def __init__(self, volumes: Iterable[PersistentVolume], reach: Reach, size: int) -> None:
+        self._reach = reach
         self._everywhere: list[str] = []
         self._groups: dict[Terms, list[str]] = {}
         self._rows: dict[Terms, Rows] = {}
         self._group_of: dict[str, Terms | None] = {}
-        self._at: dict[int, list[Terms]] | None = None
-        self._taken: frozenset[str] = frozenset()
+        self._at: dict[int, list[Terms]] = {}
+        self._taken: set[str] = set()
+        self._session = -1
+        self._seen = 0
         self.rank: dict[str, tuple[int, str]] = {}
+        self.counts: NDArray[np.int64] = np.zeros(size, np.int64)
         for volume in volumes:
-            name, terms = volume.metadata.name, reach_of(volume)
-            self.rank[name] = (size_of(volume), name)
-            self._group_of[name] = terms
-            (self._everywhere if terms is None else self._groups.setdefault(terms, [])).append(name)
-        self.counts: NDArray[np.int64] = np.full(size, len(self._everywhere), np.int64)
-        for terms, names in self._groups.items():
-            names.sort(key=self.rank.__getitem__)
-            rows = self._rows[terms] = reach.rows(terms)
-            self.counts[rows] += len(names)
-        self._everywhere.sort(key=self.rank.__getitem__)
+            self.add(volume)
 
     def __bool__(self) -> bool:
         return bool(self.rank)
 
-    def without(self, taken: frozenset[str]) -> NDArray[np.int64]:
-        """`counts`, less the volumes that are taken."""
-        if taken is not self._taken:
-            for name in (taken - self._taken) & self.rank.keys():
-                self._count(name, -1)
-            for name in (self._taken - taken) & self.rank.keys():
-                self._count(name, 1)
-            self._taken = taken
+    def add(self, volume: PersistentVolume) -> None:
+        """A volume suits from now on."""
+        name, terms = volume.metadata.name, reach_of(volume)
+        self.rank[name] = (size_of(volume), name)
+        self._group_of[name] = terms
+        if terms is not None and terms not in self._groups:
+            self._groups[terms] = []
+            rows = self._rows[terms] = self._reach.rows(terms)
+            for row in rows.tolist():
+                self._at.setdefault(row, []).append(terms)
+        bisect.insort(self._everywhere if terms is None else self._groups[terms], name, key=self.rank.__getitem__)
+        self._count(name, 1)
+
+    def remove(self, name: str) -> None:
+        """A volume does not suit any more, or is gone."""
+        if name not in self.rank:
+            return
+        if name in self._taken:
+            self._taken.discard(name)
+        else:
+            self._count(name, -1)
+        terms = self._group_of.pop(name)
+        (self._everywhere if terms is None else self._groups[terms]).remove(name)
+        del self.rank[name]
+
+    def without(self, plans: Plans) -> NDArray[np.int64]:
+        """`counts`, less the volumes that are planned for others."""
+        plans.follow()
+        if self._session != plans.session:
+            self._session = plans.session
+            for name in (plans.taken & self.rank.keys()) ^ self._taken:
+                self._take(name, taken=name in plans.taken)
+        else:
+            for name, amount in plans.changes[self._seen :]:
+                if name in self.rank:
+                    self._take(name, taken=amount > 0)
+        self._seen = len(plans.changes)
         return self.counts
 
-    def best(self, row: int, taken: frozenset[str] | set[str]) -> str:
+    def best(self, row: int, taken: Collection[str]) -> str:
         """The smallest volume that the node reaches and nobody has taken; "" when there is none."""
-        found = [next((name for name in names if name not in taken), "") for names in self._reaching(row)]
+        reaching = [self._everywhere, *(self._groups[terms] for terms in self._at.get(row, ()))]
+        found = [next((name for name in names if name not in taken), "") for names in reaching]
         return min((name for name in found if name), key=self.rank.__getitem__, default="")
 
-    def _reaching(self, row: int) -> Sequence[list[str]]:
-        if self._at is None:
-            self._at = {}
-            for terms, rows in self._rows.items():
-                for at in rows.tolist():
-                    self._at.setdefault(at, []).append(terms)
-        return [self._everywhere, *(self._groups[terms] for terms in self._at.get(row, ()))]
+    def _take(self, name: str, *, taken: bool) -> None:
+        (self._taken.add if taken else self._taken.discard)(name)
+        self._count(name, -1 if taken else 1)
 
     def _count(self, name: str, amount: int) -> None:
         terms = self._group_of[name]

@@ -12,12 +12,15 @@ _OWNER = "predicates"
 class VolumePlans:
     """By claim (`namespace/name`) the volume it is to get, or the node for which one is to be made.
 
-    `taken` are the volumes that are planned for a claim. The session's part is in tables of numbers, so that the undo
-    log covers it; names are numbered as they are met.
+    `taken` are the volumes that are planned for a claim, `changes` what came to them and left them (1, -1) since
+    `session` began, the number of which grows. The session's part is in tables of numbers, so that the undo log covers
+    it; names are numbered as they are met. Call `follow` before reading `taken` and `changes`.
     """
 
     def __init__(self) -> None:
-        self.taken: frozenset[str] = frozenset()
+        self.taken: set[str] = set()
+        self.changes: list[tuple[str, int]] = []
+        self.session = 0
         self._names: list[str] = [""]
         self._numbers: dict[str, int] = {"": 0}
         self._volumes: dict[str, str] = {}
@@ -26,7 +29,8 @@ class VolumePlans:
         self._nodes_of: Table
         self._owners: Table
         self._seen = -1
-        self._tried: list[str] = []
+        self._mine: list[str] = []
+        """The volumes this session has planned, in their order."""
 
     def open(self, session: SessionView) -> None:
         """A session begins: plans are those of binds under way."""
@@ -34,7 +38,9 @@ class VolumePlans:
         self._nodes_of = session.table(_OWNER, "nodes of claims")
         self._owners = session.table(_OWNER, "owners of volumes")
         self._seen = self._owners.version
-        self._tried.clear()
+        self._mine.clear()
+        self.changes.clear()
+        self.session += 1
         self._volumes.clear()
         self._nodes.clear()
         for steps in session.prebinding.values():
@@ -45,16 +51,23 @@ class VolumePlans:
                     node = step.patch.get("metadata", {}).get("annotations", {}).get(SELECTED_NODE)
                     if node:
                         self._nodes[f"{step.namespace}/{step.name}"] = node
-        self.taken = frozenset(self._volumes.values())
+        self.taken = set(self._volumes.values())
 
-    def follow(self) -> frozenset[str]:
-        """`taken` as of now."""
-        if self._owners.version != self._seen:
+    def follow(self) -> None:
+        """Drop what was taken back since: mostly the latest."""
+        undone = self._owners.version - self._seen
+        if undone:
             self._seen = self._owners.version
-            mine = {name for name in self._tried if self._owners.get(name)}
-            self._tried = sorted(mine)
-            self.taken = frozenset(self._volumes.values()) | mine
-        return self.taken
+            kept = []
+            while undone and self._mine:
+                name = self._mine.pop()
+                if self._owners.get(name):
+                    kept.append(name)
+                else:
+                    undone -= 1
+                    self.taken.discard(name)
+                    self.changes.append((name, -1))
+            self._mine.extend(reversed(kept))
 
     def volume_of(self, claim: str) -> str:
         """The volume a claim is to get, "" when none is planned."""
@@ -66,9 +79,14 @@ class VolumePlans:
 
     def take(self, claim: str, volume: str) -> None:
         """Plan a volume for a claim."""
+        self.follow()
         self._of_claims.set(claim, self._number(volume))
-        self._owners.set(volume, self._number(claim))
-        self._tried.append(volume)
+        if volume not in self.taken:
+            self._owners.set(volume, self._number(claim))
+            self._seen = self._owners.version
+            self._mine.append(volume)
+            self.taken.add(volume)
+            self.changes.append((volume, 1))
 
     def make(self, claim: str, node: str) -> None:
         """Plan that a volume is made for a claim."""

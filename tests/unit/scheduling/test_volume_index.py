@@ -109,9 +109,10 @@ def planned(world: World, claims: int) -> dict[str, Any]:
     """What the predicates plugin plans, as it says it."""
     (plugin,) = [each.plugin for tier in world.profile.tiers for each in tier if each.plugin.name == "predicates"]
     plans = plugin._binding.plans  # type: ignore[attr-defined]  # what a filter plans shows nowhere else
+    plans.follow()
     keys = [f"ns/c{number}" for number in range(claims)]
     return {
-        "taken": plans.follow(),
+        "taken": set(plans.taken),
         "volumes": {key: plans.volume_of(key) for key in keys},
         "nodes": {key: plans.node_of(key) for key in keys},
     }

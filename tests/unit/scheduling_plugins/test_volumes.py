@@ -40,6 +40,28 @@ def made(name: str, size: int, terms: tuple[NodeSelectorTerm, ...] | None) -> Pe
     return PersistentVolume(metadata=ObjectMeta(name=name), spec=spec, status=VolumeStatus(phase="Available"))
 
 
+class Taken:
+    """Volumes that are taken, one change after the other; every third time another session begins."""
+
+    def __init__(self) -> None:
+        self.taken: set[str] = set()
+        self.changes: list[tuple[str, int]] = []
+        self.session = 0
+        self._times = 0
+
+    def become(self, taken: set[str]) -> None:
+        self._times += 1
+        if self._times % 3 == 0:
+            self.changes.clear()
+            self.session += 1
+        else:
+            self.changes += [(name, 1) for name in taken - self.taken] + [(name, -1) for name in self.taken - taken]
+        self.taken = taken
+
+    def follow(self) -> None:
+        pass
+
+
 @given(
     zones=st.lists(ZONES, min_size=1, max_size=6),
     volumes=st.lists(st.tuples(st.integers(1, 3), TERMS), max_size=8),
@@ -55,7 +77,13 @@ def test_candidates_equal_looking_at_all(
     index.begin(nodes)
     index = index.over(nodes)
     offered = [made(f"v{at}", size, terms) for at, (size, terms) in enumerate(volumes)]
-    candidates = Candidates(offered, Reach(index), len(nodes))
+    candidates = Candidates(offered[1:], Reach(index), len(nodes))
+    for each in offered[:1]:
+        candidates.add(each)
+    if offered:  # and one that was there for a while
+        candidates.add(made("old", 1, volumes[0][1]))
+        candidates.remove("old")
+        candidates.remove("old")
 
     def reaches(row: int, terms: tuple[NodeSelectorTerm, ...] | None) -> bool:
         labels = {HOST: f"n{row}", ZONE: zones[row]}
@@ -63,9 +91,11 @@ def test_candidates_equal_looking_at_all(
             all(labels[each.key] in each.values for each in term.match_expressions) for term in terms
         )
 
+    plans = Taken()
     for numbers in [set[int](), *takings]:
-        taken = frozenset(f"v{number}" for number in numbers)
-        counts = candidates.without(taken)
+        taken = {f"v{number}" for number in numbers}
+        plans.become(taken)
+        counts = candidates.without(plans)
         for row in range(len(nodes)):
             there = [
                 (size, f"v{at}")
