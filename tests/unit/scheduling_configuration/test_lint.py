@@ -11,7 +11,7 @@ from volcanoio.engine.scheduling.lint import lint
 
 
 def findings(text: str, *, ignore_unavailable: bool = False) -> list[str]:
-    known = {name: plugin for name, plugin in plugins().items() if name in KNOWN}
+    known = {name: plugin for name, plugin in plugins().items() if name in (*KNOWN, "capacity")}
     return [
         str(finding) for finding in lint(text, plugins=known, actions=actions(), ignore_unavailable=ignore_unavailable)
     ]
@@ -68,8 +68,8 @@ configurations:
 - name: allocate
 """
     refused = (
-        '4:11: error: plugin "deviceshare" of Volcano is not available yet; available are: binpack, conformance, drf, '
-        "gang, nodeorder, overcommit, predicates, priority, proportion; remove it, or skip it with "
+        '4:11: error: plugin "deviceshare" of Volcano is not available yet; available are: binpack, capacity, '
+        "conformance, drf, gang, nodeorder, overcommit, predicates, priority, proportion; remove it, or skip it with "
         "--ignore-unavailable-plugins"
     )
     wrong = "5:21: error: enableJobOrder must be true or false; without quotes"
@@ -137,6 +137,31 @@ tiers:
         "7:5: error: drf with enableHierarchy and proportion share out the same queues differently; keep one of them"
         in findings(text)
     )
+
+
+def test_plugins_that_share_out_the_same_queues_are_an_error() -> None:
+    text = "actions: allocate\ntiers:\n- plugins:\n  - name: capacity\n- plugins:\n  - name: proportion\n"
+    assert findings(text) == [
+        (
+            "6:5: error: capacity and proportion are both listed and contradict each other: "
+            "both share out the queues; keep one of them"
+        )
+    ]
+
+
+def test_an_action_without_victims_is_a_warning() -> None:
+    text = """actions: "allocate, preempt, reclaim"
+tiers:
+- plugins:
+  - {name: gang, enablePreemptable: false}
+  - {name: drf, enablePreemptable: false}
+"""
+    assert findings(text) == [
+        (
+            '1:10: warning: action "preempt" finds no victims: no plugin with Preemptable is switched on; '
+            "add such a plugin, or remove the action"
+        )
+    ]
 
 
 def test_a_configmap_is_read_through_with_the_lines_of_its_file() -> None:
