@@ -34,7 +34,7 @@ async def measure(mode: str, phase: str, nodes: int, load: Load, *, memory: bool
         options = LocalOptions.parse(nodes=nodes, node_resources=NODE, memory=memory, data=Path(directory))
         async with LocalCluster(options, faults=requests) as cluster:
             ready, cpu = time.perf_counter(), time.process_time()
-            requests.writes.clear()
+            requests.forget()
             if mode == "http":
                 seen = await _another_process(cluster.kubeconfig, phase, load)
             else:

@@ -11,18 +11,26 @@ VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"
 
 
 class CountedRequests(Faults):
-    """Injects nothing; `writes` counts requests by verb and resource, with the subresource where there is one."""
+    """Injects nothing, and notes the writes since `forget`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.writes: Counter[str] = Counter()
+        self._noted: list[tuple[str, str]] = []
 
     def note(self, request: ApiRequest) -> Rule | None:
-        """Count a write; keeps no bodies."""
-        verb = VERBS.get(request.method)
-        if verb is not None:
-            self.writes[f"{verb} {resource_of(request.path)}"] += 1
+        """Note a write; keeps no bodies. What it was is worked out when asked, so as not to be measured, too."""
+        if request.method != "GET":
+            self._noted.append((request.method, request.path))
         return None
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._noted.clear()
+
+    @property
+    def writes(self) -> Counter[str]:
+        """How many writes there were, by verb and resource, with the subresource where there is one."""
+        return Counter(f"{VERBS[method]} {resource_of(path)}" for method, path in self._noted if method in VERBS)
 
     def per(self, pods: int) -> dict[str, float]:
         """Writes per pod, the most frequent first."""
