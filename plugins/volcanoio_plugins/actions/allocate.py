@@ -17,9 +17,6 @@ from volcanoio.framework.scheduling.session import Run, Session, Statement
 from volcanoio.framework.scheduling.views import Job
 from volcanoio.model.scheduling import PodGroupPhase
 
-CHUNK = 256
-"""Tasks placed in one call at most: between calls other work may run, inside a gang too."""
-
 
 class AllocateArguments(msgspec.Struct, frozen=True):
     """`predicateErrorCacheEnable` is Volcano's; here every task of one shape shares its answers anyway."""
@@ -139,7 +136,7 @@ class Allocate:
             if session.role_failed(job, run.role):
                 sheet.advance(left)
                 continue
-            allowed = session.allocatable(job, run.shape, min(left, CHUNK))
+            allowed = session.allocatable(job, run.shape, session.at_once(run.shape, left))
             if allowed <= 0:
                 sheet.advance(left)
                 continue

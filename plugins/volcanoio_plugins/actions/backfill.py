@@ -17,9 +17,6 @@ from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling.views import Job
 from volcanoio.model.scheduling import PodGroupPhase
 
-CHUNK = 256
-"""Tasks placed in one call at most."""
-
 
 class BackfillArguments(msgspec.Struct, frozen=True):
     """`predicateErrorCacheEnable` is Volcano's; here every task of one shape shares its answers anyway."""
@@ -57,7 +54,7 @@ class Backfill:
         for run in session.runs(job, best_effort=True):
             start = 0
             while start < len(run.tasks):
-                count = min(CHUNK, len(run.tasks) - start)
+                count = session.at_once(run.shape, len(run.tasks) - start)
                 placed, _ = statement.place(run, start, count, until_ready=False, idle_only=True)
                 yield
                 if placed < count:

@@ -34,7 +34,12 @@ class Column(Generic[Value]):
     def load(self, objects: Sequence[Node]) -> None:
         """Read all rows."""
         self._present = None
-        self.codes = np.fromiter(map(self._code, objects), np.intp, len(objects))
+        found = [self._read(node) for node in objects]
+        for value in dict.fromkeys(found):
+            if value not in self._code_of:
+                self._code_of[value] = len(self.values)
+                self.values.append(value)
+        self.codes = np.fromiter(map(self._code_of.__getitem__, found), np.intp, len(found))
 
     def refresh(self, rows: Sequence[int], objects: Sequence[Node]) -> None:
         """Read some rows again."""

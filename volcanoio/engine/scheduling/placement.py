@@ -161,6 +161,10 @@ class Placer:
         """Which of several equally good rows is taken."""
         return rows.item(int(self._tie_keys(shape, rows).argmin()) if len(rows) > 1 else 0)
 
+    def asks_each(self, shape: Shape) -> bool:
+        """Whether plugins are asked for every task of a shape."""
+        return self._prepared(shape).exact
+
     def by_room_alone(self, shape: Shape) -> bool:
         """Whether filters say the same about a node whatever is placed on it or elsewhere."""
         return self._prepared(shape).static_filters

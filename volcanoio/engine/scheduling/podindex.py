@@ -157,8 +157,13 @@ class PodIndex:
 
     def _take_in(self) -> Iterator[None]:
         """Give fresh tasks their kins."""
-        asking = [task.pod for task in self._fresh.values() if asks(task.pod, task.plain)]
-        self._learn(key for pod in asking for key in label_keys(pod))
+        keys: dict[str, None] = {}
+        for number, task in enumerate(list(self._fresh.values()), 1):
+            if asks(task.pod, task.plain):
+                keys.update(dict.fromkeys(label_keys(task.pod)))
+            if not number % AT_ONCE:
+                yield
+        self._learn(keys)
         for number, uid in enumerate(list(self._fresh), 1):
             self._join(self._fresh.pop(uid))
             if not number % AT_ONCE:

@@ -38,6 +38,12 @@ UNDONE = 8
 """How many tasks are taken back in one step."""
 
 
+FEW_AT_ONCE = 32
+"""Tasks placed in one call at most where plugins are asked for each."""
+MANY_AT_ONCE = 256
+"""Tasks placed in one call at most."""
+
+
 class Budget(Protocol):
     """Decides when a cycle has taken long enough; the runtime reads a clock, a replay counts gangs."""
 
@@ -173,6 +179,10 @@ class CycleSession:
         if self.cut:  # of waiting jobs that it neither came to nor moved it knows nothing new
             keys = (keys & self.tried) | (keys - self.state.ledger.backlog.keys())
         return [listed[key] for key in sorted(keys & listed.keys())]
+
+    def changes(self, owner: object) -> Collection[JobInfo]:
+        """As `sessionview.SessionView`."""
+        return self.state.ledger.changes.since(owner, self.state.ledger.listed.values())
 
     def jobs_in(self, phase: str) -> Iterable[JobInfo]:
         """As `sessionview.SessionView`."""
@@ -331,6 +341,12 @@ class CycleSession:
             text = f"queue {job.queue} has no room left for {count - allowed} of its tasks"
             job.attempts.explain(Reason("QueueQuota", text, Precision.QUOTA))
         return allowed
+
+    def at_once(self, shape: Shape, count: int) -> int:
+        """As `session.Session`."""
+        if count <= FEW_AT_ONCE:
+            return count
+        return FEW_AT_ONCE if self.state.placer.asks_each(shape) else min(count, MANY_AT_ONCE)
 
     def job_valid(self, job: JobInfo) -> bool:
         """As `session.Session`."""

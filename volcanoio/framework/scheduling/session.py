@@ -158,6 +158,10 @@ class Session(SessionView, Protocol):
         """How many of `count` tasks of a shape the job's queue may take now; too few is kept as a reason."""
         ...
 
+    def at_once(self, shape: Shape, count: int) -> int:
+        """How many of `count` tasks of a shape to place in one call at most: between calls other work may run."""
+        ...
+
     def job_valid(self, job: Job) -> bool:
         """Whether the job is worth looking at; why not is kept on the job."""
         ...
