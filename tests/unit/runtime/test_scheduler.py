@@ -233,6 +233,16 @@ async def test_what_plugins_read_is_watched_and_nothing_else() -> None:
         assert quotas not in rig.informers.asked
 
 
+async def test_a_plugin_that_watches_what_it_may_not_is_refused_with_the_file() -> None:
+    class Nosy(Reader):
+        name = "nosy"
+        watches = ("secrets",)
+
+    rig = Rig(more_plugins={"nosy": Nosy})
+    with pytest.raises(ConfigurationError, match='plugin "nosy" watches "secrets"'):
+        rig.scheduler.configure("actions: allocate\ntiers: [{plugins: [{name: nosy}]}]")
+
+
 async def test_nothing_is_decided_before_what_plugins_read_is_listed() -> None:
     rig = Rig(more_plugins={"reader": Reader}, configuration=WITH_READER)
     async with rig.running(*CLUSTER, *gang("a", 2), synced=False):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from volcanoio.engine.scheduling.configuration import ActionOption, Configuration, ConfigurationError, PluginOption
+from volcanoio.engine.scheduling.watching import fault_of
 from volcanoio.engine.scheduling.yamlnodes import Problem
 from volcanoio.framework.arguments import ArgumentError
 from volcanoio.framework.scheduling.metricsettings import MetricsSettings
@@ -84,9 +85,15 @@ class Profile:
 def _construct(
     factory: Callable[[Mapping[str, Any]], Made], option: PluginOption | ActionOption, problems: list[Problem]
 ) -> Made | None:
-    """A plugin or action; None and problems where its arguments do not fit or its constructor raises."""
+    """A plugin or action; None and problems where its arguments do not fit or its constructor raises.
+
+    Likewise where it watches what plugins may not.
+    """
     try:
-        return factory(option.arguments)
+        made = factory(option.arguments)
+        if not (fault := fault_of(made)):
+            return made
+        problems.append(Problem(*option.place, fault))
     except ArgumentError as error:
         places = option.argument_places
         problems.extend(Problem(*places.get(fault.key, option.place), fault.text) for fault in error.faults)

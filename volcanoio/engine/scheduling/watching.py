@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.framework.arguments import suggestion
 from volcanoio.model import kinds
+
+if TYPE_CHECKING:
+    from volcanoio.engine.scheduling.profile import Profile
 
 _HAD = (kinds.POD, kinds.NODE, kinds.POD_GROUP, kinds.QUEUE, kinds.PRIORITY_CLASS, kinds.SECRET)
 WATCHABLE = frozenset(kinds.BY_RESOURCE).difference(kind.resource for kind in _HAD)
@@ -24,14 +26,20 @@ def reads_of(plugin: Any) -> tuple[str, ...]:
     return (*watches_of(plugin), *sorted(getattr(plugin, "reads", ())))
 
 
+def fault_of(plugin: Any) -> str:
+    """Why a plugin may not watch what it does; "" when it may."""
+    for resource in watches_of(plugin):
+        if resource not in WATCHABLE:
+            hint = suggestion(resource, sorted(WATCHABLE))
+            return f'plugin "{plugin.name}" watches "{resource}", which is none that plugins may{hint}'
+    return ""
+
+
 def watched(profile: Profile) -> frozenset[str]:
     """The resources all plugins of a profile read; raises ValueError for one that plugins may not watch."""
     found: set[str] = set()
     for enabled in itertools.chain.from_iterable(profile.tiers):
-        for resource in watches_of(enabled.plugin):
-            if resource not in WATCHABLE:
-                hint = suggestion(resource, sorted(WATCHABLE))
-                msg = f'plugin "{enabled.plugin.name}" watches "{resource}", which is none that plugins may{hint}'
-                raise ValueError(msg)
-            found.add(resource)
+        if fault := fault_of(enabled.plugin):
+            raise ValueError(fault)
+        found.update(watches_of(enabled.plugin))
     return frozenset(found)
