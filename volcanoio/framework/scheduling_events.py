@@ -55,7 +55,7 @@ class FactsSaid(Event, frozen=True, kw_only=True):
     whole: bool = False
 
 
-class Answered(Event, frozen=True, kw_only=True):
+class AskAnswered(Event, frozen=True, kw_only=True):
     """What came back to a plugin's question: JSON, or `fault` says why nothing did."""
 
     plugin: str
@@ -123,7 +123,7 @@ SchedulerEvent: TypeAlias = (
     | EvictDone
     | EvictRefused
     | FactsSaid
-    | Answered
+    | AskAnswered
     | EffectSucceeded
     | EffectFailed
     | CycleOpened

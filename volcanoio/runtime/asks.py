@@ -14,7 +14,7 @@ import structlog
 from volcanoio.framework.events import Event
 from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling_effects import Question
-from volcanoio.framework.scheduling_events import Answered
+from volcanoio.framework.scheduling_events import AskAnswered
 
 AT_ONCE = 16
 """How many questions are under way at once (Volcano: the workers of a predicate pass)."""
@@ -44,7 +44,7 @@ class AskHost:
     async def answer(self, questions: Sequence[Question]) -> None:
         """Ask all, and publish the answers in the order of the questions once the last has come."""
         limit = anyio.CapacityLimiter(AT_ONCE)
-        answers: list[Answered | None] = [None] * len(questions)
+        answers: list[AskAnswered | None] = [None] * len(questions)
 
         async def ask(at: int) -> None:
             async with limit:
@@ -59,7 +59,7 @@ class AskHost:
         """Post something; that it failed is logged and counted."""
         await self._post(notice)
 
-    async def _post(self, question: Question) -> Answered:
+    async def _post(self, question: Question) -> AskAnswered:
         value: Any = None
         fault = ""
         if self._session is None:  # belongs to the running loop
@@ -83,7 +83,7 @@ class AskHost:
         if fault:
             self._probe.count("volcanoio_question_failures_total", plugin=question.plugin)
             _log.warning("a question was not answered", plugin=question.plugin, url=question.url, reason=fault)
-        return Answered(plugin=question.plugin, key=question.key, value=value, fault=fault)
+        return AskAnswered(plugin=question.plugin, key=question.key, value=value, fault=fault)
 
 
 async def _whole(answer: aiohttp.ClientResponse) -> bytes:

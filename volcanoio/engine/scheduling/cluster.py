@@ -17,7 +17,7 @@ from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Ob
 from volcanoio.framework.scheduling.asks import Answer
 from volcanoio.framework.scheduling.views import Amounts, TaskStatus
 from volcanoio.framework.scheduling_effects import PreBindStep
-from volcanoio.framework.scheduling_events import Answered, BindRefused, EvictRefused, FactsSaid, SchedulerEvent
+from volcanoio.framework.scheduling_events import AskAnswered, BindRefused, EvictRefused, FactsSaid, SchedulerEvent
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Node, Pod, PriorityClass
@@ -114,7 +114,7 @@ class ClusterState:
                 return self._observe(event) and self.ready
             case BindRefused():
                 return self._refused(event)
-            case Answered():
+            case AskAnswered():
                 self.answers[event.plugin, event.key] = Answer(event.value, event.fault)
                 return self.ready
             case FactsSaid():
