@@ -143,8 +143,7 @@ class SchedulerProcess:
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(recorder.run)
-            if self._watched.path or self._watched.plugins_dirs:
-                tasks.start_soon(self._reloader().run)
+            tasks.start_soon(self._reloader().run)
             unsubscribe = self.bus.subscribe(BindReporter(recorder.record))
             unhear = self.bus.subscribe(prebinder.seen)
             if journal is not None:

@@ -95,8 +95,6 @@ def _run(path: Path, source: bytes, digest: str) -> ModuleType:
     except Exception as error:
         del sys.modules[name]
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
-        msg = (
-            f"{path}{line}: cannot be loaded: {type(error).__name__}: {error}; the file is left out until it is mended"
-        )
+        msg = f"{path}{line}: cannot be loaded: {type(error).__name__}: {error}; mend it or take it away"
         raise MountError(msg) from error
     return module

@@ -51,6 +51,11 @@ class Watched:
     default: str
     plugins_dirs: Sequence[Path] = ()
 
+    @property
+    def changes(self) -> bool:
+        """Whether there is any file that may change."""
+        return self.path is not None or bool(self.plugins_dirs)
+
     def look(self) -> Seen:
         """What is there now; blocks on files."""
         try:
@@ -85,9 +90,9 @@ class Reloader:
         self._probe = probe
 
     async def run(self) -> None:
-        """Look, for ever."""
+        """Look, for ever, where there is anything to look at."""
         self._good()
-        while True:
+        while self._watched.changes:
             await self._clock.idle(INTERVAL)
             await self.look()
 
