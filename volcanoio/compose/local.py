@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import anyio
 from anyio.abc import TaskStatus
@@ -23,7 +23,6 @@ from volcanoio.compose.collector import collect_rarely
 from volcanoio.compose.controllers import ControllerManager, ControllerSettings
 from volcanoio.compose.crds import install_crds
 from volcanoio.compose.options import LocalOptions, OptionError
-from volcanoio.compose.processes import process_runtimes
 from volcanoio.compose.scheduler import SchedulerProcess, SchedulerSettings
 from volcanoio.engine.scheduling.configuration import ConfigurationError as SchedulerConfigurationError
 from volcanoio.framework.events import Event
@@ -47,7 +46,6 @@ from volcanoio.localcluster.nodes.fleet import NodeFleet
 from volcanoio.localcluster.nodes.logs import ContainerLogs, SimulatedLogs
 from volcanoio.localcluster.nodes.runtime import SIMULATED
 from volcanoio.localcluster.nodes.shapes import NodeResourcesError, NodeShape, parse_node_resources, uniform_fleet
-from volcanoio.localcluster.processes.runtime import ProcessRuntime
 from volcanoio.localcluster.timekeeping import clock_for, noted
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
@@ -57,6 +55,9 @@ from volcanoio.runtime.controller_conf import ConfigurationError
 from volcanoio.runtime.loading import PluginError, Registry, discover
 from volcanoio.runtime.metrics import PrometheusProbe
 from volcanoio.runtime.mounted import MountError
+
+if TYPE_CHECKING:
+    from volcanoio.localcluster.processes.runtime import ProcessRuntime
 
 _UNUSABLE = (
     DataDirectoryError,
@@ -142,7 +143,11 @@ class LocalCluster:
         api.core.volumes = directory.absolute() / "volumes"
         await stack.enter_async_context(api.running())
         self.transport = InProcessTransport(api)
-        runtimes = await process_runtimes(stack, options, api, self.transport, clock, directory)
+        runtimes: dict[str, ProcessRuntime] = {}
+        if options.run:
+            from volcanoio.compose.processes import process_runtimes  # noqa: PLC0415 - most clusters run nothing
+
+            runtimes = await process_runtimes(stack, options, api, self.transport, clock, directory)
         logs = ContainerLogs(SimulatedLogs(self.transport, clock), runtimes)
         routes.install(api, logs=logs, figures=self.probe.render)
         await install_crds(self.transport)

@@ -18,9 +18,7 @@ from volcanoio.localcluster.processes.upkeep import sweep
 async def process_runtimes(
     stack: AsyncExitStack, options: LocalOptions, api: ApiServer, transport: Transport, clock: Clock, directory: Path
 ) -> dict[str, ProcessRuntime]:
-    """The runtimes of the nodes by name: none unless asked for. What was started ends with the stack."""
-    if not options.run:
-        return {}
+    """The runtimes of the nodes by name. What was started ends with the stack."""
     if options.memory:
         stack.callback(sweep, directory, frozenset())  # no later server knows these pods
     runtime = ProcessRuntime(transport, clock, directory, Images.parse(options.run_image))
