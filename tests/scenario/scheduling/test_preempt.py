@@ -283,3 +283,37 @@ def test_dry_run_spares_whom_it_can() -> None:
     large = job("new", 1, *waiting("new", 1, cpu="2"), priority="high")
     assert after(*start, *large, conf=DRY_RUN) == ["old-c"]
     assert after(*start, *large) == ["old-b", "old-c"], "one after another until it fits"
+
+
+def labelled(manifest: Manifest, **labels: str) -> Manifest:
+    manifest["metadata"]["labels"] = labels
+    return manifest
+
+
+def apart_from(app: str) -> Manifest:
+    """A pod's spec: never beside pods of an app."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+@pytest.mark.parametrize("conf", [CONF, DRY_RUN])
+def test_filters_that_evictions_help_are_asked_after_them(conf: str) -> None:
+    """Room is not what is missing: a pod that one keeps apart from, or a port that is taken."""
+    host = node("n1", cpu="8", labels={"kubernetes.io/hostname": "n1"})
+    old = [labelled(each, app="x") for each in running("old", 1)], labelled(running("calm", 1)[0], app="y")
+    start = host, *job("old", 0, *old[0]), *job("calm", 0, old[1])
+    new = job("new", 1, pod("new-0", "new", cpu="1", spec=apart_from("x")), priority="high")
+    it = world(*start, *new, conf=conf)
+    it.cycle()
+    assert "old-0" in it.evictions
+    assert conf is CONF or it.evictions == ["old-0"], "whom it need not evict is spared"
+    port = {"containers": [{"name": "main", "ports": [{"hostPort": 80, "containerPort": 80}]}]}
+    taken = job("old", 0, pod("old-0", "old", on="n1", phase="Running", spec=port))
+    assert after(host, *taken, *job("new", 1, pod("new-0", "new", spec=port), priority="high"), conf=conf) == ["old-0"]
+
+
+def test_a_filter_that_no_victim_helps_keeps_all() -> None:
+    host = node("n1", cpu="8", labels={"kubernetes.io/hostname": "n1"})
+    old = [labelled(each, app="x") for each in running("old", 2)]
+    new = job("new", 1, pod("new-0", "new", cpu="1", spec=apart_from("x")), priority="high")
+    assert after(host, *job("old", 1, *old), *new) == [], "one of the two has to stay, and so it does not help"
