@@ -10,12 +10,15 @@ from volcanoio.framework.scheduling_effects import Question
 
 
 class Asking:
-    """`ask` and `tell` of a session. `answering`: questions are answered now; otherwise every answer is the default."""
+    """`ask` and `tell` of a session. `answering`: questions are answered now; otherwise every answer is the default.
+
+    While a session closes nothing is asked any more, and things may still be told.
+    """
 
     def __init__(self, known: Mapping[tuple[str, str], Answer], outbox: Outbox, *, answering: bool) -> None:
         self._known = known
         self._outbox = outbox
-        self.answering = answering
+        self.answering = self._heard = answering
 
     def ask(self, questions: Sequence[Question]) -> list[Answer]:
         """As `sessionview.SessionView`."""
@@ -29,5 +32,5 @@ class Asking:
 
     def tell(self, notice: Question) -> None:
         """As `sessionview.SessionView`."""
-        if self.answering:
+        if self._heard:
             self._outbox.put(notice)

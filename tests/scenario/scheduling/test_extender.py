@@ -1,0 +1,262 @@
+"""Plugin extender: what an HTTP server may decide, and what happens when it does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from volcanoio_plugins.scheduling.extender import Extender
+
+from tests.scenario.scheduling.harness import World, group, node, pod, pods
+from volcanoio.engine.scheduling.cycle import CycleResult, run_cycle
+from volcanoio.engine.scheduling.snapshot import snapshot
+from volcanoio.framework.arguments import ArgumentError
+from volcanoio.framework.scheduling_effects import Evict, Question, SchedulerEffect
+from volcanoio.framework.scheduling_events import AskAnswered, CycleOpened
+from volcanoio.model.base import Manifest
+
+CONF = """
+actions: "enqueue, allocate, preempt"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: extender
+    arguments:
+      extender.urlPrefix: http://extender/
+      {arguments}
+"""
+Server = Callable[[str, Any], Any]
+
+
+class Asked(World):
+    """A world whose questions a server answers: a function of verb and body, which may raise."""
+
+    def __init__(self, *objects: Manifest, arguments: str, server: Server) -> None:
+        super().__init__(*objects, conf=CONF.replace("{arguments}", arguments))
+        self.server = server
+        self.asked: list[str] = []
+        self.notices: list[Question] = []
+        self.rounds = 0
+
+    def settle(self) -> Asked:
+        """Cycles until one comes to its end without a question."""
+        for _ in range(20):
+            self.rounds += 1
+            opening = CycleOpened(cycle=self.rounds, upto=0, seed=7, at=self.now, answering=True)
+            result = self.once(opening)
+            for question in result.questions:
+                self.fold(self._answer(question))
+            if not result.questions:
+                return self
+        raise AssertionError(self.asked)
+
+    def once(self, opening: CycleOpened) -> CycleResult:
+        """One cycle."""
+        steps = run_cycle(self.state, self.profile, opening)
+        decided: list[SchedulerEffect] = []
+        while True:
+            try:
+                decided.extend(next(steps).decisions)
+            except StopIteration as end:
+                result: CycleResult = end.value
+                decided.extend(result.decisions)
+                self.decisions.extend(decided)
+                self.notices.extend(each for each in decided if isinstance(each, Question))
+                return result
+
+    def _answer(self, question: Question) -> AskAnswered:
+        assert question.url.startswith("http://extender/")
+        verb = question.url.removeprefix("http://extender/")
+        self.asked.append(verb)
+        try:
+            return AskAnswered(plugin="extender", key=question.key, value=self.server(verb, question.body))
+        except OSError as error:
+            return AskAnswered(plugin="extender", key=question.key, fault=str(error))
+
+
+def down(_verb: str, _body: Any) -> Any:
+    msg = "nobody there"
+    raise OSError(msg)
+
+
+NODES = (node("n1"), node("n2"))
+ONE = (group("g", 1), pod("p", "g", cpu="1"))
+PREDICATE = "extender.predicateVerb: predicate"
+
+
+def only(name: str) -> Server:
+    return lambda _verb, body: {} if body["node"]["Name"] == name else {"status": "not this one", "code": 1}
+
+
+def test_tasks_go_only_where_the_extender_permits() -> None:
+    for name in ("n1", "n2"):
+        world = Asked(*NODES, *ONE, arguments=PREDICATE, server=only(name)).settle()
+        assert world.binds == {"p": name}
+        assert world.rounds == 2, "one round of questions about all nodes at once"
+
+
+def test_where_it_permits_nothing_its_words_are_the_reason() -> None:
+    world = Asked(*NODES, *ONE, arguments=PREDICATE, server=only("n3")).settle()
+    assert world.binds == {}
+    errors = world.state.ledger.jobs["ns/g"].attempts.fit_errors
+    assert next(iter(errors.values())).counts == {"not this one": 2}
+
+
+def test_all_that_waits_is_asked_about_in_one_round() -> None:
+    jobs = [each for at in range(5) for each in (group(f"g{at}", 1), pod(f"p{at}", f"g{at}", cpu=str(at + 1)))]
+    world = Asked(node("n1", cpu="20"), *jobs, arguments=PREDICATE, server=only("n1")).settle()
+    assert len(world.binds) == 5
+    assert world.rounds == 2
+    assert len(world.asked) == 5
+
+
+def test_pods_of_one_template_share_an_answer() -> None:
+    gang = (group("g", 3), *pods("p", 3, "g", cpu="1"))
+    world = Asked(*NODES, *gang, arguments=PREDICATE, server=only("n2")).settle()
+    assert len(world.asked) == 2
+    assert set(world.binds.values()) == {"n2"}
+
+
+def test_its_scores_count_as_they_are() -> None:
+    scores = {"nodeScore": {"n1": 1, "n2": 7.5}}
+    world = Asked(*NODES, *ONE, arguments="extender.prioritizeVerb: rank", server=lambda *_: scores).settle()
+    assert world.binds == {"p": "n2"}
+    assert world.asked == ["rank"]
+
+
+@pytest.mark.parametrize("verb", [PREDICATE, "extender.prioritizeVerb: rank"])
+def test_one_that_fails_has_no_objection_only_if_it_is_ignorable(verb: str) -> None:
+    assert Asked(*NODES, *ONE, arguments=verb, server=down).settle().binds == {}
+    ignored = f"{verb}\n      extender.ignorable: true"
+    assert set(Asked(*NODES, *ONE, arguments=ignored, server=down).settle().binds) == {"p"}
+
+
+def test_what_it_does_not_manage_is_none_of_its_business() -> None:
+    arguments = f"{PREDICATE}\n      extender.managedResources: [{{name: example.com/fpga}}]"
+    world = Asked(*NODES, *ONE, arguments=arguments, server=down).settle()
+    assert set(world.binds) == {"p"}
+    assert world.asked == []
+
+
+def test_it_votes_on_admission() -> None:
+    waiting = (group("g", 1, minResources={"cpu": "1"}), pod("p", "g", cpu="1"))
+    arguments = "extender.jobEnqueueableVerb: admit\n      extender.jobEnqueuedVerb: admitted"
+    for status, phase in ((-1, "Pending"), (0, "Inqueue"), (1, "Inqueue")):
+
+        def server(_verb: str, _body: Any, vote: int = status) -> Any:
+            return {"status": vote}
+
+        world = Asked(*NODES, *waiting, arguments=arguments, server=server).settle()
+        assert world.phase("g") == phase
+        assert [notice.url for notice in world.notices] == ["http://extender/admitted"] * (phase == "Inqueue")
+    assert Asked(*NODES, *waiting, arguments=arguments, server=down).settle().phase("g") == "Pending"
+
+
+def test_a_queue_it_calls_overused_gets_nothing() -> None:
+    arguments = "extender.queueOverusedVerb: overused"
+    for overused in (True, False):
+
+        def server(_verb: str, body: Any, said: bool = overused) -> Any:
+            return {"overused": said and body["queue"]["Name"] == "default"}
+
+        assert bool(Asked(*NODES, *ONE, arguments=arguments, server=server).settle().binds) is not overused
+
+
+def test_it_says_when_a_job_is_ready_and_what_it_refuses_is_taken_back() -> None:
+    gang = (group("g", 2), *pods("p", 3, "g", cpu="1"))
+    arguments = "extender.jobReadyVerb: ready"
+
+    def ready_from(number: int) -> Server:
+        return lambda _verb, body: {
+            "status": sum(bool(task["NodeName"]) for task in body["job"]["Tasks"].values()) >= number
+        }
+
+    assert len(Asked(*NODES, *gang, arguments=arguments, server=ready_from(2)).settle().binds) == 3
+    world = Asked(*NODES, *gang, arguments=arguments, server=ready_from(3)).settle()
+    assert sorted(map(len, world.batches)) == [3]
+    world = Asked(*NODES, *gang, arguments=arguments, server=ready_from(4)).settle()
+    assert world.binds == {}
+    assert world.state.ledger.columns.used("cpu").sum() == 0
+
+
+def test_it_chooses_victims() -> None:
+    high = {"priority": 10}
+    victims = [pod(f"v{at}", "low", on="n1", phase="Running", cpu="4") for at in (0, 1)]
+    running = (group("low", 0, phase="Running"), *victims)
+    taker = (group("g", 1, phase="Inqueue", priorityClassName="high"), pod("p", "g", cpu="4", spec=high))
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    important = {**kind, "metadata": {"name": "high"}, "value": 10}
+
+    def server(_verb: str, body: Any) -> Any:
+        assert body["evictor"]["Name"] == "p"
+        return {"status": 1, "victims": [each for each in body["evictees"] if each["Name"] == "v1"]}
+
+    arguments = "extender.preemptableVerb: preempt"
+    world = Asked(node("n1"), important, *running, *taker, arguments=arguments, server=server).settle()
+    assert [each.name for each in world.decisions if isinstance(each, Evict)] == ["v1"]
+    world = Asked(node("n1"), important, *running, *taker, arguments=arguments, server=down).settle()
+    assert [each for each in world.decisions if isinstance(each, Evict)] == []
+
+
+def test_it_is_told_what_was_bound_and_of_sessions() -> None:
+    arguments = "\n      ".join(
+        f"extender.{verb}Verb: {verb}" for verb in ("onSessionOpen", "onSessionClose", "allocateFunc")
+    )
+    gang = (group("g", 1), pod("p", "g", cpu="1"), group("big", 2), *pods("b", 2, "big", cpu="8"))
+    world = Asked(node("n1"), *gang, arguments=arguments, server=down).settle()
+    verbs = [notice.url.rpartition("/")[2] for notice in world.notices]
+    assert verbs == ["onSessionOpen", "allocateFunc", "onSessionClose"]
+    assert set(world.notices[0].body["Nodes"]) == {"n1"}
+    assert world.notices[1].body["task"]["Name"] == "p"
+
+
+def test_bodies_have_the_names_of_the_go_structs() -> None:
+    bodies: list[Any] = []
+
+    def server(_verb: str, body: Any) -> Any:
+        bodies.append(body)
+        return {}
+
+    old = pod("old", on="n1", phase="Running", cpu="500m", memory="1Gi")
+    Asked(node("n1", **{"example.com/fpga": "2"}), old, *ONE, arguments=PREDICATE, server=server).settle()
+    task, info = bodies[0]["task"], bodies[0]["node"]
+    assert (task["Namespace"], task["Name"], task["Job"], task["Status"]) == ("ns", "p", "ns/g", 1)
+    assert task["Resreq"] == {"MilliCPU": 1000.0, "Memory": 0.0, "ScalarResources": {"pods": 1.0}, "MaxTaskNum": 1}
+    assert task["Pod"]["metadata"]["name"] == "p"
+    assert info["Used"]["MilliCPU"] == 500.0
+    assert info["Idle"]["Memory"] == 31 * 2**30
+    assert info["Allocatable"]["ScalarResources"]["example.com/fpga"] == 2000.0
+    assert info["Node"]["kind"] == "Node"
+
+
+def test_a_cycle_that_lacks_answers_leaves_nothing_behind() -> None:
+    gang = (group("g", 2), *pods("p", 2, "g", cpu="1"))
+    world = Asked(*NODES, *gang, arguments="extender.jobReadyVerb: ready", server=lambda *_: {"status": True})
+    before = snapshot(world.state)["tasks"]
+    result = world.once(CycleOpened(cycle=1, upto=0, seed=7, at=world.now, answering=True))
+    assert (result.where, len(result.questions)) == ("allocate", 1)
+    assert world.binds == {}
+    assert {uid: task["status"] for uid, task in snapshot(world.state)["tasks"].items()} == {
+        uid: task["status"] for uid, task in before.items()
+    }
+    world.rounds = 1
+    assert len(world.settle().binds) == 2
+
+
+def test_where_nobody_asks_it_has_no_objection() -> None:
+    verbs = ("predicate", "prioritize", "preemptable", "queueOverused", "jobEnqueueable", "jobReady")
+    arguments = "\n      ".join(f"extender.{verb}Verb: {verb}" for verb in verbs)
+    world = Asked(*NODES, *ONE, arguments=arguments, server=down)
+    world.cycle()
+    assert set(world.binds) == {"p"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"extender.urlPrefix": "extender:80"}, {"extender.urlPrefix": "http://x", "extender.httpTimeout": 5}],
+)
+def test_arguments_that_do_not_fit_are_told(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError):
+        Extender(arguments)
