@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from random import Random
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from volcanoio.engine.scheduling.cluster import ClusterState
-from volcanoio.engine.scheduling.configuration import SWITCH_DEFAULTS, Configuration, PluginOption, default_text, parse
+from volcanoio.engine.scheduling.configuration import SWITCH_DEFAULTS, PluginOption, Tier, default_text, parse
 from volcanoio.engine.scheduling.offline import Offline
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.framework.scheduling import points
@@ -106,21 +106,20 @@ class _Beside:
         text = default_text() if configuration is None else configuration
         plugins = {*known.plugins, *([name] if name else [])}
         self._configuration = parse(text, actions=known.actions.keys(), plugins=plugins, ignore_unavailable=True)
-        if name and not any(option.name == name for option in _options(self._configuration)):
-            option = PluginOption(name=name, switches=SWITCH_DEFAULTS, arguments=dict(arguments or {}))
-            *before, last = self._configuration.tiers
-            last = msgspec.structs.replace(last, plugins=(*last.plugins, option))
-            self._configuration = msgspec.structs.replace(self._configuration, tiers=(*before, last))
+        tiers = [list(tier.plugins) for tier in self._configuration.tiers] or [[]]
+        listed = next((option for tier in tiers for option in tier if option.name == name), None)
+        if name and listed is None:
+            tiers[-1].append(PluginOption(name=name, switches=SWITCH_DEFAULTS, arguments=dict(arguments or {})))
+        elif listed is not None and arguments is not None:
+            given = msgspec.structs.replace(listed, arguments=dict(arguments))
+            tiers = [[given if option is listed else option for option in tier] for tier in tiers]
+        made = tuple(Tier(plugins=tuple(tier)) for tier in tiers)
+        self._configuration = msgspec.structs.replace(self._configuration, tiers=made)
 
     def profile(self, factory: Callable[..., Any] | None) -> Profile:
         """Everything anew."""
         plugins = {**self._known.plugins, **({self._name: factory} if factory else {})}
         return Profile.build(self._configuration, plugins, self._known.actions)
-
-
-def _options(configuration: Configuration) -> Iterator[PluginOption]:
-    for tier in configuration.tiers:
-        yield from tier.plugins
 
 
 def plugin_of(profile: Profile, name: str) -> Any:
