@@ -83,6 +83,7 @@ class VolumeBinding:
         waiting = [claim for claim in shape.claims if claim.volume is None]
         if waiting:
             reasons.extend(self._waiting(waiting, index))
+            reasons.extend(self._together(shape, waiting, nodes, reasons))
         ok = everywhere
         for _, failed in reasons:
             ok &= ~failed
@@ -105,15 +106,15 @@ class VolumeBinding:
             if claim.selected or self.plans.volume_of(key) or self.plans.node_of(key):
                 continue
             if claim.reserved:
-                self.plans.take(key, claim.reserved)
+                self.plans.take(key, claim.reserved, task.uid)
                 continue
             candidates = self._candidates_for(claim)
             self.plans.follow()
             volume = candidates.best(row, self.plans.taken) if candidates and row is not None else ""
             if volume:
-                self.plans.take(key, volume)
+                self.plans.take(key, volume, task.uid)
             else:
-                self.plans.make(key, task.node)
+                self.plans.make(key, task.node, task.uid)
 
     def steps(self, task: Task) -> Sequence[PreBindStep]:
         """What binds the claims of a task."""
@@ -140,6 +141,31 @@ class VolumeBinding:
         if len(rivals) > 1:
             missing |= self._too_few(rivals, ~missing)
         return [(NONE_LEFT, missing), (NO_SPACE, full)]
+
+    def _together(
+        self, shape: Shape, claims: Sequence[VolumeClaim], nodes: Nodes, reasons: Sequence[tuple[str, Mask]]
+    ) -> list[tuple[str, Mask]]:
+        """The first of several pods that must follow each other goes where there is room for all, if there is."""
+        many = max((self._followers(claim) for claim in claims), default=0)
+        if many < 2:
+            return []
+        roomy = np.ones(len(nodes), np.bool_)
+        for name, amount in shape.requests.items():
+            roomy &= nodes.future_idle(name) >= many * amount
+        left = roomy.copy()
+        for _, failed in reasons:
+            left &= ~failed
+        return [(NONE_LEFT, ~roomy)] if left.any() else []
+
+    def _followers(self, claim: VolumeClaim) -> int:
+        """How many pods will have to go where the first of them goes; 0 when that is settled, or does not matter."""
+        if not claim.key or claim.reserved or claim.selected:
+            return 0
+        if self.plans.volume_of(claim.key) or self.plans.node_of(claim.key):
+            return 0
+        if self._making.reach(claim) is ANYWHERE and not self._candidates_for(claim):
+            return 0
+        return self._session.volumes.waiting(claim.key)
 
     def _ready(self, claim: VolumeClaim, index: NodeIndex) -> Mask | None:
         """The nodes for a claim of which it is settled what it gets; None when it is not."""

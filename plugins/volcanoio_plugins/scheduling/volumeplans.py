@@ -7,6 +7,8 @@ from volcanoio.model import kinds
 from volcanoio.model.storage import SELECTED_NODE
 
 _OWNER = "predicates"
+FORGET = 100_000
+"""Names that are kept numbered between sessions."""
 
 
 class VolumePlans:
@@ -28,6 +30,7 @@ class VolumePlans:
         self._of_claims: Table
         self._nodes_of: Table
         self._owners: Table
+        self._writers: Table
         self._seen = -1
         self._mine: list[str] = []
         """The volumes this session has planned, in their order."""
@@ -37,6 +40,9 @@ class VolumePlans:
         self._of_claims = session.table(_OWNER, "volumes of claims")
         self._nodes_of = session.table(_OWNER, "nodes of claims")
         self._owners = session.table(_OWNER, "owners of volumes")
+        self._writers = session.table(_OWNER, "writers of claims")
+        if len(self._names) > FORGET:
+            self._names, self._numbers = [""], {"": 0}
         self._seen = self._owners.version
         self._mine.clear()
         self.changes.clear()
@@ -77,9 +83,14 @@ class VolumePlans:
         """The node for which a volume is to be made, "" when none is planned."""
         return self._nodes.get(claim) or self._names[self._nodes_of.get(claim)]
 
-    def take(self, claim: str, volume: str) -> None:
-        """Plan a volume for a claim."""
+    def writer_of(self, claim: str) -> str:
+        """The uid of the task for which this session planned it: what is planned is written before its bind."""
+        return self._names[self._writers.get(claim)]
+
+    def take(self, claim: str, volume: str, task: str) -> None:
+        """Plan a volume for a claim of a task (its uid)."""
         self.follow()
+        self._writers.set(claim, self._number(task))
         self._of_claims.set(claim, self._number(volume))
         if volume not in self.taken:
             self._owners.set(volume, self._number(claim))
@@ -88,8 +99,9 @@ class VolumePlans:
             self.taken.add(volume)
             self.changes.append((volume, 1))
 
-    def make(self, claim: str, node: str) -> None:
-        """Plan that a volume is made for a claim."""
+    def make(self, claim: str, node: str, task: str) -> None:
+        """Plan that a volume is made for a claim of a task (its uid)."""
+        self._writers.set(claim, self._number(task))
         self._nodes_of.set(claim, self._number(node))
 
     def _number(self, name: str) -> int:

@@ -31,9 +31,10 @@ def _steps(task: Task, session: SessionView, plans: VolumePlans, timeout: float)
         meta = claim.metadata
         patch: dict[str, object] = {}
         undo: dict[str, object] = {}
+        writes = plans.writer_of(key) == task.uid
         if volume := plans.volume_of(key):
             known = session.objects(kinds.PV.resource).get(volume)
-            if known is not None and not said.reserved:
+            if known is not None and not said.reserved and writes:
                 reference = {
                     "apiVersion": "v1",
                     "kind": "PersistentVolumeClaim",
@@ -54,7 +55,7 @@ def _steps(task: Task, session: SessionView, plans: VolumePlans, timeout: float)
                     undo={"metadata": {"annotations": {BOUND_BY_CONTROLLER: None}}, "spec": {"claimRef": None}},
                     keeps={"status": {"phase": "Bound"}},
                 )
-        elif not said.selected and plans.node_of(key) == task.node:
+        elif not said.selected and writes:
             patch = {"metadata": {"annotations": {SELECTED_NODE: task.node}}}
             undo = {"metadata": {"annotations": {SELECTED_NODE: None}}}
         yield PreBindStep(

@@ -17,6 +17,7 @@ from tests.scenario.scheduling.storage import (
     using,
     volume,
 )
+from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.framework.scheduling_effects import PreBindStep
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
@@ -338,3 +339,53 @@ def test_pods_without_claims_share_one_shape_whatever_they_mount() -> None:
     world = World(*THREE, group("g", 2), *pods("p", 2, "g", cpu="1", spec={"volumes": [{"name": "x", "emptyDir": {}}]}))
     world.run(1)
     assert len({task.shape.id for task in world.state.ledger.tasks.values()}) == 1
+
+
+def test_a_shared_claim_of_a_driver_that_knows_places_keeps_its_pods_together() -> None:
+    small = [node(f"n{i}", cpu="1") for i in range(2)]
+    driver = [csi_driver("csi.example"), csi_node("n0", "csi.example", keys=["zone"])]
+    users = [using(f"p-{i}", "g", "c") for i in range(2)]
+    world = World(*small, MADE, *driver, claim("c", "made", modes=["ReadWriteMany"]), group("g", 2), *users)
+    world.run(3)
+    assert world.binds == {}
+    world.put(node("big"))
+    world.run(1)
+    assert set(world.binds.values()) == {"big"}
+
+
+def test_who_comes_while_a_claim_is_being_bound_follows_the_choice() -> None:
+    world = World(*THREE, MADE, claim("c", "made", modes=["ReadWriteMany"]), group("g", 1), using("p", "g", "c"))
+    world.cycle()
+    world.cycle()
+    chosen = world.binds["p"]
+    for each in (group("h", 1), using("q", "h", "c")):
+        world.put(each)
+    world.cycle()
+    world.cycle()
+    assert world.binds == {"p": chosen, "q": chosen}
+    assert [bool(step.patch) for step in steps(world, "q")] == [False], "it is written already; q waits for it"
+
+
+def test_after_a_refusal_the_volume_is_anyones() -> None:
+    world = World(*THREE, storage_class(), volume("v"), claim("a"), group("g", 1), using("p", "g", "a"))
+    world.cycle()
+    world.cycle()
+    assert list(world.binds) == ["p"]
+    world.echo(refuse={"p": 409})
+    world.remove(kinds.POD, "ns/p")
+    for each in (claim("b"), group("h", 1), using("q", "h", "b")):
+        world.put(each)
+    world.run(2)
+    assert [step.name for step in steps(world, "q") if step.resource == kinds.PV.resource] == ["v"]
+
+
+def test_pods_without_gang_wait_for_their_claims_too() -> None:
+    other = using("p", "", "c")
+    other["spec"]["schedulerName"] = "default-scheduler"
+    world = World(*THREE, MADE, other, state=ClusterState(single_names=frozenset({"default-scheduler"})))
+    world.run(2)
+    assert world.binds == {}
+    world.put(claim("c", "made"))
+    world.run(1)
+    assert list(world.binds) == ["p"]
+    assert steps(world, "p")[0].name == "c"

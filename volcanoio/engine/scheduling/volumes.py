@@ -15,7 +15,7 @@ import msgspec
 from volcanoio.engine.scheduling.inputs import Inputs
 from volcanoio.engine.scheduling.tally import PodTally
 from volcanoio.framework.events import Change, Observed
-from volcanoio.framework.scheduling.views import Task
+from volcanoio.framework.scheduling.views import Task, TaskStatus
 from volcanoio.framework.scheduling.volumes import BoundVolume, VolumeClaim
 from volcanoio.model import kinds
 from volcanoio.model.core import Pod
@@ -96,6 +96,10 @@ class VolumeIndex:
     def used_on(self, claim: str) -> Mapping[str, int]:
         """As `volumes.VolumesView`."""
         return self._used_on.get(claim, _NOWHERE)
+
+    def waiting(self, claim: str) -> int:
+        """As `volumes.VolumesView`."""
+        return sum(task.status is TaskStatus.PENDING for task in self._users.get(claim, {}).values())
 
     def in_use(self, driver: str) -> PodTally:
         """As `volumes.VolumesView`."""

@@ -59,6 +59,10 @@ class VolumesView(Protocol):
         """By node how many tasks on it use a claim."""
         ...
 
+    def waiting(self, claim: str) -> int:
+        """How many tasks that wait for a node name a claim."""
+        ...
+
     def in_use(self, driver: str) -> Tally:
         """How many claims with volumes of a driver are used on which node; the same one for a driver always."""
         ...
