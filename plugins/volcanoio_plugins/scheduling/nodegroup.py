@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
-from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Job, Nodes, Shape, Task
+from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Job, NodeRow, Nodes, Shape, Task
 from volcanoio_plugins.scheduling.grouprules import GROUP_LABEL, GroupRules, rules_of
 from volcanoio_plugins.scheduling.nodeindex import Column, NodeIndex
 
@@ -111,6 +111,12 @@ class Nodegroup:
         column = self._index.over(nodes).label(GROUP_LABEL)
         scores = [rules.score(group, ordered=self._ordered) for group in column.values]
         return np.array(scores, np.float64)[column.codes]
+
+    def score_on(self, shape: Shape, node: NodeRow) -> float:
+        """What the queue thinks of one node's group."""
+        rules = self._of(shape)
+        group = node.object.metadata.labels.get(GROUP_LABEL)
+        return 0.0 if rules is None else rules.score(group, ordered=self._ordered)
 
     def task_placed(self, task: Task) -> None:
         """Count it for its queue, if that has limits."""

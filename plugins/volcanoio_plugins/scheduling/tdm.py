@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from volcanoio.framework.arguments import ArgumentError, GoDuration, convert
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import PERMIT, Depends, Feasibility, Verdict, reject
-from volcanoio.framework.scheduling.views import Job, Nodes, Shape, Task, TaskStatus
+from volcanoio.framework.scheduling.views import Job, NodeRow, Nodes, Shape, Task, TaskStatus
 from volcanoio.model.names import PREEMPTABLE, REVOCABLE_ZONE
 from volcanoio_plugins.scheduling.budgets import within_budgets
 from volcanoio_plugins.scheduling.nodeindex import NodeIndex
@@ -93,6 +93,13 @@ class Tdm:
             return np.zeros(len(nodes))
         return np.where(self._lent(shape, nodes)[0], MAX_SCORE, 0.0)
 
+    def score_on(self, shape: Shape, node: NodeRow) -> float:
+        """As `score`, of one node."""
+        if not shape.traits.get(self.name):
+            return 0.0
+        zone = node.object.metadata.labels.get(REVOCABLE_ZONE)
+        return MAX_SCORE if zone and zone in _open_zones(shape) else 0.0
+
     def job_key(self, job: Job) -> bool:
         """Jobs that cannot be preempted first."""
         return _preemptable(job)
@@ -135,7 +142,7 @@ class Tdm:
     def _lent(self, shape: Shape, nodes: Nodes) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Nodes of zones that were open when the shape got its trait, and nodes of any zone."""
         column = self._index.over(nodes).label(REVOCABLE_ZONE)
-        zones = frozenset(shape.traits.get(self.name, "").partition(":")[2].split(","))
+        zones = _open_zones(shape)
         lent = np.array([bool(zone) and zone in zones for zone in column.values], np.bool_)
         in_zone = np.array([bool(zone) for zone in column.values], np.bool_)
         return lent[column.codes], in_zone[column.codes]
@@ -149,6 +156,11 @@ class Tdm:
             codes, names, values = column.codes.tolist(), nodes.names, column.values
             self._zones = {names[row]: zone for row, code in enumerate(codes) if (zone := values[code])}
         return self._zones
+
+
+def _open_zones(shape: Shape) -> list[str]:
+    """The zones that were open when the shape got its trait."""
+    return shape.traits.get(Tdm.name, "").partition(":")[2].split(",")
 
 
 def _window(key: str, text: object) -> Window:
