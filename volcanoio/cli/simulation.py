@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from volcanoio.cli.errors import CommandError, ExitCode
+from volcanoio.compose.collector import collect_rarely
 from volcanoio.compose.simulate import SimulateOptions, simulate
 from volcanoio.compose.statefiles import StateError
 from volcanoio.engine.scheduling.configuration import ConfigurationError
@@ -45,6 +46,7 @@ EFFECTIVE = ("PodDisruptionBudgetsSupport", "PriorityClass")
 
 def run_simulate(*, files: Sequence[Path], conf: Path | None, output: str, **given: Any) -> int:
     """Simulate and print; returns the exit code. Raises CommandError."""
+    collect_rarely()
     _refuse_sharding(given["scheduler_sharding_mode"])
     gates = _gates(given["feature_gates"])
     notes = [*_sampling_notes(given), *_gate_notes(gates)]
