@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.sessionview import Table
-from volcanoio.framework.scheduling.views import Job, QueueView
-from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts, add
-from volcanoio.model.scheduling import PodGroupPhase
-from volcanoio_plugins.scheduling.demand import admitted, elastic
+from volcanoio.framework.scheduling.views import QueueView
+from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts
 from volcanoio_plugins.scheduling.quantities import TOLERANCE, Quantities, exceeding, share
 
 _UNITS = {CPU: "milli_cpu", MEMORY: "memory_bytes"}
@@ -19,7 +17,8 @@ class Account:
     """What one queue may have and has; a discarded statement undoes what was counted.
 
     `ceiling` is the most it can have; `held` and `wanted` what its jobs hold and want as the session opens, the queue's
-    own where not given; `inqueue` what is admitted and not placed yet, `elastic` what jobs hold beyond their minimum.
+    own where not given; `queued` what was admitted before and not placed yet, `elastic` what jobs hold beyond their
+    minimum: both are there in sessions in which a job waits for admission.
     """
 
     def __init__(
@@ -37,12 +36,13 @@ class Account:
         self.deserved = deserved
         self.ceiling = ceiling
         self.guarantee = queue.guarantee if guarantee is None else guarantee
-        self.elastic: Amounts = {}
+        self.elastic: Mapping[str, int] = {}
+        self.queued: Mapping[str, int] = {}
         self.wanted = queue.requested if wanted is None else wanted
         self._base = dict(queue.allocated) if held is None else held
         self._names = sorted({*self._base, *deserved, *self.wanted})
         self._added: Table = table(f"allocated/{queue.name}")
-        self.inqueue: Table = table(f"inqueue/{queue.name}")
+        self._inqueue: Table = table(f"inqueue/{queue.name}")
         self._share = 0.0
         self._shared_at = -1
 
@@ -52,7 +52,7 @@ class Account:
 
     def admitted(self) -> Amounts:
         """What is admitted and not placed yet."""
-        return {name: self.inqueue.get(name) for name in self._names}
+        return {name: self.queued.get(name, 0) + self._inqueue.get(name) for name in {*self._names, *self.queued}}
 
     def held(self, name: str) -> int:
         """What its jobs hold now of one resource."""
@@ -103,8 +103,9 @@ class Account:
 
     def refused(self, minimum: Mapping[str, int]) -> list[str]:
         """The resources of which it cannot have a job's minimum beside what it holds and has admitted."""
+        queued, elastic = self.queued, self.elastic
         demand = {
-            name: amount + self.held(name) + self.inqueue.get(name) - self.elastic.get(name, 0)
+            name: amount + self.held(name) + queued.get(name, 0) + self._inqueue.get(name) - elastic.get(name, 0)
             for name, amount in minimum.items()
         }
         return exceeding(demand, self.ceiling, minimum)
@@ -112,7 +113,7 @@ class Account:
     def admit(self, minimum: Mapping[str, int]) -> None:
         """Count a minimum that is admitted."""
         for name, amount in minimum.items():
-            self.inqueue.add(name, amount)
+            self._inqueue.add(name, amount)
 
     def overused(self) -> bool:
         """Whether it holds all it deserves."""
@@ -120,17 +121,6 @@ class Account:
             if amount - self.held(name) >= TOLERANCE:
                 return False
         return True
-
-
-def count_admitted(jobs: Iterable[Job], chain: Sequence[Account]) -> None:
-    """Sum in these accounts what is admitted of jobs and what they hold beyond their minimum."""
-    for job in jobs:
-        if job.phase == PodGroupPhase.PENDING and not job.allocated:
-            continue  # the backlog itself: nothing held, nothing admitted
-        surplus, minimum = elastic(job), admitted(job)
-        for account in chain:
-            add(account.elastic, surplus)
-            account.admit(minimum)
 
 
 class QueueGauges:

@@ -19,12 +19,13 @@ from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
 from volcanoio.model.resources import Amounts, add, maximum, total
 from volcanoio.model.scheduling import PodGroupPhase
-from volcanoio_plugins.scheduling.accounts import Account, QueueGauges, count_admitted
-from volcanoio_plugins.scheduling.demand import minimum
+from volcanoio_plugins.scheduling.accounts import Account, QueueGauges
+from volcanoio_plugins.scheduling.demand import admitted, elastic, minimum, queue_of
 from volcanoio_plugins.scheduling.proportion import QUEUE_CLOSED, QUOTA_INSUFFICIENT
 from volcanoio_plugins.scheduling.quantities import TOLERANCE, shortage
 from volcanoio_plugins.scheduling.queuetree import UNLIMITED, Branch, Limits, limits, tree
 from volcanoio_plugins.scheduling.reclaiming import Holder, Taking, may_take
+from volcanoio_plugins.scheduling.sums import Sums
 from volcanoio_plugins.scheduling.waterfilling import reachable
 
 NO_WAY_UP, NOT_A_LEAF = "QueueHierarchyBroken", "QueueNotLeaf"
@@ -57,6 +58,7 @@ class Capacity:
         self._holders: dict[str, Holder] = {}
         self._faults: dict[str, Verdict] = {}
         self._released: Table | None = None
+        self._demand = Sums(queue_of, elastic, admitted)
         self._gauges = QueueGauges(lambda account: account.share() > 1, UNLIMITED)
 
     def use_hierarchy(self, enabled: bool) -> None:
@@ -218,13 +220,18 @@ class Capacity:
         )
 
     def _count_admitted(self, session: SessionView) -> None:
-        """Sum what is admitted and what jobs hold beyond their minimum, where a job waits that may ask for it."""
-        waiting = {job.queue for job in session.jobs_in(PodGroupPhase.PENDING)} & self._holders.keys()
-        if not waiting:
+        """Take over what is admitted and what jobs hold beyond their minimum, where any job waits for admission."""
+        if next(iter(session.jobs_in(PodGroupPhase.PENDING)), None) is None:
             return
-        for name in self._holders if self._hierarchical else sorted(waiting):
-            holder = self._holders[name]
-            count_admitted(holder.account.queue.jobs, holder.chain)
+        self._demand.follow(session)
+        for name, holder in self._holders.items():
+            surplus, queued = self._demand.of(name)
+            if not self._hierarchical:
+                holder.account.elastic, holder.account.queued = surplus, queued
+            elif surplus or queued:
+                for account in holder.chain:
+                    account.elastic = total((account.elastic, surplus))
+                    account.queued = total((account.queued, queued))
 
 
 def _standing(account: Account) -> tuple[float, bool]:

@@ -25,7 +25,7 @@ def minimum(job: Job) -> Amounts:
 def elastic(job: Job) -> Amounts:
     """What the job holds beyond its minResources."""
     minimum = job.min_resources or {}
-    return {name: max(amount - minimum.get(name, 0), 0) for name, amount in job.allocated.items()}
+    return {name: more for name, amount in job.allocated.items() if (more := amount - minimum.get(name, 0)) > 0}
 
 
 def runs_whole(job: Job) -> bool:
@@ -43,3 +43,8 @@ def admitted(job: Job) -> Amounts:
 def _ungated(job: Job, demand: Amounts) -> Amounts:
     gated = job.gated
     return {name: max(amount - gated.get(name, 0), 0) for name, amount in demand.items()} if gated else demand
+
+
+def queue_of(job: Job) -> str:
+    """The name of its queue: a key to sum by."""
+    return job.queue

@@ -30,6 +30,7 @@ from volcanoio.model.resources import add
 from volcanoio.model.scheduling import PodGroupPhase
 from volcanoio_plugins.scheduling.demand import admitted, minimum
 from volcanoio_plugins.scheduling.patience import Patience, Stage, Turn
+from volcanoio_plugins.scheduling.sums import Sums
 
 HELD_BACK = "NamespaceHoldsBack"
 _NOTHING: Amounts = {}
@@ -61,7 +62,9 @@ class NamespaceFairshare:
         self._weights: dict[str, float] = {}
         self._weighed_at = -1
         self._admitted: dict[tuple[str, str], Table] = {}
-        """What of jobs' minResources is admitted and not placed yet, by queue and namespace."""
+        """What is admitted in this session, by queue and namespace."""
+        self._demand = Sums(_place, admitted)
+        """What was admitted before and is not placed yet."""
         self._released: Table | None = None
         self._told: set[str] = set()
 
@@ -79,8 +82,7 @@ class NamespaceFairshare:
                 if (weight := weight_of((namespace.metadata.annotations or {}).get(FAIRSHARE_WEIGHT, ""))) != 1
             }
         if next(iter(session.jobs_in(PodGroupPhase.PENDING)), None) is not None:
-            for job in session.jobs_in(PodGroupPhase.INQUEUE):
-                self._count(job, admitted(job))
+            self._demand.follow(session)
         self._patience.look(session, self._standing)
 
     def job_valid(self, job: Job) -> Verdict:
@@ -96,8 +98,12 @@ class NamespaceFairshare:
     def namespace_key(self, job: Job) -> float:
         """Its dominant share over its weight; where the job waits to be admitted, what is admitted already included."""
         held = self._queues[job.queue].namespaces.get(job.namespace, _NOTHING)
-        admitted = self._admitted.get((job.queue, job.namespace)) if job.phase == PodGroupPhase.PENDING else None
-        return round(self._share(held, admitted) / self._weights.get(job.namespace, 1.0), _DIGITS)
+        if job.phase == PodGroupPhase.PENDING:
+            key = job.queue, job.namespace
+            share = self._share(held, self._demand.of(key)[0], self._admitted.get(key))
+        else:
+            share = self._share(held)
+        return round(share / self._weights.get(job.namespace, 1.0), _DIGITS)
 
     def namespace_epoch(self) -> int:
         """What is evicted makes shares smaller."""
@@ -132,10 +138,10 @@ class NamespaceFairshare:
         held = self._queues[queue].namespaces.get(namespace, _NOTHING)
         return round(self._share(held) / self._weights.get(namespace, 1.0), _DIGITS)
 
-    def _share(self, held: Mapping[str, int], admitted: Table | None = None) -> float:
+    def _share(self, held: Amounts, waiting: Amounts = _NOTHING, admitted: Table | None = None) -> float:
         largest = 0.0
         for name, whole in self._total.items():  # asked at every turn: a generator would cost twice
-            amount = held.get(name, 0)
+            amount = held.get(name, 0) + waiting.get(name, 0)
             if admitted is not None:
                 amount += admitted.get(name)
             if amount > largest * whole:
@@ -143,6 +149,7 @@ class NamespaceFairshare:
         return largest
 
     def _count(self, job: Job, demand: Amounts) -> None:
+        """Count what is admitted in this session."""
         assert self._session is not None
         key = job.queue, job.namespace
         table = self._admitted.get(key)
@@ -158,6 +165,10 @@ def _held_back(job: Job, turn: Turn) -> Verdict:
         f"namespace {turn.namespace} has less of queue {job.queue} and waits for room: it goes before {job.namespace}"
     )
     return reject(HELD_BACK, text)
+
+
+def _place(job: Job) -> tuple[str, str]:
+    return job.queue, job.namespace
 
 
 def weight_of(text: str) -> float:

@@ -14,6 +14,7 @@ from volcanoio.framework.scheduling.views import Amounts, Job
 from volcanoio.model.scheduling import PodGroupPhase
 from volcanoio_plugins.scheduling.demand import minimum, outstanding, runs_whole
 from volcanoio_plugins.scheduling.quantities import exceeding, shortage
+from volcanoio_plugins.scheduling.sums import Sums
 
 DEFAULT_FACTOR = 1.2
 OVERUSED = "ClusterOverused"
@@ -34,6 +35,8 @@ class Overcommit:
         factor = convert(arguments, OvercommitArguments, self.name).factor
         self._factor = factor if factor >= 1 else DEFAULT_FACTOR
         self._idle: Mapping[str, float] = {}
+        self._demand = Sums(lambda _: "", _admitted)
+        self._admitted: Mapping[str, int] = {}
         self._inqueue: Table | None = None
 
     def open(self, session: SessionView) -> None:
@@ -43,26 +46,30 @@ class Overcommit:
             return
         used = session.used
         self._idle = {name: amount * self._factor - used.get(name, 0) for name, amount in session.total.items()}
-        for job in session.jobs_in(PodGroupPhase.INQUEUE):
-            self._count(minimum(job))
-        for job in session.jobs_in(PodGroupPhase.RUNNING):
-            if job.min_resources is not None and runs_whole(job):
-                self._count(outstanding(job))
+        self._demand.follow(session)
+        (self._admitted,) = self._demand.of("")
 
     def job_enqueueable(self, job: Job) -> Verdict:
         """Whether the job's minResources fit beside what is admitted already."""
         if job.min_resources is None or self._inqueue is None:
             return PERMIT
-        demand = {name: self._inqueue.get(name) + amount for name, amount in job.min_resources.items()}
+        admitted, inqueue = self._admitted, self._inqueue
+        demand = {
+            name: admitted.get(name, 0) + inqueue.get(name) + amount for name, amount in job.min_resources.items()
+        }
         if over := exceeding(demand, self._idle, job.min_resources):
             return reject(OVERUSED, shortage("resource in cluster is overused", "overused", over))
         return PERMIT
 
     def job_enqueued(self, job: Job) -> None:
         """Count the admitted demand."""
-        self._count(minimum(job))
-
-    def _count(self, demand: Amounts) -> None:
         assert self._inqueue is not None
-        for name, amount in demand.items():
+        for name, amount in minimum(job).items():
             self._inqueue.add(name, amount)
+
+
+def _admitted(job: Job) -> Amounts:
+    """minResources of a job that is admitted: all of them until it runs (Volcano counts them so), then what lacks."""
+    if job.phase == PodGroupPhase.INQUEUE:
+        return minimum(job)
+    return outstanding(job) if job.min_resources is not None and runs_whole(job) else {}

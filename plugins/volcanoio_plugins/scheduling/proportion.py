@@ -18,9 +18,10 @@ from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
 from volcanoio.model.resources import Amounts, add, total
 from volcanoio.model.scheduling import PodGroupPhase
-from volcanoio_plugins.scheduling.accounts import Account, QueueGauges, count_admitted
-from volcanoio_plugins.scheduling.demand import minimum
+from volcanoio_plugins.scheduling.accounts import Account, QueueGauges
+from volcanoio_plugins.scheduling.demand import admitted, elastic, minimum, queue_of
 from volcanoio_plugins.scheduling.quantities import fits_within, shortage
+from volcanoio_plugins.scheduling.sums import Sums
 from volcanoio_plugins.scheduling.waterfilling import Claim, fill, reachable
 
 QUEUE_CLOSED, QUOTA_INSUFFICIENT = "QueueClosed", "QueueQuotaInsufficient"
@@ -39,6 +40,7 @@ class Proportion:
         convert(arguments, ProportionArguments, self.name)
         self._accounts: dict[str, Account] = {}
         self._jobs: Mapping[str, Job] = {}
+        self._demand = Sums(queue_of, elastic, admitted)
         self._gauges = QueueGauges(Account.overused)
 
     def open(self, session: SessionView) -> None:
@@ -139,10 +141,11 @@ class Proportion:
         self._gauges.tell(probe, self._accounts.values())
 
     def _count_admitted(self, session: SessionView) -> None:
-        """Sum what is admitted and what jobs hold beyond their minimum, for queues in which a job waits."""
-        for name in sorted({job.queue for job in session.jobs_in(PodGroupPhase.PENDING)}):
-            if account := self._accounts.get(name):
-                count_admitted(account.queue.jobs, (account,))
+        """Take over what is admitted and what jobs hold beyond their minimum, where any job waits for admission."""
+        if next(iter(session.jobs_in(PodGroupPhase.PENDING)), None) is not None:
+            self._demand.follow(session)
+            for name, account in self._accounts.items():
+                account.elastic, account.queued = self._demand.of(name)
 
 
 def _takes_guaranteed(account: Account, held: Mapping[str, int], requests: Mapping[str, int]) -> bool:

@@ -326,6 +326,9 @@ class SessionData:
             key=lambda job: job.key,
         )
 
+    def changes(self, owner: object) -> list[JobView]:
+        return list(self.jobs.values())
+
     def objects(self, resource: str) -> dict[str, ApiObject]:
         return self.inputs.get(resource, {})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from volcanoio.engine.scheduling.changes import Changes
 from volcanoio.engine.scheduling.columns import LOADS, Columns, Load
 from volcanoio.engine.scheduling.explanation import QUEUE_NOT_FOUND, Attempts
 from volcanoio.engine.scheduling.inputs import Inputs
@@ -45,6 +46,7 @@ class Ledger:
         """Listed jobs by phase."""
         self.dirty: dict[str, JobInfo] = {}
         """Jobs that changed since the last cycle looked at them."""
+        self.changes = Changes()
         self._sorted: dict[str, list[JobInfo]] = {}
 
     def move(self, task: TaskInfo, status: TaskStatus, node: str) -> None:
@@ -63,6 +65,7 @@ class Ledger:
         if job is not None and status is not before:
             job.recount(task, before, status)
             self.dirty[job.key] = job
+            self.changes.mark(job)
             if before is TaskStatus.PENDING or status is TaskStatus.PENDING:
                 self._backlog(job)
 
@@ -110,6 +113,7 @@ class Ledger:
             task.status = TaskStatus.BINDING
         job.bound(tasks)
         self.dirty[job.key] = job
+        self.changes.mark(job)
         self._backlog(job)
 
     def in_phase(self, phase: str) -> list[JobInfo]:
@@ -138,6 +142,7 @@ class Ledger:
             job.members[task.uid] = task
             job.recount(task, None, status)
             self.dirty[job.key] = job
+            self.changes.mark(job)
             self._backlog(job)
 
     def remove(self, task: TaskInfo) -> None:
@@ -157,6 +162,7 @@ class Ledger:
             job.attempts.fit_errors.pop(task.uid, None)
             job.attempts.outcomes.pop(task.uid, None)
             self.dirty[job.key] = job
+            self.changes.mark(job)
             self._backlog(job)
             self._forget_if_empty(job)
 
@@ -222,6 +228,7 @@ class Ledger:
     def relist(self, job: JobInfo) -> None:
         """Follow whether the job's PodGroup and queue exist."""
         self._sorted.pop(job.phase, None)
+        self.changes.mark(job)
         self.orphans.pop(job.key, None)
         if job.schedulable:
             if job.attempts.reason.code == QUEUE_NOT_FOUND:
@@ -244,6 +251,7 @@ class Ledger:
             self.phases.get(job.phase, {}).pop(job.key, None)
             self._sorted.pop(job.phase, None)
             self._sorted.pop(phase, None)
+            self.changes.mark(job)
             job.phase, job.standing = phase, None
             if job.key in self.listed:
                 self.phases.setdefault(phase, {})[job.key] = job

@@ -1,0 +1,53 @@
+"""Sums over jobs that are kept from session to session: what did not change is not looked at again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from volcanoio.framework.scheduling.sessionview import SessionView
+from volcanoio.framework.scheduling.views import Amounts, Job
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Sums(Generic[Key]):
+    """The sum of each of several parts of jobs, by a key of the job. A part follows from the job alone."""
+
+    def __init__(self, by: Callable[[Job], Key], *parts: Callable[[Job], Amounts]) -> None:
+        self._by = by
+        self._parts = parts
+        self._counted: dict[str, tuple[Key, list[Amounts]]] = {}
+        """What was counted of each job, by its key."""
+        self._totals: dict[Key, list[dict[str, int]]] = {}
+
+    def follow(self, session: SessionView) -> None:
+        """Take over what changed since this was last done."""
+        jobs = session.jobs
+        for job in session.changes(self):
+            if (counted := self._counted.pop(job.key, None)) is not None:
+                self._add(*counted, -1)
+            if job.key in jobs:
+                amounts = [part(job) for part in self._parts]
+                if any(amounts):
+                    key = self._by(job)
+                    self._counted[job.key] = key, amounts
+                    self._add(key, amounts, 1)
+
+    def of(self, key: Key) -> list[dict[str, int]]:
+        """The sums of the parts; never write to them."""
+        return self._totals.get(key) or [{} for _ in self._parts]
+
+    def _add(self, key: Key, amounts: list[Amounts], times: int) -> None:
+        totals = self._totals.get(key)
+        if totals is None:
+            totals = self._totals[key] = [{} for _ in self._parts]
+        for total, part in zip(totals, amounts, strict=True):
+            for name, amount in part.items():
+                value = total.get(name, 0) + amount * times
+                if value:
+                    total[name] = value
+                else:
+                    total.pop(name, None)
+        if not any(totals):
+            del self._totals[key]

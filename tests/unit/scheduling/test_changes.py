@@ -1,0 +1,84 @@
+"""Sums over jobs that are kept from session to session equal those made anew, whatever happened between."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from volcanoio_plugins.scheduling.demand import admitted, elastic, queue_of
+from volcanoio_plugins.scheduling.sums import Sums
+
+from tests.scenario.scheduling.harness import World, group, node, pods, queue
+from volcanoio.engine.scheduling import changes
+from volcanoio.engine.scheduling.changes import Changes
+from volcanoio.engine.scheduling.cycle import Unlimited
+from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.framework.scheduling_events import CycleOpened
+from volcanoio.model import kinds
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["group", "pods", "cycle", "end", "gone", "nogroup", "queue", "noqueue"]), st.integers(0, 3)
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=STEPS)
+def test_kept_sums_equal_those_made_anew(steps: list[tuple[str, int]]) -> None:
+    world = World(node("n1", cpu="6"), queue("q0"))
+    kept: Sums[str] = Sums(queue_of, elastic, admitted)
+    for step, number in steps:
+        name, where = f"j{number}", f"q{number % 2}"
+        groups = {key for (kind, key) in world.objects if kind == kinds.POD_GROUP.resource}
+        members = sorted(key for (kind, key) in world.objects if kind == kinds.POD.resource)
+        if step == "group":
+            world.put(group(name, 1, queue=where, minResources={"cpu": "2"}))
+        elif step == "pods":
+            for member in pods(name, 3, name, cpu="1"):
+                world.put(member)
+        elif step == "cycle":
+            world.run()
+        elif step == "end" and members:
+            world.set_pod(members[number % len(members)].partition("/")[2], phase="Succeeded")
+        elif step == "gone" and members:
+            world.remove(kinds.POD, members[number % len(members)])
+        elif step == "nogroup" and f"ns/{name}" in groups:
+            world.remove(kinds.POD_GROUP, f"ns/{name}")
+        elif step == "queue":
+            world.put(queue(where))
+        elif step == "noqueue" and (kinds.QUEUE.resource, where) in world.objects:
+            world.remove(kinds.QUEUE, where)
+        opening = CycleOpened(cycle=1, upto=0, seed=1, at=world.now)
+        session = CycleSession(world.state, world.profile, opening, Unlimited())
+        anew: Sums[str] = Sums(queue_of, elastic, admitted)
+        kept.follow(session)
+        anew.follow(session)
+        for queue_name in ("q0", "q1", "default"):
+            assert kept.of(queue_name) == anew.of(queue_name)
+
+
+def test_who_does_not_ask_for_long_is_told_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "MANY", 2)
+    jobs = [JobInfo(f"ns/{index}") for index in range(5)]
+    marks, owner = Changes(), Sums(queue_of)
+    assert marks.since(owner, jobs) == jobs
+    marks.mark(jobs[0])
+    marks.mark(jobs[0])
+    assert marks.since(owner, jobs) == jobs[:1]
+    for job in jobs[:3]:
+        marks.mark(job)
+    assert marks.since(owner, jobs) == jobs
+
+
+def test_who_is_gone_is_kept_up_no_longer() -> None:
+    marks, owner = Changes(), Sums(queue_of)
+    marks.since(owner, ())
+    assert len(marks._sets) == 1
+    del owner
+    gc.collect()
+    assert not marks._sets
