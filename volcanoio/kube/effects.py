@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 
 import msgspec
@@ -21,6 +21,9 @@ from volcanoio.kube.writes import ObjectWriter, OwnWrites
 from volcanoio.model import kinds
 from volcanoio.model.kinds import Kind
 
+AT_ONCE = 256
+"""Writes of one stage under way: a few times what a Sender sends, as some may be waiting to be sent again. A task for
+each of thousands would only wait its turn."""
 Local = Callable[[str, str, StartTimer | StopTimer | Ask], None]
 """Takes (controller, key, effect): the host's own effects, in their place among the stages."""
 
@@ -154,11 +157,17 @@ class _Step:
             if len(writes) == 1:
                 await self._write(writes[0], dropped)
             elif writes:
+                waiting = iter(writes)
                 async with asyncio.TaskGroup() as group:
-                    for effect in writes:
-                        group.create_task(self._write(effect, dropped))
+                    for _ in range(min(len(writes), AT_ONCE)):
+                        group.create_task(self._write_all(waiting, dropped))
             if self._failed:
                 return
+
+    async def _write_all(self, waiting: Iterator[Create | Patch | Delete], dropped: tuple[int, ...]) -> None:
+        """Carry out writes that several share, one after the other."""
+        for effect in waiting:
+            await self._write(effect, dropped)
 
     async def _write(self, effect: Create | Patch | Delete, dropped: tuple[int, ...]) -> None:
         outcome, observed = await self.executor.write(effect)

@@ -251,3 +251,12 @@ async def test_records_are_handed_on_without_an_outcome() -> None:
     writing.cancel()
     await asyncio.wait([writing])
     assert bench.transport.calls[0].body["reason"] == "Because"
+
+
+async def test_a_stage_of_thousands_is_carried_out_whole_by_a_few_tasks() -> None:
+    bench = Bench({7: refusal(422, "Invalid")})
+    writes = tuple(create(number, f"p{number}") for number in range(1, 1001))
+    words = await bench.carry_out((writes, (create(2000, "later"),)))
+    assert len(bench.transport.calls) == len(writes)
+    assert [word for word in words if word.startswith("failed")] == ["failed 7: 422 Invalid dropped (2000,)"]
+    assert sum(word.startswith("done") for word in words) == len(writes) - 1

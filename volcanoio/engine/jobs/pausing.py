@@ -18,7 +18,7 @@ from volcanoio.model.batch import Job, JobPhase, JobStatus
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import PodGroup
 
-SECONDS_PER_POD, SHORTEST, LONGEST = 0.0005, 0.025, 1.0
+SECONDS_PER_POD, SHORTEST, LONGEST = 0.0005, 0.025, 2.0
 """Seconds of rest; where they come to less than the shortest, a job does not rest."""
 _ENTERED = frozenset({"Running", "Succeeded", "Failed"})
 
