@@ -25,12 +25,13 @@ Floats = NDArray[np.float64]
 class NodeLoads:
     """Columns over the nodes of a session, by row: `cpu` and `memory` in percent, `fresh` where they are not old.
 
-    `every` is how often figures are asked for (seconds).
+    `every` is how often figures are asked for (seconds); `moved` whether anything is other than in the last session.
     """
 
     def __init__(self, given: EstimatorArguments) -> None:
         self._given = given
         self.every = _DEFAULT_EVERY
+        self.moved = True
         self.cpu: Floats = np.zeros(0)
         self.memory: Floats = np.zeros(0)
         self.fresh: NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -46,12 +47,16 @@ class NodeLoads:
         """A session opens: take the figures over, where there are new ones or other nodes."""
         self._nodes = session.nodes
         names = list(session.nodes.names)
-        if names != self._names or session.version(NODE_METRICS) != self._version:
+        fresh, before = self.fresh, self._before
+        self.moved = names != self._names or session.version(NODE_METRICS) != self._version
+        if self.moved:
             self._version = session.version(NODE_METRICS)
             self._names, self._row = names, {name: row for row, name in enumerate(names)}
             self._take(session.facts(NODE_METRICS))
         self.fresh = self._at + STALE >= session.now
         self._before = {name: session.nodes.used(name).copy() for name in (CPU, MEMORY)}
+        self.moved = self.moved or not np.array_equal(fresh, self.fresh)
+        self.moved = self.moved or any(not np.array_equal(used, before[name]) for name, used in self._before.items())
 
     def add(self, young: Iterable[tuple[str, Load]]) -> None:
         """Count the loads of tasks that no figure shows yet."""
@@ -64,7 +69,8 @@ class NodeLoads:
                 memory[row] += load.memory
                 risky_cpu[row] += load.risky_cpu
                 risky_memory[row] += load.risky_memory
-        self._young = {CPU: (cpu, risky_cpu), MEMORY: (memory, risky_memory)}
+        old, self._young = self._young, {CPU: (cpu, risky_cpu), MEMORY: (memory, risky_memory)}
+        self.moved = self.moved or any(not np.array_equal(old[name], loads) for name, loads in self._young.items())
 
     def rows(self, nodes: Nodes) -> NDArray[np.intp] | slice:
         """Where these nodes stand in the columns."""

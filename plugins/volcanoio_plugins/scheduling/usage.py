@@ -63,6 +63,7 @@ class Usage:
         self._young = YoungTasks(Estimator(given.estimator))
         self._loads = NodeLoads(given.estimator)
         self._first = True
+        self.moment = 0
 
     def open(self, session: SessionView) -> None:
         """Take in the figures and what was placed since."""
@@ -72,6 +73,7 @@ class Usage:
         self._first = False
         self._young.follow(jobs, session.now, loads.every)
         loads.add(self._young.loads(session.jobs, session.now))
+        self.moment += loads.moved
 
     def feasible_depends(self, shape: Shape) -> Depends:  # noqa: ARG002 - the same for all shapes
         """The figures and their age."""

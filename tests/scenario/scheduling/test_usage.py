@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -132,3 +133,22 @@ def test_one_node_scores_as_all_at_once(rows: list[tuple[float, float, int]], pl
     for row in range(len(rows)):
         at.point(row)
         assert together[row] == plugin.score_on(shape, at)
+
+
+def test_answers_are_kept_while_nothing_has_moved_and_are_others_once_something_has() -> None:
+    of = world(node("n1"), *one("a", cpu="4"), *one("b", cpu="100"))
+    busy(of, n1=(10, 10))
+    plugin = next(each.plugin for each in of.profile.tiers[0] if each.plugin.name == "usage")
+    assert isinstance(plugin, Usage)
+    moments = []
+    for _ in range(4):
+        of.cycle()
+        of.echo(phase="Pending")
+        moments.append(plugin.moment)
+    busy(of, n1=(11, 10))
+    of.cycle()
+    moments.append(plugin.moment)
+    of.now += 300
+    of.cycle()
+    moments.append(plugin.moment)
+    assert [later - before for before, later in itertools.pairwise(moments)] == [1, 0, 0, 1, 1]

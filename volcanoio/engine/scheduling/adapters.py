@@ -27,27 +27,33 @@ class FilterPart:
     """A plugin's filter: `feasible(shape, nodes, columns, rows)` is for the given rows of the columns.
 
     `allowed` is its mask over all rows, not to be written to. `watches` are the resources that an answer which depends
-    on SOURCE follows from.
+    on SOURCE follows from; `moment`, where there is one, says when answers that depend on NOW are others.
     """
 
     depends: Callable[[Shape], Depends]
     feasible: Callable[[Shape, Nodes, Columns, Sequence[int]], Feasibility]
     allowed: Callable[[Shape, Columns], NDArray[np.bool_]]
     watches: tuple[str, ...] = ()
+    moment: Callable[[], int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ScorerPart:
-    """A plugin's scorer; `one` is None where only the vector form exists, `watches` as in FilterPart."""
+    """A plugin's scorer; `one` is None where only the vector form exists, the rest as in FilterPart."""
 
     depends: Callable[[Shape], Depends]
     score: Callable[[Shape, Nodes, NDArray[np.bool_], Columns, Sequence[int]], NDArray[np.float64]]
     one: Callable[[Shape, Row], float] | None
     watches: tuple[str, ...] = ()
+    moment: Callable[[], int] | None = None
 
 
 def _everything(_shape: Shape) -> Depends:
     return Depends.EVERYTHING
+
+
+def _moment(plugin: Any) -> Callable[[], int] | None:
+    return (lambda: int(plugin.moment)) if hasattr(plugin, "moment") else None
 
 
 def filter_part(plugin: Any) -> FilterPart:
@@ -62,6 +68,7 @@ def filter_part(plugin: Any) -> FilterPart:
             lambda shape, nodes, _columns, _rows: vector(shape, nodes),
             follows if callable(follows) else lambda shape, columns: vector(shape, columns).ok,
             watches,
+            _moment(plugin),
         )
     scalar = plugin.feasible_on
 
@@ -77,7 +84,11 @@ def filter_part(plugin: Any) -> FilterPart:
         return Feasibility(np.array([not text for text in texts], np.bool_).reshape(len(nodes)), reasons)
 
     return FilterPart(
-        depends, feasible, lambda shape, columns: feasible(shape, columns, columns, range(len(columns))).ok, watches
+        depends,
+        feasible,
+        lambda shape, columns: feasible(shape, columns, columns, range(len(columns))).ok,
+        watches,
+        _moment(plugin),
     )
 
 
@@ -91,6 +102,7 @@ def scorer_part(plugin: Any) -> ScorerPart:
             lambda shape, nodes, feasible, _columns, _rows: vector(shape, nodes, feasible),
             scalar if callable(scalar) else None,
             reads_of(plugin),
+            _moment(plugin),
         )
 
     def score(
@@ -104,4 +116,4 @@ def scorer_part(plugin: Any) -> ScorerPart:
                 scores[position] = plugin.score_on(shape, at)
         return scores
 
-    return ScorerPart(depends, score, plugin.score_on, reads_of(plugin))
+    return ScorerPart(depends, score, plugin.score_on, reads_of(plugin), _moment(plugin))

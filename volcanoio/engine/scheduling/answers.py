@@ -290,6 +290,9 @@ class Answers:
 
     def _changes_unseen(self, depends: Depends, part: FilterPart | ScorerPart, facts: list[tuple[int, ...]]) -> bool:
         """Whether an answer may be another in each cycle; where it follows from inputs, their versions tell."""
+        if part.moment is not None and depends & Depends.NOW:
+            facts.append((part.moment(),))
+            depends &= ~Depends.NOW
         if depends & Depends.SOURCE and part.watches:
             facts.append(self._inputs.versions(part.watches))
             return bool(depends & Depends.NOW)

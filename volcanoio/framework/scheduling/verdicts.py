@@ -51,7 +51,8 @@ class Depends(Flag):
     """Facts of the plugin's own source: objects of the kinds it `watches`, where it names any; else they may be others
     in each cycle."""
     NOW = auto()
-    """The time."""
+    """The time, or anything else that may be other in each session. A plugin with an attribute `moment` is asked again
+    only when that is another number: it counts when such answers were others."""
     NODE_AMOUNTS = auto()
     """Of the row's own node what it offers, nothing else of its object: with at most NODE_USAGE beside it, the answer
     may be taken from another node of the same amounts."""
