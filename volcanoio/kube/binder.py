@@ -171,7 +171,25 @@ class Binder:
         self._pump()
 
     async def _carry_out(self, item: _Bind) -> None:
-        """One attempt inside the window, then whatever its answer asks for, outside it."""
+        """One bind after the other, as long as they are done at once and more are waiting: a task costs, too."""
+        following: _Bind | None = item
+        while following is not None:
+            following = await self._attempt(following)
+
+    def _next(self) -> _Bind | None:
+        """What a task whose bind is done goes on with; what else there is room for gets tasks of its own."""
+        now = self._clock.monotonic()
+        if not self._waiting or not self._window.has_room(now):
+            self._pump()
+            return None
+        self._window.in_flight += 1
+        item = self._waiting.popleft()
+        if self._waiting and self._window.has_room(now):
+            self._pump()
+        return item
+
+    async def _attempt(self, item: _Bind) -> _Bind | None:
+        """One attempt inside the window, then whatever its answer asks for, outside it; gives what to go on with."""
         item.sent_at = self._clock.monotonic()
         try:
             answer = await self._post(item)
@@ -184,6 +202,7 @@ class Binder:
         elif answer.ok:
             self._window.succeeded()
             self._done(item)
+            return self._next()
         elif answer.status == 429:
             self._again_later(item, answer)
         elif answer.status >= 500:
@@ -194,6 +213,7 @@ class Binder:
             error = error_of(answer)
             self._refuse(item, error.code, error.reason, error.message)
         self._pump()
+        return None
 
     async def _post(self, item: _Bind) -> Response | str | None:
         """The answer, or why there is none; None when nothing was sent."""
