@@ -100,7 +100,7 @@ class Preempt:
         def eligible(victim: Task, task: Task) -> bool:
             return victim.job == job.key and _takable(victim, task)
 
-        if session.victims.awaits(job):
+        if session.victims.awaits(job) or not job.count(*_TAKABLE):
             return
         for run in runs_of(session, job):
             for task in run.tasks:

@@ -21,9 +21,9 @@ class NodeHunt:
     """Implements `victims.Hunt`: one score a row, NOWHERE where nothing is to be had."""
 
     def __init__(
-        self, session: CycleSession, task: TaskInfo, purpose: Purpose, known: NDArray[np.bool_] | None
+        self, session: CycleSession, task: TaskInfo, purpose: Purpose, known: NDArray[np.bool_] | None, *, own: bool
     ) -> None:
-        """`known` are rows where tasks like this one found nothing before."""
+        """`known` are rows where tasks like this one found nothing before; `own`: victims are of its own job."""
         assert task.owner is not None
         assert task.owner.queue_info is not None
         self._session = session
@@ -31,7 +31,10 @@ class NodeHunt:
         columns, takable = session.nodes, session.state.takable
         size, queue = len(columns), task.owner.queue_info.name
         mask, self._value = session.state.placer.prospects(task)
-        there = takable.of_queue(queue) if purpose is Purpose.PREEMPT else takable.of_others(queue)
+        if own:
+            there = takable.of_job(task.owner)
+        else:
+            there = takable.of_queue(queue) if purpose is Purpose.PREEMPT else takable.of_others(queue)
         mask &= there[columns.resources[PODS], :size] > 0
         for name, amount in task.shape.requests.items():
             mask &= columns.future_idle(name) + there[columns.resources[name], :size] >= amount

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from volcanoio.engine.scheduling.columns import Ints
+from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.ledger import Ledger
 from volcanoio.framework.scheduling.views import TaskStatus
 
@@ -75,6 +76,17 @@ class VictimColumns:
             if info.object.spec.reclaimable is False and name != queue and self._in.get(name):
                 left -= self.of_queue(name)
         return left
+
+    def of_job(self, job: JobInfo) -> Ints:
+        """What one job has on each row, as of now."""
+        columns = self._ledger.columns
+        found = np.zeros_like(self._total)
+        for task in job.members.values():
+            if task.status in _TAKABLE and task.preemptable and task.node in columns.rows:
+                row = columns.rows[task.node]
+                for name, amount in task.shape.requests.items():
+                    found[columns.resources[name], row] += amount
+        return found
 
     def _count(self, node: str) -> dict[str, list[int]]:
         index = self._ledger.columns.resources

@@ -78,7 +78,7 @@ class Victims:
         for _ in self._session.state.takable.refresh():  # what the action itself has changed: a few nodes
             pass
         known = None if own or not self._vain else self._vain.get(self._kind(purpose, task))
-        return NodeHunt(self._session, task, purpose, known)
+        return NodeHunt(self._session, task, purpose, known, own=own)
 
     def on(self, node: str) -> Collection[TaskInfo]:
         """As `victims.Victims`."""
