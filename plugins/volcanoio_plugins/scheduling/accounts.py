@@ -18,7 +18,7 @@ class Account:
 
     `ceiling` is the most it can have; `held` and `wanted` what its jobs hold and want as the session opens, the queue's
     own where not given; `queued` what was admitted before and not placed yet, `elastic` what jobs hold beyond their
-    minimum: both are there in sessions in which a job waits for admission.
+    minimum, both as `Sums` have them.
     """
 
     def __init__(

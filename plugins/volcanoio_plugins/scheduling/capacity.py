@@ -18,7 +18,6 @@ from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
 from volcanoio.model.resources import Amounts, add, maximum, total
-from volcanoio.model.scheduling import PodGroupPhase
 from volcanoio_plugins.scheduling.accounts import Account, QueueGauges
 from volcanoio_plugins.scheduling.demand import admitted, elastic, minimum, queue_of
 from volcanoio_plugins.scheduling.proportion import QUEUE_CLOSED, QUOTA_INSUFFICIENT
@@ -220,9 +219,7 @@ class Capacity:
         )
 
     def _count_admitted(self, session: SessionView) -> None:
-        """Take over what is admitted and what jobs hold beyond their minimum, where any job waits for admission."""
-        if next(iter(session.jobs_in(PodGroupPhase.PENDING)), None) is None:
-            return
+        """Take over what is admitted and what jobs hold beyond their minimum."""
         self._demand.follow(session)
         for name, holder in self._holders.items():
             surplus, queued = self._demand.of(name)

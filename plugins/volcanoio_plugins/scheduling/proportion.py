@@ -17,7 +17,6 @@ from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
 from volcanoio.model.resources import Amounts, add, total
-from volcanoio.model.scheduling import PodGroupPhase
 from volcanoio_plugins.scheduling.accounts import Account, QueueGauges
 from volcanoio_plugins.scheduling.demand import admitted, elastic, minimum, queue_of
 from volcanoio_plugins.scheduling.quantities import fits_within, shortage
@@ -141,11 +140,10 @@ class Proportion:
         self._gauges.tell(probe, self._accounts.values())
 
     def _count_admitted(self, session: SessionView) -> None:
-        """Take over what is admitted and what jobs hold beyond their minimum, where any job waits for admission."""
-        if next(iter(session.jobs_in(PodGroupPhase.PENDING)), None) is not None:
-            self._demand.follow(session)
-            for name, account in self._accounts.items():
-                account.elastic, account.queued = self._demand.of(name)
+        """Take over what is admitted and what jobs hold beyond their minimum."""
+        self._demand.follow(session)
+        for name, account in self._accounts.items():
+            account.elastic, account.queued = self._demand.of(name)
 
 
 def _takes_guaranteed(account: Account, held: Mapping[str, int], requests: Mapping[str, int]) -> bool:

@@ -7,12 +7,18 @@ from typing import Generic, TypeVar
 
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Amounts, Job
+from volcanoio.model.scheduling import PodGroupPhase
 
+AT_ONCE = 512
+"""Jobs that are looked at in one session at most where nothing hangs on it but figures."""
 Key = TypeVar("Key", bound=Hashable)
 
 
 class Sums(Generic[Key]):
-    """The sum of each of several parts of jobs, by a key of the job. A part follows from the job alone."""
+    """The sum of each of several parts of jobs, by a key of the job. A part follows from the job alone.
+
+    They hold in sessions in which a job waits for admission; in others they may still lack something.
+    """
 
     def __init__(self, by: Callable[[Job], Key], *parts: Callable[[Job], Amounts]) -> None:
         self._by = by
@@ -22,9 +28,10 @@ class Sums(Generic[Key]):
         self._totals: dict[Key, list[dict[str, int]]] = {}
 
     def follow(self, session: SessionView) -> None:
-        """Take over what changed since this was last done."""
+        """Take over what changed since this was last done; all of it where a job waits for admission, else some."""
         jobs = session.jobs
-        for job in session.changes(self):
+        asked = next(iter(session.jobs_in(PodGroupPhase.PENDING)), None) is not None
+        for job in session.changes(self, None if asked else AT_ONCE):
             if (counted := self._counted.pop(job.key, None)) is not None:
                 self._add(*counted, -1)
             if job.key in jobs:

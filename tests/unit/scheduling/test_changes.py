@@ -57,6 +57,7 @@ def test_kept_sums_equal_those_made_anew(steps: list[tuple[str, int]]) -> None:
         session = CycleSession(world.state, world.profile, opening, Unlimited())
         anew: Sums[str] = Sums(queue_of, elastic, admitted)
         kept.follow(session)
+        kept.follow(session)
         anew.follow(session)
         for queue_name in ("q0", "q1", "default"):
             assert kept.of(queue_name) == anew.of(queue_name)
@@ -70,8 +71,12 @@ def test_who_does_not_ask_for_long_is_told_of_everything(monkeypatch: pytest.Mon
     marks.mark(jobs[0])
     marks.mark(jobs[0])
     assert marks.since(owner, jobs) == jobs[:1]
-    for job in jobs[:3]:
+    for job in jobs[:4]:
         marks.mark(job)
+    assert marks.since(owner, jobs, 3) == jobs[:3]
+    assert marks.since(owner, jobs, 3) == jobs[3:4]
+    for index in range(8):
+        marks.mark(JobInfo(f"ns/other-{index}"))
     assert marks.since(owner, jobs) == jobs
 
 

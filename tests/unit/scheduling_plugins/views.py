@@ -326,7 +326,7 @@ class SessionData:
             key=lambda job: job.key,
         )
 
-    def changes(self, owner: object) -> list[JobView]:
+    def changes(self, owner: object, most: int | None = None) -> list[JobView]:
         return list(self.jobs.values())
 
     def objects(self, resource: str) -> dict[str, ApiObject]:

@@ -180,9 +180,9 @@ class CycleSession:
             keys = (keys & self.tried) | (keys - self.state.ledger.backlog.keys())
         return [listed[key] for key in sorted(keys & listed.keys())]
 
-    def changes(self, owner: object) -> Collection[JobInfo]:
+    def changes(self, owner: object, most: int | None = None) -> Collection[JobInfo]:
         """As `sessionview.SessionView`."""
-        return self.state.ledger.changes.since(owner, self.state.ledger.listed.values())
+        return self.state.ledger.changes.since(owner, self.state.ledger.listed.values(), most)
 
     def jobs_in(self, phase: str) -> Iterable[JobInfo]:
         """As `sessionview.SessionView`."""

@@ -64,11 +64,11 @@ class SessionView(Protocol):
         """Jobs that changed since the last cycle or are due for another look: what a plugin looks at in `close`."""
         ...
 
-    def changes(self, owner: object) -> Collection[Job]:
+    def changes(self, owner: object, most: int | None = None) -> Collection[Job]:
         """Jobs that changed, came or went since this owner last asked; the first time, and after very many, all.
 
         For sums over jobs that are kept from session to session. Those that went are not in `jobs`; some may be as they
-        were.
+        were. With `most` only so many; the others are told of when it asks again.
         """
         ...
 
