@@ -1,0 +1,194 @@
+"""The index of pods: whatever happens to pods, its counts, and what filters make of them, equal counting anew."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.scenario.scheduling.harness import World, group
+from tests.scenario.scheduling.podrules import HOST, ZONE, apart, asking, near, prefers, spread, term, zoned
+from volcanoio.engine.scheduling.columns import LOADS, Load
+from volcanoio.engine.scheduling.cycle import Unlimited
+from volcanoio.engine.scheduling.ledger import Ledger
+from volcanoio.engine.scheduling.podterms import all_select, asks
+from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.framework.scheduling.podterms import PodSelector
+from volcanoio.framework.scheduling_events import CycleOpened
+from volcanoio.model import kinds
+from volcanoio.model.core import Requirement
+
+RULES: tuple[dict[str, Any], ...] = (
+    {},
+    {"labels": {"app": "b"}},
+    {"affinity": apart(term(app="a"))},
+    {"affinity": apart(term(ZONE, app="b")), "labels": {"app": "b", "tier": "x"}},
+    {"affinity": near(term(ZONE, app="a"))},
+    {"affinity": near(term(ZONE, app="b"), term(HOST, app="a"))},
+    {"affinity": prefers("podAffinity", weight=5, term=term(ZONE, app="b"))},
+    {"affinity": prefers("podAntiAffinity", weight=3, term=term(HOST, tier="x")), "labels": {"tier": "x"}},
+    {"constraints": (spread(),)},
+    {"constraints": (spread(HOST, skew=2), spread(soft=True))},
+    {"port": {"hostPort": 80}},
+)
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["pod", "pod", "pod", "run", "delete", "gone", "end", "cycle", "attempt", "evict", "node"]),
+        st.integers(0, 7),
+        st.integers(0, len(RULES) - 1),
+    ),
+    min_size=4,
+    max_size=30,
+)
+NODES = tuple(zoned(f"n{at}", ["a", "b", ""][at % 3], cpu="3") for at in range(4))
+
+
+def check(ledger: Ledger) -> None:
+    """Every count equals counting the tasks."""
+    index = ledger.pods
+    if not index.active:
+        assert not any(task.kin or task.shape.terms or task.shape.matched for task in ledger.tasks.values())
+        return
+    placed = [task for task in ledger.tasks.values() if LOADS[task.status] and task.node]
+    for selectors, known in index._groups.all.items():
+        members = [
+            task for task in placed if all_select(selectors, task.namespace, task.pod.metadata.labels, lambda _: {})
+        ]
+        if known.everyone is not None:
+            assert known.everyone.by_node == Counter(t.node for t in members if t.uid not in index._gone)
+        if known.living is not None:
+            living = [task for task in members if LOADS[task.status] is not Load.RELEASES]
+            assert known.living.by_node == Counter(task.node for task in living)
+    for carried in index._carried.values():
+        for what, tally in carried.items():
+            held: Counter[str] = Counter()
+            for task in placed:
+                terms = task.shape.terms
+                if terms is not None and task.uid not in index._gone:
+                    held[task.node] += (*terms.affinity, *terms.ports).count(what)
+            assert tally.by_node == +held
+
+
+def step(world: World, kind: str, number: int, rule: int) -> None:
+    name = f"p-{number}"
+    exists = (kinds.POD.resource, f"ns/{name}") in world.objects
+    match kind:
+        case "pod" if not exists:
+            world.put(asking(name, f"g{number % 2}", **RULES[rule]))
+        case "run" if exists and world.pod(name).spec.node_name:
+            world.set_pod(name, phase="Running")
+        case "end" if exists:
+            world.set_pod(name, phase="Succeeded")
+        case "delete" if exists:
+            world.set_pod(name, deleting=True)
+        case "gone" if exists:
+            world.remove(kinds.POD, f"ns/{name}")
+        case "node":
+            world.put(zoned(f"n{number % 5}", "ab"[rule % 2], cpu="3"))
+        case "cycle":
+            world.run()
+        case "attempt" | "evict":
+            attempt(world, kind)
+        case _:
+            pass
+
+
+def attempt(world: World, kind: str) -> None:
+    """A session that places, or evicts, and takes all of it back: counts are the same before and after."""
+    session = CycleSession(world.state, world.profile, CycleOpened(cycle=99, upto=0, seed=1, at=world.now), Unlimited())
+    list(session.open())
+    ledger = world.state.ledger
+    check(ledger)
+    before = counts(ledger)
+    for job in list(session.pending()):
+        for run in session.runs(job, best_effort=False):
+            statement = session.statement(job)
+            if kind == "evict":
+                for task in list(ledger.tasks.values()):
+                    if task.status.name in ("RUNNING", "BOUND") and task.job:
+                        statement.evict(task, "test")
+                check(ledger)
+            statement.place(run, 0, len(run.tasks))
+            check(ledger)
+            fresh_answers(session, run.shape)
+            statement.discard()
+            check(ledger)
+            assert counts(ledger) == before
+    session.undo()
+
+
+def counts(ledger: Ledger) -> list[dict[str, int]]:
+    groups = ledger.pods._groups.all.values()
+    tallies = [tally for known in groups for tally in (known.everyone, known.living) if tally]
+    carried = [tally for table in ledger.pods._carried.values() for tally in table.values()]
+    return [dict(tally.by_node) for tally in (*tallies, *carried)]
+
+
+def fresh_answers(session: CycleSession, shape: Any) -> None:
+    """What filters and scorers kept equals what they say when they know nothing yet."""
+    columns = session.nodes
+    everywhere = np.ones(len(columns), np.bool_)
+    kept = [part.allowed(shape, columns).copy() for part in session.rules.filters]
+    scores = [part.score(shape, columns, everywhere, columns, range(len(columns))) for part in session.rules.scorers]
+    for plugins in session.profile.tiers:
+        for enabled in plugins:
+            for part in (*getattr(enabled.plugin, "filters", ()), *getattr(enabled.plugin, "scorers", ())):
+                for name in ("_rules", "_spread", "_points", "_crowded"):
+                    if hasattr(part, name):
+                        getattr(part, name)._known.clear()
+    for part, known in zip(session.rules.filters, kept, strict=True):
+        feasibility = part.feasible(shape, columns, columns, range(len(columns)))
+        assert feasibility.ok.tolist() == known.tolist()
+        failing = np.zeros(len(columns), np.bool_)
+        for _, mask in feasibility.reasons:
+            failing |= mask
+        assert failing.tolist() == (~known).tolist()
+    for scorer, known_scores in zip(session.rules.scorers, scores, strict=True):
+        again = scorer.score(shape, columns, everywhere, columns, range(len(columns)))
+        assert again.tolist() == known_scores.tolist()
+
+
+@settings(max_examples=120, deadline=None)
+@given(steps=STEPS)
+def test_counts_equal_counting_anew(steps: list[tuple[str, int, int]]) -> None:
+    world = World(*NODES, group("g0", 1, phase="Inqueue"), group("g1", 2, phase="Inqueue"))
+    for kind, number, rule in steps:
+        step(world, kind, number, rule)
+        check(world.state.ledger)
+    for name in [key for resource, key in world.objects if resource == kinds.POD.resource]:
+        world.remove(kinds.POD, name)
+    world.run(3)
+    assert not world.state.ledger.pods.active, "where nobody asks, nothing is kept"
+    assert not world.state.ledger.shapes._passing
+
+
+def test_labels_that_nobody_reads_make_no_kinds_of_pods() -> None:
+    world = World(*NODES, group("g", 1, phase="Inqueue"))
+    for number in range(6):
+        world.put(asking(f"p-{number}", "g", labels={"app": "a", "index": str(number)}))
+    world.run()
+    assert len({task.shape.id for task in world.state.ledger.tasks.values()}) == 1
+    world.put(asking("other", "g", labels={"app": "c"}, affinity=apart(term(app="c"))))
+    world.run()
+    shapes = {task.shape.id for task in world.state.ledger.tasks.values() if not asks(task.pod, task.plain)}
+    assert len(shapes) == 1, "nobody avoids them, so they are as alike as before"
+
+
+def test_a_plugin_may_ask_for_pods_of_its_own() -> None:
+    world = World(*NODES, asking("x", on="n1", phase="Running"), asking("y", on="n1", phase="Running", labels={}))
+    opening = CycleOpened(cycle=1, upto=0, seed=1, at=world.now)
+    session = CycleSession(world.state, world.profile, opening, Unlimited())
+    list(session.open())
+    wanted = PodSelector(("ns",), None, (Requirement(key="app", operator="In", values=("a",)),))
+    tally = session.pods.matching((wanted,))
+    assert tally.by_node == {"n1": 1}
+    version = tally.version
+    world.put(asking("z", on="n2", phase="Running"))
+    list(session.open())
+    assert tally.by_node == {"n1": 1, "n2": 1}
+    assert tally.since(version) == [("n2", 1)]
+    world.run(3)
+    assert not world.state.ledger.pods.active, "nobody asked any more"
