@@ -66,7 +66,7 @@ def _hint(line: str) -> str:
         return '; a bare * is a YAML alias: quote it, as in event: "*"'
     if "\t" in line:
         return "; YAML is indented with spaces, not tabs"
-    return ""
+    return "; mend the YAML there"
 
 
 def _documents(text: str) -> list[Any]:
