@@ -264,12 +264,14 @@ class Dispatcher:
         """The written object as the client wants to see it, once it is safe."""
         await self._core.durable()
         data = written.data
+        if self.reader.shows_stored(request, target.resource):
+            return ApiResponse(status, self._core.store.shared(data), warnings=written.warnings)
         shown = self.reader.rendering(request, target.resource).accepted(listed=False)
         if shown.view is not None:
             obj = decode(data)
             revision = int(obj["metadata"].get("resourceVersion") or 0)
             data = shown.one(Stored(target.namespace, obj["metadata"]["name"], revision, obj, data))
-        return ApiResponse(status, self._core.store.shared(data), warnings=written.warnings)
+        return ApiResponse(status, data, warnings=written.warnings)
 
 
 def _is_unrouted(error: ApiError, request: ApiRequest) -> bool:

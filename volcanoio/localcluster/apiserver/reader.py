@@ -17,7 +17,7 @@ from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.localcluster.apiserver.selection import Selection
 from volcanoio.localcluster.apiserver.selectors import SelectorError, field_selector, label_selector
-from volcanoio.localcluster.apiserver.views import Rendering, TableView, rendering
+from volcanoio.localcluster.apiserver.views import Rendering, TableView, is_stored_form, rendering
 from volcanoio.localcluster.apiserver.watching import WatchStream
 from volcanoio.model.base import Manifest
 
@@ -35,6 +35,10 @@ class Reader:
         """How this client wants to see objects of the resource."""
         stored = self._core.registry.named(resource.name) or resource
         return rendering(request, resource, self.table, stored.api_version)
+
+    def shows_stored(self, request: ApiRequest, resource: Resource) -> bool:
+        """Whether this client sees objects of the resource as they are stored."""
+        return is_stored_form(request, resource, (self._core.registry.named(resource.name) or resource).api_version)
 
     def get(self, target: Target, request: ApiRequest) -> ApiResponse:
         """One object; raises ApiError 404."""

@@ -136,6 +136,11 @@ class Rendering:
         return self._table(self._resource, objects, include_object=self._include, with_columns=True)
 
 
+def is_stored_form(request: ApiRequest, resource: Resource, stored_version: str) -> bool:
+    """Whether a client is shown objects as they are stored: most of those in this process are."""
+    return request.headers.get("accept", "") in _WHOLE and resource.api_version == stored_version
+
+
 def rendering(request: ApiRequest, resource: Resource, table: TableView | None, stored_version: str) -> Rendering:
     """The first form in the Accept header that we can give; raises ApiError 400 and 406."""
     form = _form(request.headers.get("accept", ""), table is not None)
