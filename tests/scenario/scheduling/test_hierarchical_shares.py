@@ -117,18 +117,20 @@ def test_a_queue_without_a_place_is_below_the_root_with_weight_one() -> None:
     assert placed(world) == {"a": 4, "b": 4}
 
 
-def test_a_queue_with_less_takes_from_one_with_more_until_they_stand_equal() -> None:
+@pytest.mark.parametrize(("minimum", "evicted"), [(3, 3), (4, 0)])
+def test_a_queue_with_less_takes_from_one_with_more_while_it_stays_before_that(minimum: int, evicted: int) -> None:
+    """Of eight cpus one queue has all; with four on each side neither is before the other."""
     world = World(
         node("n1", cpu="8", memory="80G", pods="200"),
         place("root/a", "1/1"),
         place("root/b", "1/1"),
         *[group("a", 0, queue="root-a", phase="Running"), *pods("a", 8, "a", on="n1", phase="Running", cpu="1")],
-        group("b", 6, queue="root-b", phase="Inqueue"),
+        group("b", minimum, queue="root-b", phase="Inqueue"),
         *pods("b", 6, "b", cpu="1"),
         conf=RECLAIM.replace("- plugins:", "- plugins:\n  - name: gang\n    enableReclaimable: false", 1),
     )
     world.cycle()
-    assert len(world.evictions) <= 4
+    assert len(world.evictions) == evicted
 
 
 def test_two_cycles_agree_and_an_undone_gang_leaves_shares_as_they_were() -> None:
