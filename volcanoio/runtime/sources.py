@@ -88,10 +88,8 @@ class SourceHost:
         wanted: dict[str, _Wanted] = {}
         self._plugins = [enabled.plugin for enabled in itertools.chain.from_iterable(profile.tiers)]
         for plugin in self._plugins:
-            sources = getattr(plugin, "sources", None)
-            if callable(sources):
-                for name, source in sources().items():
-                    wanted[f"{getattr(plugin, 'name', '')}/{name}"] = _Wanted(_Origin(id(plugin)), source)
+            for name, source in _sources_of(plugin).items():
+                wanted[name] = _Wanted(_Origin(id(plugin)), source)
         if profile.metrics is not None:
             wanted[NODE_METRICS] = _Wanted(profile.metrics, self._node_metrics(profile.metrics))
         self._wanted = wanted
@@ -134,3 +132,13 @@ class SourceHost:
                 _log.warning("source stopped; it is started again", source=name, reason=reason, seconds=pause)
                 await self._clock.idle(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _sources_of(plugin: object) -> Mapping[str, Source]:
+    """A plugin's sources by the names under which sessions have their facts; none, and a log line, if it raises."""
+    sources, owner = getattr(plugin, "sources", None), getattr(plugin, "name", "")
+    try:
+        return {f"{owner}/{name}": source for name, source in sources().items()} if callable(sources) else {}
+    except Exception:
+        _log.exception("a plugin's sources cannot be had; it goes on without them", plugin=owner)
+        return {}

@@ -191,3 +191,20 @@ def test_the_state_keeps_what_was_said(whole: bool) -> None:
     assert dict(inputs.facts("s")) == {"a": 1, "c": 3}
     assert inputs.version("s") != before
     assert dict(inputs.facts("other")) == {}
+
+
+async def test_a_plugin_whose_sources_cannot_be_had_goes_on_without_them() -> None:
+    class Broken(Plugin):
+        def sources(self) -> Mapping[str, Source]:
+            msg = "no list today"
+            raise RuntimeError(msg)
+
+    desk = Desk()
+    with capture_logs() as logs:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(desk.host.run)
+            desk.host.follow(profile(Broken(), Plugin(market=steady)))
+            await desk.until(1)
+            tasks.cancel_scope.cancel()
+    assert [event.source for event in desk.said] == ["prices/market"]
+    assert logs[0]["plugin"] == "prices"
