@@ -1,0 +1,90 @@
+"""Plugin capacity without a scheduler: figures, and the arithmetic of the tree."""
+
+from __future__ import annotations
+
+from volcanoio_plugins.scheduling.capacity import Capacity
+from volcanoio_plugins.scheduling.queuetree import UNLIMITED, limits, tree
+
+from tests.unit.scheduling_plugins.views import JobView, QueueData, session_of, tasks
+from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.model.scheduling import Queue, QueueSpec
+
+
+class Figures:
+    """A probe that keeps gauges."""
+
+    def __init__(self) -> None:
+        self.gauges: dict[tuple[str, str], float] = {}
+
+    def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
+        raise AssertionError(name)
+
+    def observe(self, name: str, value: float, **labels: str) -> None:
+        raise AssertionError(name)
+
+    def gauge(self, name: str, value: float, **labels: str) -> None:
+        self.gauges[name, ",".join(labels.values())] = value
+
+    def forget(self, name: str, **labels: str) -> None:
+        raise AssertionError(name)
+
+
+def below(name: str, parent: str, **amounts: dict[str, int]) -> QueueData:
+    return QueueData(name, object=Queue(spec=QueueSpec(parent=parent)), **amounts)  # type: ignore[arg-type]  # amounts
+
+
+def test_figures_of_a_tree_sum_up_and_what_has_no_limit_is_not_told() -> None:
+    job = JobView("ns/a", tasks("ns/a", 3, TaskStatus.RUNNING), queue="leaf", phase="Running", min_available=3)
+    waiting = JobView("ns/b", queue="leaf", phase="Inqueue", min_resources={"cpu": 2000})
+    leaf = below("leaf", "top", deserved={"cpu": 2000})
+    leaf.jobs = [job, waiting]
+    plugin, figures = Capacity({}), Figures()
+    plugin.use_hierarchy(True)
+    session = session_of(QueueData("root"), below("top", "", capability={"cpu": 5000}), leaf, total={"cpu": 8000})
+    plugin.open(session)
+    plugin.report(figures)
+    for queue in ("leaf", "top", "root"):
+        assert figures.gauges["volcano_queue_allocated_milli_cpu", queue] == 3000
+        assert figures.gauges["volcano_queue_inqueue_milli_cpu", queue] == 2000
+    assert figures.gauges["volcano_queue_real_capacity_milli_cpu", "leaf"] == 5000
+    assert ("volcano_queue_real_capacity_milli_cpu", "root") not in figures.gauges
+    assert figures.gauges["volcano_queue_overused", "leaf"] == 1
+    assert figures.gauges["volcano_queue_overused", "top"] == 0
+    assert figures.gauges["volcano_queue_deserved_milli_cpu", "leaf"] == 2000
+
+
+def test_limits_come_down_from_the_root_less_what_siblings_are_guaranteed() -> None:
+    queues = {
+        "root": QueueData("root", capability={"cpu": 10}),
+        "a": below("a", "root", capability={"cpu": 8, "memory": 5}, guarantee={"cpu": 2}),
+        "b": below("b", "", guarantee={"cpu": 3}, deserved={"cpu": 1, "memory": 1}),
+        "a1": below("a1", "a", guarantee={"cpu": 1}),
+        "a2": below("a2", "a", capability={"cpu": 0, "gpu": 0}),
+    }
+    found = limits(tree(queues), {"cpu": 12, "memory": 6, "gpu": 4})
+    assert found["root"].ceiling == {"cpu": 10, "memory": UNLIMITED, "gpu": UNLIMITED}
+    assert found["root"].guarantee == {"cpu": 5}
+    assert found["root"].deserved == {"cpu": 5, "memory": 1}
+    assert found["a"].ceiling["cpu"] == 7
+    assert found["a"].ceiling["memory"] == 5
+    assert found["b"].ceiling["cpu"] == 8
+    assert found["b"].deserved == {"cpu": 3, "memory": 1}
+    assert found["a1"].ceiling["cpu"] == 7
+    assert (found["a2"].ceiling["cpu"], found["a2"].ceiling["gpu"]) == (6, 0)
+
+
+def test_the_way_up_of_each_queue() -> None:
+    queues = {
+        "root": QueueData("root"),
+        "a": below("a", "root"),
+        "a1": below("a1", "a"),
+        "lost": below("lost", "gone"),
+        "x": below("x", "y"),
+        "y": below("y", "x"),
+    }
+    branches = tree(queues)
+    assert branches["a1"].ancestors == ("a", "root")
+    assert branches["a"].children == ("a1",)
+    assert branches["root"].children == ("a",)
+    assert {name for name, branch in branches.items() if branch.fault} == {"lost", "x", "y"}
+    assert "x -> y -> x" in branches["x"].fault
