@@ -64,18 +64,6 @@ def test_a_pod_cools_down_after_it_was_placed() -> None:
     assert names(cdp().reclaimable(TAKER, victims)) == expected
 
 
-class WithBudgets(SessionData):
-    """A session that knows disruption budgets."""
-
-    def __init__(self, *budgets: PodDisruptionBudget) -> None:
-        super().__init__(now=NOW)
-        self.budgets = {budget.metadata.key: budget for budget in budgets}
-
-    def objects(self, resource: str) -> dict[str, ApiObject]:
-        assert resource == "poddisruptionbudgets.policy"
-        return dict(self.budgets)
-
-
 def budget(name: str, allowed: int, app: str | None, *, disrupted: str = "", namespace: str = "ns") -> Any:
     selector = LabelSelector(match_labels={"app": app} if app else {}) if app is not None else None
     return PodDisruptionBudget(
@@ -87,7 +75,8 @@ def budget(name: str, allowed: int, app: str | None, *, disrupted: str = "", nam
 
 def allowed(victims: list[TaskView], *budgets: PodDisruptionBudget) -> list[str]:
     plugin = Pdb({})
-    plugin.open(WithBudgets(*budgets))
+    known: dict[str, ApiObject] = {each.metadata.key: each for each in budgets}
+    plugin.open(SessionData(now=NOW, inputs={"poddisruptionbudgets.policy": known}))
     chosen = names(plugin.preemptable(TAKER, victims))
     assert chosen == names(plugin.reclaimable(TAKER, victims)) == names(plugin.permitted(victims))
     return chosen

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.inputs import Inputs
 from volcanoio.engine.scheduling.volumes import VolumeIndex
+from volcanoio.framework.scheduling.asks import Answer
 from volcanoio.framework.scheduling.podterms import Carried, Selectors, Tally
 from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Shape, TaskStatus
-from volcanoio.framework.scheduling_effects import PreBindStep
+from volcanoio.framework.scheduling_effects import PreBindStep, Question
 from volcanoio.model.base import ApiObject, ObjectMeta
 from volcanoio.model.core import Affinity, Node, NodeSpec, Pod, Taint, Toleration
 from volcanoio.model.resources import add, amounts
@@ -334,6 +336,14 @@ class SessionData:
 
     def version(self, resource: str) -> int:
         return self.versions.get(resource, 0)
+
+    def facts(self, source: str) -> dict[str, Any]:
+        return {}
+
+    def ask(self, questions: Sequence[Question]) -> list[Answer]:
+        return [Answer(question.default) for question in questions]
+
+    def tell(self, notice: Question) -> None: ...
 
     @property
     def volumes(self) -> VolumeIndex:
