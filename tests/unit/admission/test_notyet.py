@@ -17,19 +17,9 @@ def _pod(**spec: Any) -> Manifest:
     return {"spec": {"restartPolicy": "Never", "containers": [_CONTAINER], **spec}}
 
 
-_TERM = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "kubernetes.io/hostname"}
-_ANTI = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_TERM]}}
-
-
 @pytest.mark.parametrize(
     ("template", "spec", "field"),
     [
-        (_pod(affinity=_ANTI), {}, "spec.tasks[0].template.spec.affinity.podAntiAffinity"),
-        (
-            _pod(containers=[{**_CONTAINER, "ports": [{"containerPort": 80, "hostPort": 80}]}]),
-            {},
-            "spec.tasks[0].template.spec.containers[0].ports[].hostPort",
-        ),
         (_pod(), {"ttlSecondsAfterFinished": 10}, "spec.ttlSecondsAfterFinished"),
         (_pod(), {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}, "spec.networkTopology"),
     ],
