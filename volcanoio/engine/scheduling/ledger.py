@@ -168,16 +168,22 @@ class Ledger:
 
     def respecify(self, task: TaskInfo, pod: Pod) -> bool:
         """Take over a newer pod's shape, role and the like; whether anything scheduling reads has changed."""
-        shape = self.shapes.of(pod)
         old = task.pod
+        same = pod.spec == old.spec  # as at most changes: only the status is another
+        shape = task.plain if same else self.shapes.of(pod)
         if (
             shape is task.plain
-            and pod.spec.affinity == old.spec.affinity
-            and pod.spec.topology_spread_constraints == old.spec.topology_spread_constraints
             and pod.metadata.annotations == old.metadata.annotations
             and pod.metadata.labels == old.metadata.labels
-            and pod.spec.scheduling_gates == old.spec.scheduling_gates
-            and pod.spec.priority == old.spec.priority
+            and (
+                same
+                or (
+                    pod.spec.affinity == old.spec.affinity
+                    and pod.spec.topology_spread_constraints == old.spec.topology_spread_constraints
+                    and pod.spec.scheduling_gates == old.spec.scheduling_gates
+                    and pod.spec.priority == old.spec.priority
+                )
+            )
         ):
             task.pod = pod
             task.nominated = pod.status.nominated_node_name
