@@ -50,7 +50,7 @@ def test_nodes_without_the_label_are_no_place() -> None:
 
 @pytest.mark.parametrize(("domains", "number"), [(None, 4), (2, 4), (3, 2)])
 def test_too_few_domains_count_as_if_an_empty_one_was_there(domains: int | None, number: int) -> None:
-    more = {} if domains is None else {"minDomains": domains}
+    more: dict[str, Any] = {} if domains is None else {"minDomains": domains}
     few = world(*NODES, *gang("p", 4, "pg", constraints=(spread(**more),)))
     assert len(few.binds) == number
 

@@ -68,7 +68,7 @@ def check(ledger: Ledger) -> None:
             for task in placed:
                 terms = task.shape.terms
                 if terms is not None and task.uid not in index._gone:
-                    held[task.node] += (*terms.affinity, *terms.ports).count(what)
+                    held[task.node] += terms.carried.count(what)
             assert tally.by_node == +held
 
 

@@ -239,7 +239,7 @@ class PodIndex:
         for constraint in terms.spread:
             if constraint.selector is not None:
                 self._used(self._group((constraint.selector,)), terminating=False)
-        for carried in (*terms.affinity, *terms.ports):
+        for carried in terms.carried:
             self._carriers[carried] = self._carriers.get(carried, 0) + 1
             kin.carrying.append(self._carried.setdefault(carried.topic, {}).setdefault(carried, PodTally()))
 
@@ -324,7 +324,7 @@ class PodIndex:
         for constraint in kin.terms.spread:
             if constraint.selector is not None:
                 self._unused((constraint.selector,))
-        for carried in (*kin.terms.affinity, *kin.terms.ports):
+        for carried in kin.terms.carried:
             self._carriers[carried] -= 1
             if not self._carriers[carried]:
                 del self._carriers[carried]

@@ -90,6 +90,11 @@ class PodTerms(msgspec.Struct, frozen=True):
         return tuple(term for term in self.affinity if term.role is role)
 
     @property
+    def carried(self) -> tuple[Carried, ...]:
+        """What matters to others once the pod is on a node."""
+        return (*self.affinity, *self.ports)
+
+    @property
     def required_near(self) -> Selectors:
         """The selectors of required affinity: only pods that all of them select count."""
         return tuple(dict.fromkeys(term.topic for term in self.of(TermRole.REQUIRED_AFFINITY)))
