@@ -75,7 +75,6 @@ class Preempt:
 
     def _between(self, session: Session, job: Job) -> Iterator[None]:
         """Let a job take from other jobs of its queue, all it needs or nothing."""
-
         jobs, own, queue = session.jobs, job.key, job.queue
 
         def eligible(victim: Task, task: Task) -> bool:

@@ -68,7 +68,7 @@ class Taking:
     def seat(self, run: Run, *, starving: bool = True) -> Generator[None, None, int]:
         """Place tasks of a run, while the job starves unless that does not matter; how many were placed."""
         victims, statement = self._victims, self._statement
-        number = self._reserve(run)
+        number = yield from self._reserve(run, starving=starving)
         hunt: Hunt | None = None
         at = ""
         while number < len(run.tasks) and (not starving or victims.starving(self._job)):
@@ -163,10 +163,20 @@ class Taking:
                     session.victims.vain(self._purpose, task, node)
         return worth
 
-    def _reserve(self, run: Run) -> int:
-        """Place what has room without evictions."""
-        allowed = self._victims.within_limits(self._job, run.shape, len(run.tasks))
-        return self._statement.reserve(run, 0, allowed) if allowed > 0 and self._wants(run.tasks[0]) else 0
+    def _reserve(self, run: Run, *, starving: bool) -> Generator[None, None, int]:
+        """Place what has room without evictions, some at a time; how many had."""
+        victims, number = self._victims, 0
+        while number < len(run.tasks) and (not starving or victims.starving(self._job)):
+            if not self._wants(run.tasks[number]):
+                break
+            some = self._session.at_once(run.shape, len(run.tasks) - number)
+            allowed = victims.within_limits(self._job, run.shape, some)
+            placed = self._statement.reserve(run, number, allowed) if allowed > 0 else 0
+            number += placed
+            if placed < some:
+                break
+            yield
+        return number
 
     def _wants(self, task: Task) -> bool:
         """Whether the queue may have room made for the task at all."""

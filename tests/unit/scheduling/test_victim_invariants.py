@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 
 from tests.scenario.scheduling.harness import World, group, node, pod, queue
 from tests.unit.scheduling.test_invariants import check
+from volcanoio.engine.scheduling.cycle import Unlimited
+from volcanoio.engine.scheduling.session import CycleSession
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.framework.scheduling_effects import BindBatch, Evict
+from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model import kinds
 
 CONFS = [
@@ -164,3 +167,67 @@ def _no_gang_in_part(world: World, jobs: list[Any]) -> None:
         counts = world.state.ledger.jobs[key].counts
         held = counts[TaskStatus.BINDING] + counts[TaskStatus.BOUND] + counts[TaskStatus.RUNNING]
         assert held >= min(jobs[at]["minimum"], jobs[at]["size"])
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["evict", "spare", "pipeline", "mark", "rollback"]), st.integers(0, 9)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps=STEPS)
+def test_what_is_tried_is_taken_back_bit_by_bit(steps: list[tuple[str, int]]) -> None:
+    """Evictions, placements and savepoints in any order: at each mark, and in the end, all is as it was there."""
+    world = World(
+        *(node(f"n{at}", cpu="4") for at in range(2)),
+        *(queue(name, guarantee={"resource": {"cpu": "1"}}) for name in "ab"),
+        *(group(name, 1, queue=name, phase="Running") for name in "ab"),
+        *(pod(f"{name}-{at}", name, cpu="1", on=f"n{at % 2}", phase="Running") for name in "ab" for at in range(3)),
+        group("new", 1, queue="a", phase="Inqueue"),
+        *(pod(f"new-{at}", "new", cpu="2") for at in range(3)),
+        conf=CONFS[0],
+    )
+    world.run()
+    state = world.state
+    session = CycleSession(state, world.profile, CycleOpened(cycle=9, upto=0, seed=1, at=world.now), Unlimited())
+    list(session.open())
+    for job in ("a", "b"):
+        state.ledger.dirty.pop(f"ns/{job}", None)
+
+    def now() -> tuple[Any, ...]:
+        ledger = state.ledger
+        return (
+            ledger.columns.block.tolist(),
+            ledger.columns.freed,
+            sorted(ledger.dirty),
+            {uid: (task.status, task.node) for uid, task in ledger.tasks.items()},
+            {key: (list(job.counts), dict(job.held), dict(job.wanted)) for key, job in ledger.jobs.items()},
+            {name: (dict(one.held), dict(one.wanted)) for name, one in ledger.queues.items()},
+            [session.queue_key(one) for one in session.queues.values()],
+        )
+
+    statement = session.statement(state.ledger.jobs["ns/new"])
+    start = now()
+    marks: list[tuple[Any, tuple[Any, ...]]] = []
+    for kind, number in steps:
+        tasks = sorted(state.ledger.tasks.values(), key=lambda task: task.uid)
+        match kind:
+            case "evict":
+                running = [task for task in tasks if task.status is TaskStatus.RUNNING]
+                if running:
+                    statement.evict(running[number % len(running)], "test")
+            case "spare" if not marks and statement.evicted:
+                statement.spare(statement.evicted[number % len(statement.evicted)])
+            case "pipeline":
+                pending = [task for task in tasks if task.status is TaskStatus.PENDING and task.job == "ns/new"]
+                if pending:
+                    statement.pipeline(pending[0], f"n{number % 2}", evicted=True)
+            case "mark":
+                marks.append((statement.mark(), now()))
+            case "rollback" if marks:
+                mark, then = marks.pop()
+                statement.rollback(mark)
+                assert now() == then
+            case _:
+                pass
+    statement.discard()
+    assert now() == start
+    check(state)
