@@ -62,16 +62,13 @@ class Usage:
         self._limits = given.thresholds
         self._young = YoungTasks(Estimator(given.estimator))
         self._loads = NodeLoads(given.estimator)
-        self._first = True
         self.moment = 0
 
     def open(self, session: SessionView) -> None:
         """Take in the figures and what was placed since."""
         loads = self._loads
         loads.read(session)
-        jobs = session.jobs.values() if self._first else session.touched
-        self._first = False
-        self._young.follow(jobs, session.now, loads.every)
+        self._young.follow(session.changes(self), session.now, loads.every)
         loads.add(self._young.loads(session.jobs, session.now))
         self.moment += loads.moved
 

@@ -89,6 +89,16 @@ def test_what_was_just_placed_counts_before_figures_show_it() -> None:
     assert of.run().binds["b"] == "n2", "10 % and 4 of 8 cores x 0.7 are more than 20 %"
 
 
+def test_what_was_placed_counts_before_anything_came_back() -> None:
+    of = world(*NODES, *one("a", cpu="4"))
+    busy(of, n1=(10, 10), n2=(20, 10))
+    of.cycle()
+    for manifest in one("b", cpu="1"):
+        of.put(manifest)
+    of.cycle()
+    assert of.binds == {"a": "n1", "b": "n2"}
+
+
 def test_a_gang_in_one_turn_spreads_by_what_it_has_placed() -> None:
     of = world(*NODES, group("g", 4), *pods("p", 4, "g", cpu="2"))
     busy(of, n1=(0, 0), n2=(0, 0))
