@@ -73,6 +73,7 @@ def simulate(options: SimulateOptions) -> Simulation:
         configuration.warnings,
     )
     result.offline.load([*_made(objects, options), *objects])
+    result.offline.age()
     result.offline.run(options.cycles)
     return result
 

@@ -49,6 +49,17 @@ def test_a_gang_that_does_not_fit_is_not_bound_in_part(simulate: Simulate) -> No
     }
 
 
+def test_a_running_gang_that_fell_below_its_minimum_is_unknown_after_one_cycle(simulate: Simulate) -> None:
+    objects = (
+        queue("default"),
+        node("n1", cpu="1"),
+        group("g", 2, phase="Running"),
+        pod("p-0", "g", on="n1", phase="Running", cpu="1"),
+        pod("p-1", "g", cpu="1"),
+    )
+    assert simulate.state(*objects, conf=GANGS)["podGroups"] == {"ns/g": {"phase": "Unknown"}}
+
+
 def test_an_evicted_pod_is_named_with_the_action_and_its_room_is_reserved(simulate: Simulate) -> None:
     objects = (
         queue("default"),

@@ -90,6 +90,13 @@ class Offline:
         for resource in self.state.missing:
             self.fold(Synced(resource=resource))
 
+    def age(self) -> None:
+        """What the objects show has lasted for a period already: what waits for that is said by the next cycle."""
+        since = self.now - self.period
+        for job in self.state.ledger.jobs.values():
+            job.short_since = job.waiting_since = since
+            job.shown = len(job.members)
+
     def fold(self, event: SchedulerEvent) -> bool:
         """Let the scheduler know of an event; whether it could alter a decision."""
         return self.state.fold(event)
