@@ -10,7 +10,11 @@ import pytest
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.profile import Enabled, Profile
+from volcanoio.engine.scheduling.queues import QueueInfo
+from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.verdicts import ABSTAIN, PERMIT, Verdict, Vote, reject
+from volcanoio.model.base import ObjectMeta
+from volcanoio.model.scheduling import Queue
 
 YES, NO, PASS = PERMIT, reject("No", "no"), ABSTAIN
 JOB = JobInfo("ns/pg")
@@ -113,3 +117,48 @@ def test_switches_turn_points_off() -> None:
 def test_orders_compare_in_tier_order() -> None:
     combined = rules([Answering(job_key=1)], [Answering(job_key=0)])
     assert combined.job_key(JOB)[:2] == (1, 0)
+
+
+def test_all_must_let_a_queue_take_back() -> None:
+    combined: Any = rules(*tiers_of("preemptive", [[True], [True, False]]))
+    assert not combined.preemptive(None, [A])
+    assert rules().preemptive(None, [])  # type: ignore[arg-type]  # nobody is asked
+    off = Enabled(Answering(preemptive=False), {"enablePreemptive": False})
+    assert Rules(Profile(((off,),), ())).preemptive(None, [])  # type: ignore[arg-type]  # as above
+
+
+def test_the_gang_actions_ask_as_the_others_do_and_have_no_switch() -> None:
+    combined: Any = rules(*tiers_of("evictable", [[[A, B], [B, C]], [[C]]]))
+    assert combined.evictable(None, Purpose.PREEMPT, [A, B, C]) == [B]
+    always = Enabled(Answering(evictable=[A]), {"enablePreemptable": False})
+    alone: Any = Rules(Profile(((always,),), ()))
+    assert alone.evictable(None, Purpose.RECLAIM, [A, B]) == [A]
+
+
+def test_victims_of_a_tier_are_united_and_the_first_tier_with_any_decides() -> None:
+    combined: Any = rules(*tiers_of("victims", [[[], []], [[C], [A]], [[B]]]))
+    assert combined.victim_tasks([A, B, C]) == [A, C]
+    assert Rules(Profile(((Enabled(Answering(victims=[A]), {"enabledVictim": False}),),), ())).victim_tasks([]) == []
+
+
+class Standing:
+    """Orders queues by number, and as victims by letter, if at all."""
+
+    name = "standing"
+
+    def __init__(self, letters: str = "") -> None:
+        if letters:
+            self.victim_key = lambda queue, _taker: letters.index(queue.name)
+
+    def queue_key(self, queue: Any) -> int:
+        return int(queue.object.metadata.labels["rank"])
+
+
+def test_the_queue_that_is_last_loses_first_unless_a_plugin_says_otherwise() -> None:
+    queues = []
+    for name, rank in (("a", 1), ("b", 3), ("c", 2)):
+        info = QueueInfo(name)
+        info.observe(Queue(metadata=ObjectMeta(name=name, labels={"rank": str(rank)})))
+        queues.append(info)
+    assert Rules(Profile.of([[Standing()]], [])).victim_ranks(queues, queues[0]) == {"b": 0, "c": 1, "a": 2}
+    assert Rules(Profile.of([[Standing("cab")]], [])).victim_ranks(queues, queues[0]) == {"c": 0, "a": 1, "b": 2}
