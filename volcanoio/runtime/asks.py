@@ -18,6 +18,8 @@ from volcanoio.framework.scheduling_events import AskAnswered
 
 AT_ONCE = 16
 """How many questions are under way at once (Volcano: the workers of a predicate pass)."""
+ROUNDS = 10
+"""How often the longest limit many questions may take together: then those still open have no answer."""
 LARGEST = 10 << 20
 """Bytes an answer may have (Volcano: 10 MB)."""
 _log = structlog.get_logger(__name__)
@@ -50,10 +52,17 @@ class AskHost:
             async with limit:
                 answers[at] = await self._post(questions[at])
 
-        async with anyio.create_task_group() as tasks:
-            for at in range(len(questions)):
-                tasks.start_soon(ask, at)
-        self._publish([answer for answer in answers if answer is not None])
+        longest = ROUNDS * max((question.timeout for question in questions), default=0.0)
+        with anyio.move_on_after(longest):
+            async with anyio.create_task_group() as tasks:
+                for at in range(len(questions)):
+                    tasks.start_soon(ask, at)
+        self._publish(
+            [
+                answer or self._failed(question, f"no answer within {longest:g} s, among {len(questions)} questions")
+                for answer, question in zip(answers, questions, strict=True)
+            ]
+        )
 
     async def tell(self, notice: Question) -> None:
         """Post something; that it failed is logged and counted."""
@@ -81,9 +90,14 @@ class AskHost:
         except (aiohttp.ClientError, OSError, ValueError, msgspec.DecodeError) as error:
             fault = f"{type(error).__name__}: {error}"
         if fault:
-            self._probe.count("volcanoio_question_failures_total", plugin=question.plugin)
-            _log.warning("a question was not answered", plugin=question.plugin, url=question.url, reason=fault)
-        return AskAnswered(plugin=question.plugin, key=question.key, value=value, fault=fault)
+            return self._failed(question, fault)
+        return AskAnswered(plugin=question.plugin, key=question.key, value=value)
+
+    def _failed(self, question: Question, fault: str) -> AskAnswered:
+        """A question without answer; logged and counted."""
+        self._probe.count("volcanoio_question_failures_total", plugin=question.plugin)
+        _log.warning("a question was not answered", plugin=question.plugin, url=question.url, reason=fault)
+        return AskAnswered(plugin=question.plugin, key=question.key, fault=fault)
 
 
 async def _whole(answer: aiohttp.ClientResponse) -> bytes:

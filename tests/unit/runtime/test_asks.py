@@ -76,6 +76,24 @@ async def test_one_that_takes_too_long_does_not_hold_the_others() -> None:
     assert faults == {"slow": "no answer within 0.05 s", "quick": ""}
 
 
+async def test_many_that_nobody_answers_do_not_take_their_limits_one_after_the_other() -> None:
+    release = anyio.Event()
+
+    async def never(_request: web.Request) -> web.Response:
+        await release.wait()
+        return web.json_response({})
+
+    published: list[Event] = []
+    async with server(never) as address, AskHost(published.extend, probe=NoProbe()) as host:
+        with anyio.fail_after(60):
+            await host.answer([question(address, str(at), timeout=0.02) for at in range(400)])
+        release.set()
+    faults = [each.fault for each in published if isinstance(each, AskAnswered)]
+    assert len(faults) == 400
+    assert all(fault.startswith("no answer within") for fault in faults)
+    assert any("among 400 questions" in fault for fault in faults)
+
+
 async def test_nobody_there_is_a_fault_and_what_is_told_has_no_answer() -> None:
     published: list[Event] = []
     async with AskHost(published.extend, probe=NoProbe()) as host:
