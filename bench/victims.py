@@ -1,0 +1,199 @@
+"""preempt and reclaim on a full cluster: `python -m bench.victims --action reclaim --nodes 1000 --worth 1000`.
+
+Every node is full of pods of two cores of elastic jobs (eight members, of which one must run). Gangs of eight such pods
+want so many nodes' worth of them: of the same queue and a higher priority (preempt), or of a queue that has nothing yet
+(reclaim; it may have half of the cluster). Measured is the cycle that evicts, with predicates, proportion and nodeorder
+on, and the next one, while the victims terminate. Printed is JSON; 1 is returned when a gang was served in part, an
+eviction paid for nothing, or a victim was taken twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bench.engine import observed
+from bench.machine import machine
+from bench.workload import NODE_TYPES, TYPE_OF_TEN
+from volcanoio.compose.collector import collect_rarely
+from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.configuration import parse
+from volcanoio.engine.scheduling.cycle import CycleResult, run_cycle
+from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.watching import watched
+from volcanoio.framework import groups
+from volcanoio.framework.events import Synced
+from volcanoio.framework.scheduling_effects import Evict
+from volcanoio.framework.scheduling_events import CycleOpened
+from volcanoio.model import names
+from volcanoio.model.base import ApiObject, ObjectMeta
+from volcanoio.model.core import (
+    Container,
+    Node,
+    NodeStatus,
+    Pod,
+    PodSpec,
+    PodStatus,
+    PriorityClass,
+    ResourceList,
+    ResourceRequirements,
+)
+from volcanoio.model.scheduling import PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueSpec, QueueStatus
+from volcanoio.runtime.loading import discover
+
+CONF = """
+actions: "enqueue, allocate, {action}"
+tiers:
+- plugins: [{{name: priority}}, {{name: gang}}, {{name: conformance}}]
+- plugins: [{{name: predicates}}, {{name: proportion}}, {{name: nodeorder}}]
+"""
+GANG = 8
+CORES = 2
+"""Of one pod."""
+
+
+def profile_of(action: str) -> Profile:
+    """What the cycle runs."""
+    registry = discover()
+    plugins, actions = registry.factories(groups.SCHEDULER_PLUGINS), registry.factories(groups.ACTIONS)
+    return Profile.build(parse(CONF.format(action=action), actions=actions, plugins=plugins), plugins, actions)
+
+
+def cluster(action: str, nodes: int, worth: int) -> Iterator[ApiObject]:
+    """All objects: nodes, queues, who runs and who waits."""
+    for queue in ("held", "wants"):
+        yield Queue(metadata=_meta(queue), spec=QueueSpec(weight=1, reclaimable=True), status=QueueStatus(state="Open"))
+    yield PriorityClass(metadata=_meta("high"), value=1000)
+    places: list[str] = []
+    for index in range(nodes):
+        kind, cores, gib, _ = NODE_TYPES[TYPE_OF_TEN[index % len(TYPE_OF_TEN)]]
+        offered: ResourceList = {"cpu": str(cores), "memory": f"{gib}Gi", "pods": "110"}
+        yield Node(
+            metadata=_meta(f"node-{index}", labels={"type": kind}),
+            status=NodeStatus(capacity=offered, allocatable=offered),
+        )
+        places += [f"node-{index}"] * (cores // CORES)
+    for at in range(0, len(places), GANG):
+        yield from job(f"old-{at}", "held", places[at : at + GANG], minimum=1)
+    wanted = len(places) * min(worth, nodes) // nodes // GANG
+    for number in range(wanted):
+        queue = "held" if action == "preempt" else "wants"
+        yield from job(f"new-{number}", queue, [""] * GANG, minimum=GANG, priority="high")
+
+
+def job(name: str, queue: str, places: Sequence[str], *, minimum: int, priority: str = "") -> Iterator[ApiObject]:
+    """A PodGroup and its pods, which run where they are placed."""
+    running = bool(places[0])
+    yield PodGroup(
+        metadata=_meta(name, namespace="bench"),
+        spec=PodGroupSpec(min_member=minimum, queue=queue, priority_class_name=priority),
+        status=PodGroupStatus(phase="Running" if running else "Inqueue"),
+    )
+    requests = ResourceRequirements(requests={"cpu": str(CORES), "memory": "4Gi"})
+    for index, place in enumerate(places):
+        yield Pod(
+            metadata=_meta(f"{name}-worker-{index}", namespace="bench", annotations={names.GROUP_NAME: name}),
+            spec=PodSpec(
+                node_name=place,
+                scheduler_name=names.SCHEDULER_NAME,
+                containers=(Container(name="main", resources=requests),),
+            ),
+            status=PodStatus(phase="Running" if running else "Pending"),
+        )
+
+
+def cycle(state: ClusterState, profile: Profile, number: int) -> dict[str, Any]:
+    """Run one cycle to its end; figures, and what it did under `evicted` and `pipelined`."""
+    opening = CycleOpened(seq=10**9 + number, at=1e9 + number, cycle=number, upto=10**9, seed=1)
+    evicted: list[Evict] = []
+    hold, result = 0.0, CycleResult(())
+    before = started = time.perf_counter()
+    cpu = time.process_time()
+    steps = run_cycle(state, profile, opening, shown=True)
+    try:
+        while True:
+            point = next(steps)
+            now = time.perf_counter()
+            hold, before = max(hold, now - before), now
+            evicted += [each for each in point.decisions if isinstance(each, Evict)]
+    except StopIteration as stop:
+        result = stop.value
+    ended = time.perf_counter()
+    evicted += [each for each in result.decisions if isinstance(each, Evict)]
+    assert result.picture is not None
+    return {
+        "seconds": round(ended - started, 3),
+        "cpu_seconds": round(time.process_time() - cpu, 3),
+        "longest_hold_seconds": round(max(hold, ended - before), 4),
+        "nodes_tried": result.stats.attempts,
+        "evicted": evicted,
+        "pipelined": dict(result.picture.pipelined),
+    }
+
+
+def faults(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
+    """What must not be."""
+    found = []
+    members = Counter(pod.rpartition("-worker-")[0] for pod in first["pipelined"])
+    found += [f"{name}: {count} of {GANG} have a place" for name, count in members.items() if count != GANG]
+    if {each.node for each in first["evicted"]} - set(first["pipelined"].values()):
+        found.append("evictions on nodes where nobody has a place by them")
+    if len({each.uid for each in first["evicted"]}) != len(first["evicted"]):
+        found.append("a victim was evicted twice")
+    if second["evicted"]:
+        found.append(f"{len(second['evicted'])} more were evicted while victims terminate")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, check, print; 1 when something was wrong."""
+    parser = argparse.ArgumentParser(prog="python -m bench.victims", description=__doc__)
+    parser.add_argument("--action", choices=("preempt", "reclaim"), default="preempt")
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--worth", type=int, default=1000, help="nodes' worth of pods that wait")
+    given = parser.parse_args(arguments)
+    state, profile = ClusterState(), profile_of(given.action)
+    for event in observed(cluster(given.action, given.nodes, given.worth), 1):
+        state.fold(event)
+    state.require(watched(profile))
+    for resource in state.missing:
+        state.fold(Synced(resource=resource))
+    collect_rarely()
+    gc.collect()
+    gc.freeze()
+    cycles = [cycle(state, profile, number) for number in (1, 2)]
+    wrong = faults(*cycles)
+    for figures in cycles:
+        figures["evicted"], figures["pipelined"] = len(figures["evicted"]), len(figures["pipelined"])
+    print(
+        json.dumps(
+            {
+                "bench": "victims",
+                "machine": machine(),
+                "workload": {"action": given.action, "nodes": given.nodes, "worth": given.worth, "gang": GANG},
+                "evicting": cycles[0],
+                "while_victims_terminate": cycles[1],
+                "violations": len(wrong),
+            },
+            indent=2,
+        )
+    )
+    for fault in wrong:
+        print(fault, file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def _meta(name: str, namespace: str = "", **more: Any) -> ObjectMeta:
+    return ObjectMeta(
+        name=name, namespace=namespace, uid=f"uid-{name}", creation_timestamp="2026-01-01T00:00:00Z", **more
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
