@@ -19,7 +19,9 @@ from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Job, NodeRo
 from volcanoio_plugins.scheduling.grouprules import GROUP_LABEL, GroupRules, rules_of
 from volcanoio_plugins.scheduling.nodeindex import Column, NodeIndex
 
-NOT_ALLOWED = "node(s) are in no node group that the queue may use"
+NO_AFFINITY = "node group affinity not specified"
+NO_GROUP = "node group label not found"
+NOT_ALLOWED = "node does not satisfy the node group affinity"
 LIMITED = "node(s) are in a node group whose limit for the queue is reached"
 UNREADABLE = "node(s) cannot be used: the queue's annotation volcano.sh/nodegroup-resource-limits is not readable"
 
@@ -97,7 +99,11 @@ class Nodegroup:
         column = self._index.over(nodes).label(GROUP_LABEL)
         allowed = _by_group(column, lambda group: rules.allows(group, strict=self._strict))
         full = _by_group(column, lambda group: group is not None and self._exceeds(rules, group, shape)) & allowed
-        return Feasibility(allowed & ~full, ((NOT_ALLOWED, ~allowed), (LIMITED, full)))
+        grouped = _by_group(column, lambda group: group is not None)
+        other = NOT_ALLOWED if rules.affine else NO_AFFINITY
+        return Feasibility(
+            allowed & ~full, ((NO_GROUP, ~allowed & ~grouped), (other, ~allowed & grouped), (LIMITED, full))
+        )
 
     def score_depends(self, shape: Shape) -> Depends:
         """Labels."""

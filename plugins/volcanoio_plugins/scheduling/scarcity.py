@@ -29,7 +29,7 @@ class ScarceArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProportionalArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`resourceProportion` has `<resource>.cpu` and `<resource>.memory` for what `resources` lists."""
+    """`resourceProportion` has `<resource>.cpu` and `<resource>.memory` for what `resources` lists; else they are 1."""
 
     enable: bool = False
     resources: str = ""
@@ -41,7 +41,7 @@ class Scarce:
 
     def __init__(self, given: ScarceArguments) -> None:
         weights = {name: given.resource_weight.get(name, 1) for name in _listed(given.resources)}
-        self._weights = {name: max(weight, 0) for name, weight in sorted(weights.items())}
+        self._weights = {name: weight if weight >= 0 else 1 for name, weight in sorted(weights.items())}
         self._sum = sum(self._weights.values())
         self._factor = float(MAX_SCORE * given.weight)
         self.enabled = given.enable and given.weight > 0 and self._sum > 0
@@ -78,8 +78,8 @@ class Proportional:
                     "that proportional.resources lists; correct it or list the resource"
                 )
                 raise ArgumentError(msg, key="proportional")
-        ratio = given.resource_proportion
-        self._ratios = [(name, ratio.get(f"{name}.{CPU}", 0.0), ratio.get(f"{name}.{MEMORY}", 0.0)) for name in names]
+        ratios = {key: ratio for key, ratio in given.resource_proportion.items() if ratio >= 0}
+        self._ratios = [(name, ratios.get(f"{name}.{CPU}", 1.0), ratios.get(f"{name}.{MEMORY}", 1.0)) for name in names]
         self._enabled = given.enable
 
     def concerns(self, shape: Shape) -> bool:

@@ -28,19 +28,23 @@ _AMOUNTS = Depends.NODE_AMOUNTS | Depends.NODE_USAGE
 
 
 class ResourceStrategy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How one resource is scored, and how much it weighs; a negative weight means 1."""
+    """How one resource is scored, and how much it weighs; a weight that is not above 0 means 1."""
 
     type: Literal["LeastAllocated", "MostAllocated"] = "LeastAllocated"
     weight: int = 1
 
 
+_DEFAULT = {CPU: ResourceStrategy(), MEMORY: ResourceStrategy()}
+
+
 class StrategyFitArguments(msgspec.Struct, frozen=True):
-    """`resources` by name or `prefix*`. `resourceStrategyFitWeight` 0 scores nothing; negative means the default."""
+    """`resources` by name or `prefix*`; none means cpu and memory.
+
+    `resourceStrategyFitWeight` 0 scores nothing; negative means the default.
+    """
 
     weight: int = msgspec.field(default=DEFAULT_WEIGHT, name="resourceStrategyFitWeight")
-    resources: dict[str, ResourceStrategy] = msgspec.field(
-        default_factory=lambda: {CPU: ResourceStrategy(), MEMORY: ResourceStrategy()}
-    )
+    resources: dict[str, ResourceStrategy] = {}
     sra: ScarceArguments = ScarceArguments()
     proportional: ProportionalArguments = ProportionalArguments()
 
@@ -63,8 +67,8 @@ class ResourceStrategyFit:
         self._factor = float(MAX_SCORE * weight)
         self._strategy = Strategy(
             {
-                name: (item.weight if item.weight >= 0 else 1, item.type == "MostAllocated")
-                for name, item in given.resources.items()
+                name: (item.weight if item.weight > 0 else 1, item.type == "MostAllocated")
+                for name, item in (given.resources or _DEFAULT).items()
             }
         )
         self._scarce = Scarce(given.sra)

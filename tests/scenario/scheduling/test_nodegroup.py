@@ -115,6 +115,17 @@ def test_limits_that_cannot_be_read_keep_the_queue_out() -> None:
     assert first(affine("q", required=["g1"], limits='{"g1":'), conf()) == ""
 
 
+def test_people_are_told_why() -> None:
+    for of, reason in (
+        (affine("q", required=["g9"]), "node does not satisfy the node group affinity"),
+        (affine("q"), "node group affinity not specified"),
+    ):
+        world = World(*NODES, of, group("g", 1, queue="q"), pod("p", "g", cpu="1"), conf=conf())
+        world.cycle()
+        errors = world.state.ledger.jobs["ns/g"].attempts.fit_errors
+        assert next(iter(errors.values())).counts == {"node group label not found": 1, reason: 4}
+
+
 def test_another_affinity_counts_from_the_next_cycle_on() -> None:
     world = World(*NODES, affine("q", required=["g9"]), group("g", 1, queue="q"), pod("p", "g", cpu="1"), conf=conf())
     world.cycle()

@@ -81,6 +81,22 @@ def test_cpu_is_left_beside_what_is_idle_of_a_scarce_resource() -> None:
     assert bound(world, "with") == "n1", "what asks for it may use all"
 
 
+@pytest.mark.parametrize("arguments", [{}, {"resources": {}}, {"resourceStrategyFitWeight": -1}])
+def test_what_is_left_out_has_a_default(arguments: dict[str, object]) -> None:
+    nodes = NodesView(
+        [make_node("n")], offered={"cpu": [4000], "memory": [4 << 30], GPU: [2000]}, taken={"cpu": [1000]}
+    )
+    shape = make_shape({"cpu": 1, "memory": "1Gi"})
+    everywhere = np.ones(1, np.bool_)
+    least = pytest.approx((0.5 + 0.75) / 2 * 100 * 10)
+    assert ResourceStrategyFit(arguments).score(shape, nodes, everywhere)[0] == least
+    unweighed = ResourceStrategyFit({"resources": {"cpu": {"weight": 0}, "memory": {"weight": -3}}})
+    assert unweighed.score(shape, nodes, everywhere)[0] == least
+    guarded = ResourceStrategyFit({"proportional": {"enable": True, "resources": GPU}})
+    assert guarded.feasible(shape, nodes).ok.tolist() == [True], "2 cores and 2 GB beside 2 GPUs"
+    assert guarded.feasible(make_shape({"cpu": 2}), nodes).ok.tolist() == [False]
+
+
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
