@@ -13,8 +13,8 @@ from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Nodes, Shape
 from volcanoio_plugins.scheduling.nodeindex import Mask, NodeIndex, Topology
 
-KEPT = 256
-"""For how many shapes a filter or scorer keeps what it knows (up to 100 kB each at 10,000 nodes)."""
+KEPT = 64
+"""For how many shapes a filter or scorer keeps what it knows (up to 300 kB each at 10,000 nodes)."""
 _NOTHING: Sequence[int] = ()
 
 Known = TypeVar("Known")

@@ -27,6 +27,8 @@ from volcanoio.model.resources import CPU, MEMORY, PODS
 
 KEPT_SHAPES = 512
 """For how many shapes answers are kept (80 kB each at 10,000 nodes)."""
+KEPT_CONCERNED = 64
+"""For how many shapes that other pods concern: there are as many as jobs, and others' answers are good for a start."""
 KEPT_TABLES = 2048
 """For how many shapes more what was learned by state is kept."""
 EACH = 0.125
@@ -56,6 +58,8 @@ class Placer:
         self._rules: Rules | None = None
         self._answers: dict[int, Answers] = {}
         self._learned: dict[int, Learned] = {}
+        self._concerned: dict[int, Answers] = {}
+        """Those for shapes that other pods concern."""
         self._akin: dict[int, Answers] = {}
         """The latest answers for shapes that are the same but for what concerns other pods, by that shape's id."""
         self._errors: dict[tuple[int, bool], tuple[int, FitErrors]] = {}
@@ -71,6 +75,7 @@ class Placer:
         if self._rules is not rules:
             self._rules = rules
             self._answers.clear()
+            self._concerned.clear()
             self._akin.clear()
             self._learned.clear()
         self._errors.clear()
@@ -145,14 +150,14 @@ class Placer:
 
     def score_of(self, task: TaskInfo, row: int) -> float:
         """`prospects` of one row, but for what depends on other rows: that is as it was."""
-        answers = self._answers.get(task.shape.id)
+        answers = self._kept(task.shape)
         if answers is not None and answers.by_row:
             return answers.score_row(row)
         return self._prepared(task.shape).scores().item(row)
 
     def passes(self, task: TaskInfo, row: int) -> bool:
         """Whether a task passes every filter on a row, and fits the room that is there or being released, as of now."""
-        answers = self._answers.get(task.shape.id)
+        answers = self._kept(task.shape)
         if answers is None or not answers.settled_in(self._cycle):
             answers = self._prepared(task.shape)
         return self._admits(answers, row, idle=False)
@@ -203,6 +208,8 @@ class Placer:
         return errors
 
     def _prepared(self, shape: Shape) -> Answers:
+        if shape.id != shape.like:
+            return self._prepared_alike(shape)
         answers = self._answers.pop(shape.id, None)
         if answers is None or answers.capacity != self._columns.capacity:
             if len(self._answers) >= KEPT_SHAPES:
@@ -213,15 +220,30 @@ class Placer:
             answers = Answers(shape, self._columns, self._states, self._inputs, self._learned.pop(shape.id, NOTHING))
         self._answers[shape.id] = answers
         assert self._rules is not None
-        if shape.id == shape.like:
-            self.overall += answers.prepare(self._rules, self._cycle)
-        else:
-            akin, plain = self._akin.get(shape.like), self._answers.get(shape.like)
-            if akin is None or (plain is not None and plain.revision > akin.revision):
-                akin = plain
-            self.overall += answers.prepare(self._rules, self._cycle, akin)
-            self._akin[shape.like] = answers
+        self.overall += answers.prepare(self._rules, self._cycle)
         return answers
+
+    def _prepared_alike(self, shape: Shape) -> Answers:
+        """The same for one of many shapes that differ in what concerns pods alone: they begin with what is known."""
+        answers = self._concerned.pop(shape.id, None)
+        if answers is None or answers.capacity != self._columns.capacity:
+            if len(self._concerned) >= KEPT_CONCERNED:
+                del self._concerned[next(iter(self._concerned))]
+            answers = Answers(shape, self._columns, self._states, self._inputs)
+        self._concerned[shape.id] = answers
+        latest, plain = self._akin.pop(shape.like, None), self._answers.get(shape.like)
+        known = [one for one in (latest, plain) if one is not None and one.capacity == answers.capacity]
+        assert self._rules is not None
+        akin = max(known, key=lambda one: one.revision, default=None)
+        self.overall += answers.prepare(self._rules, self._cycle, akin)
+        self._akin[shape.like] = answers
+        if len(self._akin) > KEPT_CONCERNED:
+            del self._akin[next(iter(self._akin))]
+        return answers
+
+    def _kept(self, shape: Shape) -> Answers | None:
+        """The answers for a shape as they were last prepared."""
+        return (self._answers if shape.id == shape.like else self._concerned).get(shape.id)
 
     def _tie_keys(self, shape: Shape, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
         """A seeded hash of (cycle, shape, node) for each row: the smallest wins a tie.
