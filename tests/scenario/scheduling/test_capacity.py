@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods, queue
 from volcanoio.engine.scheduling.configuration import ConfigurationError
+from volcanoio.engine.scheduling.cycle import Unlimited
+from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.framework.scheduling.session import Session
+from volcanoio.framework.scheduling_events import CycleOpened
 
 FLAT = """
 actions: "enqueue, allocate, reclaim"
@@ -402,3 +406,49 @@ def test_a_pod_without_requests_needs_no_room_in_its_queue() -> None:
     world = World(node("n1"), queue("q", capability={"cpu": "1"}), group("a", 1, queue="q"), pod("a-0", "a"), conf=conf)
     world.run(2)
     assert world.binds == {"a-0": "n1"}
+
+
+# What the queue cannot take.
+
+
+def test_a_gang_its_queue_cannot_take_is_not_tried_again_until_the_queue_can() -> None:
+    world = World(
+        node("n1"),
+        queue("q", capability={"cpu": "4"}),
+        *run("a", "q", 3, cpu="1"),
+        *ask("b", "q", 3, 3, cpu="1"),
+        conf=FLAT,
+    )
+    world.run(2)
+    world.now -= world.period  # within the period it is known
+    assert "ns/b" not in tried(world)
+    assert "has no room left for" in world.state.ledger.jobs["ns/b"].attempts.reason.text
+    world.set_pod("a-0", phase="Succeeded")
+    world.run()
+    assert not world.binds, "two of three"
+    world.set_pod("a-1", phase="Succeeded")
+    world.now -= world.period
+    world.run()
+    assert len(world.binds) == 3
+
+
+def test_a_limit_that_is_raised_counts_at_once() -> None:
+    world = World(node("n1"), queue("q", capability={"cpu": "2"}), *ask("b", "q", 3, 3, cpu="1"), conf=FLAT)
+    world.run(2)
+    world.now -= world.period
+    world.put(queue("q", capability={"cpu": "3"}))
+    world.run()
+    assert len(world.binds) == 3
+
+
+def tried(world: World) -> set[str]:
+    """The jobs that a cycle, which is run, came to."""
+    opening = CycleOpened(cycle=99, upto=0, seed=1, at=world.now)
+    session = CycleSession(world.state, world.profile, opening, Unlimited(), world.period)
+    for _ in session.open():
+        pass
+    action = next(action for action in world.profile.actions if action.name == "allocate")
+    for _ in action.run(cast("Session", session)):
+        pass
+    session.undo()
+    return session.tried

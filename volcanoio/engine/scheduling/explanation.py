@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.model.scheduling import PodGroupPhase
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class FitErrors:
 class Attempts:
     """What the last attempt to place a job came to."""
 
-    __slots__ = ("failed_roles", "fit_errors", "limited", "outcomes", "reason", "useless")
+    __slots__ = ("beyond", "failed_roles", "fit_errors", "limited", "outcomes", "reason", "useless")
 
     def __init__(self) -> None:
         self.fit_errors: dict[str, FitErrors] = {}
@@ -75,6 +75,8 @@ class Attempts:
         self.reason = Reason()
         self.limited = False
         """Whether its queue's limits, rather than nodes, kept a task from being tried."""
+        self.beyond: tuple[Shape, int, float] | None = None
+        """How many tasks alike it lacked of which its queue could not take so many; and when (epoch seconds)."""
         self.useless: tuple[int, float] | None = None
         """Another attempt is of no use while `Columns.freed` is this; and when (epoch seconds) that was found."""
 

@@ -208,6 +208,10 @@ class CycleSession:
             raise LookupError(msg)
         return self.state.inputs.objects(resource)
 
+    def since(self, resource: str, version: int) -> Sequence[str] | None:
+        """As `sessionview.SessionView`."""
+        return self.state.inputs.since(resource, version)
+
     @property
     def prebinding(self) -> Mapping[str, Sequence[PreBindStep]]:
         """As `sessionview.SessionView`."""
@@ -396,9 +400,13 @@ class CycleSession:
         """As `session.Session`.
 
         Alike tasks fill the room there is whatever their order, so what found no node finds none until room appears;
-        that needs filters that do not look at usage, and nothing reserved by others at the time.
+        that needs filters that do not look at usage, and nothing reserved by others at the time. Where its queue could
+        not take them, that is asked again first.
         """
         attempts = job.attempts
+        if len(runs) == 1 and attempts.limited and not attempts.fit_errors:
+            attempts.beyond = (runs[0].shape, max(self.rules.job_lacks(job), 1), self.now)
+            return
         if len(runs) != 1 or not attempts.fit_errors or attempts.limited or self.leftovers:
             return
         if self.state.placer.by_room_alone(runs[0].shape):
@@ -407,6 +415,12 @@ class CycleSession:
 
     def hopeless(self, job: JobInfo) -> bool:
         """As `session.Session`; at least once a period it is tried all the same."""
+        beyond = job.attempts.beyond
+        if beyond is not None and self.now < beyond[2] + self.period and job.key not in self.state.ledger.dirty:
+            assert job.queue_info is not None
+            shape, lacking, _ = beyond
+            if self.rules.allocatable(job.queue_info, shape, lacking) < lacking:
+                return True
         if self.state.given_up_at != self.nodes.freed:
             return False
         useless = job.attempts.useless
