@@ -6,7 +6,7 @@ session and written before the pod's bind, in `volumesteps`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -45,7 +45,10 @@ class VolumeBinding:
         self.plans = VolumePlans()
         self._session: SessionView
         self._candidates: dict[VolumeClaim, Candidates] = {}
-        self._volumes: dict[str, PersistentVolume] = {}
+        self._free: dict[str, dict[str, PersistentVolume]] = {}
+        """The volumes that belong to nobody, by class and name."""
+        self._class_of: dict[str, str] = {}
+        """The class under which a volume is there."""
         self._volumes_seen = -1
         self._nodes_seen = -1
 
@@ -212,29 +215,35 @@ class VolumeBinding:
         if index.version != self._nodes_seen or len(self._candidates) > KEPT:
             self._nodes_seen = index.version
             self._candidates.clear()
-        if self._session.version(_VOLUMES) != self._volumes_seen:
-            self._volumes_seen = self._session.version(_VOLUMES)
-            self._follow_volumes()
+        version, seen = self._session.version(_VOLUMES), self._volumes_seen
+        if version != seen:
+            self._volumes_seen = version
+            self._follow_volumes(self._session.since(_VOLUMES, seen))
         known = self._candidates.get(claim)
         if known is None:
-            suitable = [volume for volume in self._volumes.values() if matches(volume, claim)]
+            free = self._free.get(claim.storage_class, {})
+            suitable = [volume for volume in free.values() if matches(volume, claim)]
             known = self._candidates[claim] = Candidates(suitable, self._reach, index.size)
         return known
 
-    def _follow_volumes(self) -> None:
-        """Tell all candidates of the volumes that came, changed or went."""
-        volumes = {
-            name: volume
-            for name, volume in self._session.objects(_VOLUMES).items()
-            if isinstance(volume, PersistentVolume)
-        }
-        before, self._volumes = self._volumes, volumes
-        changed = [volume for name, volume in volumes.items() if before.get(name) is not volume]
-        gone = before.keys() - volumes.keys()
-        for claim, candidates in self._candidates.items():
-            for name in gone:
+    def _follow_volumes(self, names: Collection[str] | None) -> None:
+        """Tell all candidates of the volumes of these names, which came, changed or went; None for all there are."""
+        volumes = self._session.objects(_VOLUMES)
+        if names is None:
+            self._candidates.clear()
+            self._free.clear()
+            self._class_of.clear()
+            names = volumes.keys()
+        for name in dict.fromkeys(names):
+            before = self._class_of.pop(name, None)
+            if before is not None:
+                del self._free[before][name]
+            volume = volumes.get(name)
+            free = volume if isinstance(volume, PersistentVolume) and volume.spec.claim_ref is None else None
+            if free is not None:
+                self._class_of[name] = free.spec.storage_class_name
+                self._free.setdefault(free.spec.storage_class_name, {})[name] = free
+            for claim, candidates in self._candidates.items():
                 candidates.remove(name)
-            for volume in changed:
-                candidates.remove(volume.metadata.name)
-                if matches(volume, claim):
-                    candidates.add(volume)
+                if free is not None and matches(free, claim):
+                    candidates.add(free)

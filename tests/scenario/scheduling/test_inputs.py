@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pod, profile
+from volcanoio.engine.scheduling.inputs import KEPT
 from volcanoio.engine.scheduling.profile import Enabled, Profile
 from volcanoio.engine.scheduling.snapshot import snapshot
 from volcanoio.engine.scheduling.watching import watched
@@ -122,3 +123,18 @@ def test_secrets_unknown_kinds_and_what_sessions_have_are_not_watched(resource: 
     plugin.watches = (resource,)
     with pytest.raises(ValueError, match=f'plugin "closed" watches "{resource}"'):
         watched(Profile.of([[plugin]], []))
+
+
+def test_who_followed_the_objects_is_told_which_changed() -> None:
+    world = world_of(Closed(), node("n1"), quota("a"), quota("b"))
+    inputs = world.state.inputs
+    seen = inputs.version(QUOTAS)
+    assert inputs.since(QUOTAS, seen) == []
+    world.put(quota("b", pods="1"))
+    world.remove(kinds.RESOURCE_QUOTA, "ns/a")
+    assert inputs.since(QUOTAS, seen) == ["ns/b", "ns/a"]
+    assert inputs.since(QUOTAS, -1) is None
+    for number in range(3 * KEPT):
+        world.put(quota("b", pods=str(number)))
+    assert inputs.since(QUOTAS, seen) is None
+    assert inputs.since(QUOTAS, inputs.version(QUOTAS) - KEPT) == ["ns/b"] * KEPT

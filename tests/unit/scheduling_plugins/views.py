@@ -345,6 +345,9 @@ class SessionData:
 
     def tell(self, notice: Question) -> None: ...
 
+    def since(self, resource: str, version: int) -> list[str] | None:  # noqa: ARG002 - as if it were too old
+        return None
+
     @property
     def volumes(self) -> VolumeIndex:
         return VolumeIndex(Inputs())

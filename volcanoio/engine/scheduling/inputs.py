@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +14,9 @@ from volcanoio.model.base import ApiObject
 
 _NOTHING: Mapping[str, ApiObject] = MappingProxyType({})
 _NO_FACTS: Mapping[str, Any] = MappingProxyType({})
+
+KEPT = 1024
+"""Changes of a resource that are kept at least; who is further behind looks at all objects."""
 
 
 class Inputs:
@@ -27,6 +30,8 @@ class Inputs:
         self._objects: dict[str, dict[str, ApiObject]] = {}
         self._facts: dict[str, dict[str, Any]] = {}
         self._versions: dict[str, int] = {}
+        self._changes: dict[str, list[str]] = {}
+        """By resource the keys of the latest changes, one for each version."""
 
     def observe(self, event: Observed) -> bool:
         """An object appeared, changed or is gone; whether a reader can see a difference."""
@@ -43,7 +48,16 @@ class Inputs:
             if old is not None and _same(old, obj):
                 return False
         self._versions[event.resource] = self._versions.get(event.resource, 0) + 1
+        changes = self._changes.setdefault(event.resource, [])
+        changes.append(key)
+        if len(changes) > 2 * KEPT:
+            del changes[:KEPT]
         return True
+
+    def since(self, resource: str, version: int) -> Sequence[str] | None:
+        """The keys of objects that came, changed or went after a version, some maybe twice; None when it is too old."""
+        changes, count = self._changes.get(resource, []), self.version(resource) - version
+        return changes[len(changes) - count :] if 0 <= count <= len(changes) else None
 
     def learn(self, event: FactsSaid) -> bool:
         """A source said something; whether a reader can see a difference."""

@@ -104,6 +104,10 @@ class SessionView(Protocol):
         """Post something and wait for nothing: it is sent with the decisions made by then."""
         ...
 
+    def since(self, resource: str, version: int) -> Sequence[str] | None:
+        """The keys of objects that came, changed or went after a version; None when it is too old: look at all."""
+        ...
+
     @property
     def volumes(self) -> VolumesView:
         """The volume claims of tasks, and where they are used."""
