@@ -6,7 +6,7 @@ used before any node with victims, and what is placed passes every filter and li
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -63,23 +63,23 @@ class Preempt:
         yield from session.victims.prepare()
         queues = session.queue_turns(jobs)
         while queues:
-            name = queues.pop().name
+            queue = queues.pop()
+            name, mates = queue.name, {job.key for job in queue.jobs} & session.jobs.keys()
             while jobs[name]:
                 if session.exhausted():
                     return
-                yield from self._between(session, jobs[name].pop())
+                yield from self._between(session, jobs[name].pop(), mates)
             for job in members[name]:
                 if session.exhausted():
                     return
                 yield from self._within(session, job)
 
-    def _between(self, session: Session, job: Job) -> Iterator[None]:
-        """Let a job take from other jobs of its queue, all it needs or nothing."""
-        jobs, own, queue = session.jobs, job.key, job.queue
+    def _between(self, session: Session, job: Job, mates: Collection[str]) -> Iterator[None]:
+        """Let a job take from other jobs of its queue (by their keys), all it needs or nothing."""
+        own = job.key
 
-        def eligible(victim: Task, task: Task) -> bool:
-            name = victim.job
-            return name != own and name in jobs and jobs[name].queue == queue and _takable(victim, task)
+        def eligible(there: Collection[Task], task: Task) -> list[Task]:
+            return [victim for victim in _takable(there, task) if victim.job != own and victim.job in mates]
 
         runs, victims = runs_of(session, job), session.victims
         if victims.failed(Purpose.PREEMPT, job, runs):
@@ -96,8 +96,8 @@ class Preempt:
     def _within(self, session: Session, job: Job) -> Iterator[None]:
         """Let a job's tasks take from its own of lower standing, one by one until one finds nothing."""
 
-        def eligible(victim: Task, task: Task) -> bool:
-            return victim.job == job.key and _takable(victim, task)
+        def eligible(there: Collection[Task], task: Task) -> list[Task]:
+            return [victim for victim in _takable(there, task) if victim.job == job.key]
 
         if session.victims.awaits(job) or not job.count(*_TAKABLE):
             return
@@ -118,6 +118,11 @@ class Preempt:
         return Taking(*what, own=own)
 
 
-def _takable(victim: Task, task: Task) -> bool:
-    """Whether a task is one that may be evicted for another, whosever it is."""
-    return victim.preemptable and victim.status in _TAKABLE and (victim.shape.best_effort or not task.shape.best_effort)
+def _takable(there: Collection[Task], task: Task) -> list[Task]:
+    """Those that may be evicted for a task, whosever they are."""
+    idle = task.shape.best_effort
+    return [
+        victim
+        for victim in there
+        if victim.status in _TAKABLE and victim.preemptable and (not idle or victim.shape.best_effort)
+    ]

@@ -6,7 +6,7 @@ there without evictions, and what is placed passes every filter and limit (see `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -62,13 +62,16 @@ class Reclaim:
             if name != job.queue and queue.object.spec.reclaimable is not False
         }
 
-        def eligible(victim: Task, task: Task) -> bool:  # noqa: ARG001 - whoever it is for
-            return (
-                victim.status is TaskStatus.RUNNING
+        def eligible(there: Collection[Task], task: Task) -> list[Task]:  # noqa: ARG001 - whoever it is for
+            running = TaskStatus.RUNNING
+            return [
+                victim
+                for victim in there
+                if victim.status is running
                 and victim.preemptable
                 and victim.job in jobs
                 and jobs[victim.job].queue in open_to_us
-            )
+            ]
 
         runs, victims = runs_of(session, job), session.victims
         if victims.failed(Purpose.RECLAIM, job, runs):

@@ -6,7 +6,7 @@ guarantee by it, and the evicted could not at once evict back. Room that is ther
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.session import Run, Session, Statement
@@ -14,8 +14,8 @@ from volcanoio.framework.scheduling.victims import Hunt
 from volcanoio.framework.scheduling.views import Job, Task
 from volcanoio.model.scheduling import PodGroupPhase
 
-Eligible = Callable[[Task, Task], bool]
-"""Whether a task (first) may be evicted for another by the action's own rules, whatever plugins say."""
+Eligible = Callable[[Collection[Task], Task], list[Task]]
+"""Which of some tasks may be evicted for another by the action's own rules, whatever plugins say."""
 
 
 def takers(session: Session) -> list[Job]:
@@ -128,11 +128,8 @@ class Taking:
     def candidates(self, task: Task, node: str) -> list[Task]:
         """Those who may be evicted on a node for a task, in the order in which they go; none where all are too few."""
         victims = self._victims
-        eligible = [other for other in victims.on(node) if self._eligible(other, task)]
-        if not victims.suffice(node, task.shape, eligible):
-            return []
-        permitted = victims.permitted(self._purpose, task, eligible)
-        return permitted if victims.suffice(node, task.shape, permitted) else []
+        permitted = victims.permitted(self._purpose, task, self._eligible(victims.on(node), task))
+        return permitted if permitted and victims.suffice(node, task.shape, permitted) else []
 
     def settle(self, task: Task, node: str, evicted: list[Task]) -> bool:
         """Place a task on a node that it fits by now; False when its victims could evict it at once."""

@@ -64,7 +64,7 @@ class Rules:
         self._enqueued = self._flat(points.JobEnqueued, "job_enqueued")
         self._pipelined = self._tiers(points.JobPipelined, "job_pipelined")
         self._enqueueable = self._tiers(points.JobEnqueueable, "job_enqueueable")
-        self._starving = self._tiers(points.JobStarving, "job_starving")
+        self._starving = next((tier for tier in self._tiers(points.JobStarving, "job_starving") if tier), ())
         self._preemptable = self._tiers(points.Preemptable, "preemptable")
         self._reclaimable = self._tiers(points.Reclaimable, "reclaimable")
         self._evictable = self._tiers(points.Evictable, "evictable")
@@ -193,8 +193,11 @@ class Rules:
 
     def job_starving(self, job: Job) -> bool:
         """All of the first tier with an opinion; without any, no."""
-        tier = next((tier for tier in self._starving if tier), ())
-        return bool(tier) and all(ask(job) for ask in tier)
+        tier = self._starving
+        for ask in tier:  # asked after every placement that evictions pay for
+            if not ask(job):
+                return False
+        return bool(tier)
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
         """The victims a preemptor of the same queue may take."""
@@ -324,11 +327,12 @@ def _victims(tiers: _Tiers, candidates: Sequence[Task], *taker: object) -> list[
             answer: Iterable[Task] | None = ask(*taker, candidates)
             if answer is None:
                 continue
+            left = candidates if named is None else named
             uids = {task.uid for task in answer}
             if not uids:
                 named = None
                 break
-            named = [task for task in (candidates if named is None else named) if task.uid in uids]
+            named = list(left) if len(uids) == len(candidates) else [task for task in left if task.uid in uids]
         if named:
             return named
     return []

@@ -99,19 +99,18 @@ class Victims:
     def suffice(self, node: str, shape: Shape, victims: Iterable[TaskInfo]) -> bool:
         """As `victims.Victims`."""
         columns = self._session.nodes
-        row = columns.rows[node]
-        left = {
-            name: amount - room
-            for name, amount in shape.requests.items()
-            if (room := columns.future_idle(name).item(row)) < amount
-        }
+        row, left = columns.rows[node], {}
+        for name, amount in shape.requests.items():
+            room = columns.future_idle(name).item(row)
+            if room < amount:
+                left[name] = amount - room
         if not left:
             return True
         for victim in victims:
             requests = victim.shape.requests
             for name in left:
                 left[name] -= requests.get(name, 0)
-        return all(amount <= 0 for amount in left.values())
+        return max(left.values()) <= 0
 
     def permitted(self, purpose: Purpose, taker: TaskInfo, candidates: Iterable[TaskInfo]) -> list[TaskInfo]:
         """As `victims.Victims`."""
