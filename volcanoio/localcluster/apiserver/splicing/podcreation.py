@@ -34,6 +34,8 @@ ASKED: Final = ("serviceaccounts", "priorityclasses.scheduling.k8s.io", "runtime
 
 MOST: Final = 1024
 """Specs that are remembered, and those that are known to have come once: the oldest makes room."""
+LARGEST: Final = 32 * 1024
+"""Bytes of a spec that is remembered; larger ones are rare, and go the general way."""
 
 _PARTS: Final = frozenset({"apiVersion", "kind", "metadata", "spec"})
 _STATED: Final = ("managedFields", "resourceVersion")
@@ -96,6 +98,8 @@ class PodCreations:
         except errors.MALFORMED:
             return None
         if not parts.keys() <= _PARTS or not {"metadata", "spec"} <= parts.keys():
+            return None
+        if len(bytes(parts["spec"])) > LARGEST:
             return None
         named = bytes(parts.get("apiVersion", b"")) == b'"v1"' and bytes(parts.get("kind", b"")) == b'"Pod"'
         return parts if named else None
