@@ -65,6 +65,12 @@ def check(state: ClusterState) -> None:
             add(wanted, job.wanted)
         assert queue.held == total
         assert queue.wanted == wanted
+        spread: dict[str, Amounts] = {}
+        for job in queue.members.values():
+            for task in job.members.values():
+                if task.status in ALLOCATED_STATUSES or task.status is TaskStatus.PIPELINED:
+                    add(spread.setdefault(job.namespace, {}), task.shape.requests)
+        assert {name: held for name, held in queue.namespaces.items() if held} == spread
 
 
 STEPS = st.lists(
