@@ -1,7 +1,7 @@
 """How much work tasks that started a moment ago will be: figures do not show them yet (Volcano: plugins/usage).
 
 The estimate of a task is request·request_ratio + (limit − request)·burst_ratio. Where a node is at risk already it is
-taken times risk_factor. Neither is more than the task's limit, where it has one.
+taken times risk_factor. Neither is more than the task's limit, or its request where that is not below it.
 """
 
 from __future__ import annotations
@@ -51,22 +51,24 @@ class Estimator:
         """The load of one task."""
         load = self._known.get(shape.id)
         if load is None:
-            cpu, memory = self._plain(shape, CPU), self._plain(shape, MEMORY)
             factor = self._given.risk_factor
-            load = self._known[shape.id] = Load(
-                _limited(cpu, shape, CPU),
-                _limited(memory, shape, MEMORY),
-                _limited(cpu * factor, shape, CPU),
-                _limited(memory * factor, shape, MEMORY),
-            )
+            if shape.requests.get(CPU) or shape.requests.get(MEMORY):
+                plain, risky = self._estimates(shape, 1.0), self._estimates(shape, factor)
+            else:
+                plain = float(self._given.be_cpu), float(self._given.be_mem * _MIB)
+                risky = plain[0] * factor, plain[1] * factor
+            load = self._known[shape.id] = Load(*plain, *risky)
         return load
 
-    def _plain(self, shape: Shape, name: str) -> float:
-        if not shape.requests.get(CPU) and not shape.requests.get(MEMORY):
-            return float(self._given.be_cpu if name == CPU else self._given.be_mem * _MIB)
+    def _estimates(self, shape: Shape, factor: float) -> tuple[float, float]:
+        """Of cpu and memory."""
+        return self._estimate(shape, CPU, factor), self._estimate(shape, MEMORY, factor)
+
+    def _estimate(self, shape: Shape, name: str, factor: float) -> float:
         request = shape.requests.get(name, 0)
-        burst = max(shape.limits.get(name, 0) - request, 0)
-        return request * self._given.request_ratio + burst * self._given.burst_ratio
+        limit = max(shape.limits.get(name, 0), request)
+        amount = request * self._given.request_ratio + (limit - request) * self._given.burst_ratio
+        return min(amount * factor, float(limit))
 
 
 class YoungTasks:
@@ -113,8 +115,3 @@ def _young_until(task: Task, every: float) -> float:
     if task.status is not TaskStatus.RUNNING:
         return 0.0
     return (epoch(task.pod.status.start_time) or 0.0) + every
-
-
-def _limited(amount: float, shape: Shape, name: str) -> float:
-    limit = shape.limits.get(name)
-    return min(amount, float(limit)) if limit else amount

@@ -66,8 +66,8 @@ class _Node(NamedTuple):
 
     @property
     def score(self) -> float:
-        """How much of it is used, all dimensions together."""
-        return sum(self.used[name] / max(self.capacity[name], 1) for name in DIMENSIONS)
+        """How much of it is used, cpu and memory together."""
+        return sum(self.used[name] / max(self.capacity[name], 1) for name in (CPU, MEMORY))
 
 
 def overloading(session: SessionView, candidates: Sequence[Task], given: LowNodeUtilizationArguments) -> list[Task]:
@@ -75,7 +75,8 @@ def overloading(session: SessionView, candidates: Sequence[Task], given: LowNode
     nodes = _nodes(session)
     cordoned = {node.metadata.name for node in session.nodes.objects if node.spec.unschedulable}
     low = [node for node in nodes if node.name not in cordoned and node.below(given.thresholds)]
-    high = sorted((node for node in nodes if node.above(given.target)), key=lambda node: (-node.score, node.name))
+    gives = {node.name for node in nodes if node.above(given.target)} - {node.name for node in low}
+    high = sorted((node for node in nodes if node.name in gives), key=lambda node: (-node.score, node.name))
     if not low or not high:
         return []
     room = {

@@ -28,8 +28,11 @@ class NodeLoads:
     `every` is how often figures are asked for (seconds); `moved` whether anything is other than in the last session.
     """
 
-    def __init__(self, given: EstimatorArguments) -> None:
+    def __init__(self, given: EstimatorArguments, weights: tuple[int, int]) -> None:
         self._given = given
+        self._weights = weights
+        self._ratios = given.request_ratio, min(given.request_ratio * given.risk_factor, 1.0)
+        """The part of a request that counts at once, and where the node is at risk."""
         self.every = _DEFAULT_EVERY
         self.moved = True
         self.cpu: Floats = np.zeros(0)
@@ -79,27 +82,43 @@ class NodeLoads:
         row = self._row
         return np.fromiter((row[name] for name in nodes.names), np.intp, len(nodes))
 
-    def part(self, nodes: Nodes, rows: NDArray[np.intp] | slice, resource: str) -> Floats:
-        """The part of a resource in use, 0 to 1, of some nodes: figures, young tasks, and what was placed since."""
-        plain, risky = self._young[resource]
+    def parts(self, nodes: Nodes, rows: NDArray[np.intp] | slice) -> tuple[Floats, Floats]:
+        """The parts of cpu and of memory in use, 0 to 1, of some nodes: figures, young tasks, what was placed since.
+
+        A node is at risk where both together, by their weights, reach the threshold.
+        """
+        cpu, memory = (self._part(nodes, rows, name, risky=False) for name in (CPU, MEMORY))
+        at_risk = self._together(cpu, memory) >= self._given.risk_threshold
+        if at_risk.any():
+            cpu = np.where(at_risk, self._part(nodes, rows, CPU, risky=True), cpu)
+            memory = np.where(at_risk, self._part(nodes, rows, MEMORY, risky=True), memory)
+        return cpu, memory
+
+    def parts_on(self, node: NodeRow) -> tuple[float, float]:
+        """As `parts`, of one node."""
+        cpu, memory = self._part_on(node, CPU, risky=False), self._part_on(node, MEMORY, risky=False)
+        if self._together(cpu, memory) >= self._given.risk_threshold:
+            cpu, memory = self._part_on(node, CPU, risky=True), self._part_on(node, MEMORY, risky=True)
+        return cpu, memory
+
+    def _together(self, cpu: Any, memory: Any) -> Any:
+        """Both parts by their weights; numbers or columns."""
+        weights = self._weights
+        return (cpu * weights[0] + memory * weights[1]) / max(sum(weights), 1)
+
+    def _part(self, nodes: Nodes, rows: NDArray[np.intp] | slice, resource: str, *, risky: bool) -> Floats:
         real = (self.cpu if resource == CPU else self.memory)[rows] / 100
         capacity = np.maximum(nodes.allocatable(resource), 1)
-        placed = (nodes.used(resource) - self._before[resource][rows]) * self._given.request_ratio
-        part = real + (plain[rows] + placed) / capacity
-        at_risk = real + (risky[rows] + placed * self._given.risk_factor) / capacity
-        return np.minimum(np.where(part >= self._given.risk_threshold, at_risk, part), 1.0)
+        placed = (nodes.used(resource) - self._before[resource][rows]) * self._ratios[risky]
+        part: Floats = np.minimum(real + (self._young[resource][risky][rows] + placed) / capacity, 1.0)
+        return part
 
-    def part_on(self, node: NodeRow, resource: str) -> float:
-        """As `part`, of one node."""
-        plain, risky = self._young[resource]
+    def _part_on(self, node: NodeRow, resource: str, *, risky: bool) -> float:
         row = node.row
         real = (self.cpu if resource == CPU else self.memory).item(row) / 100
         capacity = max(node.allocatable(resource), 1)
-        placed = (node.used(resource) - self._before[resource].item(row)) * self._given.request_ratio
-        part = real + (plain.item(row) + placed) / capacity
-        if part >= self._given.risk_threshold:
-            part = real + (risky.item(row) + placed * self._given.risk_factor) / capacity
-        return min(part, 1.0)
+        placed = (node.used(resource) - self._before[resource].item(row)) * self._ratios[risky]
+        return min(real + (self._young[resource][risky].item(row) + placed) / capacity, 1.0)
 
     def _take(self, facts: Mapping[str, Any]) -> None:
         size = len(self._names)

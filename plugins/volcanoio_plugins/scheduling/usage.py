@@ -17,7 +17,6 @@ from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.sources import NODE_METRICS
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import NodeRow, Nodes, Shape
-from volcanoio.model.resources import CPU, MEMORY
 from volcanoio_plugins.scheduling.loadestimate import Estimator, EstimatorArguments, YoungTasks
 from volcanoio_plugins.scheduling.nodeload import NodeLoads
 
@@ -61,7 +60,7 @@ class Usage:
         self._factor = float(MAX_SCORE * weight) / sum(self._weights) if any(self._weights) else 0.0
         self._limits = given.thresholds
         self._young = YoungTasks(Estimator(given.estimator))
-        self._loads = NodeLoads(given.estimator)
+        self._loads = NodeLoads(given.estimator, self._weights)
         self.moment = 0
 
     def open(self, session: SessionView) -> None:
@@ -96,7 +95,8 @@ class Usage:
             return np.zeros(len(nodes))
         rows = self._loads.rows(nodes)
         cpu, memory = self._weights
-        total = (1 - self._loads.part(nodes, rows, CPU)) * cpu + (1 - self._loads.part(nodes, rows, MEMORY)) * memory
+        cpu_part, memory_part = self._loads.parts(nodes, rows)
+        total = (1 - cpu_part) * cpu + (1 - memory_part) * memory
         return np.where(self._loads.fresh[rows], total * self._factor, 0.0)
 
     def score_on(self, shape: Shape, node: NodeRow) -> float:  # noqa: ARG002 - the same for all shapes
@@ -104,5 +104,6 @@ class Usage:
         if not self._factor or not self._loads.fresh.item(node.row):
             return 0.0
         cpu, memory = self._weights
-        total = (1 - self._loads.part_on(node, CPU)) * cpu + (1 - self._loads.part_on(node, MEMORY)) * memory
+        cpu_part, memory_part = self._loads.parts_on(node)
+        total = (1 - cpu_part) * cpu + (1 - memory_part) * memory
         return total * self._factor

@@ -105,12 +105,24 @@ def test_a_gang_in_one_turn_spreads_by_what_it_has_placed() -> None:
     assert sorted(of.run().binds.values()) == ["n1", "n1", "n2", "n2"]
 
 
+def test_risk_is_of_cpu_and_memory_together() -> None:
+    estimator = "estimator: {request_ratio: 0.5, risk_factor: 2.0, risk_threshold: 0.6}"
+    for memory, best in ((10.0, "n1"), (70.0, "n2")):  # n1 with one task: 40 + 25 % of cpu, or 40 + 50 % at risk
+        of = world(*NODES, *one("a", cpu="4"), *one("b", cpu="1"), arguments=f"{{{estimator}}}")
+        busy(of, n1=(40, memory), n2=(75, memory))
+        of.run(phase="Pending")
+        assert of.binds == {"a": "n1", "b": best}
+
+
 def test_a_node_at_risk_is_taken_for_fuller_than_it_is() -> None:
     estimator = Estimator(EstimatorArguments())
     shape = Shape(id=0, requests={"cpu": 1000, "pods": 1}, best_effort=False, limits={"cpu": 2000})
     assert estimator.of(shape)[::2] == pytest.approx((700, 840))
     bursting = Estimator(EstimatorArguments(burst_ratio=1.0, request_ratio=1.0))
     assert bursting.of(shape)[::2] == (2000, 2000), "never above the limit"
+    whole = Estimator(EstimatorArguments(request_ratio=1.0))
+    unlimited = Shape(id=2, requests={"cpu": 1000, "pods": 1}, best_effort=False)
+    assert whole.of(unlimited)[::2] == (1000, 1000), "nor, without one, above the request"
     nothing = Shape(id=1, requests={"pods": 1}, best_effort=True)
     assert estimator.of(nothing)[:2] == (250, 200 << 20)
 
