@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Protocol
 
+from volcanoio.engine.scheduling import hopes
 from volcanoio.engine.scheduling.asking import Asking
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.columns import Columns, Quantity
@@ -397,57 +398,20 @@ class CycleSession:
         job.attempts = Attempts()
 
     def give_up(self, job: JobInfo, runs: Sequence[Run]) -> None:
-        """As `session.Session`.
-
-        Alike tasks fill the room there is whatever their order, so what found no node finds none until room appears;
-        that needs filters that do not look at usage, and nothing reserved by others at the time. Where its queue could
-        not take them, that is asked again first.
-        """
-        attempts = job.attempts
-        if len(runs) == 1 and attempts.limited and not attempts.fit_errors:
-            attempts.beyond = (runs[0].shape, max(self.rules.job_lacks(job), 1), self.now)
-            return
-        if len(runs) != 1 or not attempts.fit_errors or attempts.limited or self.leftovers:
-            return
-        if self.state.placer.by_room_alone(runs[0].shape):
-            attempts.useless = (self.nodes.freed, self.now)
-            self.state.given_up_at = self.nodes.freed
+        """As `session.Session`."""
+        hopes.give_up(self, job, runs)
 
     def hopeless(self, job: JobInfo) -> bool:
         """As `session.Session`; at least once a period it is tried all the same."""
-        beyond = job.attempts.beyond
-        if beyond is not None and self.now < beyond[2] + self.period and job.key not in self.state.ledger.dirty:
-            assert job.queue_info is not None
-            shape, lacking, _ = beyond
-            if self.rules.allocatable(job.queue_info, shape, lacking) < lacking:
-                return True
-        if self.state.given_up_at != self.nodes.freed:
-            return False
-        useless = job.attempts.useless
-        return (
-            useless is not None
-            and useless[0] == self.nodes.freed
-            and self.now < useless[1] + self.period
-            and job.key not in self.state.ledger.dirty
-        )
+        return hopes.hopeless(self, job)
 
     def role_failed(self, job: JobInfo, role: str) -> bool:
         """As `session.Session`."""
         return bool(role) and role in job.attempts.failed_roles
 
     def need_continue(self, job: JobInfo) -> bool:
-        """As `session.Session`; source: Volcano pkg/scheduler/api/job_info.go."""
-        if job.min_available == len(job.members):
-            return False
-        failed = job.attempts.failed_roles
-        if job.min_available < job.role_total:
-            left = sum(counts[TaskStatus.PENDING] for role, counts in job.by_role.items() if role not in failed)
-            return job.ready_count + left >= job.min_available
-        return all(
-            job.role_count(role, idle=False) >= job.role_minimums[role]
-            for role in failed
-            if job.role_minimums.get(role)
-        )
+        """As `session.Session`."""
+        return hopes.may_become_ready(job)
 
     def statement(self, job: JobInfo) -> JobStatement:
         """As `session.Session`."""
