@@ -9,6 +9,7 @@ import pytest
 from tests.scenario.scheduling.harness import World, group
 from tests.scenario.scheduling.podrules import HOST, ZONE, apart, asking, gang, near, term, why, zoned
 from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 
 NODES = (zoned("n1", "a"), zoned("n2", "a"), zoned("n3", "b"), zoned("n4"))
@@ -207,3 +208,40 @@ def test_a_discarded_gang_leaves_no_trace() -> None:
         *gang("s", 2, "small", **rules),
     ).run()
     assert sorted(world.binds) == ["s-0", "s-1"]
+
+
+PREEMPTING = """
+actions: "enqueue, allocate, preempt"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: predicates
+"""
+
+
+def test_who_keeps_a_more_important_pod_away_is_evicted_for_it_and_counts_until_it_is_gone() -> None:
+    classes = [
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+        for name, value in (("low", 1), ("high", 100))
+    ]
+    guard = running("guard", "n1", labels={"app": "guard"}, affinity=apart(term(app="a")), spec={"priority": 1})
+    guard["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "old"}
+    world = World(
+        zoned("n1"),
+        *classes,
+        group("old", 0, phase="Running", priorityClassName="low"),
+        guard,
+        group("pg", 1, phase="Inqueue", priorityClassName="high"),
+        asking("p", "pg", spec={"priority": 100}),
+        conf=PREEMPTING,
+    ).run()
+    assert world.evictions == ["guard"]
+    assert world.binds == {}
+    world.set_pod("guard", deleting=True)
+    assert world.run(2).binds == {}
+    world.remove(kinds.POD, "ns/guard")
+    assert world.run(2).binds == {"p": "n1"}
+    assert world.evictions == ["guard"]
