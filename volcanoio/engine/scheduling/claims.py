@@ -10,21 +10,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from volcanoio.engine.scheduling.columns import Load, Quantity
+from volcanoio.engine.scheduling.columns import Load
 from volcanoio.engine.scheduling.holds import Hold, Holds
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.ledger import Ledger
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.framework.scheduling.views import TaskStatus
-from volcanoio.model.resources import PODS
 
 
 @dataclass(slots=True)
 class Claim:
-    """One task's claim on a node. `until` (epoch seconds) it lasts after the last victim there is gone."""
+    """One task's claim on a node. `until` (epoch seconds) it lasts after the last of its victims is gone.
+
+    `victims` are the uids of those that were evicted for it and the others of its statement, which share the set. None
+    where another process evicted: then they are those that terminate on the node when a session first sees the claim.
+    """
 
     task: TaskInfo
     node: str
+    victims: set[str] | None
     until: float | None = None
 
 
@@ -39,9 +43,9 @@ class Claims:
         self.jobs: dict[str, JobInfo] = {}
         """The jobs that have claims, while a session is open."""
 
-    def make(self, task: TaskInfo, node: str) -> None:
-        """A task is to have room on a node."""
-        self.by_task[task.uid] = Claim(task, node)
+    def make(self, task: TaskInfo, node: str, victims: set[str] | None = None) -> None:
+        """A task is to have room on a node, once its victims are gone."""
+        self.by_task[task.uid] = Claim(task, node, victims)
 
     def drop(self, task: TaskInfo) -> None:
         """The task has no claim any more."""
@@ -49,6 +53,7 @@ class Claims:
 
     def open(self, now: float) -> Iterator[None]:
         """A session opens: forget claims that are settled or over, and reserve the room of the others, one by one."""
+        looked_at: set[int] = set()
         for uid, claim in list(self.by_task.items()):
             yield
             task, row = claim.task, self._ledger.columns.rows.get(claim.node)
@@ -56,14 +61,22 @@ class Claims:
             if row is None or not pending or task.owner is None:
                 del self.by_task[uid]
                 continue
-            releasing = self._ledger.columns.view(Quantity.RELEASING, PODS).item(row)
-            if claim.until is None or releasing:
+            if claim.victims is None:
+                claim.victims = set(self._ledger.on_node.get(claim.node, ()))
+            if id(claim.victims) not in looked_at:
+                looked_at.add(id(claim.victims))
+                claim.victims -= {victim for victim in claim.victims if not self._terminates(victim)}
+            if claim.until is None or claim.victims:
                 claim.until = now + self._seconds
             elif now >= claim.until:
                 del self.by_task[uid]
                 continue
             self.jobs[task.owner.key] = task.owner
             self._holds.add(task.owner.key, Hold(claim.node, task.shape, Load.RESERVES))
+
+    def _terminates(self, uid: str) -> bool:
+        task = self._ledger.tasks.get(uid)
+        return task is not None and task.status is TaskStatus.RELEASING
 
     def close(self) -> Iterator[None]:
         """The session is over: nothing is reserved on the columns between sessions. Job by job."""

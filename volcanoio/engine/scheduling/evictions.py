@@ -36,10 +36,13 @@ def send_evictions(session: CycleSession, evicted: Sequence[Evicted]) -> None:
     stats.evictions[action] = stats.evictions.get(action, 0) + 1
 
 
-def claim(session: CycleSession, pipelined: Sequence[TaskInfo], paid: Sequence[TaskInfo]) -> None:
+def claim(
+    session: CycleSession, evicted: Sequence[Evicted], pipelined: Sequence[TaskInfo], paid: Sequence[TaskInfo]
+) -> None:
     """Keep the room of pipelined tasks for them; those that evictions made room for are nominated on their pods."""
+    victims = {entry.task.uid for entry in evicted}
     for task in pipelined:
-        session.state.claims.make(task, task.node)
+        session.state.claims.make(task, task.node, victims)
         session.claimed.append(task)
     for task in paid:
         if task.pod.status.nominated_node_name == task.node:

@@ -35,7 +35,9 @@ def snapshot(state: ClusterState) -> dict[str, Any]:
         "inputs": state.inputs.picture(),
         "evicting": sorted(state.pods.evicting),
         "holds": {job: [[hold.node, hold.shape.id] for hold in held] for job, held in state.holds.by_job.items()},
-        "claims": {uid: [claim.node, claim.until] for uid, claim in state.claims.by_task.items()},
+        "claims": {
+            uid: [claim.node, claim.until, sorted(claim.victims or ())] for uid, claim in state.claims.by_task.items()
+        },
         "revisit": dict(state.revisit),
         "urgent": list(state.urgent),
         "turn": state.turn,

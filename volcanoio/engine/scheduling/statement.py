@@ -153,7 +153,7 @@ class JobStatement:
             pipelined = [task for task in log.seated if task.status is TaskStatus.PIPELINED]
         if log.evicted:
             send_evictions(session, log.evicted)
-            claim(session, pipelined, [task for task in self._paid if task.status is TaskStatus.PIPELINED])
+            claim(session, log.evicted, pipelined, self._paid)
         if allocated:
             ledger.bind(job, allocated)
             session.outbox.bind(job.key, [self._request(task) for task in allocated])
