@@ -63,8 +63,8 @@ class Sender:
     async def send(self, request: Request) -> Outcome:
         """Carry out one request. Never raises for what a server or network does; only writes ask the gate."""
         gate = None if request.method == "GET" else self._gate
-        backoff = Backoff(self._rng)
-        deadline = self._clock.monotonic() + self._patience
+        began = self._clock.monotonic()
+        backoff: Backoff | None = None
         unsure = False
         while True:
             async with self._slots:
@@ -75,8 +75,9 @@ class Sender:
             if error is None or not _may_pass(error):
                 return replace(outcome, unsure=True) if unsure else outcome
             unsure = unsure or error.code != 429
+            backoff = backoff or Backoff(self._rng)
             wait = backoff.next(error.retry_after)
-            if self._clock.monotonic() + wait > deadline:
+            if self._clock.monotonic() + wait > began + self._patience:
                 return replace(outcome, unsure=unsure)
             await self._clock.sleep(wait)
 

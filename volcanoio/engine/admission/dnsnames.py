@@ -97,12 +97,20 @@ def _text_rule(value: str) -> str:
     return "" if _VALUE(value) else _VALUE_RULE
 
 
+@lru_cache(maxsize=8192)
+def _are_keys(keys: tuple[str, ...]) -> bool:
+    """Whether all are names that labels may have, and so annotations: the same come with every pod of a job."""
+    return not any(map(qualified_rule, keys))
+
+
 def label_errors(labels: Any, path: str) -> list[FieldError]:
     """What is wrong with a map of labels."""
     if not labels:
         return []
     if not isinstance(labels, dict):
         return [invalid(path, labels, "must be an object of strings")]
+    if _are_keys(tuple(labels)) and not any(map(value_rule, labels.values())):
+        return []
     errors = [invalid(path, key, rule) for key in labels if (rule := qualified_rule(key))]
     return errors + [invalid(path, value, rule) for value in labels.values() if (rule := value_rule(value))]
 
@@ -113,7 +121,8 @@ def annotation_errors(annotations: Any, path: str) -> list[FieldError]:
         return []
     if not isinstance(annotations, dict):
         return [invalid(path, annotations, "must be an object of strings")]
-    errors = [invalid(path, key, rule) for key in annotations if (rule := _annotation_rule(key))]
+    keys = () if _are_keys(tuple(annotations)) else tuple(annotations)
+    errors = [invalid(path, key, rule) for key in keys if (rule := _annotation_rule(key))]
     texts = [*annotations, *annotations.values()]
     if set(map(type, texts)) != {str}:
         errors += [
