@@ -27,7 +27,7 @@ def outcome(name: str, node: str = "n1", at: float = 1000.5) -> dict[str, Any]:
 def test_no_decision_before_everything_is_listed() -> None:
     world = World(node("n1"), group("pg", 1), *pods("p", 1, "pg", cpu="1"), synced=False)
     assert not world.state.ready
-    with pytest.raises(RuntimeError, match="before these are listed: .*namespaces, nodes, .*podgroups"):
+    with pytest.raises(RuntimeError, match=r"before these are listed: .*namespaces, nodes, .*podgroups"):
         world.cycle()
     world.sync()
     assert world.state.ready
