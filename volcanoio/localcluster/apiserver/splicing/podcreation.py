@@ -87,7 +87,9 @@ class PodCreations:
     def _parts(self, target: Target, request: ApiRequest) -> Parts | None:
         """The body's parts, where nothing but the spec decides what becomes of the spec."""
         core, headers = self._core, request.headers
-        if request.query or headers.get("content-type") != "application/json" or not is_ours(headers.get("user-agent")):
+        if request.query or not is_ours(headers.get("user-agent")):
+            return None
+        if headers.get("content-type", "application/json") != "application/json":
             return None
         if core.webhooks.configured or target.namespace in core.quotas.namespaces:
             return None
