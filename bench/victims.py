@@ -115,7 +115,7 @@ def cycle(state: ClusterState, profile: Profile, number: int) -> dict[str, Any]:
     hold, result = 0.0, CycleResult(())
     before = started = time.perf_counter()
     cpu = time.process_time()
-    steps = run_cycle(state, profile, opening, shown=True)
+    steps = run_cycle(state, profile, opening)
     try:
         while True:
             point = next(steps)
@@ -126,14 +126,13 @@ def cycle(state: ClusterState, profile: Profile, number: int) -> dict[str, Any]:
         result = stop.value
     ended = time.perf_counter()
     evicted += [each for each in result.decisions if isinstance(each, Evict)]
-    assert result.picture is not None
     return {
         "seconds": round(ended - started, 3),
         "cpu_seconds": round(time.process_time() - cpu, 3),
         "longest_hold_seconds": round(max(hold, ended - before), 4),
         "nodes_tried": result.stats.attempts,
         "evicted": evicted,
-        "pipelined": dict(result.picture.pipelined),
+        "pipelined": {uid: claim.node for uid, claim in state.claims.by_task.items()},
     }
 
 

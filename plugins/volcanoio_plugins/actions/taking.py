@@ -85,6 +85,7 @@ class Taking:
                 break
             hunt.changed(at)
             number += 1
+            yield  # a placement with evictions takes as long as two looks in vain
         return number
 
     def search(self, task: Task, hunt: Hunt) -> Generator[None, None, str]:

@@ -15,8 +15,8 @@ from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.ledger import Ledger
 from volcanoio.framework.scheduling.views import TaskStatus
 
-CHUNK = 256
-"""How many nodes are counted in one go."""
+CHUNK = 8
+"""How many nodes are counted in one step."""
 KEPT = 32
 """For how many queues columns are kept (80 kB each and resource at 10,000 nodes)."""
 _TAKABLE = (TaskStatus.RUNNING, TaskStatus.BOUND)
