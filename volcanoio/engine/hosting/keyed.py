@@ -176,7 +176,9 @@ class KeyedHost:
         try:
             state = self.controller.start(key) if record.state is None else record.state
             step = self.controller.reduce(state, event, view)
-            stages = tuple(tuple(self._numbered(effect) for effect in stage) for stage in step.stages if stage)
+            stages: Stages = ()
+            if step.stages:  # most events ask for nothing
+                stages = tuple([tuple(map(self._numbered, stage)) for stage in step.stages if stage])
             if step.state is None and record.timers:
                 stages = (self._stopped(record), *stages)
         except Exception as error:
