@@ -7,48 +7,26 @@ places one task, so that queues and jobs interleave.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.heap import Turns
-from volcanoio.framework.scheduling.session import Run, Session, Statement
+from volcanoio.framework.scheduling.session import Session, Statement
+from volcanoio.framework.scheduling.subjobs import SubJob
 from volcanoio.framework.scheduling.views import Job
 from volcanoio.model.scheduling import PodGroupPhase
+from volcanoio_plugins.actions.worksheets import SubJobSheets, Worksheet
+
+Sheet: TypeAlias = Worksheet | SubJobSheets
+"""What is left to place of a job; of one with sub-group policies sub-job by sub-job."""
 
 
 class AllocateArguments(msgspec.Struct, frozen=True):
     """`predicateErrorCacheEnable` is Volcano's; here every task of one shape shares its answers anyway."""
 
     predicate_error_cache: bool = msgspec.field(default=True, name="predicateErrorCacheEnable")
-
-
-class Worksheet:
-    """What is left to place of a job: its runs, and how far they are used up."""
-
-    __slots__ = ("_at", "_run", "runs")
-
-    def __init__(self, runs: list[Run]) -> None:
-        self.runs = runs
-        self._run = 0
-        self._at = 0
-
-    def __bool__(self) -> bool:
-        return self._run < len(self.runs)
-
-    @property
-    def position(self) -> tuple[Run, int, int]:
-        """The run at hand, the index of its next task, and how many it has left."""
-        run = self.runs[self._run]
-        return run, self._at, len(run.tasks) - self._at
-
-    def advance(self, count: int) -> None:
-        """`count` tasks of the run at hand are dealt with."""
-        self._at += count
-        if self._at >= len(self.runs[self._run].tasks):
-            self._run += 1
-            self._at = 0
 
 
 class Allocate:
@@ -61,7 +39,7 @@ class Allocate:
 
     def run(self, session: Session) -> Iterator[None]:
         """Place tasks until no queue has a job left, or the cycle's budget is used up."""
-        sheets: dict[str, Worksheet] = {}
+        sheets: dict[str, Sheet] = {}
         members: dict[str, list[Job]] = {}
         jobs: dict[str, Turns[Job]] = {}
         hopeless = session.hopeless
@@ -96,26 +74,29 @@ class Allocate:
             queues.push(queue)
             yield
 
-    def _pass_over(self, session: Session, members: list[Job], sheets: dict[str, Worksheet]) -> Iterator[None]:
+    def _pass_over(self, session: Session, members: list[Job], sheets: dict[str, Sheet]) -> Iterator[None]:
         """Jobs of a queue that gets nothing more: what an earlier cycle said of them holds no longer."""
         for job in members:
             if job.key not in sheets:
                 sheets[job.key] = self._worksheet(session, job)
                 yield
 
-    def _worksheet(self, session: Session, job: Job) -> Worksheet:
+    def _worksheet(self, session: Session, job: Job) -> Sheet:
         """The job's tasks to place; empty when there is none, or the job is not valid."""
         if not session.job_valid(job):
             return Worksheet([])
-        runs = session.runs(job, best_effort=False)
-        if runs:
+        sheet = SubJobSheets(session, job) if job.sub_jobs else Worksheet(session.runs(job, best_effort=False))
+        if sheet:
             session.start(job)
-        return Worksheet(runs)
+        return sheet
 
-    def _turn(self, session: Session, job: Job, sheet: Worksheet) -> Generator[None, None, bool]:
+    def _turn(self, session: Session, job: Job, sheet: Sheet) -> Generator[None, None, bool]:
         """One turn of a job; returns whether its statement was committed."""
         statement = session.statement(job)
-        number = yield from self._place(session, job, sheet, statement)
+        if isinstance(sheet, SubJobSheets):
+            number = yield from self._place_parts(session, job, sheet, statement)
+        else:
+            number = yield from self._place(session, job, sheet, statement)
         ready = session.job_ready(job)
         if ready:
             statement.commit()
@@ -128,8 +109,33 @@ class Allocate:
             session.give_up(job, sheet.runs)
         return ready
 
-    def _place(self, session: Session, job: Job, sheet: Worksheet, statement: Statement) -> Generator[None, None, int]:
-        """Place tasks until the job is ready or cannot become so; how many were placed."""
+    def _place_parts(
+        self, session: Session, job: Job, sheet: SubJobSheets, statement: Statement
+    ) -> Generator[None, None, int]:
+        """Place sub-jobs, each as far as it becomes ready or not at all, until the job is; how many tasks were placed.
+
+        One that is not placed is left out from then on (Volcano: allocateForJob).
+        """
+        number = 0
+        while sheet:
+            part, own = sheet.pop()
+            session.start(job, part)
+            mark = statement.mark()
+            placed = yield from self._place(session, job, own, statement, part)
+            if not placed or not (session.sub_job_ready(part) or session.sub_job_pipelined(part)):
+                statement.rollback(mark, told=True)
+                continue
+            number += placed
+            if own:
+                sheet.push(part)
+            if session.job_ready(job):
+                break
+        return number
+
+    def _place(
+        self, session: Session, job: Job, sheet: Worksheet, statement: Statement, part: SubJob | None = None
+    ) -> Generator[None, None, int]:
+        """Place tasks until the job, or that part of it, is ready or cannot become so; how many were placed."""
         number = 0
         while sheet:
             run, start, left = sheet.position
@@ -140,14 +146,14 @@ class Allocate:
             if allowed <= 0:
                 sheet.advance(left)
                 continue
-            placed, ready = statement.place(run, start, allowed)
+            placed, ready = statement.place(run, start, allowed, part=part)
             number += placed
             if ready:
                 sheet.advance(placed)
                 return number
             if placed < allowed:
                 sheet.advance(left)
-                if not session.need_continue(job):
+                if not session.need_continue(job, part):
                     return number
             else:
                 sheet.advance(placed)

@@ -12,6 +12,7 @@ from volcanoio.framework.arguments import convert
 from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.sessionview import SessionView
+from volcanoio.framework.scheduling.subjobs import SubJob
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, Task, TaskStatus
 
@@ -44,9 +45,11 @@ class Gang:
         self._jobs = session.jobs
 
     def job_valid(self, job: Job) -> Verdict:
-        """Whether enough pods exist, of each role and in all."""
+        """Whether enough pods exist, of each role, in enough sub-jobs of each policy, and in all."""
         if not job.roles_valid():
             return reject(NOT_ENOUGH_PODS_OF_TASK, "Not enough valid pods of each task for gang-scheduling")
+        if not job.sub_jobs_valid():
+            return reject(NOT_ENOUGH_PODS_OF_TASK, "Not enough valid subGroups of each task for gang-scheduling")
         if (valid := job.valid_count) < job.min_available:
             return reject(
                 NOT_ENOUGH_TASKS,
@@ -59,8 +62,8 @@ class Gang:
         return job.is_ready()
 
     def job_ready(self, job: Job) -> bool:
-        """Whether the minimum is placed, of each role and in all."""
-        return job.is_ready() and job.roles_ready()
+        """Whether the minimum is placed, of each role, of sub-jobs and in all."""
+        return job.is_ready() and job.roles_ready() and job.sub_jobs_ready()
 
     def job_lacks(self, job: Job) -> int:
         """How many members the minimum lacks."""
@@ -68,9 +71,27 @@ class Gang:
 
     def job_pipelined(self, job: Job) -> Verdict:
         """Whether the minimum is placed or waits for what is being released."""
-        if job.is_pipelined() and job.roles_pipelined():
+        if job.is_pipelined() and job.roles_pipelined() and job.sub_jobs_pipelined():
             return PERMIT
         return reject(NOT_PIPELINED, "fewer tasks than minAvailable are placed or have a place reserved")
+
+    def sub_job_key(self, sub_job: SubJob) -> bool:
+        """Sub-jobs that are not ready first."""
+        return sub_job.is_ready()
+
+    def sub_job_ready(self, sub_job: SubJob) -> bool:
+        """Whether as many tasks are placed as it has to have together."""
+        return sub_job.is_ready()
+
+    def sub_job_lacks(self, sub_job: SubJob) -> int:
+        """How many it lacks of these."""
+        return sub_job.min_available - sub_job.ready_count - sub_job.pending_best_effort
+
+    def sub_job_pipelined(self, sub_job: SubJob) -> Verdict:
+        """Whether these are placed or wait for what is being released."""
+        if sub_job.is_pipelined():
+            return PERMIT
+        return reject(NOT_PIPELINED, "fewer tasks than subGroupSize are placed or have a place reserved")
 
     def job_starving(self, job: Job) -> bool:
         """Whether less than the minimum is placed or has a place reserved."""

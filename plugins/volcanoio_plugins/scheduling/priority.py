@@ -10,6 +10,7 @@ import msgspec
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.sessionview import SessionView
+from volcanoio.framework.scheduling.subjobs import SubJob
 from volcanoio.framework.scheduling.views import Job, Task, TaskStatus
 
 
@@ -34,6 +35,10 @@ class Priority:
     def job_key(self, job: Job) -> int:
         """Higher first."""
         return -job.priority
+
+    def sub_job_key(self, sub_job: SubJob) -> int:
+        """Higher first."""
+        return -sub_job.priority
 
     def task_key(self, task: Task) -> int:
         """Higher first."""

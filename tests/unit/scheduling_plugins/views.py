@@ -14,7 +14,8 @@ from volcanoio.engine.scheduling.volumes import VolumeIndex
 from volcanoio.framework.scheduling.asks import Answer
 from volcanoio.framework.scheduling.podterms import Carried, Selectors, Tally
 from volcanoio.framework.scheduling.sessionview import Text
-from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Shape, TaskStatus
+from volcanoio.framework.scheduling.subjobs import SubJob
+from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Shape, Task, TaskStatus
 from volcanoio.framework.scheduling_effects import PreBindStep, Question
 from volcanoio.model.base import ApiObject, ObjectMeta
 from volcanoio.model.core import Affinity, Node, NodeSpec, Pod, Taint, Toleration
@@ -227,6 +228,26 @@ class JobView:
 
     def roles_pipelined(self) -> bool:
         return self._roles(*READY, TaskStatus.PIPELINED)
+
+    @property
+    def sub_jobs(self) -> Collection[SubJob]:
+        return ()
+
+    @property
+    def sub_job_minimums(self) -> dict[str, int]:
+        return {}
+
+    def sub_job_of(self, task: Task) -> SubJob | None:  # noqa: ARG002 - these jobs have none
+        return None
+
+    def sub_jobs_valid(self) -> bool:
+        return True
+
+    def sub_jobs_ready(self) -> bool:
+        return True
+
+    def sub_jobs_pipelined(self) -> bool:
+        return True
 
 
 @dataclass

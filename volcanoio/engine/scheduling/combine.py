@@ -10,6 +10,7 @@ from volcanoio.engine.scheduling.profile import Enabled, Profile
 from volcanoio.engine.scheduling.watching import watched
 from volcanoio.framework.scheduling import points
 from volcanoio.framework.scheduling.points import SWITCHES, SortKey
+from volcanoio.framework.scheduling.subjobs import SubJob
 from volcanoio.framework.scheduling.verdicts import ABSTAIN, PERMIT, Verdict, Vote
 from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
 from volcanoio.framework.scheduling_effects import PreBindStep
@@ -63,6 +64,10 @@ class Rules:
         self._lacks = self._flat(points.JobReady, "job_lacks")
         self._enqueued = self._flat(points.JobEnqueued, "job_enqueued")
         self._pipelined = self._tiers(points.JobPipelined, "job_pipelined")
+        self._part_ready = self._flat(points.SubJobReady, "sub_job_ready")
+        self._part_lacks = self._flat(points.SubJobReady, "sub_job_lacks")
+        self._part_pipelined = self._tiers(points.SubJobPipelined, "sub_job_pipelined")
+        self._part_keys = self._flat(points.SubJobOrder, "sub_job_key")
         self._enqueueable = self._tiers(points.JobEnqueueable, "job_enqueueable")
         self._starving = next((tier for tier in self._tiers(points.JobStarving, "job_starving") if tier), ())
         self._preemptable = self._tiers(points.Preemptable, "preemptable")
@@ -181,6 +186,22 @@ class Rules:
     def job_pipelined(self, job: Job) -> bool:
         """Votes by tier; nothing said means yes."""
         return _poll(self._pipelined, job).vote is not Vote.REJECT
+
+    def sub_job_key(self, part: SubJob) -> SortKey:
+        """First difference in tier and plugin order; then the number in its labels and the key."""
+        return (*[key(part) for key in self._part_keys], part.match_index, part.key)
+
+    def sub_job_ready(self, part: SubJob) -> bool:
+        """All must agree; without any, every sub-job is ready."""
+        return all(ask(part) for ask in self._part_ready)
+
+    def sub_job_lacks(self, part: SubJob) -> int:
+        """How many more of its tasks must be placed at least to make a sub-job ready: 0 when it is."""
+        return 0 if self.sub_job_ready(part) else max([1, *[ask(part) for ask in self._part_lacks]])
+
+    def sub_job_pipelined(self, part: SubJob) -> bool:
+        """Votes by tier; nothing said means yes."""
+        return _poll(self._part_pipelined, part).vote is not Vote.REJECT
 
     def job_enqueueable(self, job: Job) -> Verdict:
         """Votes by tier; nothing said means yes."""
@@ -301,7 +322,7 @@ def _itself(plugin: Any) -> points.TaskScorer:
     return scorer
 
 
-def _poll(tiers: _Tiers, job: Job) -> Verdict:
+def _poll(tiers: _Tiers, job: Job | SubJob) -> Verdict:
     """In a tier any rejection decides, else any permit; a tier that abstains leaves it to the next."""
     for tier in tiers:
         permitted = False

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.subjobs import SubJobInfo
 from volcanoio.framework.scheduling.session import Run
 from volcanoio.framework.scheduling.views import TaskStatus
 
@@ -46,10 +47,15 @@ def hopeless(session: CycleSession, job: JobInfo) -> bool:
     return then == freed and session.now < when + session.period and job.key not in state.ledger.dirty
 
 
-def may_become_ready(job: JobInfo) -> bool:
-    """Whether a job may become ready though a task found no node (Volcano: NeedContinueAllocating, api/job_info.go)."""
+def may_become_ready(job: JobInfo, part: SubJobInfo | None) -> bool:
+    """Whether a job may become ready though a task, of that part of it, found no node.
+
+    Volcano: NeedContinueAllocating, api/job_info.go.
+    """
     if job.min_available == len(job.members):
         return False
+    if part is not None:
+        return part.min_available < len(part.members)
     failed = job.attempts.failed_roles
     if job.min_available < job.role_total:
         left = sum(counts[TaskStatus.PENDING] for role, counts in job.by_role.items() if role not in failed)

@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from volcanoio.engine.scheduling.explanation import Attempts
 from volcanoio.engine.scheduling.queues import QueueInfo
+from volcanoio.engine.scheduling.subjobs import SubJobInfo, SubJobs
 from volcanoio.engine.scheduling.tasks import TaskInfo, scheduler_of_single
 from volcanoio.framework.scheduling.points import SortKey
-from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Amounts, TaskStatus
+from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Amounts, Task, TaskStatus
 from volcanoio.model.names import QUEUE_ALLOCATION_GATE
 from volcanoio.model.resources import amounts
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, PodGroupStatus
@@ -55,6 +56,7 @@ class JobInfo:
         "min_available",
         "min_resources",
         "namespace",
+        "parts",
         "phase",
         "priority",
         "queue_info",
@@ -98,6 +100,8 @@ class JobInfo:
         """Pending tasks that scheduling gates hold back."""
         self.homeless = 0
         """Those of them that found no node in this session: no reason to count them as good as placed."""
+        self.parts: SubJobs | None = None
+        """Its sub-jobs, None where its PodGroup has no sub-group policy."""
         self.held: dict[str, int] = {}
         self.wanted: dict[str, int] = {}
         self.standing: tuple[int, tuple[SortKey, ...]] | None = None
@@ -122,9 +126,12 @@ class JobInfo:
 
     def observe(self, group: PodGroup) -> None:
         """Take in the newest PodGroup; the caller places the job in its queue and phase."""
+        partitioned = group.spec.sub_group_policy != self.group.spec.sub_group_policy
         self.group = group
         self.known = True
         self._describe()
+        if partitioned:
+            self._part()
 
     def vanish(self) -> None:
         """The PodGroup is gone; what was remembered about it goes with it."""
@@ -136,6 +143,11 @@ class JobInfo:
         self.event_text = ""
         self.attempts = Attempts()
         self._describe()
+        self._part()
+
+    def _part(self) -> None:
+        policies = self.group.spec.sub_group_policy
+        self.parts = SubJobs(self.key, policies, self.members.values()) if policies else None
 
     def _describe(self) -> None:
         self.standing = None
@@ -213,6 +225,8 @@ class JobInfo:
                 add_amounts(queue.held, requests, sign)
         if wanted is not wants:
             self.recount_wanted(task, 1 if wants else -1)
+        if self.parts is not None:
+            self.parts.recount(task, before, after)
         if queue is not None and queue.by_namespace is not None:
             taken = (after is not None and _TAKES[after]) - (before is not None and _TAKES[before])
             add_amounts(queue.by_namespace.setdefault(self.namespace, {}), requests, taken)
@@ -231,6 +245,8 @@ class JobInfo:
         if first.shape.best_effort:
             self.best_effort -= number
             role[-1] -= number
+        if self.parts is not None:
+            self.parts.moved(tasks, TaskStatus.PENDING, after)
         queue = self.queue_info
         if queue is not None and queue.by_namespace is not None:
             add_amounts(queue.by_namespace.setdefault(self.namespace, {}), first.shape.requests, number)
@@ -253,6 +269,8 @@ class JobInfo:
             role = self.by_role[task.role]
             role[_ALLOCATED] -= 1
             role[_BINDING] += 1
+        if self.parts is not None:
+            self.parts.moved(tasks, TaskStatus.ALLOCATED, TaskStatus.BINDING)
 
     def recount_wanted(self, task: TaskInfo, number: int) -> None:
         """Follow what the job and its queue want: `number` more tasks like this one."""
@@ -351,6 +369,48 @@ class JobInfo:
     def roles_pipelined(self) -> bool:
         """As `views.Job`."""
         return self._roles(pipelined=True)
+
+    @property
+    def sub_jobs(self) -> Collection[SubJobInfo]:
+        """As `views.Job`."""
+        return () if self.parts is None else self.parts.by_key.values()
+
+    @property
+    def sub_job_minimums(self) -> Mapping[str, int]:
+        """As `views.Job`."""
+        return {} if self.parts is None else self.parts.minimums
+
+    def sub_job_of(self, task: Task) -> SubJobInfo | None:
+        """As `views.Job`."""
+        return None if self.parts is None else self.parts.of.get(task.uid)
+
+    def sub_jobs_valid(self) -> bool:
+        """As `views.Job`."""
+        return self.parts is None or self.parts.all_reach(SubJobInfo.is_valid)
+
+    def sub_jobs_ready(self) -> bool:
+        """As `views.Job`."""
+        return self.parts is None or self.parts.all_reach(SubJobInfo.is_ready)
+
+    def sub_jobs_pipelined(self) -> bool:
+        """As `views.Job`."""
+        return self.parts is None or self.parts.all_reach(SubJobInfo.is_pipelined)
+
+    def strand(self, tasks: Sequence[TaskInfo]) -> None:
+        """Pending tasks that request nothing found no node in this session: they do not count as good as placed."""
+        self._rest(tasks, 1)
+
+    def house(self, tasks: Sequence[TaskInfo]) -> None:
+        """The session is over: take `strand` back."""
+        self._rest(tasks, -1)
+
+    def _rest(self, tasks: Sequence[TaskInfo], sign: int) -> None:
+        self.standing = None
+        self.homeless += sign * len(tasks)
+        for task in tasks:
+            self.by_role[task.role][-1] -= sign
+            if self.parts is not None:
+                self.parts.of[task.uid].homeless += sign
 
     def __repr__(self) -> str:
         counts = {TaskStatus(at).name: count for at, count in enumerate(self.counts) if count}

@@ -119,9 +119,18 @@ class Placer:
         return self._greedy(answers, value, TaskStatus.PIPELINED, tasks, placed, lacking, log)
 
     def reserve(
-        self, tasks: Sequence[TaskInfo], *, lacking: Callable[[], int], nominated: str, log: list[TaskInfo]
+        self,
+        tasks: Sequence[TaskInfo],
+        *,
+        lacking: Callable[[], int] | None,
+        idle_first: bool,
+        nominated: str,
+        log: list[TaskInfo],
     ) -> int:
-        """`place` where room may still be being released, as Pipelined whether it is free or not; how many had room."""
+        """`place` where room may still be being released, as Pipelined whether it is free or not; how many had room.
+
+        With `idle_first` where it is free, while there is such a node.
+        """
         answers = self._prepared(tasks[0].shape)
         if not len(self._columns):
             return 0
@@ -130,12 +139,19 @@ class Placer:
             return 1
         own = self._own(tasks[0])
         if answers.exact or own:
-            return self._exact(answers, tasks, lacking, False, log, own, reserve=True)[0]
-        group = answers.mask[: len(self._columns)] & answers.fit_mask(self._columns, idle=False)
-        if not group.any():
-            return 0
-        value = np.where(group, answers.scores()[: len(self._columns)], NOWHERE)
-        return self._greedy(answers, value, TaskStatus.PIPELINED, tasks, 0, lacking, log)[0]
+            return self._exact(answers, tasks, lacking, False, log, own, reserve=True, idle_first=idle_first)[0]
+        size, placed = len(self._columns), 0
+        for idle in (True, False) if idle_first else (False,):
+            group = answers.mask[:size] & answers.fit_mask(self._columns, idle=False)
+            if idle:
+                group &= answers.fit_mask(self._columns, idle=True)
+            if not group.any():
+                continue
+            value = np.where(group, answers.scores()[:size], NOWHERE)
+            placed, done = self._greedy(answers, value, TaskStatus.PIPELINED, tasks, placed, lacking, log)
+            if done or placed == len(tasks):
+                break
+        return placed
 
     def prospects(self, task: TaskInfo) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         """By row whether a task might go there if the right ones were evicted, and the score as of now."""
@@ -354,6 +370,7 @@ class Placer:
         own: Sequence[TaskScorer] = (),
         *,
         reserve: bool = False,
+        idle_first: bool = False,
     ) -> tuple[int, bool]:
         """The same where some plugin must be asked for every task; `own` score them one by one."""
         assert self._rules is not None
@@ -365,11 +382,11 @@ class Placer:
             for part in answers.live_filters:
                 mask = part.allowed(shape, columns)
                 allowed = mask if allowed is None else allowed & mask
-            value, status = answers.value[:size], TaskStatus.ALLOCATED
+            value, status = answers.value[:size], TaskStatus.PIPELINED if reserve else TaskStatus.ALLOCATED
             if allowed is not None:
                 value = np.where(allowed, value, NOWHERE)
             top = value.max()
-            if reserve or top == NOWHERE:
+            if (reserve and not idle_first) or top == NOWHERE:
                 if idle_only:
                     return index, False
                 group = answers.mask[:size] & answers.fit_mask(columns, idle=False)

@@ -18,12 +18,14 @@ from volcanoio.engine.scheduling.outbox import Outbox
 from volcanoio.engine.scheduling.podindex import PodIndex
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.queues import QueueInfo
+from volcanoio.engine.scheduling.runs import runs_of
 from volcanoio.engine.scheduling.statement import JobStatement
+from volcanoio.engine.scheduling.subjobs import SubJobInfo
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.engine.scheduling.times import timestamp
 from volcanoio.engine.scheduling.undo import PluginTable, Tables, UndoLog
 from volcanoio.engine.scheduling.victims import Victims
-from volcanoio.engine.scheduling.volumes import CLAIMS, VolumeIndex
+from volcanoio.engine.scheduling.volumes import VolumeIndex
 from volcanoio.framework.scheduling.heap import GroupedHeap, Heap, MovingHeap, Turns
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.session import Run
@@ -85,7 +87,7 @@ class CycleSession:
 
     `conditions` are what plugins set, by job key and type; `refusals` why jobs were not enqueued; `leftovers` the
     logs of statements that stay until the close, `unended` of those neither committed, discarded nor kept;
-    `homeless` jobs with tasks that request nothing and found no node; `at_hand` the jobs that plugins close just
+    `homeless` tasks that request nothing and found no node, by job; `at_hand` the jobs that plugins close just
     now; `tried` the keys of jobs it came to; `asks_waiting` whether the action at work goes through the waiting
     jobs; `cut` whether the budget ended it, or a question without answer; `questions` what plugins ask others;
     `coming` the actions still to come; `victims` what actions that evict ask; `claimed` the tasks for which it
@@ -110,7 +112,7 @@ class CycleSession:
         self.unended: list[UndoLog] = []
         self.conditions: dict[str, dict[str, tuple[str, Text]]] = {}
         self.refusals: dict[str, str] = {}
-        self.homeless: list[JobInfo] = []
+        self.homeless: list[tuple[JobInfo, Sequence[TaskInfo]]] = []
         self.at_hand: list[JobInfo] | None = None
         self.cut = False
         self.asks_waiting = False
@@ -250,66 +252,19 @@ class CycleSession:
         listed = self.state.ledger.listed
         return [job for key, job in self.state.ledger.backlog.items() if key in listed]
 
-    def runs(self, job: JobInfo, *, best_effort: bool) -> list[Run]:
+    def runs(self, job: JobInfo, *, best_effort: bool, part: SubJobInfo | None = None) -> list[Run]:
         """As `session.Session`."""
-        tasks = [
-            task
-            for task in job.waiting.values()
-            if task.shape.best_effort is best_effort and not task.gated and task.retry_at <= self.now
-        ]
-        if self.rules.traits:
-            self._vary(job, tasks)
-        self.look_at_claims(tasks, varied=bool(self.rules.traits))
-        if self.rules.orders_tasks:
-            ask = self.rules.task_key
-            keyed = [(ask(task), task.key, task) for task in tasks]  # keys end in the uid: no two are equal
-            keyed.sort()
-            tasks = [task for _, _, task in keyed]
-        else:
-            tasks.sort(key=lambda task: task.key)
-        nominated = self.state.claims.node_of
-        runs: list[Run] = []
-        last: TaskInfo | None = None
-        aimed = False
-        members: list[TaskInfo] = []
-        for task in tasks:
-            node = nominated(task)
-            if last is not None and task.shape is last.shape and task.role == last.role and not node and not aimed:
-                members.append(task)
-            else:
-                members = [task]
-                runs.append(Run(task.shape, task.role, members, node))
-            last, aimed = task, bool(node)
-        return runs
+        members = job.waiting.values() if part is None else part.waiting
+        return runs_of(self, job, members, best_effort=best_effort)
 
     def queue_key(self, queue: QueueInfo) -> SortKey:
         """As `session.Session`; a queue with a gang whose bind was refused goes first."""
         return queue.name not in self._urgent_queues, self.rules.queue_key(queue)
 
-    def _vary(self, job: JobInfo, tasks: Sequence[TaskInfo]) -> None:
-        """Give tasks the shapes that plugins with traits tell apart."""
-        varied = self.state.ledger.shapes.varied
-        for task in tasks:
-            traits = tuple([(name, said) for name, ask in self.rules.traits if (said := ask(task, job))])
-            task.shape = varied(task.base, traits) if traits else task.base
-
     def job_key(self, job: JobInfo) -> SortKey:
         """As `session.Session`; a gang whose bind was refused goes first."""
         key = self._member_key(job)
         return (key[0], *self.rules.with_namespace(key[1:], job)) if self.rules.orders_namespaces else key
-
-    def look_at_claims(self, tasks: Sequence[TaskInfo], *, varied: bool) -> None:
-        """Give tasks that name volume claims the shapes that these ask for, where a plugin watches claims.
-
-        `varied` says that they have the shapes that traits give them.
-        """
-        volumes = self.state.ledger.volumes
-        if volumes.active and CLAIMS in self.rules.watches:
-            claiming = self.state.ledger.shapes.claiming
-            for task in tasks:
-                if task.claims:
-                    plain = task.shape if varied else task.base
-                    task.shape = claiming(plain, tuple([claim for _, claim in volumes.claims(task)]))
 
     def _member_key(self, job: JobInfo) -> tuple[SortKey, ...]:
         """Where a job stands among those of its namespace in its queue."""
@@ -370,6 +325,18 @@ class CycleSession:
         """As `session.Session`."""
         return self.rules.job_pipelined(job)
 
+    def sub_job_key(self, part: SubJobInfo) -> SortKey:
+        """As `session.Session`."""
+        return self.rules.sub_job_key(part)
+
+    def sub_job_ready(self, part: SubJobInfo) -> bool:
+        """As `session.Session`."""
+        return self.rules.sub_job_ready(part)
+
+    def sub_job_pipelined(self, part: SubJobInfo) -> bool:
+        """As `session.Session`."""
+        return self.rules.sub_job_pipelined(part)
+
     def job_enqueueable(self, job: JobInfo) -> Verdict:
         """As `session.Session`; a job that demands nothing is asked nothing."""
         return PERMIT if job.min_resources is None else self.rules.job_enqueueable(job)
@@ -393,9 +360,12 @@ class CycleSession:
         if verdict.message:
             self.refusals[job.key] = verdict.message
 
-    def start(self, job: JobInfo) -> None:
+    def start(self, job: JobInfo, part: SubJobInfo | None = None) -> None:
         """As `session.Session`."""
-        job.attempts = Attempts()
+        if part is None:
+            job.attempts = Attempts()
+        else:
+            job.attempts.failed_roles.clear()
 
     def give_up(self, job: JobInfo, runs: Sequence[Run]) -> None:
         """As `session.Session`."""
@@ -409,9 +379,9 @@ class CycleSession:
         """As `session.Session`."""
         return bool(role) and role in job.attempts.failed_roles
 
-    def need_continue(self, job: JobInfo) -> bool:
+    def need_continue(self, job: JobInfo, part: SubJobInfo | None = None) -> bool:
         """As `session.Session`."""
-        return hopes.may_become_ready(job)
+        return hopes.may_become_ready(job, part)
 
     def statement(self, job: JobInfo) -> JobStatement:
         """As `session.Session`."""
@@ -435,8 +405,8 @@ class CycleSession:
         """`unwind` to the end."""
         for _ in self.unwind():
             pass
-        for job in self.homeless:
-            job.homeless, job.standing = 0, None
+        for job, stranded in self.homeless:
+            job.house(stranded)
         self.homeless.clear()
 
 

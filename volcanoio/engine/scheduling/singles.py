@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.podconditions import tell_single
+from volcanoio.engine.scheduling.runs import look_at_claims
 from volcanoio.engine.scheduling.session import CycleSession
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.framework.scheduling.session import Run
@@ -42,7 +43,7 @@ def _order(job: JobInfo) -> tuple[int, str, str]:
 
 def _place(session: CycleSession, job: JobInfo, task: TaskInfo) -> None:
     session.start(job)
-    session.look_at_claims([task], varied=False)
+    look_at_claims(session, [task], varied=False)
     run = Run(task.shape, task.role, [task], task.nominated)
     statement = session.statement(job)
     placed, _ = statement.place(run, 0, 1, until_ready=False, idle_only=True)

@@ -109,6 +109,7 @@ def _job(job: JobInfo) -> dict[str, Any]:
         "roles": {role: list(counts) for role, counts in job.by_role.items()},
         "best_effort": job.best_effort,
         "homeless": job.homeless,
+        "sub_jobs": {part.key: [*part.counts, part.best_effort, part.homeless] for part in job.sub_jobs},
         "held": dict(job.held),
         "wanted": dict(job.wanted),
         "attempts": _attempts(job.attempts),

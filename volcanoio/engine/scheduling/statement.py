@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from volcanoio.engine.scheduling.evictions import claim, send_evictions
 from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.subjobs import SubJobInfo
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.engine.scheduling.undo import Evicted, Mark, UndoLog
 from volcanoio.framework.scheduling.session import Placed, Run
@@ -31,14 +33,23 @@ class JobStatement:
         if job.key in session.state.holds.by_job:
             self._log.lifted.append((job.key, session.state.holds.lift(job.key)))
 
-    def place(self, run: Run, start: int, count: int, *, until_ready: bool = True, idle_only: bool = False) -> Placed:
+    def place(
+        self,
+        run: Run,
+        start: int,
+        count: int,
+        *,
+        until_ready: bool = True,
+        idle_only: bool = False,
+        part: SubJobInfo | None = None,
+    ) -> Placed:
         """As `session.Statement`."""
         session, job = self._session, self._job
         tasks: list[TaskInfo] = run.tasks[start : start + count]  # type: ignore[assignment]  # runs are made of ours
         session.tables.log = self._log
         placed, ready = session.state.placer.place(
             tasks,
-            lacking=(lambda: session.rules.job_lacks(job)) if until_ready else None,
+            lacking=self._lacking(part) if until_ready else None,
             idle_only=idle_only,
             nominated=run.nominated,
             log=self._log.seated,
@@ -50,19 +61,27 @@ class JobStatement:
             errors = session.state.placer.fit_errors(run.shape, idle_only=idle_only)
             job.attempts.no_node(run.tasks[start + placed :], errors)  # type: ignore[arg-type]  # as above
             if idle_only:
-                job.homeless += len(run.tasks) - start - placed
-                job.standing = None
-                session.homeless.append(job)
+                stranded = run.tasks[start + placed :]
+                job.strand(stranded)  # type: ignore[arg-type]  # as above
+                session.homeless.append((job, stranded))  # type: ignore[arg-type]  # as above
         return Placed(placed, ready)
 
-    def reserve(self, run: Run, start: int, count: int) -> int:
+    def _lacking(self, part: SubJobInfo | None) -> Callable[[], int]:
+        """What says how many more tasks the job, or that part of it, must have placed."""
+        rules, job = self._session.rules, self._job
+        if part is None:
+            return lambda: rules.job_lacks(job)
+        return lambda: rules.sub_job_lacks(part)
+
+    def reserve(self, run: Run, start: int, count: int, *, starving: bool = True, idle_first: bool = False) -> int:
         """As `session.Statement`."""
         session, job = self._session, self._job
         tasks: list[TaskInfo] = run.tasks[start : start + count]  # type: ignore[assignment]  # runs are made of ours
         session.tables.log = self._log
         placed = session.state.placer.reserve(
             tasks,
-            lacking=lambda: 1 if session.rules.job_starving(job) else 0,
+            lacking=(lambda: 1 if session.rules.job_starving(job) else 0) if starving else None,
+            idle_first=idle_first,
             nominated=run.nominated,
             log=self._log.seated,
         )
@@ -85,8 +104,10 @@ class JobStatement:
         """As `session.Statement`."""
         return self._log.mark()
 
-    def rollback(self, mark: Mark) -> None:
+    def rollback(self, mark: Mark, *, told: bool = False) -> None:
         """As `session.Statement`."""
+        if told:
+            self._remember(self._log.seated[mark.seated :])
         self._log.rollback_to(mark, self._session.state.ledger)
         self._paid = [task for task in self._paid if task.status is TaskStatus.PIPELINED]
 
@@ -176,11 +197,15 @@ class JobStatement:
 
     def discard(self) -> None:
         """As `session.Statement`."""
-        outcomes = self._job.attempts.outcomes
-        for task in self._log.seated:
-            outcomes[task.uid] = (task.status, task.node)
+        self._remember(self._log.seated)
         self._log.rollback(self._session.state.ledger, self._session.state.holds)
         self._session.unended.remove(self._log)
+
+    def _remember(self, tasks: Sequence[TaskInfo]) -> None:
+        """Keep where tasks had a place that is taken back."""
+        outcomes = self._job.attempts.outcomes
+        for task in tasks:
+            outcomes[task.uid] = (task.status, task.node)
 
     def keep(self) -> None:
         """As `session.Statement`; room held for the job is held on, where the statement has not used it."""

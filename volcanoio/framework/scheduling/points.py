@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.sources import Source
+from volcanoio.framework.scheduling.subjobs import SubJob
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility, Verdict
 from volcanoio.framework.scheduling.views import Job, NodeRow, Nodes, QueueView, Shape, Task
 from volcanoio.framework.scheduling_effects import PreBindStep
@@ -309,6 +310,36 @@ class JobPipelined(Protocol):
 
 
 @runtime_checkable
+class SubJobOrder(Protocol):
+    """Orders sub-jobs within a job. Fallback: `SubJob.match_index`, then the key."""
+
+    def sub_job_key(self, sub_job: SubJob) -> SortKey:
+        """Smaller first."""
+        ...
+
+
+@runtime_checkable
+class SubJobReady(Protocol):
+    """Says whether enough of a sub-job is placed; all must agree. Where a job has none, `JobReady` alone decides.
+
+    As `JobReady` it may say how many more tasks are needed at least: `sub_job_lacks(sub_job) -> int`.
+    """
+
+    def sub_job_ready(self, sub_job: SubJob) -> bool:
+        """Whether enough of it is placed."""
+        ...
+
+
+@runtime_checkable
+class SubJobPipelined(Protocol):
+    """Says whether a sub-job's reservations are worth keeping; votes by tier."""
+
+    def sub_job_pipelined(self, sub_job: SubJob) -> Verdict:
+        """The vote."""
+        ...
+
+
+@runtime_checkable
 class JobStarving(Protocol):
     """Says whether a job may evict others; all of the first tier with an opinion must agree."""
 
@@ -434,7 +465,8 @@ class Purpose(StrEnum):
 class Evictable(Protocol):
     """Names the tasks that a job may have evicted by the gang actions; None abstains. Tiers intersect, no switch.
 
-    Volcano: UnifiedEvictable.
+    Candidates come in the order in which they go, and those that go first may be asked about without the others: what
+    is said of them must not depend on these. Volcano: UnifiedEvictable.
     """
 
     def evictable(self, job: Job, purpose: Purpose, candidates: Sequence[Task]) -> Sequence[Task] | None:
@@ -478,6 +510,9 @@ SWITCHES: Mapping[str, tuple[type, ...]] = {
     "enabledVictim": (VictimTasks, VictimGuard),
     "enabledOverused": (Overused,),
     "enabledAllocatable": (Allocatable,),
+    "enabledSubJobReady": (SubJobReady,),
+    "enabledSubJobPipelined": (SubJobPipelined,),
+    "enabledSubJobOrder": (SubJobOrder,),
 }
 """Volcano's switches (`pkg/scheduler/conf/scheduler_conf.go`, mixed spelling and all) to the points they gate."""
 

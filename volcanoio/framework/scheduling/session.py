@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from volcanoio.framework.scheduling.heap import Turns
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.sessionview import SessionView
+from volcanoio.framework.scheduling.subjobs import SubJob
 from volcanoio.framework.scheduling.verdicts import Verdict
 from volcanoio.framework.scheduling.victims import Victims
 from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
@@ -36,20 +37,30 @@ class Placed(NamedTuple):
 class Statement(Protocol):
     """Placements that are committed or discarded whole. What is neither is undone when the session closes."""
 
-    def place(self, run: Run, start: int, count: int, *, until_ready: bool = True, idle_only: bool = False) -> Placed:
+    def place(
+        self,
+        run: Run,
+        start: int,
+        count: int,
+        *,
+        until_ready: bool = True,
+        idle_only: bool = False,
+        part: SubJob | None = None,
+    ) -> Placed:
         """Place up to `count` tasks of a run from index `start` on, each on the best node as of then.
 
         Nodes with idle room come before nodes whose room is being released; on the latter a task is Pipelined, unless
-        `idle_only`. Stops when the job is ready (`until_ready`; checked after each task) or when no node is left,
-        which is recorded on the job as the reason.
+        `idle_only`. Stops when the job, or that part of it, is ready (`until_ready`; checked after each task) or when
+        no node is left, which is recorded on the job as the reason.
         """
         ...
 
-    def reserve(self, run: Run, start: int, count: int) -> int:
+    def reserve(self, run: Run, start: int, count: int, *, starving: bool = True, idle_first: bool = False) -> int:
         """Make up to `count` tasks of a run from index `start` on Pipelined, be room free or being released.
 
-        Each on the best node as of then; stops when the job starves no longer, or no node is left. How many were
-        placed.
+        Each on the best node as of then, with `idle_first` on those whose room is free while there are any. Stops when
+        no node is left, and when the job starves no longer, unless that does not matter (`starving` false). How many
+        were placed.
         """
         ...
 
@@ -69,8 +80,11 @@ class Statement(Protocol):
         """A savepoint, for `rollback`."""
         ...
 
-    def rollback(self, mark: Any) -> None:
-        """Take back what was done since a savepoint, bit by bit; later savepoints are of no use then."""
+    def rollback(self, mark: Any, *, told: bool = False) -> None:
+        """Take back what was done since a savepoint, bit by bit; later savepoints are of no use then.
+
+        `told`: what was tried is remembered for the messages, as by `discard`.
+        """
         ...
 
     @property
@@ -127,8 +141,8 @@ class Session(SessionView, Protocol):
         """Jobs with pending tasks whose queue exists."""
         ...
 
-    def runs(self, job: Job, *, best_effort: bool) -> list[Run]:
-        """The job's pending tasks in task order as runs: those that request nothing, or the others.
+    def runs(self, job: Job, *, best_effort: bool, part: SubJob | None = None) -> list[Run]:
+        """The pending tasks of a job, or of a part of it, in task order as runs: those that request nothing, or others.
 
         Gated tasks are left out, and those that wait after a refused bind.
         """
@@ -174,6 +188,18 @@ class Session(SessionView, Protocol):
         """Whether the job's reservations are worth keeping."""
         ...
 
+    def sub_job_key(self, part: SubJob) -> SortKey:
+        """Where a sub-job stands now in its job; smaller first."""
+        ...
+
+    def sub_job_ready(self, part: SubJob) -> bool:
+        """Whether enough of a sub-job is placed."""
+        ...
+
+    def sub_job_pipelined(self, part: SubJob) -> bool:
+        """Whether what is placed and reserved of a sub-job is worth keeping."""
+        ...
+
     def job_enqueueable(self, job: Job) -> Verdict:
         """The combined vote on making a Pending job Inqueue."""
         ...
@@ -190,8 +216,8 @@ class Session(SessionView, Protocol):
         """Keep why the job was not enqueued, and say it as an event of its PodGroup."""
         ...
 
-    def start(self, job: Job) -> None:
-        """Forget what an earlier attempt at the job recorded about nodes."""
+    def start(self, job: Job, part: SubJob | None = None) -> None:
+        """Forget what an earlier attempt at the job recorded about nodes; for a part of it which roles failed."""
         ...
 
     def give_up(self, job: Job, runs: Sequence[Run]) -> None:
@@ -206,8 +232,11 @@ class Session(SessionView, Protocol):
         """Whether a task of this role (not "") found no node since `start`."""
         ...
 
-    def need_continue(self, job: Job) -> bool:
-        """Whether the job may still become ready though a task found no node (Volcano: NeedContinueAllocating)."""
+    def need_continue(self, job: Job, part: SubJob | None = None) -> bool:
+        """Whether the job may still become ready though a task, of that part, found no node.
+
+        Volcano: NeedContinueAllocating.
+        """
         ...
 
     def statement(self, job: Job) -> Statement:

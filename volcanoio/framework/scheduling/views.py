@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import numpy as np
@@ -19,6 +19,9 @@ from volcanoio.framework.scheduling.podterms import PodSelector, PodTerms
 from volcanoio.framework.scheduling.volumes import VolumeClaim
 from volcanoio.model.core import Affinity, Node, Pod, Toleration
 from volcanoio.model.scheduling import PodGroup, Queue
+
+if TYPE_CHECKING:
+    from volcanoio.framework.scheduling.subjobs import SubJob
 
 Amounts = Mapping[str, int]
 
@@ -346,6 +349,32 @@ class Job(Protocol):
 
     def roles_pipelined(self) -> bool:
         """Every role has enough ready or Pipelined tasks; true when min_available is below the sum."""
+        ...
+
+    @property
+    def sub_jobs(self) -> Collection[SubJob]:
+        """Its sub-jobs; none of a job without sub-group policy, which is whole by itself."""
+        ...
+
+    @property
+    def sub_job_minimums(self) -> Mapping[str, int]:
+        """minSubGroups by `SubJob.group`, of those policies that give one."""
+        ...
+
+    def sub_job_of(self, task: Task) -> SubJob | None:
+        """The sub-job of one of its tasks; None where there are none."""
+        ...
+
+    def sub_jobs_valid(self) -> bool:
+        """Every policy has as many sub-jobs with enough tasks as its minimum says."""
+        ...
+
+    def sub_jobs_ready(self) -> bool:
+        """Every policy has as many ready sub-jobs as its minimum says."""
+        ...
+
+    def sub_jobs_pipelined(self) -> bool:
+        """Every policy has as many sub-jobs that are ready or have places reserved as its minimum says."""
         ...
 
 
