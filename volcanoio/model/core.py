@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -262,12 +263,30 @@ class NodeSpec(Model):
     taints: tuple[Taint, ...] = ()
 
 
+class ContainerImage(Model, gc=True, weakref=True):
+    """`status.images[]` of a node: an image that is there, by all its names, and its size in bytes."""
+
+    names: tuple[str, ...] = ()
+    size_bytes: int = 0
+
+
+_IMAGES: WeakValueDictionary[tuple[tuple[str, ...], int], ContainerImage] = WeakValueDictionary()
+"""The images that some node has, by what they say: nodes list up to 50, and most of these are on many nodes."""
+
+
 class NodeStatus(Model):
-    """`status` of a node."""
+    """`status` of a node. Equal images of all nodes are one object, so that a node costs a pointer for each."""
 
     capacity: ResourceList = {}
     allocatable: ResourceList = {}
     conditions: tuple[Condition, ...] = ()
+    images: tuple[ContainerImage, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.images:
+            known = _IMAGES.setdefault
+            images = tuple([known((image.names, image.size_bytes), image) for image in self.images])
+            msgspec.structs.force_setattr(self, "images", images)
 
 
 class Node(ApiObject):

@@ -112,7 +112,7 @@ class NodeIndex:
         self._topologies: dict[str, Topology] = {}
         self._rows: dict[str, int] | None = None
         self.version = 0
-        """Another number when any of the nodes is another than before."""
+        """Another number when any of the nodes is another than before, but for the images it has."""
 
     def begin(self, nodes: Nodes) -> None:
         """These are the nodes now; which of them changed is looked up when first asked."""
@@ -209,7 +209,7 @@ class NodeIndex:
             changed = [row for row, old in enumerate(self._objects) if objects[row] is not old]
             for column in columns:
                 column.refresh(changed, objects)
-        if objects != self._objects:
+        if not _alike(objects, self._objects):
             self.version += 1
             self._rows = None
             self._topologies.clear()
@@ -219,6 +219,18 @@ class NodeIndex:
         column = Column(read)
         column.load(self._objects)
         return column
+
+
+def _alike(nodes: Sequence[Node], before: Sequence[Node]) -> bool:
+    """Whether nodes are the same but for their images, which come and go all the time."""
+    if nodes == before:
+        return True
+    pairs = zip(nodes, before, strict=False)
+    return len(nodes) == len(before) and all(_read(node) == _read(old) for node, old in pairs if node is not old)
+
+
+def _read(node: Node) -> tuple[object, ...]:
+    return node.metadata.name, node.metadata.labels, node.spec, node.status.allocatable
 
 
 def _satisfied(column: Column[str | None] | Column[str], requirement: Requirement) -> Mask:

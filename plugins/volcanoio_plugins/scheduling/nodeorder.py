@@ -1,7 +1,8 @@
 """Plugin nodeorder: Kubernetes' scorers, each 0 to 100 times its weight (Volcano: pkg/scheduler/plugins/nodeorder).
 
 Each is a part with dependencies of its own: by what is used of a node (`nodescores`), by what it is
-(`nodepreferences`), by the pods that are where (`podpreferences`, `spreadscore`).
+(`nodepreferences`), by the images that are there (`imagelocality`), by the pods that are where (`podpreferences`,
+`spreadscore`).
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import Any
 import msgspec
 
 from volcanoio.framework.arguments import convert
-from volcanoio.framework.scheduling.points import Scorer
+from volcanoio.framework.scheduling.points import Checkpoints, Scorer
 from volcanoio.framework.scheduling.sessionview import SessionView
+from volcanoio.framework.scheduling.views import Job, Task
 from volcanoio.model import kinds
+from volcanoio_plugins.scheduling.imagelocality import ImageScorer
 from volcanoio_plugins.scheduling.nodeindex import NodeIndex
 from volcanoio_plugins.scheduling.nodepreferences import AffinityScorer, TaintScorer
 from volcanoio_plugins.scheduling.nodescores import UsageScorer
@@ -23,7 +26,7 @@ from volcanoio_plugins.scheduling.spreadscore import SpreadScorer
 
 
 class NodeorderArguments(msgspec.Struct, frozen=True):
-    """Weights; 0 turns a scorer off. Image locality has nothing to score by yet: 0."""
+    """Weights; 0 turns a scorer off."""
 
     least: int = msgspec.field(default=1, name="leastrequested.weight")
     most: int = msgspec.field(default=0, name="mostrequested.weight")
@@ -52,10 +55,21 @@ class Nodeorder:
             (weights.spread, SpreadScorer),
         )
         self._opening = [kind(index, weight) for weight, kind in kinds_of if weight]
-        self.scorers: list[Scorer] = [usage, *self._opening]
+        self._images = ImageScorer(self.name, weights.images) if weights.images else None
+        self.scorers: list[Scorer] = [usage, *self._opening, *([self._images] if self._images else ())]
 
-    def open(self, session: SessionView) -> None:
+    @property
+    def has_traits(self) -> bool:
+        """Whether any node reports images."""
+        return self._images is not None and self._images.seen
+
+    def open(self, session: SessionView) -> Checkpoints | None:
         """Nodes and pods may have changed since the last cycle."""
         self._index.begin(session.nodes)
         for part in self._opening:
             part.open(session)
+        return self._images.open(session) if self._images is not None else None
+
+    def trait(self, task: Task, job: Job) -> str:  # noqa: ARG002 - the pod says what its images are
+        """What a task's images count for."""
+        return self._images.trait(task) if self._images is not None else ""

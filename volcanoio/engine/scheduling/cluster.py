@@ -169,6 +169,8 @@ class ClusterState:
             columns.drop(name)
             return True
         if row is not None and _same_node(columns.objects[row], node):
+            if not _same_images(columns.objects[row], node):
+                columns.refresh(row, node)
             return False
         self.ledger.put_node(node)
         return True
@@ -333,3 +335,9 @@ def _same_node(old: Node, new: Node) -> bool:
         and old.metadata.annotations == new.metadata.annotations
         and old.status.allocatable == new.status.allocatable
     )
+
+
+def _same_images(old: Node, new: Node) -> bool:
+    """Whether a node has the images that it had, in any order."""
+    before, after = old.status.images, new.status.images
+    return before == after or (len(before) == len(after) and set(before) == set(after))

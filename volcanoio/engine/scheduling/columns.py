@@ -171,6 +171,11 @@ class Columns:
         self._respecify(row)
         return row
 
+    def refresh(self, row: int, node: Node) -> None:
+        """Take in what only scores read of a node, such as its images."""
+        self._objects[row] = node
+        self.touch((row,))
+
     def drop(self, name: str) -> None:
         """Forget a node and all that is counted on it; the last row takes its place."""
         row = self.rows.pop(name)

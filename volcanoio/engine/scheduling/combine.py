@@ -36,8 +36,7 @@ class Rules:
         )
         self.scorers: tuple[ScorerPart, ...] = self._parts(points.Scorer, ("score", "score_on"), scorer_part, "scorers")
         self.task_scorers: tuple[points.TaskScorer, ...] = self._parts(points.TaskScorer, ("score_task",), _itself)
-        self.traits = tuple((enabled.plugin.name, ask) for ask, enabled in self._all("trait"))
-        """Who reads more of a task than its shape, by the plugin's name."""
+        self._traits = tuple((enabled.plugin, ask) for ask, enabled in self._all("trait"))
         self.tasks_in = self._flat(points.TaskAccounting, "task_placed")
         self.tasks_out = self._flat(points.TaskAccounting, "task_evicted")
         for tell, enabled in self._all("use_hierarchy"):
@@ -81,6 +80,11 @@ class Rules:
             points.Purpose.RECLAIM: self._keys_of(points.Reclaimable, "reclaimable"),
         }
         self._guards = self._flat(points.VictimGuard, "permitted")
+
+    @property
+    def traits(self) -> tuple[tuple[str, Callable[[Task, Job], str]], ...]:
+        """Who reads more of a task than its shape, by the plugin's name."""
+        return tuple([(plugin.name, ask) for plugin, ask in self._traits if getattr(plugin, "has_traits", True)])
 
     def queue_key(self, queue: QueueView) -> SortKey:
         """First difference in tier and plugin order; then creation time and name."""

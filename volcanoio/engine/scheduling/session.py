@@ -141,7 +141,7 @@ class CycleSession:
             self._urgent = {**self.state.urgent, **self.state.claims.jobs}
         self._urgent_queues = {job.queue for job in self._urgent.values()}
         for opens in self.rules.opens:
-            opens(self)
+            yield from opens(self) or ()
             yield
 
     # What plugins see.

@@ -26,6 +26,9 @@ SortKey: TypeAlias = Any
 """A key that sorts; smaller comes first."""
 
 
+Checkpoints: TypeAlias = Iterator[None]
+"""What an action's generator, or a plugin's while the session opens, yields: places where other work may run."""
+
 KEPT_KEYS = "keeps_job_keys"
 """The attribute of `JobOrder`."""
 
@@ -69,8 +72,11 @@ class Sources(Protocol):
 class Opens(Protocol):
     """Sees each session open: recompute what the cycle's answers need."""
 
-    def open(self, session: SessionView) -> None:
-        """Called before the first action of a cycle, in tier order."""
+    def open(self, session: SessionView) -> Checkpoints | None:
+        """Called before the first action of a cycle, in tier order.
+
+        May be a generator where that can take more than a few milliseconds: at each `yield` other work may run.
+        """
         ...
 
 
@@ -253,6 +259,7 @@ class Traits(Protocol):
 
     Tasks of one shape with equal traits share their answers; `Shape.traits` has the trait under the plugin's name. Keep
     the number of different traits small: never put the name of a job or pod into one.
+    A plugin whose tasks have none for now may say so with the attribute `has_traits = False`: then none is asked about.
     """
 
     def trait(self, task: Task, job: Job) -> str:
@@ -531,5 +538,3 @@ def implements(plugin: object, point: type) -> bool:
 
 
 PluginFactory: TypeAlias = Callable[[Mapping[str, Any]], Plugin]
-Checkpoints: TypeAlias = Iterator[None]
-"""What an action's generator yields: places where the runtime may let other work run."""
