@@ -78,6 +78,8 @@ def load(state: ClusterState, workload: Workload) -> tuple[int, float]:
     count, seconds = 0, 0.0
     for objects in (
         workload.node_objects(),
+        workload.other_objects(),
+        workload.class_objects(),
         workload.queue_objects(),
         workload.group_objects(),
         workload.pod_objects(),

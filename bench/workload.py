@@ -1,9 +1,13 @@
-"""A cluster and a backlog of gangs: nodes of three types, eight queues, twenty shapes of pods; the same every time."""
+"""A cluster and a backlog of gangs: nodes of three types, half of them part-used on request, eight queues, twenty
+shapes of pods; the same every time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+
+import msgspec
 
 from bench.checker import GroupFacts, NodeFacts, PodFacts
 from volcanoio.model import names
@@ -15,6 +19,7 @@ from volcanoio.model.core import (
     Pod,
     PodSpec,
     PodStatus,
+    PriorityClass,
     ResourceList,
     ResourceRequirements,
 )
@@ -55,12 +60,19 @@ SHAPES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """How big everything is, and how many shapes of pods there are."""
+    """How big everything is, and how many shapes of pods there are.
+
+    `minimum` members of a gang are needed, all where it is 0; `priorities` is how many priority classes the gangs have
+    in turn, none where it is 0; with `used` every other node runs pods of others already.
+    """
 
     nodes: int
     pods: int
     gang: int
     shapes: int = len(SHAPES)
+    minimum: int = 0
+    priorities: int = 0
+    used: bool = False
 
     @property
     def gangs(self) -> int:
@@ -70,6 +82,17 @@ class Workload:
     def members(self, gang: int) -> int:
         """How many pods a gang has."""
         return min(self.gang, self.pods - gang * self.gang)
+
+    def needed(self, gang: int) -> int:
+        """How many of a gang's pods must be placed at once."""
+        return min(self.minimum or self.gang, self.members(gang))
+
+    def taken(self, node: int) -> tuple[int, int]:
+        """What others' pods take of a node: milli-cores and bytes, nothing of every other node."""
+        if not self.used or node % 2:
+            return 0, 0
+        step = 1 + node // 2 % 6
+        return 1000 * step, GI * (1 + step % 4)
 
     def shape(self, gang: int) -> PodShape:
         """What the pods of a gang ask for: beyond the first twenty shapes, a few milli-cores more."""
@@ -86,6 +109,24 @@ class Workload:
                 status=NodeStatus(capacity=dict(offered), allocatable=dict(offered)),
             )
 
+    def class_objects(self) -> Iterator[PriorityClass]:
+        """The priority classes of gangs."""
+        for index in range(self.priorities):
+            yield PriorityClass(metadata=_meta(f"class-{index}"), value=100 * index)
+
+    def other_objects(self) -> Iterator[Pod]:
+        """Pods of another scheduler that run already."""
+        for index in range(self.nodes):
+            cpu, memory = self.taken(index)
+            if cpu:
+                spec = msgspec.structs.replace(
+                    _pod_spec(PodShape(cpu, memory, 0, "")),
+                    scheduler_name="default-scheduler",
+                    node_name=f"node-{index}",
+                )
+                meta = _meta(f"other-{index}", namespace="others")
+                yield Pod(metadata=meta, spec=spec, status=PodStatus(phase="Running"))
+
     def queue_objects(self) -> Iterator[Queue]:
         """The queues, of weights 1 to 8, none of which may hold more than a part of the cluster."""
         limit = self.limit()
@@ -98,15 +139,16 @@ class Workload:
             )
 
     def group_objects(self) -> Iterator[PodGroup]:
-        """One PodGroup a gang, all members needed."""
+        """One PodGroup a gang."""
         for gang in range(self.gangs):
-            shape, size = self.shape(gang), self.members(gang)
+            shape, size = self.shape(gang), self.needed(gang)
             yield PodGroup(
                 metadata=_meta(f"gang-{gang}", namespace="bench"),
                 spec=PodGroupSpec(
                     min_member=size,
                     queue=f"queue-{gang % QUEUES}",
                     min_resources={"cpu": f"{shape.cpu * size}m", "memory": str(shape.memory * size)},
+                    priority_class_name=f"class-{gang // QUEUES % self.priorities}" if self.priorities else "",
                 ),
             )
 
@@ -126,13 +168,14 @@ class Workload:
         """The nodes as the checker wants them."""
         for index in range(self.nodes):
             kind, cores, gib, gpus = NODE_TYPES[TYPE_OF_TEN[index % len(TYPE_OF_TEN)]]
-            offered = {"cpu": cores * 1000, "memory": gib * GI, "pods": 110, GPU: gpus}
+            cpu, memory = self.taken(index)
+            offered = {"cpu": cores * 1000 - cpu, "memory": gib * GI - memory, "pods": 110 - bool(cpu), GPU: gpus}
             yield NodeFacts(f"node-{index}", offered, {"type": kind})
 
     def group_facts(self) -> Iterator[GroupFacts]:
         """The gangs as the checker wants them."""
         for gang in range(self.gangs):
-            yield GroupFacts(f"gang-{gang}", self.members(gang), f"queue-{gang % QUEUES}")
+            yield GroupFacts(f"gang-{gang}", self.needed(gang), f"queue-{gang % QUEUES}")
 
     def pod_facts(self) -> Iterator[PodFacts]:
         """The pods as the checker wants them."""
@@ -146,9 +189,10 @@ class Workload:
     def limit(self) -> dict[str, int]:
         """What any queue may hold at most."""
         total = {"cpu": 0, "memory": 0}
-        for node in self.node_facts():
-            for name in total:
-                total[name] += node.allocatable[name]
+        for index in range(self.nodes):
+            _, cores, gib, _ = NODE_TYPES[TYPE_OF_TEN[index % len(TYPE_OF_TEN)]]
+            total["cpu"] += cores * 1000
+            total["memory"] += gib * GI
         return {name: amount * QUEUE_PART // 100 for name, amount in total.items()}
 
     def limits(self) -> dict[str, dict[str, int]]:

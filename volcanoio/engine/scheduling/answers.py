@@ -63,6 +63,7 @@ class Answers:
         "_table",
         "_version",
         "_wants",
+        "by_moment",
         "by_state",
         "capacity",
         "exact",
@@ -88,6 +89,8 @@ class Answers:
         self.revision = -1
         self.exact = False
         self.static_filters = False
+        self.by_moment = False
+        """Whether some filter says other things at other times, which the plugin tells beforehand."""
         self.live_filters: tuple[FilterPart, ...] = ()
         self.live_scorers: tuple[ScorerPart, ...] = ()
         self._columns = columns
@@ -229,7 +232,7 @@ class Answers:
         constant: list[FilterPart] = []
         usage: list[FilterPart] = []
         live_filters: list[FilterPart] = []
-        each_cycle = False
+        each_cycle = by_moment = False
         facts: list[tuple[int, ...]] = []
         for part in rules.filters:
             depends = part.depends(self.shape)
@@ -237,6 +240,7 @@ class Answers:
                 constant.append(part)
                 continue
             each_cycle |= self._changes_unseen(depends, part, facts)
+            by_moment |= part.moment is not None and bool(depends & Depends.NOW)
             if depends & SHARED:
                 live_filters.append(part)
             else:
@@ -254,6 +258,7 @@ class Answers:
         self._plan, self._constant, self._facts, self._fleeting = plan, constant, facts, each_cycle
         self.live_filters, self.live_scorers = tuple(live_filters), tuple(live_scorers)
         self.exact = bool(live_filters or live_scorers)
+        self.by_moment = by_moment
         self.static_filters = not usage and not live_filters and not each_cycle
         ones = [part.one for part in scorers if part.one is not None]
         self._ones = None if usage or len(ones) != len(scorers) else ones

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
@@ -32,7 +33,7 @@ UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
 _SHORT: dict[str, str] = {PodGroupPhase.INQUEUE: PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN: PodGroupPhase.UNKNOWN}
 """What a gang that has got somewhere and is short of pods is: as before, or Running."""
 REPEAT_SECONDS = 60.0
-"""How often an unchanged Unschedulable event is repeated at most."""
+"""How often an unchanged Unschedulable event is repeated at most; half as often at least."""
 
 
 def close(session: CycleSession, period: float) -> Iterator[None]:
@@ -78,7 +79,7 @@ def _look(session: CycleSession, job: JobInfo, period: float) -> None:
     job.waiting_since = _since(job.waiting_since, bool(job.waiting), session.now)
     lasting = job.short_since is not None and session.now - job.short_since >= period
     waited = job.waiting_since is not None and session.now - job.waiting_since >= period
-    before = job.status
+    before, said = job.status, session.outbox.said
     postponed = not _write_status(session, job, conditions, lasting, period)
     if lasting:
         _tell_group(session, job, period)
@@ -87,10 +88,19 @@ def _look(session: CycleSession, job: JobInfo, period: float) -> None:
     if not short and news and job.phase not in UNSETTLED:
         session.outbox.put(_record(job, "Normal", SCHEDULED, "pod group is ready"))
     tell_pods(session, job, lasting=lasting or (waited and not short), period=period)
+    if session.outbox.said != said:
+        job.said_at = session.now
     if short or job.waiting or postponed:
-        session.state.revisit[job.key] = session.now + period
+        told = (lasting or not short) and (waited or not job.waiting) and session.now >= job.said_at + period
+        rest = _repeat(job) if told and not postponed else period
+        session.state.revisit[job.key] = session.now + rest
     else:
         session.state.revisit.pop(job.key, None)
+
+
+def _repeat(job: JobInfo) -> float:
+    """How often what is said of a job is repeated where nothing changes: the many do not all speak at the same time."""
+    return REPEAT_SECONDS * (1 + crc32(job.key.encode()) % 64 / 64)
 
 
 def _since(known: float | None, holds: bool, now: float) -> float | None:

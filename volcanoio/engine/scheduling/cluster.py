@@ -12,6 +12,7 @@ from volcanoio.engine.scheduling.ledger import Ledger
 from volcanoio.engine.scheduling.placement import Placer
 from volcanoio.engine.scheduling.pods import PodFold
 from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.room import Room
 from volcanoio.engine.scheduling.victimcolumns import VictimColumns
 from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Observed, Relisting, Synced
 from volcanoio.framework.scheduling.asks import Answer
@@ -72,8 +73,7 @@ class ClusterState:
         self.prebinding: dict[str, tuple[PreBindStep, ...]] = {}
         """What is being done before binds that are under way, by the pod's uid."""
         self.refused: set[str] = set()
-        self.given_up_at = -1
-        """`Columns.freed` when a job was given up last: while it is another, no job is hopeless."""
+        self.room = Room(self.ledger.columns)
         self.urgent: dict[str, JobInfo] = {}
         self.pods = PodFold(self.ledger, self.claims, scheduler_names, single_names)
         self._needed = self._always = frozenset(needed)
@@ -151,12 +151,13 @@ class ClusterState:
                 changed = self.inputs.observe(event)
                 if changed:
                     self.ledger.volumes.changed(event)
-                    self.ledger.columns.freed += 1  # what found no node may find one now
+                    self.ledger.columns.free_anywhere()
                 return changed
 
     def _learn(self, event: FactsSaid) -> bool:
         changed = self.inputs.learn(event)
-        self.ledger.columns.freed += changed  # as for observed objects
+        if changed:
+            self.ledger.columns.free_anywhere()
         return changed
 
     def _node(self, node: Node, gone: bool) -> bool:
@@ -205,6 +206,7 @@ class ClusterState:
         """The combined rules of a profile; plugins' answers are kept as long as it is the same one."""
         if self._rules is None or self._rules.profile is not profile:
             self._rules = Rules(profile)
+            self.ledger.columns.free_anywhere()
         return self._rules
 
     def rulings(self, rules: Rules, total: Amounts) -> int:
@@ -256,7 +258,10 @@ class ClusterState:
                 self.ledger.relist(job)
         if gone and not info.members:
             self.ledger.queues.pop(info.name, None)
-        return gone or old is None or old.spec != queue.spec or old.status.state != queue.status.state
+        changed = gone or old is None or old.spec != queue.spec or old.status.state != queue.status.state
+        if changed:
+            self.ledger.columns.free_anywhere()
+        return changed
 
     def _class(self, priority_class: PriorityClass, gone: bool) -> bool:
         if gone:

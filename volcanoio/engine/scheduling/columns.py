@@ -101,6 +101,8 @@ class Columns:
         """The revision of the newest change of a node's own object."""
         self.freed = 0
         """Counts the times when room may have appeared, what a session takes back not among them."""
+        self.freed_anywhere = 0
+        """`freed` when that was last so of any row."""
         self.layout = 0
         """Counts the times when `Amounts` got another layout."""
         self.block: Ints = np.zeros((len(Quantity), 0, capacity), np.int64)
@@ -111,6 +113,8 @@ class Columns:
         """By row the clock of its last change; as floats (exact up to 2^53) these compare more than twice as quickly.
         """
         self.respecified: Ints = np.zeros(capacity, np.int64)
+        self.freed_at: Ints = np.zeros(capacity, np.int64)
+        """By row `freed` when room may have appeared there last."""
         self.hashes: NDArray[np.uint64] = np.zeros(capacity, np.uint64)
         self._names: list[str] = []
         self._objects: list[Node] = []
@@ -313,10 +317,21 @@ class Columns:
         self.state = np.pad(self.state, (0, extra), constant_values=UNKNOWN)
         self.changed = np.pad(self.changed, (0, extra))
         self.respecified = np.pad(self.respecified, (0, extra))
+        self.freed_at = np.pad(self.freed_at, (0, extra))
         self.hashes = np.pad(self.hashes, (0, extra))
 
-    def _respecify(self, row: int) -> None:
+    def free(self, row: int) -> None:
+        """Room may have appeared on a row."""
         self.freed += 1
+        self.freed_at[row] = self.freed
+
+    def free_anywhere(self) -> None:
+        """Room may have appeared, or rules have changed: what found no node may find one now, on any row."""
+        self.freed += 1
+        self.freed_anywhere = self.freed
+
+    def _respecify(self, row: int) -> None:
+        self.free(row)
         self.clock += 1
         self.spec_clock = self.clock
         self.changed[row] = self.respecified[row] = self.clock

@@ -30,7 +30,7 @@ def send_evictions(session: CycleSession, evicted: Sequence[Evicted]) -> None:
             session.outbox.put(_record(kinds.POD_GROUP, task.owner.group.metadata, "Normal", reason))
         said = f"Pod is evicted, because of {reason}"
         session.outbox.put(_record(kinds.POD, task.pod.metadata, "Warning", said))
-    session.nodes.freed += 1
+        session.nodes.free(session.nodes.rows[task.node])
     stats, action = session.stats, evicted[0].reason
     stats.evicted += len(evicted)
     stats.evictions[action] = stats.evictions.get(action, 0) + 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.model.scheduling import PodGroupPhase
@@ -61,10 +61,21 @@ class FitErrors:
         object.__setattr__(self, "text", text)
 
 
+class Useless(NamedTuple):
+    """Another attempt is of no use while no room appears for a task of the shape.
+
+    `since` (`Columns.freed`) that was found; at `until` (epoch seconds) it is tried all the same.
+    """
+
+    shape: Shape
+    since: int
+    until: float
+
+
 class Attempts:
     """What the last attempt to place a job came to."""
 
-    __slots__ = ("beyond", "failed_roles", "fit_errors", "limited", "outcomes", "reason", "useless")
+    __slots__ = ("beyond", "failed_roles", "fit_errors", "limited", "outcomes", "reason", "refusal", "useless")
 
     def __init__(self) -> None:
         self.fit_errors: dict[str, FitErrors] = {}
@@ -73,12 +84,13 @@ class Attempts:
         self.outcomes: dict[str, tuple[TaskStatus, str]] = {}
         """Status and node that tasks had when the statement was discarded (Volcano: LastTransaction)."""
         self.reason = Reason()
+        self.refusal = ""
+        """Why it was not admitted, in the words of who refused it."""
         self.limited = False
         """Whether its queue's limits, rather than nodes, kept a task from being tried."""
         self.beyond: tuple[Shape, int, float] | None = None
         """How many tasks alike it lacked of which its queue could not take so many; and when (epoch seconds)."""
-        self.useless: tuple[int, float] | None = None
-        """Another attempt is of no use while `Columns.freed` is this; and when (epoch seconds) that was found."""
+        self.useless: Useless | None = None
 
     def explain(self, reason: Reason) -> None:
         """Keep a reason unless a more precise one is known."""

@@ -38,7 +38,8 @@ class Holds:
         held = self.by_job.pop(job, [])
         for hold in held:
             self._columns.apply(self._columns.rows[hold.node], hold.shape, hold.load, -1)
-            self._columns.freed += hold.load is Load.OCCUPIES
+            if hold.load is Load.OCCUPIES:
+                self._columns.free(self._columns.rows[hold.node])
         return held
 
     def lift_reservations(self, job: str) -> None:

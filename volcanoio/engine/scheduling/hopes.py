@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from zlib import crc32
 
+from volcanoio.engine.scheduling.explanation import Useless
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.subjobs import SubJobInfo
 from volcanoio.framework.scheduling.session import Run
 from volcanoio.framework.scheduling.views import TaskStatus
+
+REST = 60.0
+"""Seconds after which a job is tried again though nothing appeared that it lacked; up to twice as many, by its key."""
 
 if TYPE_CHECKING:
     from volcanoio.engine.scheduling.session import CycleSession
@@ -27,24 +32,31 @@ def give_up(session: CycleSession, job: JobInfo, runs: Sequence[Run]) -> None:
         return
     if len(runs) != 1 or not attempts.fit_errors or attempts.limited or session.leftovers:
         return
-    if session.state.placer.by_room_alone(runs[0].shape):
-        attempts.useless = (session.nodes.freed, session.now)
-        session.state.given_up_at = session.nodes.freed
+    shape = runs[0].shape
+    if session.state.placer.by_room_alone(shape):
+        whole = len(runs[0].tasks) == len(job.waiting) and not session.state.holds.by_job
+        whole = whole and not session.rules.traits and session.state.placer.at_all_times(shape)
+        rest = REST * (1 + crc32(job.key.encode()) % 64 / 64) if whole else 0.0
+        session.state.room.follow(shape)
+        attempts.useless = Useless(shape, session.nodes.freed, session.now + max(rest, session.period))
 
 
 def hopeless(session: CycleSession, job: JobInfo) -> bool:
     """Whether the last attempt says that another is of no use: neither room nor the queue's limit has changed."""
-    attempts, state, freed = job.attempts, session.state, session.nodes.freed
+    attempts, state = job.attempts, session.state
     if attempts.beyond is not None and job.key not in state.ledger.dirty:
         shape, lacking, when = attempts.beyond
         assert job.queue_info is not None
         recent = session.now < when + session.period
         if recent and session.rules.allocatable(job.queue_info, shape, lacking) < lacking:
             return True
-    if state.given_up_at != freed or attempts.useless is None:
+    useless = attempts.useless
+    if useless is None or session.now >= useless.until or job.key in state.ledger.dirty:
         return False
-    then, when = attempts.useless
-    return then == freed and session.now < when + session.period and job.key not in state.ledger.dirty
+    if job.key in state.holds.by_job:
+        return False
+    settled = not (state.holds.by_job or session.leftovers or session.unended)
+    return state.room.appeared(useless.shape, settled=settled) <= useless.since
 
 
 def may_become_ready(job: JobInfo, part: SubJobInfo | None) -> bool:

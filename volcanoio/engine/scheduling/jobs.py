@@ -63,6 +63,7 @@ class JobInfo:
         "ready_count",
         "role_minimums",
         "role_total",
+        "said_at",
         "short_since",
         "shown",
         "single",
@@ -119,6 +120,8 @@ class JobInfo:
         """Since when it had pending tasks at every look."""
         self.written_at = float("-inf")
         """When its status was written last."""
+        self.said_at = float("-inf")
+        """When anything was said of it or its pods last."""
         self.condition_at = float("-inf")
         self.event_at = float("-inf")
         self.event_text = ""
@@ -139,7 +142,7 @@ class JobInfo:
         self.group = PodGroup()
         self.in_flight = None
         self.short_since = self.waiting_since = None
-        self.written_at = self.condition_at = self.event_at = self.urgent_until = float("-inf")
+        self.written_at = self.said_at = self.condition_at = self.event_at = self.urgent_until = float("-inf")
         self.event_text = ""
         self.attempts = Attempts()
         self._describe()

@@ -48,6 +48,8 @@ class Ledger:
         """Jobs that changed since the last cycle looked at them."""
         self.changes = Changes()
         self._sorted: dict[str, list[JobInfo]] = {}
+        self._within = False
+        """Whether what is freed just now was or may yet be taken back: room appears at a commit."""
 
     def move(self, task: TaskInfo, status: TaskStatus, node: str) -> None:
         """Give a task another status and node."""
@@ -94,16 +96,19 @@ class Ledger:
 
     def evict(self, task: TaskInfo) -> None:
         """Make a task Releasing in this session, which counts it among the pods of its node no longer."""
+        self._within = True
         self.move(task, TaskStatus.RELEASING, task.node)
+        self._within = False
         if self.pods.active:
             self.pods.evicted(task)
 
     def unseat(self, task: TaskInfo, status: TaskStatus, node: str) -> None:
         """Take a change of this session back: `move` that leaves no trace."""
-        key, freed = task.job, self.columns.freed
+        key = task.job
         clean = key not in self.dirty
+        self._within = True
         self.move(task, status, node)
-        self.columns.freed = freed
+        self._within = False
         if clean:
             self.dirty.pop(key, None)
 
@@ -276,8 +281,8 @@ class Ledger:
         row = self.columns.rows.get(node)
         if row is not None:
             self.columns.apply(row, task.shape, load, sign)
-        if sign < 0:
-            self.columns.freed += 1
+            if sign < 0 and not self._within:
+                self.columns.free(row)
         if task.claims:
             self.volumes.weigh(task, node, sign)
         there = self.on_node.get(node)

@@ -13,11 +13,14 @@ class Outbox:
         self._decisions: list[SchedulerEffect] = []
         self._group = ""
         self._binds: list[BindRequest] = []
+        self.said = 0
+        """Counts decisions other than binds."""
 
     def put(self, decision: SchedulerEffect) -> None:
         """Add a decision."""
         self._seal()
         self._decisions.append(decision)
+        self.said += 1
 
     def bind(self, group: str, binds: list[BindRequest]) -> None:
         """Add binds of a group; with those just before of the same group they are one batch."""

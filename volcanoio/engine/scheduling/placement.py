@@ -190,6 +190,10 @@ class Placer:
         """Whether filters say the same about a node whatever is placed on it or elsewhere."""
         return self._prepared(shape).static_filters
 
+    def at_all_times(self, shape: Shape) -> bool:
+        """Whether what filters say does not depend on the time."""
+        return not self._prepared(shape).by_moment
+
     def fit_errors(self, shape: Shape, *, idle_only: bool) -> FitErrors:
         """Why a task of a shape finds no node as the columns are now: each node counts under its first reason."""
         columns, key = self._columns, (shape.id, idle_only)

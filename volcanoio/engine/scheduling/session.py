@@ -356,6 +356,9 @@ class CycleSession:
         """As `session.Session`."""
         self.tried.add(job.key)
         self.state.refused.add(job.key)
+        if verdict.message != job.attempts.refusal:
+            job.attempts.refusal = verdict.message
+            self._look_again(job)
         job.attempts.explain(Reason(verdict.code, verdict.message, Precision.QUOTA))
         if verdict.message:
             self.refusals[job.key] = verdict.message
@@ -364,6 +367,7 @@ class CycleSession:
         """As `session.Session`."""
         if part is None:
             job.attempts = Attempts()
+            self._look_again(job)
         else:
             job.attempts.failed_roles.clear()
 
@@ -374,6 +378,11 @@ class CycleSession:
     def hopeless(self, job: JobInfo) -> bool:
         """As `session.Session`; at least once a period it is tried all the same."""
         return hopes.hopeless(self, job)
+
+    def _look_again(self, job: JobInfo) -> None:
+        """Why a job waits may be another reason: that is to be said."""
+        if self.state.revisit.get(job.key, 0.0) > self.now:
+            self.state.revisit[job.key] = self.now
 
     def role_failed(self, job: JobInfo, role: str) -> bool:
         """As `session.Session`."""

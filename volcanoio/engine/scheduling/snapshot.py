@@ -41,7 +41,6 @@ def snapshot(state: ClusterState) -> dict[str, Any]:
         "revisit": dict(state.revisit),
         "urgent": list(state.urgent),
         "turn": state.turn,
-        "given_up_at": state.given_up_at,
         "answers": {f"{plugin} {key}": answer for (plugin, key), answer in state.answers.items()},
         "refused": sorted(state.refused),
         **_membership(ledger),
@@ -119,6 +118,7 @@ def _job(job: JobInfo) -> dict[str, Any]:
         "shown": job.shown,
         "waiting_since": job.waiting_since,
         "written_at": job.written_at,
+        "said_at": job.said_at,
         "condition_at": job.condition_at,
         "event_at": job.event_at,
         "event_text": job.event_text,
@@ -131,7 +131,8 @@ def _attempts(attempts: Attempts) -> dict[str, Any]:
         "fit_errors": {uid: [errors.total, dict(errors.counts)] for uid, errors in attempts.fit_errors.items()},
         "failed_roles": sorted(attempts.failed_roles),
         "limited": attempts.limited,
-        "useless": attempts.useless,
+        "refusal": attempts.refusal,
+        "useless": attempts.useless and [attempts.useless.shape.id, attempts.useless.until],
         "outcomes": {uid: [status.name, node] for uid, (status, node) in attempts.outcomes.items()},
     }
 

@@ -126,9 +126,7 @@ class JobStatement:
         session = self._session
         ledger = session.state.ledger
         self._log.evicted.append(Evicted(task, task.status, reason, task.job not in ledger.dirty))
-        freed = ledger.columns.freed
         ledger.evict(task)
-        ledger.columns.freed = freed
         session.tables.log = self._log
         if task.owner is not None and task.owner.queue_info is not None:
             for tell in session.rules.accounting_out:

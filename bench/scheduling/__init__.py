@@ -1,0 +1,1 @@
+"""The rows of `python -m bench.scheduler`, one file each."""

@@ -1,0 +1,79 @@
+"""What the rows share: a loaded state, one cycle driven by hand, and the figures of both."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from bench.engine import default_profile, load, observed
+from bench.workload import Workload
+from volcanoio.compose.collector import collect_rarely
+from volcanoio.engine.scheduling.cluster import NEEDED, ClusterState
+from volcanoio.engine.scheduling.cycle import CycleResult, run_cycle
+from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.watching import WATCHABLE
+from volcanoio.framework.events import Synced
+from volcanoio.framework.scheduling_effects import SchedulerEffect
+from volcanoio.framework.scheduling_events import CycleOpened
+from volcanoio.model.base import ApiObject
+
+LATE = 10**9
+"""A sequence number after all that is folded."""
+
+
+@dataclass(slots=True)
+class Driven:
+    """One cycle: its seconds, those of CPU, the longest between two checkpoints, and what it decided."""
+
+    seconds: float
+    cpu_seconds: float
+    longest_hold: float
+    decisions: list[SchedulerEffect] = field(default_factory=list)
+    result: CycleResult = field(default_factory=lambda: CycleResult(()))
+
+
+def settle() -> None:
+    """Set the collector as a process does that has listed everything."""
+    collect_rarely()
+    gc.collect()
+    gc.freeze()
+
+
+def loaded(workload: Workload) -> tuple[ClusterState, Profile]:
+    """A state that holds the workload, and the default profile."""
+    state, profile = ClusterState(), default_profile()
+    load(state, workload)
+    settle()
+    return state, profile
+
+
+def fold(state: ClusterState, objects: Iterable[ApiObject]) -> None:
+    """Take objects in, and have everything listed."""
+    for event in observed(objects, 1):
+        state.fold(event)
+    for resource in (*NEEDED, *sorted(WATCHABLE)):
+        state.fold(Synced(resource=resource))
+
+
+def drive(state: ClusterState, profile: Profile, number: int, at: float) -> Driven:
+    """Run one cycle without a budget to its end, opened at that time (epoch seconds)."""
+    opening = CycleOpened(seq=LATE + number, at=at, cycle=number, upto=LATE, seed=1)
+    driven = Driven(0.0, 0.0, 0.0)
+    before = started = time.perf_counter()
+    cpu = time.process_time()
+    steps = run_cycle(state, profile, opening)
+    try:
+        while True:
+            point = next(steps)
+            now = time.perf_counter()
+            driven.longest_hold, before = max(driven.longest_hold, now - before), now
+            driven.decisions.extend(point.decisions)
+    except StopIteration as stop:
+        driven.result = stop.value
+    ended = time.perf_counter()
+    driven.longest_hold = max(driven.longest_hold, ended - before)
+    driven.seconds, driven.cpu_seconds = ended - started, time.process_time() - cpu
+    driven.decisions.extend(driven.result.decisions)
+    return driven

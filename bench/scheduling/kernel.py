@@ -1,0 +1,32 @@
+"""The bare kernel: nodes for gangs found and counted in the columns, without queues, accounts, statements and binds."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from bench.scheduling.driving import LATE, loaded
+from bench.workload import Workload
+from volcanoio.engine.scheduling.cycle import Unlimited
+from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.framework.scheduling_events import CycleOpened
+
+
+def placements_per_second(workload: Workload) -> float:
+    """Tasks a CPU second for which `Placer.place` finds nodes, gang by gang in order of their names."""
+    state, profile = loaded(workload)
+    session = CycleSession(state, profile, CycleOpened(seq=LATE, cycle=1, upto=LATE, seed=1), Unlimited())
+    for _ in session.open():
+        pass
+    ledger: Any = state.ledger
+    ledger.seated = _unheard
+    gangs = [list(job.waiting.values()) for job in ledger.listed.values()]
+    placer, placed, started = state.placer, 0, time.process_time()
+    for tasks in gangs:
+        number, _ = placer.place(tasks, lacking=None, idle_only=False, nominated="", log=[])
+        placed += number
+    return placed / (time.process_time() - started)
+
+
+def _unheard(*_: Any) -> None:
+    """Where the bookkeeping of tasks goes."""

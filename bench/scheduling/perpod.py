@@ -1,0 +1,64 @@
+"""Where the engine is compared with: a scheduler that looks at every node for every pod, in plain Python.
+
+Formulas and workload are those of the engine's default configuration (fit, node selector, least allocated, balanced,
+binpack); queues, gangs and all accounts are left out, which flatters it.
+"""
+
+from __future__ import annotations
+
+import time
+
+from bench.workload import GPU, Workload
+
+MAX = 100
+
+
+class PlainNode:
+    """What a node offers, its labels, and what is used of it."""
+
+    __slots__ = ("allocatable", "labels", "name", "used")
+
+    def __init__(self, name: str, allocatable: dict[str, int], labels: dict[str, str]) -> None:
+        self.name = name
+        self.allocatable = allocatable
+        self.labels = labels
+        self.used = dict.fromkeys(allocatable, 0)
+
+
+def score(node: PlainNode, requests: dict[str, int]) -> float:
+    """Least allocated + balanced + binpack, with weight 1 each."""
+    least = total = 0.0
+    fractions = []
+    for name in ("cpu", "memory"):
+        capacity, used = node.allocatable[name], node.used[name] + requests[name]
+        least += (capacity - used) * MAX // capacity
+        total += used / capacity
+        fractions.append(used / capacity)
+    return least // 2 + int((1 - abs(fractions[0] - fractions[1]) / 2) * MAX) + total / 2 * MAX
+
+
+def fits(node: PlainNode, requests: dict[str, int], selector: dict[str, str]) -> bool:
+    """Whether a pod may go to a node."""
+    for name, amount in requests.items():
+        if node.allocatable.get(name, 0) - node.used.get(name, 0) < amount:
+            return False
+    return all(node.labels.get(key) == value for key, value in selector.items())
+
+
+def placements_per_second(workload: Workload, seconds: float) -> float:
+    """How many pods a CPU second such a loop places, of as many of the workload's first pods as it gets to."""
+    nodes = [PlainNode(facts.name, dict(facts.allocatable), dict(facts.labels)) for facts in workload.node_facts()]
+    placed, started = 0, time.process_time()
+    for pod in workload.pod_facts():
+        requests = {GPU: 0, **pod.requests, "pods": 1}
+        best, most = None, float("-inf")
+        for node in nodes:
+            if fits(node, requests, dict(pod.selector)) and (value := score(node, requests)) > most:
+                best, most = node, value
+        if best is not None:
+            for name, amount in requests.items():
+                best.used[name] += amount
+            placed += 1
+        if time.process_time() - started >= seconds:
+            break
+    return placed / (time.process_time() - started)

@@ -1,0 +1,180 @@
+"""Rows of a full cluster: a cycle in which nothing changed, and one event with the cycle it causes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from bench.engine import default_profile
+from bench.scheduling.driving import LATE, drive, fold, settle
+from bench.statistics import percentile
+from bench.workload import NODE_TYPES, SHAPES, TYPE_OF_TEN, Workload
+from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.framework.events import Change, Observed
+from volcanoio.model import kinds, names
+from volcanoio.model.base import ApiObject
+from volcanoio.model.core import Pod, PodStatus
+from volcanoio.model.scheduling import PodGroup, PodGroupStatus
+
+WAITING = 1000
+GANG = 8
+NOW = 1_800_000_000.0
+QUIET = 30
+"""Cycles of which nothing happens, a schedule period apart."""
+EVENTS = 300
+
+
+class FullCluster(Workload):
+    """The workload with all its gangs running, and more that cannot fit: a pod wants most of the largest node.
+
+    Of those that wait every other one is admitted and finds no node; the others are not admitted.
+    """
+
+    def running(self) -> Iterator[ApiObject]:
+        """Nodes, queues, and pods on nodes in turn, as many on each as it has room for."""
+        yield from self.node_objects()
+        yield from self.queue_objects()
+        for group in self.group_objects():
+            yield msgspec.structs.replace(group, status=PodGroupStatus(phase="Running", running=self.gang))
+        rooms = [NODE_TYPES[TYPE_OF_TEN[index % 10]][1] * 1000 for index in range(self.nodes)]
+        at = 0
+        for pod, facts in zip(self.pod_objects(), self.pod_facts(), strict=True):
+            cpu = facts.requests["cpu"]
+            while rooms[at] < cpu or (facts.selector and not 5 < at % 10 < 9):
+                at = (at + 1) % self.nodes
+            rooms[at] -= cpu
+            spec = msgspec.structs.replace(pod.spec, node_name=f"node-{at}")
+            yield msgspec.structs.replace(pod, spec=spec, status=PodStatus(phase="Running"))
+            at = (at + 1) % self.nodes
+
+    def waiting(self, first: int, number: int) -> Iterator[ApiObject]:
+        """Groups that find no room."""
+        large = Workload(self.nodes, number * GANG, GANG, shapes=self.shapes)
+        for index, group in enumerate(large.group_objects()):
+            admitted = index % 2 == 0
+            meta = msgspec.structs.replace(
+                group.metadata, name=f"wait-{first + index}", uid=f"uid-wait-{first + index}"
+            )
+            asked = {} if admitted else {"cpu": "10000000", "memory": "10Ti"}
+            spec = msgspec.structs.replace(group.spec, min_resources=asked or None)
+            phase = "Inqueue" if admitted else "Pending"
+            yield PodGroup(metadata=meta, spec=spec, status=PodGroupStatus(phase=phase))
+        for index, pod in enumerate(large.pod_objects()):
+            yield waiting_pod(pod, first + index // GANG, index)
+
+
+def waiting_pod(pod: Pod, group: int, number: int) -> Pod:
+    """A pod that wants 60 cores and a little, by its shape."""
+    name = f"wait-{group}-worker-{number}"
+    meta = msgspec.structs.replace(
+        pod.metadata,
+        name=name,
+        uid=f"uid-{name}",
+        annotations={names.GROUP_NAME: f"wait-{group}", names.TASK_SPEC: "worker"},
+    )
+    container = pod.spec.containers[0]
+    requests = {**container.resources.requests, "cpu": f"{60_000 + group % len(SHAPES)}m"}
+    asked = msgspec.structs.replace(
+        container, resources=msgspec.structs.replace(container.resources, requests=requests)
+    )
+    spec = msgspec.structs.replace(pod.spec, containers=(asked,), node_selector={})
+    return msgspec.structs.replace(pod, metadata=meta, spec=spec, status=PodStatus(phase="Pending"))
+
+
+def full(nodes: int, pods: int) -> tuple[ClusterState, FullCluster]:
+    """The cluster, folded in."""
+    workload = FullCluster(nodes, pods, GANG)
+    state = ClusterState()
+    fold(state, [*workload.running(), *workload.waiting(0, WAITING)])
+    settle()
+    return state, workload
+
+
+def quiet(nodes: int, pods: int) -> dict[str, Any]:
+    """Cycles a schedule period apart in which nothing changed, once all has been said."""
+    state, _ = full(nodes, pods)
+    profile = default_profile()
+    first = [drive(state, profile, number, NOW + number) for number in range(1, 6)]
+    cycles = [drive(state, profile, number, NOW + number) for number in range(6, 6 + QUIET)]
+    return {
+        "nodes": nodes,
+        "pods": pods,
+        "waiting_groups": WAITING,
+        "ms_p50": _ms(percentile([cycle.seconds for cycle in cycles], 0.5)),
+        "ms_p99": _ms(max(cycle.seconds for cycle in cycles)),
+        "cpu_ms_p50": _ms(percentile([cycle.cpu_seconds for cycle in cycles], 0.5)),
+        "first_cycles_ms": [_ms(cycle.seconds) for cycle in first],
+        "decisions": sum(len(cycle.decisions) for cycle in cycles),
+        "longest_hold_ms": _ms(max(cycle.longest_hold for cycle in (*first, *cycles))),
+    }
+
+
+def event(nodes: int, pods: int) -> dict[str, Any]:
+    """One event and the cycle it causes: a pod ends, a pod appears, a group appears, a node changes; in turn."""
+    state, workload = full(nodes, pods)
+    profile = default_profile()
+    for number in range(1, 6):
+        drive(state, profile, number, NOW + number)
+    causes = _causes(workload)
+    walls, cpus, holds = [], [], []
+    by_cause: dict[str, list[float]] = {}
+    for number in range(EVENTS):
+        what, happening = causes[number % len(causes)]
+        objects = [(change, obj) for change, obj in happening(number // len(causes))]
+        started, cpu = time.perf_counter(), time.process_time()
+        for change, obj in objects:
+            state.fold(Observed(seq=LATE + number, resource=kinds.of(obj).resource, change=change, object=obj))
+        driven = drive(state, profile, 10 + number, NOW + 10 + number / 100)
+        walls.append(time.perf_counter() - started)
+        cpus.append(time.process_time() - cpu)
+        holds.append(driven.longest_hold)
+        by_cause.setdefault(what, []).append(cpus[-1])
+    return {
+        "nodes": nodes,
+        "pods": pods,
+        "waiting_groups": WAITING,
+        "ms_p50": _ms(percentile(walls, 0.5)),
+        "ms_p99": _ms(percentile(walls, 0.99)),
+        "cpu_ms_p50": _ms(percentile(cpus, 0.5)),
+        "cpu_ms_p99": _ms(percentile(cpus, 0.99)),
+        "cpu_ms_by_cause": {
+            what: [_ms(percentile(found, 0.5)), _ms(max(found))] for what, found in sorted(by_cause.items())
+        },
+        "longest_hold_ms": _ms(max(holds)),
+    }
+
+
+_Happening = Callable[[int], Iterator[tuple[Change, ApiObject]]]
+
+
+def _causes(workload: FullCluster) -> list[tuple[str, _Happening]]:
+    nodes = list(workload.node_objects())
+    running = [obj for obj in workload.running() if isinstance(obj, Pod)]
+
+    def ended(number: int) -> Iterator[tuple[Change, ApiObject]]:
+        pod = running[number * 97]
+        yield Change.CHANGED, msgspec.structs.replace(pod, status=PodStatus(phase="Succeeded"))
+
+    def gone(number: int) -> Iterator[tuple[Change, ApiObject]]:
+        yield Change.GONE, running[number * 97 + 1]
+
+    def pod(number: int) -> Iterator[tuple[Change, ApiObject]]:
+        yield Change.APPEARED, waiting_pod(running[number], 2 * number, 10_000 + number)
+
+    def group(number: int) -> Iterator[tuple[Change, ApiObject]]:
+        for obj in workload.waiting(WAITING + 2 * number, 1):
+            yield Change.APPEARED, obj
+
+    def node(number: int) -> Iterator[tuple[Change, ApiObject]]:
+        old = nodes[number]
+        meta = msgspec.structs.replace(old.metadata, labels={**old.metadata.labels, "changed": "yes"})
+        yield Change.CHANGED, msgspec.structs.replace(old, metadata=meta)
+
+    return [("pod ended", ended), ("pod gone", gone), ("pod appeared", pod), ("group appeared", group), ("node", node)]
+
+
+def _ms(seconds: float) -> float:
+    return round(1000 * seconds, 2)
