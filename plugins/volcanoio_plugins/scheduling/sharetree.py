@@ -1,10 +1,10 @@
 """Hierarchical dominant resource fairness: shares of queues in the tree of `volcano.sh/hierarchy`.
 
 A queue's annotations name its way from the root ("root/science/physics") and the weight of each step ("1/2/3"). Jobs
-are leaves. A leaf is saturated when it has all it asks for of some resource, or asks for one that is used up in the whole
-cluster: it cannot grow evenly any more. An inner node counts its saturated children as they are, and the others scaled
-down to the smallest share among them, as what they hold beyond that is lent. Its share is the largest part of any
-resource in that sum.
+are leaves. A leaf is saturated when it has all it asks for of some resource, or asks for one that is used up in the
+whole cluster: it cannot grow evenly any more. An inner node counts its saturated children as they are, and the others
+scaled down to the smallest share among them, as what they hold beyond that is lent. Its share is the largest part of
+any resource in that sum.
 
 Sources: Volcano pkg/scheduler/plugins/drf; Bhattacharya et al.: Hierarchical Scheduling for Diverse Datacenter
 Workloads (H-DRF), SoCC 2013. Unlike in Volcano, a queue without a hierarchy is a child of the root, with weight 1.

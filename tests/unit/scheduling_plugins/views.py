@@ -237,7 +237,7 @@ class JobView:
     def sub_job_minimums(self) -> dict[str, int]:
         return {}
 
-    def sub_job_of(self, task: Task) -> SubJob | None:  # noqa: ARG002 - these jobs have none
+    def sub_job_of(self, task: Task) -> SubJob | None:
         return None
 
     def sub_jobs_valid(self) -> bool:
@@ -366,7 +366,7 @@ class SessionData:
 
     def tell(self, notice: Question) -> None: ...
 
-    def since(self, resource: str, version: int) -> list[str] | None:  # noqa: ARG002 - as if it were too old
+    def since(self, resource: str, version: int) -> list[str] | None:
         return None
 
     @property
