@@ -51,7 +51,9 @@ class Preempt:
         jobs: dict[str, Turns[Job]] = {}
         members: dict[str, list[Job]] = {}
         for job in takers(session):
-            if job.group.spec.network_topology is not None:
+            spec = job.group.spec
+            parts = [policy.network_topology for policy in spec.sub_group_policy]
+            if any(topology is not None for topology in (spec.network_topology, *parts)):
                 continue  # where its pods are matters as a whole: gangpreempt sees to that
             if job.queue not in jobs:
                 jobs[job.queue], members[job.queue] = session.job_turns(), []

@@ -12,11 +12,10 @@ from typing import Any
 import msgspec
 
 from volcanoio.framework.arguments import convert
-from volcanoio.framework.scheduling.heap import Turns
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling.views import Job, Task, TaskStatus
-from volcanoio_plugins.actions.taking import Taking, runs_of, takers
+from volcanoio_plugins.actions.taking import Taking, in_queues, runs_of, takers
 
 
 class ReclaimArguments(msgspec.Struct, frozen=True):
@@ -35,12 +34,7 @@ class Reclaim:
 
     def run(self, session: Session) -> Iterator[None]:
         """Evict for jobs of queues that are not overused, in the order of queues and jobs."""
-        jobs: dict[str, Turns[Job]] = {}
-        for job in takers(session):
-            if job.queue not in jobs:
-                jobs[job.queue] = session.job_turns()
-            jobs[job.queue].push(job)
-            yield
+        jobs = yield from in_queues(session, takers(session))
         if not jobs:
             return
         yield from session.victims.prepare()

@@ -1,4 +1,4 @@
-"""What preempt and reclaim have in common: making room for a job's tasks by evictions, node by node.
+"""What actions that evict have in common, and how preempt and reclaim make room for a job's tasks, node by node.
 
 A set of victims is taken only if the task then passes every filter and its queue's limits, no queue falls below its
 guarantee by it, and the evicted could not at once evict back. Room that is there without evictions is used first.
@@ -6,8 +6,9 @@ guarantee by it, and the evicted could not at once evict back. Room that is ther
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Iterable
 
+from volcanoio.framework.scheduling.heap import Turns
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.session import Run, Session, Statement
 from volcanoio.framework.scheduling.victims import Hunt
@@ -36,6 +37,33 @@ def runs_of(session: Session, job: Job) -> list[Run]:
     runs = [*session.runs(job, best_effort=False), *session.runs(job, best_effort=True)]
     chosen = [Run(run.shape, run.role, [task for task in run.tasks if task.may_evict], run.nominated) for run in runs]
     return [run for run in chosen if run.tasks]
+
+
+def in_queues(session: Session, jobs: Iterable[Job]) -> Generator[None, None, dict[str, Turns[Job]]]:
+    """The jobs in the order of their turns, by queue."""
+    found: dict[str, Turns[Job]] = {}
+    for job in jobs:
+        if job.queue not in found:
+            found[job.queue] = session.job_turns()
+        found[job.queue].push(job)
+        yield
+    return found
+
+
+def conclude(session: Session, statement: Statement, job: Job, purpose: Purpose, *, without: bool) -> bool:
+    """Commit what a job has if that is worth keeping, else take it back; whether it was committed.
+
+    `without`: also where nothing had to be evicted.
+    """
+    evicted = statement.evicted
+    worth = session.job_pipelined(job) and (bool(evicted) or without)
+    if worth and evicted and session.victims.would_return(purpose, evicted, statement.pipelined):
+        worth = False
+    if worth:
+        statement.commit()
+    else:
+        statement.discard()
+    return worth
 
 
 class Taking:
@@ -146,15 +174,8 @@ class Taking:
 
         Without evictions it is left to allocate, if that is still to come: the room is there.
         """
-        session, statement = self._session, self._statement
-        evicted, placed = statement.evicted, statement.pipelined
-        worth = session.job_pipelined(self._job) and (bool(evicted) or not session.to_come("allocate"))
-        if worth and evicted and self._victims.would_return(self._purpose, evicted, placed):
-            worth = False
-        if worth:
-            statement.commit()
-        else:
-            statement.discard()
+        session = self._session
+        worth = conclude(session, self._statement, self._job, self._purpose, without=not session.to_come("allocate"))
         if not self._own:
             for task, node, pure in self._vain:
                 if worth or pure:

@@ -164,6 +164,7 @@ class JobView:
     schedulable_count: int = 0
     group: PodGroup = field(default_factory=PodGroup)
     gated: dict[str, int] = field(default_factory=dict)
+    expendable: bool = True
 
     @property
     def uid(self) -> str:

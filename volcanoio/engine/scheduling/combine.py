@@ -232,9 +232,14 @@ class Rules:
         """The victims a job of another queue may take."""
         return _victims(self._reclaimable, candidates, reclaimer)
 
-    def evictable(self, job: Job, purpose: points.Purpose, candidates: Sequence[Task]) -> list[Task]:
-        """The victims a job may take by the gang actions."""
-        return _victims(self._evictable, candidates, job, purpose)
+    def evictable(
+        self, job: Job, purpose: points.Purpose, candidates: Sequence[Task], *, partial: bool = False
+    ) -> list[Task]:
+        """The victims a job may take by the gang actions; with `partial` only the first tier with a say is asked."""
+        tiers = self._evictable
+        if partial:
+            tiers = tuple(tier for tier in tiers if tier)[:1]
+        return _victims(tiers, candidates, job, purpose)
 
     def preemptive(self, queue: QueueView, tasks: Sequence[Task]) -> bool:
         """All must agree; without any, a queue may."""

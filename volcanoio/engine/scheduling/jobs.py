@@ -10,7 +10,7 @@ from volcanoio.engine.scheduling.subjobs import SubJobInfo, SubJobs
 from volcanoio.engine.scheduling.tasks import TaskInfo, scheduler_of_single
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Amounts, Task, TaskStatus
-from volcanoio.model.names import QUEUE_ALLOCATION_GATE
+from volcanoio.model.names import PREEMPTABLE, QUEUE_ALLOCATION_GATE
 from volcanoio.model.resources import amounts
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, PodGroupStatus
 
@@ -20,6 +20,7 @@ _WANTS = tuple(_HOLDS[status] or status is TaskStatus.PENDING for status in Task
 _PENDING, _ALLOCATED, _PIPELINED, _BINDING, _BOUND, _RUNNING, _, _SUCCEEDED, *_REST = range(_STATUSES)
 _TAKES = tuple(held or status is TaskStatus.PIPELINED for held, status in zip(_HOLDS, TaskStatus, strict=True))
 _READY = tuple(held or status is TaskStatus.SUCCEEDED for held, status in zip(_HOLDS, TaskStatus, strict=True))
+_TRUE = ("true", "t", "1")
 _QUOTA_PREFIXES = ("requests.", "limits.", "count/")
 
 
@@ -45,6 +46,7 @@ class JobInfo:
         "created",
         "event_at",
         "event_text",
+        "expendable",
         "gated_count",
         "group",
         "held",
@@ -160,6 +162,9 @@ class JobInfo:
         self.min_available = spec.min_member
         self.role_minimums: Mapping[str, int] = spec.min_task_member
         self.role_total = sum(spec.min_task_member.values())
+        said = meta.annotations.get(PREEMPTABLE, meta.labels.get(PREEMPTABLE, "true"))
+        self.expendable = said.lower() in _TRUE
+        """As `views.Job`."""
         self.min_resources: Amounts | None = None
         if spec.min_resources is not None:
             self.min_resources = {

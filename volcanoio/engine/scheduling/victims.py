@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.hunting import NodeHunt
 from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.slots import NodeSlots
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.session import Run
@@ -121,9 +122,17 @@ class Victims:
         ask = self._rules.preemptable if purpose is Purpose.PREEMPT else self._rules.reclaimable
         return cast("list[TaskInfo]", ask(taker, ordered))
 
-    def evictable(self, job: JobInfo, purpose: Purpose, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+    def slots(self, task: TaskInfo, purpose: Purpose) -> NodeSlots:
         """As `victims.Victims`."""
-        return cast("list[TaskInfo]", self._rules.evictable(job, purpose, candidates))
+        for _ in self._session.state.takable.refresh():  # what the action itself has changed: a few nodes
+            pass
+        return NodeSlots(self._session, task, purpose)
+
+    def evictable(
+        self, job: JobInfo, purpose: Purpose, candidates: Sequence[TaskInfo], *, partial: bool = False
+    ) -> list[TaskInfo]:
+        """As `victims.Victims`."""
+        return cast("list[TaskInfo]", self._rules.evictable(job, purpose, candidates, partial=partial))
 
     def ordered(self, tasks: Iterable[TaskInfo], taker: JobInfo) -> list[TaskInfo]:
         """As `victims.Victims`."""
@@ -182,11 +191,8 @@ class Victims:
         dirty = {task.job: task.job in ledger.dirty for task in targets}
         for task in targets:
             ledger.unseat(task, TaskStatus.RUNNING, task.node)
-        ask = self._rules.preemptable if purpose is Purpose.PREEMPT else self._rules.reclaimable
         back = any(
-            ask(taker, [task for task in targets if task.shape.best_effort or not taker.shape.best_effort])
-            for taker in takers.values()
-            if self._may_take(purpose, taker)
+            self._would_take(purpose, taker, targets) for taker in takers.values() if self._may_take(purpose, taker)
         )
         for task in targets:
             ledger.unseat(task, TaskStatus.PIPELINED, task.node)
@@ -210,6 +216,7 @@ class Victims:
         """Jobs that want the same for tasks that are alike."""
         return (
             job.min_available,
+            job.parts and job.key,
             *job.role_minimums.items(),
             *job.counts,
             *[
@@ -217,6 +224,24 @@ class Victims:
                 for run in runs
             ],
         )
+
+    def _would_take(self, purpose: Purpose, taker: TaskInfo, targets: Sequence[TaskInfo]) -> bool:
+        """Whether any action that runs here lets a task have any of the targets evicted."""
+        session, job = self._session, taker.owner
+        assert job is not None
+        if session.configured(purpose):
+            ask = self._rules.preemptable if purpose is Purpose.PREEMPT else self._rules.reclaimable
+            if ask(taker, [task for task in targets if task.shape.best_effort or not taker.shape.best_effort]):
+                return True
+        if not session.configured(f"gang{purpose}"):
+            return False
+        low = purpose is Purpose.RECLAIM
+        open_to_it = [
+            task
+            for task in targets
+            if task.owner is not None and task.owner.expendable and (low or task.owner.priority < job.priority)
+        ]
+        return bool(open_to_it) and bool(self._rules.evictable(job, purpose, open_to_it))
 
     def _may_take(self, purpose: Purpose, taker: TaskInfo) -> bool:
         """Whether a task that was evicted could at once have others evicted, if it found any it may take."""

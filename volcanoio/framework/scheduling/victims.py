@@ -34,6 +34,31 @@ class Hunt(Protocol):
         ...
 
 
+class Slots(Protocol):
+    """How many alike tasks there would be room for, on the nodes that no filter rules out whatever is evicted.
+
+    What tasks do to each other counts for nothing: so many at most.
+    """
+
+    @property
+    def now(self) -> int:
+        """For how many there is room in what is free or being released."""
+        ...
+
+    @property
+    def most(self) -> int:
+        """For how many there was, when this was made, with all gone that could be evicted."""
+        ...
+
+    def possible(self, node: str) -> bool:
+        """Whether the node is one of these."""
+        ...
+
+    def changed(self, node: str) -> None:
+        """Something was evicted or placed there: count it anew."""
+        ...
+
+
 class Victims(Protocol):
     """A session's answers about victims. All are as of now: what a statement did meanwhile counts."""
 
@@ -99,8 +124,18 @@ class Victims(Protocol):
         """
         ...
 
-    def evictable(self, job: Job, purpose: Purpose, candidates: Sequence[Task]) -> list[Task]:
-        """Those of the candidates that plugins let the gang actions evict for a job."""
+    def slots(self, task: Task, purpose: Purpose) -> Slots:
+        """For how many tasks like this one there is room, or might be."""
+        ...
+
+    def evictable(
+        self, job: Job, purpose: Purpose, candidates: Sequence[Task], *, partial: bool = False
+    ) -> list[Task]:
+        """Those of the candidates that plugins let the gang actions evict for a job.
+
+        `partial`: there are more candidates, which come after these. What a later tier says of some only because an
+        earlier one says nothing of them is then no answer.
+        """
         ...
 
     def ordered(self, tasks: Iterable[Task], taker: Job) -> list[Task]:

@@ -279,6 +279,11 @@ class Job(Protocol):
         ...
 
     @property
+    def expendable(self) -> bool:
+        """Whether the gang actions may evict its tasks: `volcano.sh/preemptable` of its PodGroup, true if not given."""
+        ...
+
+    @property
     def min_resources(self) -> Amounts | None:
         """minResources in scheduling units (quota-style names left out); None when the PodGroup gives none."""
         ...
