@@ -23,6 +23,10 @@ Sheet: TypeAlias = Worksheet | SubJobSheets
 """What is left to place of a job; of one with sub-group policies sub-job by sub-job."""
 
 
+PASSED = 16
+"""Jobs passed in one step."""
+
+
 class AllocateArguments(msgspec.Struct, frozen=True):
     """`predicateErrorCacheEnable` is Volcano's; here every task of one shape shares its answers anyway."""
 
@@ -46,7 +50,9 @@ class Allocate:
         if not session.configured("enqueue"):
             for job in session.waiting():  # a job that has no pods yet gets them only then
                 session.promote(job)
-        for job in session.pending():
+        for number, job in enumerate(session.pending()):
+            if not number % PASSED:
+                yield
             if job.phase == PodGroupPhase.PENDING or hopeless(job):
                 continue
             name = job.queue
@@ -55,7 +61,6 @@ class Allocate:
                 heap, members[name] = jobs.setdefault(name, session.job_turns()), []
             heap.push(job)
             members[name].append(job)
-            yield
         queues = session.queue_turns(jobs)
         while queues:
             if session.exhausted():

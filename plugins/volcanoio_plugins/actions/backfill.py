@@ -17,6 +17,9 @@ from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling.views import Job
 from volcanoio.model.scheduling import PodGroupPhase
 
+PASSED = 64
+"""Jobs passed in one step."""
+
 
 class BackfillArguments(msgspec.Struct, frozen=True):
     """`predicateErrorCacheEnable` is Volcano's; here every task of one shape shares its answers anyway."""
@@ -35,12 +38,13 @@ class Backfill:
     def run(self, session: Session) -> Iterator[None]:
         """Place what requests nothing, in the order of queues, jobs and tasks."""
         heaps: dict[str, Turns[Job]] = {}
-        for job in session.pending():
+        for number, job in enumerate(session.pending()):
             if job.phase != PodGroupPhase.PENDING and job.pending_best_effort and session.job_valid(job):
                 if job.queue not in heaps:
                     heaps[job.queue] = session.job_turns()
                 heaps[job.queue].push(job)
-            yield
+            if not number % PASSED:
+                yield
         queues = session.queue_turns(heaps)
         while queues:
             jobs = heaps[queues.pop().name]

@@ -16,6 +16,9 @@ from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling.verdicts import Vote
 from volcanoio.framework.scheduling.views import Job
 
+PASSED = 16
+"""Jobs passed in one step."""
+
 
 class EnqueueArguments(msgspec.Struct, frozen=True):
     """None."""
@@ -32,11 +35,15 @@ class Enqueue:
     def run(self, session: Session) -> Iterator[None]:
         """Ask for every waiting job, in the order of queues and jobs."""
         jobs: dict[str, Turns[Job]] = {}
-        for job in session.waiting():
-            if job.queue not in jobs:
-                jobs[job.queue] = session.job_turns()
-            jobs[job.queue].push(job)
-            yield
+        for number, job in enumerate(session.waiting()):
+            if (verdict := session.foreseen(job)) is not None:
+                session.refuse(job, verdict)
+            else:
+                if job.queue not in jobs:
+                    jobs[job.queue] = session.job_turns()
+                jobs[job.queue].push(job)
+            if not number % PASSED:
+                yield
         queues = session.queue_turns(jobs)
         while queues:
             if session.exhausted():

@@ -43,6 +43,7 @@ class Capacity:
     """Queues by the share they have of what they deserve; each holds no more than it and all its ancestors may have."""
 
     name = "capacity"
+    refuses_alike = True
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         given = convert(arguments, CapacityArguments, self.name)

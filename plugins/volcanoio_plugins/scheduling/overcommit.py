@@ -30,6 +30,7 @@ class Overcommit:
     """Admits jobs while the cluster's capacity, times the factor, less what is used, covers all admitted demand."""
 
     name = "overcommit"
+    refuses_alike = True
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         factor = convert(arguments, OvercommitArguments, self.name).factor

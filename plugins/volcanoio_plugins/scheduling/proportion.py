@@ -34,6 +34,7 @@ class Proportion:
     """Orders queues by share, stops those that have theirs, and admits jobs within what a queue can ever have."""
 
     name = "proportion"
+    refuses_alike = True
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         convert(arguments, ProportionArguments, self.name)

@@ -18,6 +18,20 @@ tiers:
   - name: predicates
   - name: nodeorder
 """
+ONE_BY_ONE = """
+actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: sla
+- plugins:
+  - name: overcommit
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+"""
+"""sla votes by time: every job is asked in its turn."""
 NO_GANG = """
 actions: "allocate, backfill"
 tiers:
@@ -197,6 +211,7 @@ def test_groups_that_wait_to_be_let_in_cannot_use_up_every_cycle() -> None:
         group("in", 1, phase="Inqueue"),
         *pods("in", 1, "in", cpu="1"),
         *(group(f"big-{at}", 1, minResources={"cpu": "40"}) for at in range(5)),
+        conf=ONE_BY_ONE,
     )
     assert world.cycle(budget=After(3)).where == "enqueue"
     assert not world.batches
@@ -211,11 +226,24 @@ def test_every_waiting_group_is_asked_though_no_cycle_asks_all() -> None:
         *(group(f"big-{at}", 1, minResources={"cpu": "40"}) for at in range(9)),
         group("small", 1, minResources={"cpu": "1"}),
         *pods("small", 1, "small", cpu="1"),
+        conf=ONE_BY_ONE,
     )
     for _ in range(12):
         world.cycle(budget=After(3))
         world.echo()
     assert set(world.binds) == {"small-0"}
+
+
+def test_what_is_certain_to_be_refused_takes_no_turn() -> None:
+    world = World(
+        node("n1", cpu="4"),
+        group("in", 1, phase="Inqueue"),
+        *pods("in", 1, "in", cpu="1"),
+        *(group(f"big-{at}", 1, minResources={"cpu": "40"}) for at in range(50)),
+    )
+    assert world.cycle(budget=After(3)).where == ""
+    assert world.batches == [["in-0"]]
+    assert all(world.state.ledger.jobs[f"ns/big-{at}"].attempts.refusal for at in range(50))
 
 
 def test_a_gang_that_found_no_room_is_tried_as_soon_as_room_appears() -> None:

@@ -68,6 +68,10 @@ class Rules:
         self._part_pipelined = self._tiers(points.SubJobPipelined, "sub_job_pipelined")
         self._part_keys = self._flat(points.SubJobOrder, "sub_job_key")
         self._enqueueable = self._tiers(points.JobEnqueueable, "job_enqueueable")
+        self.refuses_alike = self._enqueueable == self._tiers(
+            points.JobEnqueueable, "job_enqueueable", points.REFUSES_ALIKE
+        )
+        """Whether jobs of one queue, namespace and demand are rejected together, once and for the session."""
         self._starving = next((tier for tier in self._tiers(points.JobStarving, "job_starving") if tier), ())
         self._preemptable = self._tiers(points.Preemptable, "preemptable")
         self._reclaimable = self._tiers(points.Reclaimable, "reclaimable")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import TypeAlias
 
 from volcanoio.engine.scheduling.explanation import Attempts
 from volcanoio.engine.scheduling.queues import QueueInfo
@@ -14,6 +15,7 @@ from volcanoio.model.names import PREEMPTABLE, QUEUE_ALLOCATION_GATE
 from volcanoio.model.resources import amounts
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, PodGroupStatus
 
+Demand: TypeAlias = tuple[tuple[str, int], ...]
 _STATUSES = len(TaskStatus)
 _HOLDS = tuple(status in ALLOCATED_STATUSES for status in TaskStatus)
 _WANTS = tuple(_HOLDS[status] or status is TaskStatus.PENDING for status in TaskStatus)
@@ -44,6 +46,7 @@ class JobInfo:
         "condition_at",
         "counts",
         "created",
+        "demand",
         "event_at",
         "event_text",
         "expendable",
@@ -166,12 +169,15 @@ class JobInfo:
         self.expendable = said.lower() in _TRUE
         """As `views.Job`."""
         self.min_resources: Amounts | None = None
+        self.demand: Demand | None = None
+        """`min_resources` as a key."""
         if spec.min_resources is not None:
             self.min_resources = {
                 name: amount
                 for name, amount in amounts(spec.min_resources).items()
                 if not name.startswith(_QUOTA_PREFIXES)
             }
+            self.demand = tuple(sorted(self.min_resources.items()))
 
     @property
     def schedulable(self) -> bool:

@@ -13,7 +13,7 @@ from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.columns import Columns, Quantity
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.explanation import Attempts, Precision, Reason, fit_error
-from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.jobs import Demand, JobInfo
 from volcanoio.engine.scheduling.outbox import Outbox
 from volcanoio.engine.scheduling.podindex import PodIndex
 from volcanoio.engine.scheduling.profile import Profile
@@ -130,6 +130,8 @@ class CycleSession:
         self.total: Amounts = self.nodes.totals(Quantity.ALLOCATABLE)
         self._rulings = state.rulings(self.rules, self.total)
         self._urgent = state.urgent
+        self._foreseen: dict[tuple[str, str, Demand], Verdict] = {}
+        """What was said at first of jobs with that queue, namespace and demand."""
         self._urgent_queues: set[str] = set()
         self.victims = Victims(self)
 
@@ -340,6 +342,16 @@ class CycleSession:
     def job_enqueueable(self, job: JobInfo) -> Verdict:
         """As `session.Session`; a job that demands nothing is asked nothing."""
         return PERMIT if job.min_resources is None else self.rules.job_enqueueable(job)
+
+    def foreseen(self, job: JobInfo) -> Verdict | None:
+        """As `session.Session`."""
+        if job.demand is None or not self.rules.refuses_alike:
+            return None
+        alike = job.queue, job.namespace, job.demand
+        verdict = self._foreseen.get(alike)
+        if verdict is None:
+            verdict = self._foreseen[alike] = self.rules.job_enqueueable(job)
+        return verdict if verdict.vote is Vote.REJECT else None
 
     def enqueue(self, job: JobInfo) -> None:
         """As `session.Session`."""

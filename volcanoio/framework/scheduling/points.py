@@ -31,6 +31,8 @@ Checkpoints: TypeAlias = Iterator[None]
 
 KEPT_KEYS = "keeps_job_keys"
 """The attribute of `JobOrder`."""
+REFUSES_ALIKE = "refuses_alike"
+"""The attribute of `JobEnqueueable`."""
 
 
 class Plugin(Protocol):
@@ -357,7 +359,13 @@ class JobStarving(Protocol):
 
 @runtime_checkable
 class JobEnqueueable(Protocol):
-    """Says whether a Pending job may become Inqueue; votes by tier."""
+    """Says whether a Pending job may become Inqueue; votes by tier.
+
+    A plugin whose votes follow from the session and of the job only from its queue, its namespace and `min_resources`,
+    and whose rejection stands whatever else is admitted in the session, may say so with the attribute
+    `refuses_alike = True`. Where all plugins asked say so, what is rejected is so before turns are taken, and jobs that
+    are alike are asked about once.
+    """
 
     def job_enqueueable(self, job: Job) -> Verdict:
         """The vote; a rejection's message is the text of the PodGroup's event."""

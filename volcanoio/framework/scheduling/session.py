@@ -204,6 +204,10 @@ class Session(SessionView, Protocol):
         """The combined vote on making a Pending job Inqueue."""
         ...
 
+    def foreseen(self, job: Job) -> Verdict | None:
+        """The rejection of a Pending job that is certain whenever in this session it has its turn; None else."""
+        ...
+
     def enqueue(self, job: Job) -> None:
         """Make the job Inqueue and tell the plugins."""
         ...
