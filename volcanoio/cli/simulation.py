@@ -17,6 +17,7 @@ from volcanoio.compose.simulate import SimulateOptions, simulate
 from volcanoio.compose.statefiles import StateError
 from volcanoio.engine.scheduling.configuration import ConfigurationError
 from volcanoio.framework.arguments import suggestion
+from volcanoio.framework.scheduling.featuregates import FeatureGate
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import PodDisruptionBudget, PriorityClass
 from volcanoio.model.durations import DurationError, seconds
@@ -40,7 +41,7 @@ GATES = {
     "WorkLoadSupport": True,
 }
 """Feature gates by their defaults."""
-EFFECTIVE = ("PodDisruptionBudgetsSupport", "PriorityClass")
+EFFECTIVE = ("PodDisruptionBudgetsSupport", "PriorityClass", *FeatureGate)
 """Those that alter a decision here."""
 
 
@@ -58,6 +59,7 @@ def run_simulate(*, files: Sequence[Path], conf: Path | None, output: str, **giv
             scheduler_names=given["scheduler_name"],
             default_queue=given["default_queue"],
             unseen=_unseen(given, gates),
+            feature_gates=frozenset(gate for gate in FeatureGate if gates[gate]),
             node_selector=_labels(given["node_selector"]),
             ignored_provisioners=_listed(given["ignored_provisioners"]),
             period=_period(given["schedule_period"]),

@@ -25,6 +25,8 @@ INDEXES = "policy indexes"
 listed."""
 SINGLES = "schedulers without gangs"
 """The configuration that names, one a line, the other schedulers whose pods are bound too."""
+FEATURE_GATES = "feature gates"
+"""The configuration that names, one a line, the feature gates that are on."""
 
 
 @asynccontextmanager

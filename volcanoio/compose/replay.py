@@ -16,12 +16,13 @@ from volcanoio.bus.records import Decided
 from volcanoio.bus.replay import Difference, compare
 from volcanoio.bus.runs import Run, read_runs
 from volcanoio.compose.controllers import controllers
-from volcanoio.compose.journals import INDEXES, SINGLES
+from volcanoio.compose.journals import FEATURE_GATES, INDEXES, SINGLES
 from volcanoio.engine.hosting.host import Host
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.replay import ReplayedCycle, replay
 from volcanoio.framework import groups
+from volcanoio.framework.scheduling.featuregates import FeatureGate
 from volcanoio.framework.scheduling_effects import SchedulerEffect
 from volcanoio.framework.scheduling_events import ConfigurationChanged
 from volcanoio.runtime.controllers import CONTROLLER_EVENTS
@@ -74,7 +75,13 @@ def controllers_again(run: Run, registry: Registry, *, upto: int | None = None) 
 
 def scheduler_again(run: Run, registry: Registry, *, upto: int = 0) -> Replay[ClusterState]:
     """One run of the scheduler; after its last cycle the events up to `upto` are folded."""
-    state, codec = ClusterState(single_names=frozenset(run.configured.get(SINGLES, "").split())), Codec()
+    state, codec = (
+        ClusterState(
+            single_names=frozenset(run.configured.get(SINGLES, "").split()),
+            feature_gates=frozenset(map(FeatureGate, run.configured.get(FEATURE_GATES, "").split())),
+        ),
+        Codec(),
+    )
     cycles = list(replay(run.events, state, profiles(registry), upto=upto))
     recorded = [_cycle(codec, cycle, cycle.recorded, cycle.recorded_fault) for cycle in cycles]
     replayed = [_cycle(codec, cycle, cycle.decided, cycle.fault) for cycle in cycles]

@@ -8,13 +8,14 @@ from pathlib import Path
 import anyio
 
 from volcanoio.bus.bus import EventBus
-from volcanoio.compose.journals import SINGLES, InForce, journalled
+from volcanoio.compose.journals import FEATURE_GATES, SINGLES, InForce, journalled
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.configuration import default_text
 from volcanoio.engine.scheduling.metricsection import without_password
 from volcanoio.framework import groups
 from volcanoio.framework.effects import Ask, StartTimer, StopTimer
 from volcanoio.framework.probe import NoProbe, Probe
+from volcanoio.framework.scheduling.featuregates import FeatureGate
 from volcanoio.kube.binder import Binder
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock, WallClock
@@ -47,6 +48,7 @@ class SchedulerSettings:
     The configuration is reloaded from `configuration_file` and plugins from `plugins_dirs`, as these change.
     With `ignore_unavailable`, plugins and actions of Volcano that are not available yet are left out with a warning.
     `singles` are other schedulers whose pods are bound too, without gangs: where there is no kube-scheduler.
+    `feature_gates` are those that are on.
     """
 
     registry: Registry
@@ -58,6 +60,7 @@ class SchedulerSettings:
     period: float = PERIOD
     budget: float = BUDGET
     singles: tuple[str, ...] = ()
+    feature_gates: frozenset[FeatureGate] = frozenset()
     journal: Path | None = None
     seed: int = 0
 
@@ -96,7 +99,9 @@ class SchedulerProcess:
             informers=self.informers,
             clock=clock,
             known=self._known,
-            state=ClusterState(single_names=frozenset(settings.singles)),
+            state=ClusterState(
+                single_names=frozenset(settings.singles), feature_gates=frozenset(settings.feature_gates)
+            ),
             configuration=setup,
             debounce=settings.debounce,
             schedule_period=settings.period,
@@ -106,7 +111,11 @@ class SchedulerProcess:
             leading=gate or (lambda: True),
             sources=SourceHost(self.bus.publish, clock=clock, probe=self._probe, node_metrics=node_metrics(transport)),
         )
-        self._configured = {CONFIGURATION_FILE: without_password(text), SINGLES: "\n".join(settings.singles)}
+        self._configured = {
+            CONFIGURATION_FILE: without_password(text),
+            SINGLES: "\n".join(settings.singles),
+            FEATURE_GATES: "\n".join(sorted(settings.feature_gates)),
+        }
         self._in_use = {group: registry.origins(group) for group in (groups.SCHEDULER_PLUGINS, groups.ACTIONS)}
 
     async def run(self) -> None:

@@ -17,6 +17,7 @@ from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.watching import watched
 from volcanoio.engine.scheduling.yamlnodes import Problem
 from volcanoio.framework import groups
+from volcanoio.framework.scheduling.featuregates import FeatureGate
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Node, Pod
@@ -40,6 +41,7 @@ class SimulateOptions:
     scheduler_names: Sequence[str] = (names.SCHEDULER_NAME,)
     default_queue: str = names.DEFAULT_QUEUE
     unseen: tuple[type[ApiObject], ...] = ()
+    feature_gates: frozenset[FeatureGate] = frozenset()
     node_selector: Sequence[tuple[str, str]] = ()
     ignored_provisioners: Collection[str] = ()
     period: float = 1.0
@@ -63,7 +65,11 @@ def simulate(options: SimulateOptions) -> Simulation:
     Raises StateError for the state, ConfigurationError for the configuration, PluginError and MountError for plugins.
     """
     configuration, profile = _profile(options)
-    cluster = ClusterState(scheduler_names=frozenset(options.scheduler_names), default_queue=options.default_queue)
+    cluster = ClusterState(
+        scheduler_names=frozenset(options.scheduler_names),
+        default_queue=options.default_queue,
+        feature_gates=options.feature_gates,
+    )
     wanted = watched(profile).union(NEEDED)
     state = read_state(options.files, frozenset(kind for kind in kinds.ALL if kind.resource in wanted))
     objects = list(_seen(state.objects, options))

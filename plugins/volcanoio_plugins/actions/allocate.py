@@ -74,6 +74,7 @@ class Allocate:
             job = jobs[queue.name].pop()
             if job.key not in sheets:
                 sheets[job.key] = self._worksheet(session, job)
+                yield from session.let_in(job)
             if (sheet := sheets[job.key]) and (yield from self._turn(session, job, sheet)) and sheet:
                 jobs[queue.name].push(job)
             queues.push(queue)

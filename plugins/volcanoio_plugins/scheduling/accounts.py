@@ -43,6 +43,8 @@ class Account:
         self._names = sorted({*self._base, *deserved, *self.wanted})
         self._added: Table = table(f"allocated/{queue.name}")
         self._inqueue: Table = table(f"inqueue/{queue.name}")
+        self._table = table
+        self._promised: Table | None = None
         self._share = 0.0
         self._shared_at = -1
 
@@ -63,6 +65,13 @@ class Account:
         for name, amount in requests.items():
             self._added.add(name, amount * count)
 
+    def promise(self, requests: Mapping[str, int], count: int) -> None:
+        """Keep room for `count` more tasks (fewer when negative)."""
+        if self._promised is None:
+            self._promised = self._table(f"promised/{self.queue.name}")
+        for name, amount in requests.items():
+            self._promised.add(name, amount * count)
+
     def share(self) -> float:
         """The largest part of what it deserves that it holds of any resource."""
         if self._shared_at != self._added.version:
@@ -79,6 +88,8 @@ class Account:
         for name, amount in requests.items():
             if amount > 0 and name != PODS:
                 left = limit.get(name, 0) - self.held(name)
+                if self._promised is not None:
+                    left -= self._promised.get(name)
                 count = min(count, max(int(left // amount), 0))
         return count
 

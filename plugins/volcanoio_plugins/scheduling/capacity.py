@@ -160,6 +160,12 @@ class Capacity:
             for account in holder.chain:
                 account.add(shape.requests, count)
 
+    def promised(self, job: Job, shape: Shape, count: int) -> None:
+        """Count what is kept for tasks whose gates are open."""
+        if holder := self._holders.get(job.queue):
+            for account in holder.chain:
+                account.promise(shape.requests, count)
+
     def released(self, job: Job, shape: Shape, count: int) -> None:
         """Count what was taken back."""
         if holder := self._holders.get(job.queue):

@@ -274,6 +274,17 @@ class TestFlags:
         )
         assert [bind["pod"] for bind in found["binds"]] == [first]
 
+    @pytest.mark.parametrize(
+        ("flags", "bound"), [((), 0), (("--feature-gates", "SchedulingGatesQueueAdmission=true"), 1)]
+    )
+    def test_gates_of_queue_admission_are_opened_where_the_feature_is_on(
+        self, simulate: Simulate, flags: tuple[str, ...], bound: int
+    ) -> None:
+        gate = "scheduling.volcano.sh/queue-allocation-gate"
+        gated = pod("p", "g", cpu="1", annotations={gate: "true"}, spec={"schedulingGates": [{"name": gate}]})
+        found = simulate.state(queue("default"), node("n1"), group("g", 1), gated, flags=("--cycles", "2", *flags))
+        assert len(found["binds"]) == bound
+
     @pytest.mark.parametrize(("flags", "bound"), [((), 1), (("--ignored-provisioners", "a.example,csi.example"), 2)])
     def test_volumes_of_ignored_provisioners_have_no_limit(
         self, simulate: Simulate, flags: tuple[str, ...], bound: int

@@ -12,10 +12,12 @@ from volcanoio.engine.scheduling.ledger import Ledger
 from volcanoio.engine.scheduling.placement import Placer
 from volcanoio.engine.scheduling.pods import PodFold
 from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.queuegates import QueueGates
 from volcanoio.engine.scheduling.room import Room
 from volcanoio.engine.scheduling.victimcolumns import VictimColumns
 from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Observed, Relisting, Synced
 from volcanoio.framework.scheduling.asks import Answer
+from volcanoio.framework.scheduling.featuregates import FeatureGate
 from volcanoio.framework.scheduling.views import Amounts, TaskStatus
 from volcanoio.framework.scheduling_effects import PreBindStep
 from volcanoio.framework.scheduling_events import AskAnswered, BindRefused, EvictRefused, FactsSaid, SchedulerEvent
@@ -56,6 +58,7 @@ class ClusterState:
         default_queue: str = DEFAULT_QUEUE,
         needed: tuple[str, ...] = NEEDED,
         hold_seconds: float = 30.0,
+        feature_gates: frozenset[FeatureGate] = frozenset(),
     ) -> None:
         self.default_queue = default_queue
         self.hold_seconds = hold_seconds
@@ -75,7 +78,8 @@ class ClusterState:
         self.refused: set[str] = set()
         self.room = Room(self.ledger.columns)
         self.urgent: dict[str, JobInfo] = {}
-        self.pods = PodFold(self.ledger, self.claims, scheduler_names, single_names)
+        self.queue_gates = QueueGates(enabled=FeatureGate.QUEUE_ADMISSION in feature_gates)
+        self.pods = PodFold(self.ledger, self.claims, self.queue_gates, scheduler_names, single_names)
         self._needed = self._always = frozenset(needed)
         self._synced: set[str] = set()
         self._classes: dict[str, PriorityClass] = {}
@@ -329,6 +333,7 @@ class ClusterState:
             queue.written = None
         if resource == kinds.POD.resource:
             self.pods.condition_failed(key)
+            return self.queue_gates.failed(key, event.code)
         return False
 
 

@@ -47,6 +47,7 @@ class Rules:
         self._prebinding: dict[int, tuple[Callable[[Task], Sequence[PreBindStep]], ...]] = {}
         self.accounting_in = self._flat(points.Accounting, "allocated")
         self.accounting_out = self._flat(points.Accounting, "released")
+        self.promising = self._flat(points.Promising, "promised")
         self._queue_keys = self._flat(points.QueueOrder, "queue_key")
         self._queue_epochs = self._flat(points.QueueOrder, "queue_epoch")
         self._job_keys = self._flat(points.JobOrder, "job_key")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from volcanoio.engine.scheduling.claims import Claims
 from volcanoio.engine.scheduling.ledger import Ledger
+from volcanoio.engine.scheduling.queuegates import QueueGates
 from volcanoio.engine.scheduling.tasks import TaskInfo, job_key, observed_status, single_key
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model.core import Pod
@@ -17,10 +18,16 @@ class PodFold:
     """Takes pods into the ledger. Those of `single_names` are bound without gang, each a job by itself."""
 
     def __init__(
-        self, ledger: Ledger, claims: Claims, scheduler_names: frozenset[str], single_names: frozenset[str]
+        self,
+        ledger: Ledger,
+        claims: Claims,
+        queue_gates: QueueGates,
+        scheduler_names: frozenset[str],
+        single_names: frozenset[str],
     ) -> None:
         self._ledger = ledger
         self._claims = claims
+        self._queue_gates = queue_gates
         self._scheduler_names = scheduler_names
         self._single_names = single_names
         self.evicting: set[str] = set()
@@ -36,6 +43,8 @@ class PodFold:
         if pod.metadata.revision < task.pod.metadata.revision:
             return False
         changed = self._ledger.respecify(task, pod)
+        if self._queue_gates.enabled:
+            self._queue_gates.observe(task)
         status, node = self._next(task, pod)
         if status is task.status and node == task.node:
             return changed
@@ -53,6 +62,7 @@ class PodFold:
         if self.told.get(pod.metadata.key) is task:
             del self.told[pod.metadata.key]
         self._ledger.remove(task)
+        self._queue_gates.gone(task)
         return True
 
     def unevict(self, uid: str) -> bool:
@@ -82,6 +92,8 @@ class PodFold:
         self._ledger.add(task, observed_status(pod), node)
         if task.nominated and task.status is TaskStatus.PENDING:  # what a process before us promised it
             self._claims.make(task, task.nominated)
+        if self._queue_gates.enabled:
+            self._queue_gates.observe(task)
         return True
 
     def _next(self, task: TaskInfo, pod: Pod) -> tuple[TaskStatus, str]:

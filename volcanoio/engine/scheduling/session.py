@@ -17,6 +17,7 @@ from volcanoio.engine.scheduling.jobs import Demand, JobInfo
 from volcanoio.engine.scheduling.outbox import Outbox
 from volcanoio.engine.scheduling.podindex import PodIndex
 from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.queuegates import Promises
 from volcanoio.engine.scheduling.queues import QueueInfo
 from volcanoio.engine.scheduling.runs import runs_of
 from volcanoio.engine.scheduling.statement import JobStatement
@@ -134,6 +135,7 @@ class CycleSession:
         """What was said at first of jobs with that queue, namespace and demand."""
         self._urgent_queues: set[str] = set()
         self.victims = Victims(self)
+        self.promises = Promises(self) if state.queue_gates.enabled else None
 
     def open(self) -> Iterator[None]:
         """Count pods and claims as they are now, then let plugins open, one at a time."""
@@ -145,6 +147,8 @@ class CycleSession:
         for opens in self.rules.opens:
             yield from opens(self) or ()
             yield
+        if self.promises is not None:
+            self.promises.open()
 
     # What plugins see.
 
@@ -297,12 +301,19 @@ class CycleSession:
     def allocatable(self, job: JobInfo, shape: Shape, count: int) -> int:
         """As `session.Session`."""
         assert job.queue_info is not None
-        allowed = self.rules.allocatable(job.queue_info, shape, count)
+        if self.promises is not None:
+            allowed = self.promises.allocatable(job, shape, count)
+        else:
+            allowed = self.rules.allocatable(job.queue_info, shape, count)
         if allowed < count:
             job.attempts.limited = True
             text = f"queue {job.queue} has no room left for {count - allowed} of its tasks"
             job.attempts.explain(Reason("QueueQuota", text, Precision.QUOTA))
         return allowed
+
+    def let_in(self, job: JobInfo) -> Iterator[None]:
+        """As `session.Session`."""
+        return iter(()) if self.promises is None else self.promises.let_in(job)
 
     def at_once(self, shape: Shape, count: int) -> int:
         """As `session.Session`."""

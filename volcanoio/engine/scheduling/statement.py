@@ -140,6 +140,8 @@ class JobStatement:
         if self._job.queue_info is not None:
             for tell in self._session.rules.accounting_in:
                 tell(self._job, shape, placed)
+            if self._session.promises is not None:
+                self._session.promises.used(self._job, shape, placed)
         self._session.stats.placed += placed
 
     def spare(self, task: TaskInfo) -> None:

@@ -395,6 +395,19 @@ class Accounting(Protocol):
 
 
 @runtime_checkable
+class Promising(Protocol):
+    """Keeps room in queues for tasks whose gate of queue admission was opened and which have no node yet.
+
+    It is told after it opened of all there are, and of each that comes or is placed later; state belongs into
+    `SessionView.table`. `Allocatable.fits` is asked about such tasks while their own promises are taken back.
+    """
+
+    def promised(self, job: Job, shape: Shape, count: int) -> None:
+        """`count` more tasks of a shape have room kept for them; fewer when negative."""
+        ...
+
+
+@runtime_checkable
 class TaskAccounting(Protocol):
     """Is told of every task that is placed or evicted in the session; state belongs into `SessionView.table`.
 

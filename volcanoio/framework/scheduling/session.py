@@ -172,6 +172,13 @@ class Session(SessionView, Protocol):
         """How many of `count` tasks of a shape the job's queue may take now; too few is kept as a reason."""
         ...
 
+    def let_in(self, job: Job) -> Iterator[None]:
+        """Open the gates of tasks that wait for the job's queue alone, as many as it may take.
+
+        They are placed in a later cycle. Nothing without the feature gate SchedulingGatesQueueAdmission.
+        """
+        ...
+
     def at_once(self, shape: Shape, count: int) -> int:
         """How many of `count` tasks of a shape to place in one call at most: between calls other work may run."""
         ...
