@@ -62,6 +62,9 @@ class GangTaking:
         if taken is None:
             self._statement.discard()
             return False
+        whole = [bundle for bundle in taken if bundle.whole]
+        if 0 < len(whole) < len(taken):
+            taken = yield from self._without_spare(start, whole, taken)
         targets = {task.uid: task.node for task in self._statement.pipelined}
         yield from self._settle(start, targets, taken)
         lost = {task.job for task in self._statement.evicted}
@@ -140,6 +143,25 @@ class GangTaking:
                 yield
         return session.job_pipelined(self._job)
 
+    def _without_spare(
+        self, start: Any, whole: list[Bundle], taken: list[Bundle]
+    ) -> Generator[None, None, list[Bundle]]:
+        """Where gangs must end, that may be enough: then what others can spare stays. The bundles that go."""
+        for some in (whole, taken):
+            self._statement.rollback(start)
+            yield from self._evict_all(some)
+            if (yield from self._place()):
+                return some
+        return taken
+
+    def _evict_all(self, taken: list[Bundle]) -> Generator[None, None, None]:
+        """Evict bundles that may be evicted together."""
+        for bundle in taken:
+            for at, task in enumerate(bundle.tasks, 1):
+                self._statement.evict(task, self._reason)
+                if at % BETWEEN == 0:
+                    yield
+
     def _settle(self, start: Any, targets: dict[str, str], taken: list[Bundle]) -> Generator[None, None, None]:
         """Do anew, from a savepoint on, what was found, with no more evictions than its places need."""
         statement = self._statement
@@ -148,10 +170,7 @@ class GangTaking:
         if (yield from self._seat(targets, taken)):
             return
         statement.rollback(start)
-        for bundle in taken:
-            for task in bundle.tasks:
-                statement.evict(task, self._reason)
-            yield
+        yield from self._evict_all(taken)
         for run in self._runs:
             for task in run.tasks:
                 statement.pipeline(task, targets[task.uid], evicted=True)
