@@ -306,6 +306,8 @@ class World:
             self.collisions += [key] if taken else []
             return (409, f"{effect.resource} {key} already exists") if taken else None
         there = self.objects.get((effect.resource, f"{effect.namespace}/{effect.name}"))
+        if isinstance(effect, Patch) and (told := self.refusals.get(f"{effect.resource}/{effect.subresource}")):
+            return told
         if isinstance(effect, Delete):
             return (409, "uid") if there is not None and there["metadata"]["uid"] != effect.uid else None
         if there is None:

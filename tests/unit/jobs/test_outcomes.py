@@ -25,6 +25,22 @@ def test_a_conflicting_status_is_computed_again_from_the_newer_job_and_never_res
     assert not world.timers, "a conflict needs no back-off: the newer job is on its way"
 
 
+def test_a_conflict_without_a_newer_version_does_not_stop_a_job_for_good() -> None:
+    world = World()
+    world.refusals[f"{JOBS}/status"] = (409, "somebody in front of the server said so")
+    world.submit(spec(task(replicas=1)))
+    world.settle()
+    assert not world.job().status.state.phase
+    (_, _, due) = world.timers["default/job/conflict"]
+    world.pass_time(due - world.now)
+    assert len([effect for effect in world.writes if isinstance(effect, Patch) and effect.resource == JOBS]) == 2
+    world.refusals.clear()
+    (_, _, due) = world.timers["default/job/conflict"]
+    world.pass_time(due - world.now)
+    assert world.job().status.pending == 1
+    assert not world.timers
+
+
 def test_waits_between_failures_grow() -> None:
     world = World()
     world.refusals["pods"] = (0, "")

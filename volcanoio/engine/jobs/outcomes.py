@@ -19,6 +19,9 @@ from volcanoio.model.base import ApiObject
 
 FIRST_RETRY, LONGEST_RETRY = 0.2, 60.0
 """Seconds; each consecutive round of failures doubles the wait."""
+NEWER_WITHIN = 5.0
+"""Seconds in which a conflict's newer job comes. It is computed from the known one again where none does: a server, or
+a webhook in front of it, may answer 409 for reasons of its own, and what the version forbids it refuses once more."""
 CONFLICT = 409
 _WRITES = (Create, Patch, Delete)
 _MADE = frozenset({kinds.PVC.resource, kinds.CONFIG_MAP.resource, kinds.SERVICE.resource,
@@ -61,7 +64,8 @@ def failed(draft: Draft, event: EffectFailed, view: View) -> None:
         draft.set(annotations={**effect.patch["metadata"]["annotations"], **draft.state.annotations})
     if isinstance(effect, Patch) and effect.resource == kinds.JOB.resource and event.code == CONFLICT:
         refused = effect.resource_version
-        draft.set(stale=max(draft.state.stale, int(refused) if refused.isdigit() else -1))
+        revision = max(draft.state.stale, int(refused) if refused.isdigit() else -1)
+        draft.set(stale=revision, stale_until=draft.now + NEWER_WITHIN)
     elif isinstance(effect, Create) and effect.resource in _MADE and event.code == CONFLICT:
         draft.set(made=draft.state.made | {key_of(effect)})
         _report(draft, effect, event)

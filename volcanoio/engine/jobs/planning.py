@@ -18,7 +18,7 @@ from volcanoio.engine.jobs.ledger import Hold, Ledger, read
 from volcanoio.engine.jobs.pausing import pause
 from volcanoio.engine.jobs.plugins import PluginFactory
 from volcanoio.engine.jobs.roll import call
-from volcanoio.engine.jobs.state import Answer, WriteEffect
+from volcanoio.engine.jobs.state import Answer, WriteEffect, awaits_newer
 from volcanoio.engine.jobs.table import TARGETED, UPKEEP, USER_ACTIONS, Upkeep, move_for
 from volcanoio.engine.jobs.wanted import Problem, work_out
 from volcanoio.framework import decisions
@@ -45,7 +45,7 @@ def plan(draft: Draft, view: View, factories: Mapping[str, PluginFactory]) -> No
     if job is None or job.metadata.deletion_timestamp is not None:
         _refuse_commands(draft)
         return
-    if job.metadata.revision <= state.stale or draft.now < state.retry_at or state.questions:
+    if awaits_newer(state, draft.now) or draft.now < state.retry_at or state.questions:
         return
     if state.annotations:
         _annotate(draft, job)

@@ -28,8 +28,9 @@ from volcanoio.framework.events import (
 from volcanoio.model import kinds
 
 POD, JOB = kinds.POD.resource, kinds.JOB.resource
-RETRY, DELAYED, HELD, COUNTS = "retry", "delayed", "held", "counts"
-"""Timers: the end of a back-off, the first delayed action, the end of a policy's hold, that of a rest from counting."""
+RETRY, DELAYED, HELD, COUNTS, CONFLICT = "retry", "delayed", "held", "counts", "conflict"
+"""Timers: the end of a back-off, the first delayed action, the end of a policy's hold, that of a rest from counting,
+and that of waiting for the newer version that a conflict told of."""
 
 
 def reduce_job(
@@ -110,6 +111,8 @@ def _due_times(state: JobState) -> dict[str, float]:
     times = {RETRY: state.retry_at}
     if state.pause is not None and state.behind:
         times[COUNTS] = state.pause.until
+    if state.job.metadata.revision <= state.stale:
+        times[CONFLICT] = state.stale_until
     if not has_times(state.job.status):
         return times
     ledger = read(state.job.status)

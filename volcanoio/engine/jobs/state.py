@@ -58,10 +58,11 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     outcome, by number. `troubled`: one of this round failed. `deleting` are uids we deleted or are deleting. `gone` are
     uids that went while writes were in flight, so that a late response does not bring them back. `made` are objects
     (`resource/name`) that exist though we cannot see them yet, or never will. `stale` is the job's revision that a
-    conflict proved old. `failures` counts rounds in a row, `retry_at` ends the back-off (epoch seconds). `timers` run
-    until the given time. `told` is what was last reported about waiting. `pause` is the rest that a big job takes from
-    counting; it is `behind` when pods changed meanwhile. `refusal` is why an object could not be made, until that is
-    tried again. `wanted` saves working out again what did not change.
+    conflict proved old: until `stale_until` (epoch seconds) a newer one is waited for. `failures` counts rounds in a
+    row, `retry_at` ends the back-off (epoch seconds). `timers` run until the given time. `told` is what was last
+    reported about waiting. `pause` is the rest that a big job takes from counting; it is `behind` when pods changed
+    meanwhile. `refusal` is why an object could not be made, until that is tried again. `wanted` saves working out
+    again what did not change.
     """
 
     job: Job | None = None
@@ -84,6 +85,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     gone: frozenset[str] = frozenset()
     made: frozenset[str] = frozenset()
     stale: int = -1
+    stale_until: float = 0.0
     failures: int = 0
     retry_at: float = 0.0
     timers: dict[str, float] = {}
@@ -113,3 +115,8 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         if obj is None and uid in self.supports:
             obj = self.supports[uid].object
         return -1 if obj is None else obj.metadata.revision
+
+
+def awaits_newer(state: JobState, now: float) -> bool:
+    """Whether a conflict proved the known job old, and its newer version is on its way."""
+    return state.job is not None and state.job.metadata.revision <= state.stale and now < state.stale_until
