@@ -125,7 +125,9 @@ class Binder:
 
     async def _prepare(self, batch: _Batch, items: list[_Bind]) -> None:
         """Carry out what comes before the binds; then send all of them, or none."""
+        since = self._clock.monotonic()
         failure = await self._prebinder.carry_out([item.request for item in items])
+        self._took("PreBind", since)
         if failure is None and batch.current:
             self._waiting.extend(items)
             self._pump()
@@ -201,6 +203,7 @@ class Binder:
             await self._find_out(item, answer)
         elif answer.ok:
             self._window.succeeded()
+            self._took("Bind", item.sent_at)
             self._done(item)
             return self._next()
         elif answer.status == 429:
@@ -280,6 +283,11 @@ class Binder:
             except TransportError:
                 self._probe.count("volcanoio_bind_lookup_failures_total")
             await self._clock.sleep(item.backoff.next(retry_after))
+
+    def _took(self, stage: str, since: float) -> None:
+        """A stage of scheduling has ended; `since` is on the monotonic clock."""
+        took = (self._clock.monotonic() - since) * 1000 / self._clock.rate
+        self._probe.observe("volcano_scheduling_stage_duration_milliseconds", took, stage=stage)
 
     def _where(self, item: _Bind) -> dict[str, Any]:
         request = item.request

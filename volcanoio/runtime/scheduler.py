@@ -26,7 +26,7 @@ from volcanoio.framework.events import Change, Event, Observed, Synced
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.framework.scheduling.points import Reports
 from volcanoio.framework.scheduling_effects import BindBatch, SchedulerEffect
-from volcanoio.framework.scheduling_events import CycleClosed, CycleOpened, Decided
+from volcanoio.framework.scheduling_events import BindDone, CycleClosed, CycleOpened, Decided
 from volcanoio.kube.clock import Clock
 from volcanoio.model import kinds
 from volcanoio.model.kinds import Kind
@@ -238,6 +238,8 @@ class Scheduler:
                 continue
             if isinstance(event, Observed) and event.change is Change.GONE and isinstance(event.object, PodGroup):
                 self._metrics.gone(event.object.metadata.key)
+            elif isinstance(event, BindDone) and (task := self.state.ledger.tasks.get(event.uid)):
+                self._metrics.task_reached("Bound", task.created)
             if isinstance(event, Synced) and self._next is not None:
                 self._pace.want()
             folded: Any = event  # the bus carries this process's family only
@@ -271,7 +273,7 @@ class Scheduler:
             while True:
                 point = next(cycle)
                 points += 1
-                self._metrics.reached(point.action)
+                self._metrics.reached(point)
                 self._send(point.decisions, opened, dispatcher)
                 await checkpoint()
                 self._metrics.resumed()
@@ -334,5 +336,14 @@ class Scheduler:
             said = self._bus.publish([Decided(cause=opened.seq, cycle=opened.cycle, decisions=decisions)])[0]
             dispatcher.send(decisions, said.seq)
             for effect in decisions:
-                if isinstance(effect, BindBatch) and (job := self.state.ledger.listed.get(effect.group)):
-                    self._metrics.bound(job)
+                if isinstance(effect, BindBatch):
+                    self._assumed(effect)
+
+    def _assumed(self, batch: BindBatch) -> None:
+        """Figures of tasks that were given nodes."""
+        ledger = self.state.ledger
+        if job := ledger.listed.get(batch.group):
+            self._metrics.bound(job)
+        for bind in batch.binds:
+            if task := ledger.tasks.get(bind.uid):
+                self._metrics.task_reached("Assumed", task.created)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 
-from volcanoio.engine.scheduling.cycle import CycleResult
+from volcanoio.engine.scheduling.cycle import Checkpoint, CycleResult
 from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.views import Job
 from volcanoio.kube.clock import Clock
 
-OPENING = ""
-"""What a checkpoint names as its action while the session opens."""
+OPENING, CLOSING = "open", "close"
+"""The parts of a cycle that are no actions."""
 _MILLISECONDS = 1000
+_OF_PLUGIN, _OF_TASK = "volcano_plugin_scheduling_latency_milliseconds", "volcano_task_scheduling_latency_milliseconds"
 _BY_JOB = tuple(f"volcano_e2e_job_scheduling_{what}" for what in ("duration", "start_time", "last_time"))
 
 
@@ -24,6 +26,7 @@ class CycleMetrics:
         self._mark = 0.0
         self._total = 0.0
         self._actions: dict[str, float] = {}
+        self._plugins: dict[str, float] = {}
         self._jobs: dict[str, dict[str, str]] = {}
 
     def open(self) -> None:
@@ -31,12 +34,16 @@ class CycleMetrics:
         self._mark = self._clock.monotonic()
         self._total = 0.0
         self._actions = {}
+        self._plugins = {}
 
-    def reached(self, action: str) -> None:
-        """A checkpoint within an action."""
+    def reached(self, point: Checkpoint) -> None:
+        """A checkpoint within the opening, an action or the close."""
         elapsed = (self._clock.monotonic() - self._mark) / self._clock.rate
         self._total += elapsed
-        self._actions[action] = self._actions.get(action, 0.0) + elapsed
+        if point.opened:
+            self._plugins[point.opened] = self._plugins.get(point.opened, 0.0) + elapsed
+        name = point.action or (CLOSING if self._actions.keys() - {OPENING} else OPENING)
+        self._actions[name] = self._actions.get(name, 0.0) + elapsed
 
     def resumed(self) -> None:
         """The cycle goes on after a checkpoint."""
@@ -50,6 +57,9 @@ class CycleMetrics:
         if OPENING in self._actions:
             opening = self._actions.pop(OPENING) * _MILLISECONDS
             probe.observe("volcano_open_session_duration_milliseconds", opening)
+        self._actions.pop(CLOSING, None)
+        for plugin, seconds in self._plugins.items():
+            probe.observe(_OF_PLUGIN, seconds * _MILLISECONDS, plugin=plugin, OnSession="OnSessionOpen")
         for action, seconds in sorted(self._actions.items()):
             probe.observe("volcano_action_scheduling_latency_milliseconds", seconds * _MILLISECONDS, action=action)
         probe.count("volcanoio_cycles_total", end="fault" if fault else "cut" if result.where else "complete")
@@ -63,11 +73,15 @@ class CycleMetrics:
         for action, number in sorted(stats.evictions.items()):
             probe.count("volcano_eviction_transactions_total", number, action=action)
 
+    def task_reached(self, stage: str, created: str) -> None:
+        """A pod that was made then (stored in whole seconds) is so far: its node chosen (Assumed), or Bound."""
+        if (since := _since(created)) is not None:
+            now = self._clock.now() * _MILLISECONDS
+            self._probe.observe(_OF_TASK, max(now - since, 0.0), stage=stage)
+
     def bound(self, job: Job) -> None:
         """Tasks of a job were given nodes: how long after its PodGroup was made (stored in whole seconds)."""
-        try:
-            created = datetime.fromisoformat(job.created).timestamp() * _MILLISECONDS
-        except ValueError:
+        if (created := _since(job.created)) is None:
             return
         now = self._clock.now() * _MILLISECONDS
         self._probe.observe("volcano_e2e_job_scheduling_latency_milliseconds", max(now - created, 0.0))
@@ -85,3 +99,12 @@ class CycleMetrics:
     @staticmethod
     def _labels(job: Job) -> dict[str, str]:
         return {"job_name": job.key.partition("/")[2], "queue": job.queue, "job_namespace": job.namespace}
+
+
+@lru_cache(maxsize=1024)
+def _since(created: str) -> float | None:
+    """A timestamp in milliseconds since the epoch; pods of a gang have the same."""
+    try:
+        return datetime.fromisoformat(created).timestamp() * _MILLISECONDS
+    except ValueError:
+        return None

@@ -11,11 +11,13 @@ from typing import Any
 import msgspec
 
 from volcanoio.framework.arguments import convert
+from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Amounts, Job, QueueView, Shape, Task, TaskStatus
 from volcanoio.model.resources import add
 from volcanoio_plugins.scheduling.sharetree import ShareTree, held_by
+from volcanoio_plugins.scheduling.sums import AT_ONCE
 
 SHARE_TOLERANCE = 1e-6
 """Shares that differ by less are equal."""
@@ -37,6 +39,8 @@ class Drf:
         self._jobs: Mapping[str, Job] = {}
         self._hierarchical = False
         self._tree: ShareTree | None = None
+        self._moved: dict[str, Job] = {}
+        """Jobs that changed since figures were told, by key."""
 
     def use_hierarchy(self, enabled: bool) -> None:
         """Whether queues share by their hierarchy."""
@@ -46,6 +50,7 @@ class Drf:
         """Keep the cluster's total and the jobs at hand; sum up the tree of queues."""
         self._total = {name: amount for name, amount in session.total.items() if amount > 0}
         self._jobs = session.jobs
+        self._moved.update((job.key, job) for job in session.changes(self, AT_ONCE))
         self._tree = ShareTree(session, self.name) if self._hierarchical else None
 
     def queue_key(self, queue: QueueView) -> SortKey:
@@ -109,6 +114,16 @@ class Drf:
         """Count what was taken back."""
         if self._tree is not None:
             self._tree.tell(job, shape.requests, -count)
+
+    def report(self, probe: Probe) -> None:
+        """Tell the shares of jobs that changed."""
+        for key, job in self._moved.items():
+            labels = {"job_ns": job.namespace, "job_id": key.partition("/")[2]}
+            if key in self._jobs:
+                probe.gauge("volcano_job_share", self._share(held_by(job)), **labels)
+            else:
+                probe.forget("volcano_job_share", **labels)
+        self._moved.clear()
 
     def _share(self, held: Amounts) -> float:
         largest = 0.0

@@ -21,6 +21,7 @@ NOT_ENOUGH_PODS_OF_TASK = "NotEnoughPodsOfTask"
 NOT_PIPELINED = "NotEnoughReservations"
 
 UNSCHEDULABLE, NOT_ENOUGH_RESOURCES = "Unschedulable", "NotEnoughResources"
+_RETRIES = "volcano_job_retry_counts"
 SCHEDULED, READY = "Scheduled", "tasks in gang are ready to be scheduled"
 
 
@@ -39,6 +40,9 @@ class Gang:
         self._jobs: Mapping[str, Job] = {}
         self._missing: dict[str, int] = {}
         self._told: set[str] = set()
+        self._retried: set[str] = set()
+        """The keys of jobs that were not ready in a session since figures were told, and of all told so far."""
+        self._counted: set[str] = set()
 
     def open(self, session: SessionView) -> None:
         """Keep the jobs at hand: victims are counted by job."""
@@ -129,6 +133,17 @@ class Gang:
         probe.gauge("volcano_unschedule_job_count", len(missing))
         for name, count in names.items():
             probe.gauge("volcano_unschedule_task_count", count, job_id=name)
+        self._report_retries(probe)
+
+    def _report_retries(self, probe: Probe) -> None:
+        """Count a retry of each job that was not ready, at most one a report."""
+        for key in self._retried:
+            probe.count(_RETRIES, job_id=key.partition("/")[2])
+        self._counted |= self._retried
+        for key in self._counted - self._jobs.keys():
+            probe.forget(_RETRIES, job_id=key.partition("/")[2])
+            self._counted.remove(key)
+        self._retried.clear()
 
     def _unschedulable(self, session: SessionView, job: Job) -> None:
         """Say how many members lack a place, unless the job is only waiting for its own terminating pods."""
@@ -139,6 +154,7 @@ class Gang:
             return
         missing = job.min_available - job.ready_count - job.schedulable_count
         self._missing[job.key] = missing
+        self._retried.add(job.key)
 
         def message() -> str:
             return f"{missing}/{len(job.tasks)} tasks in gang unschedulable: {session.fit_error(job.key)}"

@@ -297,12 +297,36 @@ async def test_figures_bear_volcanos_names_and_a_jobs_go_with_it() -> None:
             ("volcano_action_scheduling_latency_milliseconds", "allocate"),
             ("volcano_e2e_job_scheduling_latency_milliseconds", ""),
             ("volcano_e2e_job_scheduling_duration", "a,default,ns"),
+            ("volcano_plugin_scheduling_latency_milliseconds", "drf,OnSessionOpen"),
+            ("volcano_task_scheduling_latency_milliseconds", "Assumed"),
+            ("volcano_task_scheduling_latency_milliseconds", "Bound"),
+            ("volcano_job_share", "ns,a"),
             ("volcano_queue_allocated_milli_cpu", "default"),
             ("volcano_unschedule_job_count", ""),
         } <= probe.series
         rig.bus.publish([rig.gone(kinds.POD_GROUP, "ns/a")])
         await settle()
         assert not [name for name, labels in probe.series if labels.startswith("a,")]
+
+
+async def test_a_job_that_stays_short_is_counted_once_a_period_and_forgotten_with_its_group() -> None:
+    retries: list[str] = []
+
+    class Retries(Series):
+        def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
+            super().count(name, amount, **labels)
+            if name == "volcano_job_retry_counts":
+                retries.append(labels["job_id"])
+
+    probe = Retries()
+    rig = Rig(probe=probe)
+    async with rig.running(*CLUSTER, *gang("big", 2, cpu="9")):
+        await rig.clock.advance(3.5)
+        assert retries
+        assert len(retries) <= 4
+        rig.bus.publish([rig.gone(kinds.POD_GROUP, "ns/big")])
+        await rig.clock.advance(2.0)
+        assert not {("volcano_job_retry_counts", "big"), ("volcano_job_share", "ns,big")} & probe.series
 
 
 def replayed(events: list[Event]) -> list[ReplayedCycle]:

@@ -29,7 +29,8 @@ class Rules:
         self.profile = profile
         self.watches = watched(profile)
         """The resources that plugins read beside what every session has."""
-        self.opens = self._flat(points.Opens, "open")
+        self.opens = tuple((enabled.plugin.name, ask) for ask, enabled in self._all("open"))
+        """Who wants to know of a session's opening, each with the plugin's name."""
         self.closes = self._flat(points.Closes, "close")
         self.filters: tuple[FilterPart, ...] = self._parts(
             points.Filter, ("feasible", "feasible_on"), filter_part, "filters"

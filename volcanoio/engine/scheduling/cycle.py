@@ -32,11 +32,12 @@ STEPS_BETWEEN = 128
 class Checkpoint:
     """A place where other work may run. `decisions` were committed since the last one: send them at once.
 
-    `action` is "" while the session opens and closes.
+    `action` is "" while the session opens and closes; `opened` names the plugin that has just opened, if one has.
     """
 
     action: str
     decisions: tuple[SchedulerEffect, ...]
+    opened: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,8 @@ def run_cycle(
     where = ""
     questions: tuple[Question, ...] = ()
     try:
-        for _ in session.open():
-            yield Checkpoint("", ())
+        for opened in session.open():
+            yield Checkpoint("", (), opened)
         count = len(profile.actions)
         first = state.turn % count if count else 0
         state.turn = 0

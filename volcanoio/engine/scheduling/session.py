@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import chain
 from typing import Protocol
 
 from volcanoio.engine.scheduling import hopes
@@ -137,16 +138,17 @@ class CycleSession:
         self.victims = Victims(self)
         self.promises = Promises(self) if state.queue_gates.enabled else None
 
-    def open(self) -> Iterator[None]:
-        """Count pods and claims as they are now, then let plugins open, one at a time."""
-        yield from self.state.ledger.pods.settle()
-        yield from self.state.claims.open(self.now)
+    def open(self) -> Iterator[str]:
+        """Count pods and claims as they are now, then let plugins open, one at a time: its name, "" before them."""
+        for _ in chain(self.state.ledger.pods.settle(), self.state.claims.open(self.now)):
+            yield ""
         if self.state.claims.jobs:
             self._urgent = {**self.state.urgent, **self.state.claims.jobs}
         self._urgent_queues = {job.queue for job in self._urgent.values()}
-        for opens in self.rules.opens:
-            yield from opens(self) or ()
-            yield
+        for name, opens in self.rules.opens:
+            for _ in opens(self) or ():
+                yield name
+            yield name
         if self.promises is not None:
             self.promises.open()
 
@@ -440,6 +442,8 @@ class CycleSession:
         for job, stranded in self.homeless:
             job.house(stranded)
         self.homeless.clear()
+        self.conditions.clear()
+        self.tables.part()  # else everything said and counted would be left to the garbage collector
 
 
 def _namespace(job: JobInfo) -> str:
