@@ -7,6 +7,7 @@ come back as watch events. Time moves by one period a cycle.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, cast
 
@@ -30,11 +31,13 @@ from volcanoio.model.scheduling import PodGroup, Queue
 CREATED = "2026-01-01T00:00:00Z"
 
 
+@cache
 def plugins() -> dict[str, PluginFactory]:
     """All registered scheduler plugins."""
     return {entry.name: entry.load() for entry in entry_points(group="volcanoio.scheduler_plugins")}
 
 
+@cache
 def actions() -> dict[str, ActionFactory]:
     """All registered actions."""
     return {entry.name: entry.load() for entry in entry_points(group="volcanoio.actions")}

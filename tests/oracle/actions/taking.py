@@ -1,0 +1,201 @@
+"""What preempt and reclaim have in common: victims for one job's tasks, in one statement.
+
+Ours, beside Volcano: room that is there without evictions goes first, in both actions; a task must then pass every
+filter and its queue's limits; no queue falls below its guarantee; the evicted could not at once evict back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.oracle.cluster import Job, Node, Task
+from tests.oracle.session import Session, Statement, first
+
+Eligible = Callable[[Task, Task], bool]
+"""Whether the action itself lets a victim be taken for a task."""
+
+
+def takers(session: Session) -> list[Job]:
+    """Admitted, valid jobs that starve and have tasks pending."""
+    return [
+        job
+        for job in sorted(session.cluster.jobs, key=lambda job: (job.namespace, job.name))
+        if job.phase != "Pending" and job.count("pending") and session.starving(job) and session.valid(job)
+    ]
+
+
+def tasks_of(session: Session, job: Job) -> list[Task]:
+    """Tasks for which others may be evicted."""
+    tasks = [*session.pending(job, best_effort=False), *session.pending(job, best_effort=True)]
+    return [task for task in tasks if not task.never_preempts]
+
+
+class Taking:
+    """`own` says that victims are the job's own tasks."""
+
+    def __init__(
+        self, session: Session, job: Job, method: str, eligible: Eligible, reason: str, *, own: bool = False
+    ) -> None:
+        self.own = own
+        self.session = session
+        self.job = job
+        self.queue = session.cluster.queues[job.queue]
+        self.method = method
+        self.eligible = eligible
+        self.reason = reason
+        self.statement = Statement(session)
+
+    def seat(self, task: Task) -> bool:
+        """Give a task a place: where there is room, else by evictions."""
+        if not self.wants(task):
+            return False
+        if self._limits(task):
+            room = [node for node in self.session.cluster.nodes if self.session.passes(task, node)]
+            nominated = [node for node in room if node.name == task.nominated]
+            if room:
+                self.statement.place(task, (nominated or [self.session.best(task, room)])[0], "pipelined")
+                return True
+        return self._evict_for(task)
+
+    def end(self) -> bool:
+        """Whether what was done is worth it; without evictions it is left to allocate if that is still to come."""
+        session, statement = self.session, self.statement
+        worth = session.pipelined(self.job) and (bool(statement.evicted) or "allocate" not in session.coming)
+        pipelined = [task for task in statement.placed if task.state == "pipelined"]
+        if worth and statement.evicted and self._would_return(statement.victims, pipelined):
+            worth = False
+        if worth:
+            statement.commit()
+        else:
+            statement.rollback()
+        return worth
+
+    def wants(self, task: Task) -> bool:
+        """reclaim: whether the queue may have more at all."""
+        return self.method == "preemptable" or self.session.preemptive(self.queue, task)
+
+    def _evict_for(self, task: Task) -> bool:
+        nodes = self.nodes(task)
+        standing = self.standing(task)
+        while nodes:
+            node = first(nodes, lambda node: (-self.session.score(task, node, standing), self.session.tie(task, node)))
+            nodes.remove(node)
+            if self.take(task, node):
+                return True
+        return False
+
+    def standing(self, task: Task) -> list[Node]:
+        """Where filters pass that no eviction changes."""
+        plugins = list(self.session.every("predicate"))
+        return [node for node in self.session.cluster.nodes if all(plugin.standing(task, node) for plugin in plugins)]
+
+    def nodes(self, task: Task) -> list[Node]:
+        """Nodes where evicting all that preemptor and queue allow at the utmost would make room."""
+        return [node for node in self.standing(task) if self._enough(task, node, self._bound(node))]
+
+    def _bound(self, node: Node) -> list[Task]:
+        """The tasks of the queue, or of others, that run on a node."""
+        queues = self.session.cluster.queues
+        there = [t for t in node.tasks if t.preemptable and t.state in ("running", "bound") and t.job is not None]
+        if self.own:
+            return [task for task in there if task.job is self.job]
+        if self.method == "preemptable":
+            return [task for task in there if task.job is not None and task.job.queue == self.job.queue]
+        return [
+            task
+            for task in there
+            if task.job is not None and task.job.queue != self.job.queue and queues[task.job.queue].reclaimable
+        ]
+
+    def _there(self, task: Task, node: Node) -> list[Task]:
+        return [victim for victim in node.tasks if victim.preemptable and self.eligible(victim, task)]
+
+    @staticmethod
+    def _enough(task: Task, node: Node, victims: list[Task]) -> bool:
+        return bool(victims) and all(
+            node.future(name) + sum(victim.requests.get(name, 0) for victim in victims) >= amount
+            for name, amount in task.requests.items()
+        )
+
+    def candidates(self, task: Task, node: Node) -> list[Task]:
+        """Those that plugins permit, in the order in which they go; none where they are not enough."""
+        there = self.ordered(self._there(task, node))
+        permitted = self.session.victims(self.method, task, there) if there else []
+        return permitted if self._enough(task, node, permitted) else []
+
+    def ordered(self, victims: list[Task]) -> list[Task]:
+        """The last by order of jobs and tasks first; of several queues the one that loses first, first."""
+        session, queues = self.session, self.session.cluster.queues
+        victims = sorted(
+            victims,
+            key=lambda task: (session.job_key(task.job) if task.job else (), session.task_key(task)),
+            reverse=True,
+        )
+        names = sorted({task.job.queue for task in victims if task.job})
+        ranked = sorted((queues[name] for name in names), key=session.queue_key, reverse=True)
+        ranked.sort(key=lambda queue: session.victim_queue_key(queue, self.queue))
+        ranks = {queue.name: at for at, queue in enumerate(ranked)}
+        return sorted(victims, key=lambda task: ranks[task.job.queue] if task.job else -1)
+
+    def take(self, task: Task, node: Node) -> bool:
+        """Evict one by one until the task fits; all back if that does not help."""
+        chosen = self.candidates(task, node)
+        mark, evicted = self.statement.mark(), []
+        fits = self.fits(task, node)
+        for victim in chosen:
+            if fits:
+                break
+            if self.method == "reclaimable" and not self._keeps_guarantee(victim):
+                continue
+            self.statement.evict(victim, self.reason)
+            evicted.append(victim)
+            fits = self.fits(task, node)
+        if fits and self.settle(task, node, evicted):
+            return True
+        self.statement.rollback(mark)
+        return False
+
+    def settle(self, task: Task, node: Node, evicted: list[Task]) -> bool:
+        self.statement.place(task, node, "pipelined")
+        return not evicted or not self._would_return(evicted, [task])
+
+    def fits(self, task: Task, node: Node) -> bool:
+        return self.session.passes(task, node) and self._limits(task)
+
+    def _limits(self, task: Task) -> bool:
+        return self.session.allocatable(self.queue, task)
+
+    def _keeps_guarantee(self, victim: Task) -> bool:
+        assert victim.job is not None
+        queue = self.session.cluster.queues[victim.job.queue]
+        held = queue.sum("allocated", "bound", "running")
+        return all(
+            held.get(name, 0) - amount >= queue.guarantee[name]
+            for name, amount in victim.requests.items()
+            if queue.guarantee.get(name)
+        )
+
+    def _would_return(self, evicted: list[Task], placed: list[Task]) -> bool:
+        """Whether any of the evicted may evict any of what was placed, were that running."""
+        session = self.session
+        targets = [task for task in placed if task.preemptable]
+        if self.method == "reclaimable" and not self.queue.reclaimable:
+            return False
+        takers = [task for task in evicted if self._may_take(task)]
+        for task in targets:
+            task.state = "running"
+        back = any(
+            session.victims(self.method, taker, [task for task in targets if task.best_effort or not taker.best_effort])
+            for taker in takers
+            if self._may_take(taker)
+        )
+        for task in targets:
+            task.state = "pipelined"
+        return back
+
+    def _may_take(self, taker: Task) -> bool:
+        session = self.session
+        if taker.job is None or taker.never_preempts or not session.starving(taker.job):
+            return False
+        queue = session.cluster.queues[taker.job.queue]
+        return self.method == "preemptable" or (not session.overused(queue) and session.preemptive(queue, taker))

@@ -1,0 +1,95 @@
+"""Random configurations: plugins in tiers, with switches and arguments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.oracle.plugins.plugin import SWITCHES
+from tests.oracle.plugins.table import PLUGINS
+
+WEIGHT = st.integers(0, 3)
+ARGUMENTS: Mapping[str, st.SearchStrategy[dict[str, Any]]] = {
+    "overcommit": st.fixed_dictionaries({}, optional={"overcommit-factor": st.sampled_from([0.5, 1.0, 2])}),
+    "nodeorder": st.fixed_dictionaries(
+        {},
+        optional={
+            f"{name}.weight": WEIGHT
+            for name in (
+                "leastrequested",
+                "mostrequested",
+                "balancedresource",
+                "nodeaffinity",
+                "tainttoleration",
+                "podaffinity",
+                "podtopologyspread",
+            )
+        },
+    ),
+    "binpack": st.fixed_dictionaries(
+        {}, optional={"binpack.weight": WEIGHT, "binpack.cpu": WEIGHT, "binpack.resources": st.just("nvidia.com/gpu")}
+    ),
+    "predicates": st.fixed_dictionaries(
+        {},
+        optional={
+            f"predicate.{name}Enable": st.sampled_from([False, True])
+            for name in ("NodeAffinity", "TaintToleration", "NodePorts", "PodAffinity", "PodTopologySpread")
+        },
+    ),
+    "capacity": st.fixed_dictionaries({}, optional={"ancestorReclaimLevel": st.integers(0, 2)}),
+}
+"""What is drawn of a plugin's arguments; of others none."""
+
+
+def text(actions: str, tiers: Sequence[Sequence[Mapping[str, Any]]], **configurations: Mapping[str, Any]) -> str:
+    """A configuration file (JSON is YAML)."""
+    return json.dumps(
+        {
+            "actions": actions,
+            "tiers": [{"plugins": list(tier)} for tier in tiers],
+            "configurations": [{"name": name, "arguments": given} for name, given in configurations.items()],
+        }
+    )
+
+
+@st.composite
+def confs(
+    draw: Any,
+    /,
+    actions: Sequence[str],
+    always: Sequence[str],
+    maybe: Sequence[str],
+    given: Mapping[str, st.SearchStrategy[dict[str, Any]]] = {},
+    entries: Mapping[str, Mapping[str, Any]] = {},
+    first: Sequence[str] = (),
+    **configurations: st.SearchStrategy[dict[str, Any]],
+) -> str:
+    """One of the texts of actions, plugins that are there always or may be, in any order and tiers.
+
+    `first` are in the first tier, most often all and by themselves: who may take from whom is nearly always said so.
+    `given` are arguments in place of those of `ARGUMENTS`, `entries` switches that are always there.
+    """
+    names = (
+        draw(st.permutations([*always, *draw(st.lists(st.sampled_from(maybe), unique=True))])) if maybe else [*always]
+    )
+    tiers: list[list[dict[str, Any]]] = [[]]
+    for at, name in enumerate([*first, *names]):
+        ends = at == len(first) if first else draw(st.integers(0, 3)) == 0
+        if tiers[-1] and (ends or (at > len(first) and draw(st.integers(0, 3)) == 0)):
+            tiers.append([])
+        entry: dict[str, Any] = {"name": name, **entries.get(name, {})}
+        if draw(st.integers(0, 9 if name in first else 3)) == 9 - 6 * (name not in first):
+            entry[draw(st.sampled_from(_switches(name)))] = False
+        if arguments := draw({**ARGUMENTS, **given}.get(name, st.just({}))):
+            entry["arguments"] = arguments
+        tiers[-1].append(entry)
+    return text(draw(st.sampled_from(actions)), tiers, **{name: draw(each) for name, each in configurations.items()})
+
+
+def _switches(name: str) -> list[str]:
+    """The switches that matter to a plugin."""
+    found = sorted({switch for method, switch in SWITCHES.items() if hasattr(PLUGINS[name], method)})
+    return found or ["enableJobOrder"]

@@ -1,0 +1,20 @@
+"""conformance: what the cluster itself needs is never evicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.oracle.cluster import Task
+from tests.oracle.plugins.plugin import Plugin
+
+
+class Conformance(Plugin):
+    def preemptable(self, taker: Task, candidates: Sequence[Task]) -> list[Task]:
+        critical = ("system-cluster-critical", "system-node-critical")
+        return [
+            task
+            for task in candidates
+            if task.spec.get("priorityClassName") not in critical and task.namespace != "kube-system"
+        ]
+
+    reclaimable = preemptable

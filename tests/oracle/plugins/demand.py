@@ -1,0 +1,37 @@
+"""What overcommit, proportion and capacity count of jobs that are admitted and not placed yet."""
+
+from __future__ import annotations
+
+from tests.oracle.cluster import ALLOCATED, Amounts, Job, total
+
+
+def minimum(job: Job) -> Amounts:
+    """minResources less what waits behind scheduling gates."""
+    gated = total(task.requests for task in job.tasks if task.state == "pending" and task.gated)
+    return {name: max(amount - gated.get(name, 0), 0) for name, amount in (job.minimum_resources or {}).items()}
+
+
+def outstanding(job: Job) -> Amounts:
+    """minResources less what is allocated already, and what is gated."""
+    held, gated = job.sum(*ALLOCATED), total(t.requests for t in job.tasks if t.state == "pending" and t.gated)
+    return {
+        name: max(max(amount - held.get(name, 0), 0) - gated.get(name, 0), 0)
+        for name, amount in (job.minimum_resources or {}).items()
+    }
+
+
+def runs_whole(job: Job) -> bool:
+    return job.phase == "Running" and job.count(*ALLOCATED) >= job.minimum
+
+
+def admitted(job: Job) -> Amounts:
+    """What counts as in queue when the session opens."""
+    if job.minimum_resources is None or not (job.phase == "Inqueue" or runs_whole(job)):
+        return {}
+    return outstanding(job)
+
+
+def elastic(job: Job) -> Amounts:
+    """What a job holds beyond minResources."""
+    least = job.minimum_resources or {}
+    return {name: max(amount - least.get(name, 0), 0) for name, amount in job.sum(*ALLOCATED).items()}

@@ -1,0 +1,41 @@
+"""gang: the minimum or nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from tests.oracle.cluster import READY, Job, Task
+from tests.oracle.plugins.plugin import Plugin
+
+
+class Gang(Plugin):
+    def valid(self, job: Job) -> bool:
+        if not job.roles(*READY, "pipelined", "pending", free=False):
+            return False
+        return job.count(*READY, "pipelined", "pending") >= job.minimum
+
+    def job_key(self, job: Job) -> bool:
+        return job.is_ready()
+
+    def ready(self, job: Job) -> bool:
+        return job.is_ready() and job.roles(*READY, free=True)
+
+    def pipelined(self, job: Job) -> int:
+        return 1 if job.is_pipelined() and job.roles(*READY, "pipelined", free=True) else -1
+
+    def starving(self, job: Job) -> bool:
+        return job.is_starving()
+
+    def preemptable(self, taker: Task, candidates: Sequence[Task]) -> list[Task]:
+        """In the given order, while the job keeps its minimum."""
+        taken: Counter[str] = Counter()
+        victims = []
+        for task in candidates:
+            job = task.job
+            if job is not None and job.ready_number - taken[job.uid] > job.minimum:
+                taken[job.uid] += 1
+                victims.append(task)
+        return victims
+
+    reclaimable = preemptable

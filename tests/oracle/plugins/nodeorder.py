@@ -1,0 +1,151 @@
+"""nodeorder: Kubernetes' scorers, each from 0 to 100 times its weight. Images are not counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import floor, log, sqrt
+
+from tests.oracle.cluster import Node, Task
+from tests.oracle.labels import SOFT, term_matches, tolerates
+from tests.oracle.plugins import podrules
+from tests.oracle.plugins.plugin import Plugin
+
+WEIGHTS = {
+    "leastrequested": 1,
+    "mostrequested": 0,
+    "balancedresource": 1,
+    "nodeaffinity": 2,
+    "tainttoleration": 3,
+    "podaffinity": 2,
+    "podtopologyspread": 2,
+}
+HOST = "kubernetes.io/hostname"
+
+
+class Nodeorder(Plugin):
+    def weight(self, name: str) -> int:
+        return int(self.arguments.get(f"{name}.weight", WEIGHTS[name]))
+
+    def score(self, task: Task, node: Node) -> float:
+        """By what is used of the node."""
+        return float(
+            least(task, node) * self.weight("leastrequested")
+            + most(task, node) * self.weight("mostrequested")
+            + balanced(task, node) * self.weight("balancedresource")
+        )
+
+    def relative_scores(self, task: Task, node: Node, group: list[Node]) -> Iterator[float]:
+        """In comparison with the other nodes; a scorer that has nothing to say of any node is skipped."""
+        nodes = self.session.cluster.nodes
+        if wishes(task):
+            points = {each.name: wished(task, each) for each in group}
+            top = max(points.values())
+            yield (points[node.name] * 100 // top if top else 0) * self.weight("nodeaffinity")
+        if any(minded(task, each) for each in nodes):
+            points = {each.name: minded(task, each) for each in group}
+            top = max(points.values())
+            yield (100 - points[node.name] * 100 // top if top else 100) * self.weight("tainttoleration")
+        yield self._near(task, node, group) * self.weight("podaffinity")
+        yield self._spread(task, node, group) * self.weight("podtopologyspread")
+
+    def _near(self, task: Task, node: Node, group: list[Node]) -> int:
+        """InterPodAffinity: preferred terms of the pod, and of others about it; required ones of others count 1."""
+        points = {each.name: self._pull(task, each) for each in group}
+        span = max(points.values()) - min(points.values())
+        return int((points[node.name] - min(points.values())) / span * 100) if span else 0
+
+    def _pull(self, task: Task, node: Node) -> int:
+        cluster, total = self.session.cluster, 0
+        for other, at in podrules.pods(cluster):
+            for owner, about, wanted in ((task, other, True), (other, task, False)):
+                for side, sign in (("podAffinity", 1), ("podAntiAffinity", -1)):
+                    terms = [
+                        (each["weight"], each["podAffinityTerm"]) for each in podrules.terms(owner, side, "preferred")
+                    ]
+                    if side == "podAffinity" and not wanted:
+                        terms += [(1, term) for term in podrules.terms(owner, side, "required")]
+                    for weight, term in terms:
+                        if podrules.meant(term, owner, about, cluster):
+                            total += sign * weight * podrules.together(term["topologyKey"], node, at)
+        return total
+
+    def _spread(self, task: Task, node: Node, group: list[Node]) -> int:
+        """PodTopologySpread: fewer pods in the node's domains are better; nodes without the labels have 0."""
+        soft = podrules.constraints(task, "ScheduleAnyway")
+        scored = [each for each in group if all(one["topologyKey"] in each.labels for one in soft)]
+        if not soft or node not in scored:
+            return 0
+        crowds = {each.name: self._crowd(task, each, scored) for each in scored}
+        top = max(crowds.values())
+        return (top + min(crowds.values()) - crowds[node.name]) * 100 // top if top else 100
+
+    def _crowd(self, task: Task, node: Node, scored: list[Node]) -> int:
+        soft = podrules.constraints(task, "ScheduleAnyway")
+        total = 0.0
+        for each in soft:
+            key = each["topologyKey"]
+            if key == HOST:
+                domains, there = len(scored), [node]
+            else:
+                domains = len({other.labels[key] for other in scored})
+                counting = podrules.counting(task, soft, each, self.session.cluster)
+                there = [other for other in counting if podrules.together(key, node, other)]
+            total += podrules.number_on(each, task, there) * log(domains + 2)
+            total += each.get("maxSkew", 1) - 1
+        return floor(total + 0.5)
+
+
+def least(task: Task, node: Node) -> int:
+    parts = []
+    for name in ("cpu", "memory"):
+        if capacity := node.allocatable.get(name, 0):
+            free = capacity - node.counted(name) - task.counted[name]
+            parts.append(free * 100 // capacity if free > 0 else 0)
+    return sum(parts) // len(parts) if parts else 0
+
+
+def most(task: Task, node: Node) -> int:
+    parts = [
+        min(node.counted(name) + task.counted[name], node.allocatable[name]) * 100 // node.allocatable[name]
+        for name in ("cpu", "memory")
+        if node.allocatable.get(name, 0)
+    ]
+    return sum(parts) // len(parts) if parts else 0
+
+
+def balanced(task: Task, node: Node) -> int:
+    """100·(1 − σ) of the used fractions; of gpus only where they are asked for."""
+    names = ["cpu", "memory"] + (["nvidia.com/gpu"] if task.requests.get("nvidia.com/gpu") else [])
+    fractions = [
+        min((node.used(name) + task.requests.get(name, 0)) / node.allocatable[name], 1.0)
+        for name in names
+        if node.allocatable.get(name)
+    ]
+    if len(fractions) == 2:
+        return int((1 - abs((fractions[0] - fractions[1]) / 2)) * 100)
+    if not fractions:
+        return 100
+    mean = 0.0
+    for fraction in fractions:
+        mean += fraction
+    mean /= len(fractions)
+    squares = 0.0
+    for fraction in fractions:
+        squares += (fraction - mean) * (fraction - mean)
+    return int((1 - sqrt(squares / len(fractions))) * 100)
+
+
+def wishes(task: Task) -> list[tuple[int, dict[str, list[dict[str, str]]]]]:
+    """Preferred terms of node affinity with their weights."""
+    affinity = task.spec.get("affinity", {}).get("nodeAffinity", {})
+    preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution", [])
+    return [(each["weight"], each["preference"]) for each in preferred]
+
+
+def wished(task: Task, node: Node) -> int:
+    return sum(weight for weight, term in wishes(task) if term_matches(term, node.name, node.labels))
+
+
+def minded(task: Task, node: Node) -> int:
+    """How many taints make the node less welcome."""
+    return sum(taint["effect"] == SOFT and not tolerates(task.spec, taint, ("", SOFT)) for taint in node.taints)

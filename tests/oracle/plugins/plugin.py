@@ -1,0 +1,57 @@
+"""What a plugin of the oracle is: the methods that it has are its extension points, gated by Volcano's switches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tests.oracle.cluster import Node, Task
+
+if TYPE_CHECKING:
+    from tests.oracle.session import Session
+
+SWITCHES = {
+    "job_key": "enableJobOrder",
+    "queue_key": "enableQueueOrder",
+    "task_key": "enableTaskOrder",
+    "ready": "enableJobReady",
+    "pipelined": "enableJobPipelined",
+    "starving": "enableJobStarving",
+    "enqueueable": "enableJobEnqueued",
+    "enqueued": "enableJobEnqueued",
+    "predicate": "enablePredicate",
+    "score": "enableNodeOrder",
+    "relative_scores": "enableNodeOrder",
+    "own_score": "enableNodeOrder",
+    "preemptable": "enablePreemptable",
+    "reclaimable": "enableReclaimable",
+    "preemptive": "enablePreemptive",
+    "victim_tasks": "enabledVictim",
+    "permitted": "enabledVictim",
+    "overused": "enabledOverused",
+    "allocatable": "enabledAllocatable",
+}
+"""Points that are not here (valid, victim_queue_key, placed, removed) are always on."""
+
+
+class Plugin:
+    """Base of all. `given` is the plugin's entry of the configuration."""
+
+    def __init__(self, session: Session, given: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+        self.session = session
+        self.given = given
+        self.arguments = arguments
+        self.hierarchical = bool(given.get("enableHierarchy", False))
+
+    def open(self) -> None:
+        """The session opens."""
+
+    def standing(self, task: Task, node: Node) -> bool:
+        """Whether the filter passes as far as evictions cannot change it."""
+        return bool(self.predicate(task, node))
+
+    def offers(self, method: str) -> bool:
+        return hasattr(self, method) and bool(self.given.get(SWITCHES.get(method, ""), True))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)

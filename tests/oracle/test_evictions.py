@@ -1,0 +1,54 @@
+"""preempt (both modes), reclaim and shuffle evict whom the loop evicts, for whom, and where."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+
+from tests.oracle.compare import compare
+from tests.oracle.confs import confs
+from tests.oracle.contests import contested
+from tests.oracle.worlds import Mix
+from tests.scenario.scheduling.harness import World
+from volcanoio.model.base import Manifest
+
+MIX = Mix(limits=True)
+PREEMPT = confs(
+    ("preempt", "allocate, preempt", "enqueue, allocate, backfill, preempt", "preempt, allocate"),
+    always=("predicates",),
+    maybe=("drf", "proportion", "nodeorder", "binpack"),
+    first=("priority", "gang", "conformance"),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(PREEMPT, contested(MIX))
+def test_preempt(conf: str, objects: list[Manifest]) -> None:
+    compare(World(*objects, conf=conf), conf)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    confs(
+        ("reclaim", "allocate, reclaim", "enqueue, allocate, backfill, reclaim, preempt", "reclaim, allocate"),
+        always=("predicates",),
+        maybe=("drf", "proportion", "nodeorder"),
+        first=("gang", "priority"),
+    ),
+    contested(MIX),
+)
+def test_reclaim(conf: str, objects: list[Manifest]) -> None:
+    compare(World(*objects, conf=conf), conf)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    confs(
+        ("reclaim", "allocate, reclaim", "preempt, reclaim"),
+        always=("predicates",),
+        maybe=("priority", "conformance", "nodeorder"),
+        first=("gang", "capacity"),
+    ),
+    contested(MIX),
+)
+def test_reclaim_by_capacity(conf: str, objects: list[Manifest]) -> None:
+    compare(World(*objects, conf=conf), conf)

@@ -1,0 +1,59 @@
+"""The engine places as the loop does: filters, scores, orders, shares of queues;
+also when much lives across cycles.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.oracle.changes import CHANGES, change
+from tests.oracle.compare import compare
+from tests.oracle.confs import confs, text
+from tests.oracle.worlds import Mix, worlds
+from tests.scenario.scheduling.harness import World
+from volcanoio.model.base import Manifest
+
+ACTIONS = ("enqueue, allocate, backfill", "allocate, backfill", "enqueue, allocate", "enqueue, backfill, allocate")
+DEFAULT = text(
+    ACTIONS[0],
+    [
+        [{"name": "priority"}, {"name": "gang"}, {"name": "conformance"}],
+        [{"name": name} for name in ("overcommit", "drf", "predicates", "proportion", "nodeorder", "binpack")],
+    ],
+)
+CONFS = confs(
+    ACTIONS,
+    always=("gang", "predicates"),
+    maybe=("priority", "conformance", "overcommit", "drf", "proportion", "nodeorder", "binpack"),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds(Mix()))
+def test_as_shipped(objects: list[Manifest]) -> None:
+    compare(World(*objects, conf=DEFAULT), DEFAULT)
+
+
+@settings(max_examples=60, deadline=None)
+@given(CONFS, worlds(Mix(rules=True)))
+def test_whatever_is_configured(conf: str, objects: list[Manifest]) -> None:
+    compare(World(*objects, conf=conf), conf)
+
+
+@settings(max_examples=40, deadline=None)
+@given(CONFS, worlds(Mix(rules=True, running=True, jobs=3)), st.lists(CHANGES, min_size=1, max_size=4), st.data())
+def test_what_lives_across_cycles_changes_nothing(
+    conf: str, objects: list[Manifest], changes: list[Any], data: st.DataObject
+) -> None:
+    mix = Mix(rules=True)
+    world = World(*objects, conf=conf)
+    memory: dict[str, Any] = {}
+    compare(world, conf, memory)
+    for number, each in enumerate(changes):
+        world.echo()
+        change(world, each, data.draw, mix, 10 + number)
+        world.now -= 0.99 * world.period
+        compare(world, conf, memory)
