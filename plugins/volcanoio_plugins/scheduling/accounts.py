@@ -1,16 +1,13 @@
-"""What a queue may have and has within one session, and the figures of it."""
+"""What a queue may have and has within one session."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
-from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.sessionview import Table
 from volcanoio.framework.scheduling.views import QueueView
-from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts
+from volcanoio.model.resources import PODS, Amounts
 from volcanoio_plugins.scheduling.quantities import TOLERANCE, Quantities, exceeding, share
-
-_UNITS = {CPU: "milli_cpu", MEMORY: "memory_bytes"}
 
 
 class Account:
@@ -132,48 +129,3 @@ class Account:
             if amount - self.held(name) >= TOLERANCE:
                 return False
         return True
-
-
-class QueueGauges:
-    """Gauges of queues under Volcano's names (pkg/scheduler/metrics/queue.go).
-
-    `overused` says of an account whether the queue has its share. Amounts of `unlimited` and more are not told.
-    """
-
-    def __init__(self, overused: Callable[[Account], bool], unlimited: int | None = None) -> None:
-        self._overused = overused
-        self._unlimited = float("inf") if unlimited is None else unlimited / 2
-        self._told: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
-
-    def tell(self, probe: Probe, accounts: Iterable[Account]) -> None:
-        """Set the gauges of these queues, and drop those of queues that are gone."""
-        told: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
-
-        def gauge(name: str, value: float, **labels: str) -> None:
-            probe.gauge(name, value, **labels)
-            told.add((name, tuple(sorted(labels.items()))))
-
-        for account in accounts:
-            queue = account.queue.name
-            parts: dict[str, Mapping[str, int] | Mapping[str, float]] = {
-                "allocated": account.allocated(),
-                "request": account.wanted,
-                "inqueue": account.admitted(),
-                "deserved": account.deserved,
-                "capacity": account.queue.capability,
-                "real_capacity": account.ceiling,
-            }
-            for part, amounts in parts.items():
-                for resource, amount in amounts.items():
-                    if amount >= self._unlimited:
-                        continue
-                    if unit := _UNITS.get(resource):
-                        gauge(f"volcano_queue_{part}_{unit}", amount, queue_name=queue)
-                    else:
-                        gauge(f"volcano_queue_{part}_scalar_resources", amount, queue_name=queue, resource=resource)
-            gauge("volcano_queue_share", account.share(), queue_name=queue)
-            gauge("volcano_queue_weight", account.queue.weight, queue_name=queue)
-            gauge("volcano_queue_overused", float(self._overused(account)), queue_name=queue)
-        for name, labels in self._told - told:
-            probe.forget(name, **dict(labels))
-        self._told = told

@@ -18,10 +18,11 @@ from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
 from volcanoio.model.resources import Amounts, add, maximum, total
-from volcanoio_plugins.scheduling.accounts import Account, QueueGauges
+from volcanoio_plugins.scheduling.accounts import Account
 from volcanoio_plugins.scheduling.demand import admitted, elastic, minimum, queue_of
 from volcanoio_plugins.scheduling.proportion import QUEUE_CLOSED, QUOTA_INSUFFICIENT
 from volcanoio_plugins.scheduling.quantities import TOLERANCE, shortage
+from volcanoio_plugins.scheduling.queuegauges import QueueGauges
 from volcanoio_plugins.scheduling.queuetree import UNLIMITED, Branch, Limits, limits, tree
 from volcanoio_plugins.scheduling.reclaiming import Holder, Taking, may_take
 from volcanoio_plugins.scheduling.sums import Sums
@@ -54,6 +55,7 @@ class Capacity:
         self._level = max(given.ancestor_level, 0)
         self._hierarchical = False
         self._jobs: Mapping[str, Job] = {}
+        self._queues: Mapping[str, QueueView] = {}
         self._branches: Mapping[str, Branch] = {}
         self._holders: dict[str, Holder] = {}
         self._faults: dict[str, Verdict] = {}
@@ -67,7 +69,7 @@ class Capacity:
 
     def open(self, session: SessionView) -> None:
         """Work out what each queue may have and has; flat, of those with jobs only."""
-        self._jobs = session.jobs
+        self._jobs, self._queues = session.jobs, session.queues
         self._released = session.table(self.name, "released")
         self._branches = tree(session.queues) if self._hierarchical else {}
         self._faults = {name: fault for name, branch in self._branches.items() if (fault := _fault(branch))}
@@ -176,7 +178,8 @@ class Capacity:
 
     def report(self, probe: Probe) -> None:
         """Tell what each queue has, wants and may have."""
-        self._gauges.tell(probe, [holder.account for holder in self._holders.values()])
+        idle = [(queue, queue.deserved) for name, queue in self._queues.items() if name not in self._holders]
+        self._gauges.tell(probe, [holder.account for holder in self._holders.values()], idle)
 
     def _holder_of(self, task: Task) -> Holder | None:
         job = self._jobs.get(task.job)

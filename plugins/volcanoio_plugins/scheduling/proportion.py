@@ -17,9 +17,10 @@ from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
 from volcanoio.model.resources import Amounts, add, total
-from volcanoio_plugins.scheduling.accounts import Account, QueueGauges
+from volcanoio_plugins.scheduling.accounts import Account
 from volcanoio_plugins.scheduling.demand import admitted, elastic, minimum, queue_of
 from volcanoio_plugins.scheduling.quantities import fits_within, shortage
+from volcanoio_plugins.scheduling.queuegauges import QueueGauges
 from volcanoio_plugins.scheduling.sums import Sums
 from volcanoio_plugins.scheduling.waterfilling import Claim, fill, reachable
 
@@ -40,12 +41,13 @@ class Proportion:
         convert(arguments, ProportionArguments, self.name)
         self._accounts: dict[str, Account] = {}
         self._jobs: Mapping[str, Job] = {}
+        self._queues: Mapping[str, QueueView] = {}
         self._demand = Sums(queue_of, elastic, admitted)
         self._gauges = QueueGauges(Account.overused)
 
     def open(self, session: SessionView) -> None:
         """Share out the cluster among the queues with jobs."""
-        self._jobs = session.jobs
+        self._jobs, self._queues = session.jobs, session.queues
         names = sorted(session.queues)
         guaranteed: Amounts = {}
         for name in names:
@@ -138,7 +140,8 @@ class Proportion:
 
     def report(self, probe: Probe) -> None:
         """Tell what each queue has, wants and may have."""
-        self._gauges.tell(probe, self._accounts.values())
+        idle = [(queue, queue.guarantee) for name, queue in self._queues.items() if name not in self._accounts]
+        self._gauges.tell(probe, self._accounts.values(), idle)
 
     def _count_admitted(self, session: SessionView) -> None:
         """Take over what is admitted and what jobs hold beyond their minimum."""

@@ -228,7 +228,7 @@ class Figures:
         del self.gauges[name, ",".join(labels[key] for key in ("queue_name", "resource") if key in labels)]
 
 
-def test_queues_tell_their_figures_and_are_forgotten_when_they_have_no_jobs() -> None:
+def test_queues_tell_their_figures_also_without_jobs_and_are_forgotten_with_their_object() -> None:
     plugin, a, b = two_queues()
     figures = Figures()
     plugin.report(figures)
@@ -237,5 +237,10 @@ def test_queues_tell_their_figures_and_are_forgotten_when_they_have_no_jobs() ->
     assert figures.gauges["volcano_queue_share", "b"] == 0
     a.jobs.clear()
     plugin.open(session_of(a, b, total={"cpu": 8000, "pods": 1000}))
+    plugin.report(figures)
+    for part in ("allocated", "request", "inqueue", "deserved"):
+        assert figures.gauges[f"volcano_queue_{part}_milli_cpu", "a"] == 0
+    assert ("volcano_queue_allocated_scalar_resources", "a,pods") not in figures.gauges
+    plugin.open(session_of(b, total={"cpu": 8000, "pods": 1000}))
     plugin.report(figures)
     assert {queue.partition(",")[0] for _, queue in figures.gauges} == {"b"}
