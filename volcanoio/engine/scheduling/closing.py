@@ -71,7 +71,7 @@ def _orphan(session: CycleSession, job: JobInfo) -> None:
 
 def _look(session: CycleSession, job: JobInfo, period: float) -> None:
     """Write what is to be said about one job, and note when it is to be looked at again though nothing changes."""
-    conditions = session.conditions.get(job.key, {})
+    conditions = session.conditions.pop(job.key, {})
     short = UNSCHEDULABLE in conditions or (job.phase in UNSETTLED and not session.rules.job_ready(job))
     growing = job.shown < len(job.members) < job.min_available
     job.shown = len(job.members)

@@ -90,6 +90,10 @@ class Tables:
             table = self._all[owner, name] = PluginTable(self)
         return table
 
+    def part(self) -> None:
+        """The session is over: who has a table keeps it, and all others are freed at once."""
+        self._all.clear()
+
 
 class PluginTable:
     """A keyed table of integers. Implements `sessionview.Table`."""
