@@ -39,6 +39,60 @@ ARGUMENTS: Mapping[str, st.SearchStrategy[dict[str, Any]]] = {
             for name in ("NodeAffinity", "TaintToleration", "NodePorts", "PodAffinity", "PodTopologySpread")
         },
     ),
+    "sla": st.fixed_dictionaries({}, optional={"sla-waiting-time": st.sampled_from(["30s", "1h"])}),
+    "tdm": st.fixed_dictionaries(
+        {},
+        optional={
+            "tdm.revocable-zone.night": st.sampled_from(["22:00-06:00", "08:00-12:00"]),
+            "tdm.revocable-zone.noon": st.just("11:00-14:00"),
+            "tdm.evict.period": st.sampled_from(["1s", "1m"]),
+        },
+    ),
+    "task-topology": st.fixed_dictionaries({}, optional={"task-topology.weight": st.integers(1, 10)}),
+    "nodegroup": st.fixed_dictionaries(
+        {}, optional={"strict": st.sampled_from([False, True]), "enablePreferredOrder": st.sampled_from([True, False])}
+    ),
+    "resource-strategy-fit": st.fixed_dictionaries(
+        {},
+        optional={
+            "resourceStrategyFitWeight": st.sampled_from([0, 1, 10]),
+            "resources": st.fixed_dictionaries(
+                {},
+                optional={
+                    name: st.fixed_dictionaries(
+                        {"type": st.sampled_from(["MostAllocated", "LeastAllocated"])},
+                        optional={"weight": st.integers(1, 3)},
+                    )
+                    for name in ("cpu", "memory", "nvidia.com/*")
+                },
+            ),
+            "sra": st.fixed_dictionaries(
+                {"enable": st.just(True), "resources": st.sampled_from(["nvidia.com/gpu", "nvidia.com/gpu, cpu"])},
+                optional={"weight": WEIGHT, "resourceWeight": st.just({"nvidia.com/gpu": 3})},
+            ),
+            "proportional": st.fixed_dictionaries(
+                {"enable": st.just(True), "resources": st.just("nvidia.com/gpu")},
+                optional={"resourceProportion": st.just({"nvidia.com/gpu.cpu": 2, "nvidia.com/gpu.memory": 0.5})},
+            ),
+        },
+    ),
+    "usage": st.fixed_dictionaries(
+        {},
+        optional={
+            "usage.weight": WEIGHT,
+            "cpu.weight": WEIGHT,
+            "thresholds": st.fixed_dictionaries({}, optional={"cpu": st.just(50), "mem": st.just(60)}),
+            "estimator": st.fixed_dictionaries(
+                {},
+                optional={
+                    "request_ratio": st.sampled_from([0.5, 0.25]),
+                    "burst_ratio": st.sampled_from([0.5, 0.0]),
+                    "risk_threshold": st.sampled_from([0.25, 0.5]),
+                    "risk_factor": st.sampled_from([1.0, 1.5, 2.0]),
+                },
+            ),
+        },
+    ),
     "capacity": st.fixed_dictionaries({}, optional={"ancestorReclaimLevel": st.integers(0, 2)}),
 }
 """What is drawn of a plugin's arguments; of others none."""
