@@ -104,3 +104,25 @@ async def test_a_gang_of_high_priority_runs_and_its_victims_come_back(tmp_path: 
         )
         assert jobs["low"].status.retry_count == 0, "an eviction counts as no retry"
         assert witness.evicted() == {"low": 2}
+
+
+GANGS = CONF.replace("backfill, preempt", "backfill, gangpreempt")
+
+
+async def test_a_gang_ends_a_whole_gang_which_comes_back_after_it(tmp_path: Path) -> None:
+    conf = tmp_path / "scheduler.conf"
+    conf.write_text(GANGS, encoding="utf-8")
+    witness = Witness()
+    async with (
+        cluster(nodes=1, node_resources="cpu=8,memory=32Gi,pods=110", scheduler_conf=conf) as c,
+        c.local.observing((kinds.POD,), witness.fold),
+    ):
+        await _preempted(c, policies=[{"event": "PodEvicted", "action": "RestartJob"}])
+        assert witness.evicted() == {"low": 4}, "half of a gang is of no use to it"
+        assert len(witness.nominated) == 2
+        assert all(witness.nodes[uid] == node for uid, node in witness.nominated.items())
+        await c.job("urgent", "Completed")
+        await c.until(
+            kinds.JOB, Job, lambda all_: all_["low"].status.running == 4 if "low" in all_ else False, "all of low again"
+        )
+        assert witness.evicted() == {"low": 4}

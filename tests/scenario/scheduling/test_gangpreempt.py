@@ -244,8 +244,10 @@ def test_others_do_not_take_the_room_meanwhile() -> None:
 
 def test_a_restarted_scheduler_goes_on() -> None:
     it = world(*FULL, *new(4), conf=CONF).run()
-    again = World(*[one for one in it.objects.values() if one.metadata.name != "default"], conf=CONF,
-                  state=ClusterState(), now=it.now)  # fmt: skip
+    again = World(conf=CONF, state=ClusterState(), synced=False, now=it.now)
+    for obj in it.objects.values():
+        again.put(obj)
+    again.sync()
     again.run()
     assert again.evictions == []
     bury(again)
