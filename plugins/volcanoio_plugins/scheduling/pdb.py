@@ -20,7 +20,10 @@ class PdbArguments(msgspec.Struct, frozen=True):
 
 
 class Pdb:
-    """Takes a victim only while every budget that covers it allows one more disruption."""
+    """Takes a victim only while every budget that covers it allows one more disruption.
+
+    Evictions that are decided and that a budget cannot know of yet count, too (in Volcano they do not).
+    """
 
     name = "pdb"
     watches = (kinds.PDB.resource,)
@@ -51,6 +54,9 @@ class Pdb:
         objects = self._session.objects(kinds.PDB.resource)
         budgets = [cast("PodDisruptionBudget", objects[key]) for key in sorted(objects)]
         left = {budget.metadata.key: budget.status.disruptions_allowed for budget in budgets}
+        for task in self._session.evicting if budgets else ():
+            for budget in _covering(task, budgets):
+                left[budget.metadata.key] -= 1
         allowed = []
         for task in candidates:
             covering = [budget.metadata.key for budget in _covering(task, budgets)]

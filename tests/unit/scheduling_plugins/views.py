@@ -13,6 +13,7 @@ from volcanoio.engine.scheduling.inputs import Inputs
 from volcanoio.engine.scheduling.volumes import VolumeIndex
 from volcanoio.framework.scheduling.asks import Answer
 from volcanoio.framework.scheduling.podterms import Carried, Selectors, Tally
+from volcanoio.framework.scheduling.points import Opens
 from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.subjobs import SubJob
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Shape, Task, TaskStatus
@@ -335,6 +336,7 @@ class SessionData:
     conditions: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     inputs: dict[str, dict[str, ApiObject]] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
+    evicting: list[TaskView] = field(default_factory=list)
 
     @property
     def jobs(self) -> dict[str, JobView]:
@@ -406,3 +408,9 @@ def tasks(
         TaskView(f"{name}-{index}", job, status, shape or make_shape({"cpu": 1}), priority, role)
         for index in range(count)
     ]
+
+
+def opened(plugin: Opens, session: SessionData) -> None:
+    """Let a plugin open, all steps of it."""
+    for _ in plugin.open(session) or ():
+        pass

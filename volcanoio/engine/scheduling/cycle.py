@@ -6,11 +6,12 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
+from volcanoio.engine.scheduling.budget import Budget, Unlimited
 from volcanoio.engine.scheduling.closing import close
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.picture import Picture, picture
 from volcanoio.engine.scheduling.profile import Profile
-from volcanoio.engine.scheduling.session import Budget, CycleSession, CycleStats, Unlimited
+from volcanoio.engine.scheduling.session import CycleSession, CycleStats
 from volcanoio.engine.scheduling.singles import NAME, place_singles
 from volcanoio.engine.scheduling.takeback import take_back
 from volcanoio.framework.scheduling.asks import Unanswered

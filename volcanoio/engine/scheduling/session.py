@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain
-from typing import Protocol
 
 from volcanoio.engine.scheduling import hopes
 from volcanoio.engine.scheduling.asking import Asking
+from volcanoio.engine.scheduling.budget import Budget
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.columns import Columns, Quantity
 from volcanoio.engine.scheduling.combine import Rules
@@ -41,28 +41,10 @@ from volcanoio.model.scheduling import PodGroupPhase
 
 UNDONE = 8
 """How many tasks are taken back in one step."""
-
-
 FEW_AT_ONCE = 32
 """Tasks placed in one call at most where plugins are asked for each."""
 MANY_AT_ONCE = 256
 """Tasks placed in one call at most."""
-
-
-class Budget(Protocol):
-    """Decides when a cycle has taken long enough; the runtime reads a clock, a replay counts gangs."""
-
-    def exhausted(self) -> bool:
-        """Asked at every gang boundary."""
-        ...
-
-
-class Unlimited:
-    """A budget without end."""
-
-    def exhausted(self) -> bool:
-        """Never."""
-        return False
 
 
 @dataclass(slots=True)
@@ -211,6 +193,13 @@ class CycleSession:
         """As `sessionview.SessionView`."""
         info = self.state.ledger.listed[job]
         return fit_error(info, ready=self.rules.job_ready(info))
+
+    @property
+    def evicting(self) -> list[TaskInfo]:
+        """As `sessionview.SessionView`."""
+        tasks, asked = self.state.ledger.tasks, self.state.pods.evicting
+        before = [tasks[uid] for uid in sorted(asked & tasks.keys())]
+        return before + [entry.task for log in self.unended for entry in log.evicted]
 
     def objects(self, resource: str) -> Mapping[str, ApiObject]:
         """As `sessionview.SessionView`."""

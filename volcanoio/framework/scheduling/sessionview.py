@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 from volcanoio.framework.scheduling.asks import Answer
 from volcanoio.framework.scheduling.podterms import PodCounts
-from volcanoio.framework.scheduling.views import Amounts, Job, Nodes, QueueView
+from volcanoio.framework.scheduling.views import Amounts, Job, Nodes, QueueView, Task
 from volcanoio.framework.scheduling.volumes import VolumesView
 from volcanoio.framework.scheduling_effects import PreBindStep, Question
 from volcanoio.model.base import ApiObject
@@ -70,6 +70,11 @@ class SessionView(Protocol):
         For sums over jobs that are kept from session to session. Those that went are not in `jobs`; some may be as they
         were. With `most` only so many; the others are told of when it asks again.
         """
+        ...
+
+    @property
+    def evicting(self) -> Sequence[Task]:
+        """Tasks whose eviction was decided, now or before, and whose pods do not show that yet."""
         ...
 
     def jobs_in(self, phase: str) -> Iterable[Job]:
