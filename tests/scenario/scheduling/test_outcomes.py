@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods
 from volcanoio.engine.scheduling.profile import Profile
-from volcanoio.framework.events import EffectFailed, Relisting, Synced
+from volcanoio.framework.effects import Patch
+from volcanoio.framework.events import EffectFailed, EffectSucceeded, Relisting, Synced
 from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.framework.scheduling_events import BindRefused, BindUnknown
 from volcanoio.model import kinds
+from volcanoio.model.scheduling import PodGroupStatus
 
 
 def gang() -> World:
@@ -186,6 +189,41 @@ def test_a_status_in_flight_is_not_sent_again_unless_it_failed() -> None:
     assert len(sent) == 1
     again = [item for item in world.last if getattr(item, "resource", "") == kinds.POD_GROUP.resource]
     assert again == sent
+
+
+def test_what_several_writes_under_way_came_to_is_written_anew_where_it_is_wrong() -> None:
+    world = World(
+        node("n1", cpu="4"),
+        group("pg", 1, phase="Running"),
+        *(pod(f"p-{at}", "pg", cpu="1", on="n1", phase="Running") for at in range(2)),
+    )
+    stored, key = world.group("pg"), f"{kinds.POD_GROUP.resource}/ns/pg"
+    status = msgspec.to_builtins(stored.status)
+
+    def sent() -> list[Patch]:
+        return [item for item in world.last if isinstance(item, Patch) and item.resource == kinds.POD_GROUP.resource]
+
+    def answered(number: int, patch: Patch) -> None:
+        """The server merges one patch into what it has."""
+        status.update(patch.patch["status"])
+        meta = msgspec.structs.replace(stored.metadata, resource_version=str(number))
+        merged = msgspec.convert(status, PodGroupStatus)
+        group = msgspec.structs.replace(stored, metadata=meta, status=merged)
+        world.fold(EffectSucceeded(controller="scheduler", key=key, effect_id=number, object=group))
+
+    world.cycle()
+    first = sent()[0]
+    assert first.patch["status"]["running"] == 2
+    for name in ("p-0", "p-1"):
+        world.set_pod(name, phase="Succeeded")
+    world.cycle()
+    second = sent()[0]
+    assert "running" not in second.patch["status"], "it is none, as in the one that was seen last"
+    answered(1, first)
+    answered(2, second)
+    assert status["running"] == 2
+    world.cycle()
+    assert [one.patch["status"] for one in sent()] == [{"running": None}]
 
 
 def test_pods_of_others_only_count_on_their_node() -> None:

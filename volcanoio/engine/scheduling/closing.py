@@ -133,6 +133,7 @@ def _write_status(
     if (new.phase, new.conditions) == (old.phase, old.conditions) and session.now < job.written_at + period:
         return False
     job.in_flight, job.written_at = new, session.now
+    job.writing += 1
     meta = job.group.metadata
     session.outbox.put(
         Patch(

@@ -304,11 +304,27 @@ class ClusterState:
 
     def _written(self, event: EffectSucceeded) -> bool:
         """A status write was accepted: its response counts as an observation."""
-        obj = event.obj
-        if not isinstance(obj, PodGroup | Queue | Pod) or not self._knows(obj):
+        obj, changed = event.obj, False
+        if isinstance(obj, PodGroup | Queue | Pod) and self._knows(obj):
+            kind = kinds.of(obj)
+            changed = self._observe(Observed(at=event.at, resource=kind.resource, change=Change.CHANGED, object=obj))
+        resource, _, key = event.key.partition("/")
+        if resource == kinds.POD_GROUP.resource and (job := self.ledger.jobs.get(key)) is not None:
+            return self._settle(job) or changed
+        return changed
+
+    def _settle(self, job: JobInfo) -> bool:
+        """A write of a job's status has its outcome. After the last one what was seen is what there is.
+
+        Patches that were under way together may come to something that neither asked for: then it is written anew.
+        """
+        job.writing = max(job.writing - 1, 0)
+        if job.writing or job.in_flight is None:
             return False
-        kind = kinds.of(obj)
-        return self._observe(Observed(at=event.at, resource=kind.resource, change=Change.CHANGED, object=obj))
+        job.in_flight = None
+        self.ledger.set_phase(job, job.status.phase)
+        self.ledger.dirty[job.key] = job
+        return True
 
     def _knows(self, obj: ApiObject) -> bool:
         """Whether an object still exists as far as was seen: a late response must not bring it back."""
@@ -325,6 +341,7 @@ class ClusterState:
         """A status write failed: nothing is in flight any more, so that the next close writes it again."""
         resource, _, key = event.key.partition("/")
         if resource == kinds.POD_GROUP.resource and (job := self.ledger.jobs.get(key)) is not None:
+            job.writing = max(job.writing - 1, 0)
             job.in_flight = None
             self.ledger.set_phase(job, job.status.phase)
             self.ledger.dirty[job.key] = job

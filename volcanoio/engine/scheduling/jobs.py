@@ -78,6 +78,7 @@ class JobInfo:
         "waiting",
         "waiting_since",
         "wanted",
+        "writing",
         "written_at",
     )
 
@@ -117,6 +118,8 @@ class JobInfo:
         """Until then it goes before all other work: a bind of its gang was refused (epoch seconds)."""
         self.in_flight: PodGroupStatus | None = None
         """The status written and not yet seen."""
+        self.writing = 0
+        """How many writes of its status have no outcome yet."""
         self.shown = 0
         """Members at the last close of a session: a gang that gains some is still being made."""
         self.short_since: float | None = None
@@ -145,7 +148,7 @@ class JobInfo:
         """The PodGroup is gone; what was remembered about it goes with it."""
         self.known = False
         self.group = PodGroup()
-        self.in_flight = None
+        self.in_flight, self.writing = None, 0
         self.short_since = self.waiting_since = None
         self.written_at = self.said_at = self.condition_at = self.event_at = self.urgent_until = float("-inf")
         self.event_text = ""

@@ -114,6 +114,7 @@ def _job(job: JobInfo) -> dict[str, Any]:
         "attempts": _attempts(job.attempts),
         "urgent_until": job.urgent_until,
         "in_flight": msgspec.to_builtins(job.in_flight),
+        "writing": job.writing,
         "short_since": job.short_since,
         "shown": job.shown,
         "waiting_since": job.waiting_since,
