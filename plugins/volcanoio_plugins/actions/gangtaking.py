@@ -177,29 +177,42 @@ class GangTaking:
             yield
 
     def _seat(self, targets: dict[str, str], taken: list[Bundle]) -> Generator[None, None, bool]:
-        """Put each task on its node, evicting there until it fits; False when that is not enough for one."""
-        at: dict[str, list[tuple[Task, Bundle]]] = {}
-        for bundle in reversed(taken):
-            for task in reversed(bundle.tasks):
-                at.setdefault(task.node, []).append((task, bundle))
+        """Put each task on its node, evicting until its queue may have it and it fits there.
+
+        For the queue anyone goes, for the node those on it; in the order in which they were taken. False when that is
+        not enough for a task.
+        """
         gone: set[str] = set()
+        anyone: list[tuple[Task, Bundle]] = [(task, bundle) for bundle in taken for task in bundle.tasks][::-1]
+        there: dict[str, list[tuple[Task, Bundle]]] = {}
+        for victim, bundle in anyone:
+            there.setdefault(victim.node, []).append((victim, bundle))
         placed = 0
         for run in self._runs:
             for task in run.tasks:
                 node = targets[task.uid]
-                while not self._fits(task, node):
-                    if not (left := at.get(node)):
+                while not self._allowed(task):
+                    if not self._next(anyone, gone):
                         return False
-                    victim, bundle = left.pop()
-                    if victim.uid not in gone:
-                        for other in bundle.tasks if bundle.whole else [victim]:
-                            self._statement.evict(other, self._reason)
-                            gone.add(other.uid)
+                while not self._victims.fits(task, node):
+                    if not self._next(there.get(node, []), gone):
+                        return False
                 self._statement.pipeline(task, node, evicted=True)
                 placed += 1
                 if placed % BETWEEN == 0:
                     yield
         return True
 
-    def _fits(self, task: Task, node: str) -> bool:
-        return self._victims.fits(task, node) and self._victims.within_limits(self._job, task.shape, 1) > 0
+    def _next(self, left: list[tuple[Task, Bundle]], gone: set[str]) -> bool:
+        """Evict the next of these that is not gone yet, of a gang all; False when there is none."""
+        while left:
+            victim, bundle = left.pop()
+            if victim.uid not in gone:
+                for other in bundle.tasks if bundle.whole else [victim]:
+                    self._statement.evict(other, self._reason)
+                    gone.add(other.uid)
+                return True
+        return False
+
+    def _allowed(self, task: Task) -> bool:
+        return self._victims.within_limits(self._job, task.shape, 1) > 0

@@ -283,3 +283,10 @@ def test_the_queue_limit_counts_what_is_evicted() -> None:
     mine = job("new", 4, *waiting("new", 4), priority="high", queue="q")
     conf = CONF.replace("proportion", "capacity")
     assert len(evicted(node("n1", cpu="8"), capped, *old, *mine, conf=conf)) == 4
+
+
+def test_what_is_evicted_may_pay_for_the_queue_where_nodes_have_room() -> None:
+    capped = queue("q", capability={"cpu": "4"})
+    old = job("old", 0, *running("old", 4), queue="q")
+    mine = job("new", 2, *waiting("new", 2), priority="high", queue="q")
+    assert evicted(*NODES, capped, *old, *mine, conf=CONF.replace("proportion", "capacity")) == ["old-0", "old-1"]

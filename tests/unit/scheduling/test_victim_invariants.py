@@ -149,7 +149,7 @@ def test_evictions_pay_for_placements(
             or all(guarantees(world)[name] >= held for name, held in before.items())
         )
         new = [claim for uid, claim in world.state.claims.by_task.items() if uid not in claims]
-        _each_pays(life, evicted, {claim.node for claim in new})
+        _each_pays(life, evicted, {claim.node for claim in new}, limits="proportion" in conf)
         if turn > LAST_ARRIVAL:  # newcomers change what queues may have
             owed |= {claim.task.uid for claim in new}
             edges = {(claim.task.job, one.group) for claim in new for one in evicted if claim.node == one.node}
@@ -166,8 +166,13 @@ def test_evictions_pay_for_placements(
         assert task is None or task.node, "what was paid for was not had"
 
 
-def _each_pays(life: Life, evicted: list[Evict], places: set[str]) -> None:
-    """Every eviction is where something is placed, or of a gang that goes whole because of one that is."""
+def _each_pays(life: Life, evicted: list[Evict], places: set[str], *, limits: bool) -> None:
+    """Every eviction is where something is placed, or of a gang that goes whole because of one that is.
+
+    Where there are limits, a gang may pay for what it places with what others of its queue hold elsewhere.
+    """
+    if limits and places:
+        evicted = [one for one in evicted if one.reason != "gangpreempt"]
     whole = {one.group for one in evicted if one.reason.startswith("gang") and one.node in places}
     for one in evicted:
         assert one.node in places or one.group in whole, "an eviction without a placement"

@@ -28,13 +28,10 @@ def mention_job(job: Job, findings: Findings) -> None:
 
 def mention_pod_group(group: PodGroup, findings: Findings) -> None:
     """Warn of a PodGroup's fields without effect."""
-    _mention(
-        {
-            "spec.networkTopology": group.spec.network_topology is not None,
-            "spec.subGroupPolicy": bool(group.spec.sub_group_policy),
-        },
-        findings,
-    )
+    given = {"spec.networkTopology": group.spec.network_topology is not None}
+    for index, policy in enumerate(group.spec.sub_group_policy):
+        given[f"spec.subGroupPolicy[{index}].networkTopology"] = policy.network_topology is not None
+    _mention(given, findings)
 
 
 def _mention(given: Mapping[str, bool], findings: Findings) -> None:

@@ -35,3 +35,6 @@ def check_pod_group(group: PodGroup, lookup: AdmissionLookup, findings: Findings
     check_topology(group.spec.network_topology, "spec.networkTopology", findings)
     for index, policy in enumerate(group.spec.sub_group_policy):
         check_topology(policy.network_topology, f"spec.subGroupPolicy[{index}].networkTopology", findings)
+        if not policy.match_label_keys:
+            rule = "a policy without matchLabelKeys takes no pod"
+            findings.mention(f"spec.subGroupPolicy[{index}]", rule, "name the labels that tell its sub-groups apart")
