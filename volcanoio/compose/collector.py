@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import gc
 
-_NEW_OBJECTS, _YOUNG_RUNS, _MIDDLE_RUNS = 50_000, 20, 20
-"""New objects between two looks at the newest ones, and how many such looks make one at the older and the oldest."""
+_NEW_OBJECTS, _YOUNG_RUNS, _MIDDLE_RUNS = 12_000, 6, 280
+"""New objects between two looks at the newest ones, and how many such looks make one at the older and the oldest.
+
+A look takes up to a microsecond an object, and the event loop waits: so the newest ones are looked at in small numbers.
+"""
 
 
 def collect_rarely() -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from volcanoio.framework.arguments import ArgumentError, convert
 from volcanoio.framework.probe import Probe
-from volcanoio.framework.scheduling.points import Purpose, SortKey
+from volcanoio.framework.scheduling.points import Checkpoints, Purpose, SortKey
 from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
@@ -67,14 +67,14 @@ class Capacity:
         """Whether queues form a tree."""
         self._hierarchical = enabled
 
-    def open(self, session: SessionView) -> None:
+    def open(self, session: SessionView) -> Checkpoints:
         """Work out what each queue may have and has; flat, of those with jobs only."""
         self._jobs, self._queues = session.jobs, session.queues
         self._released = session.table(self.name, "released")
         self._branches = tree(session.queues) if self._hierarchical else {}
         self._faults = {name: fault for name, branch in self._branches.items() if (fault := _fault(branch))}
         self._holders = self._in_tree(session) if self._hierarchical else self._flat(session)
-        self._count_admitted(session)
+        return self._count_admitted(session)
 
     def queue_key(self, queue: QueueView) -> SortKey:
         """Higher priority first, then the smaller share; in a tree of the first ancestors that differ."""
@@ -228,9 +228,9 @@ class Capacity:
             wanted=wanted,
         )
 
-    def _count_admitted(self, session: SessionView) -> None:
+    def _count_admitted(self, session: SessionView) -> Checkpoints:
         """Take over what is admitted and what jobs hold beyond their minimum."""
-        self._demand.follow(session)
+        yield from self._demand.follow(session)
         for name, holder in self._holders.items():
             surplus, queued = self._demand.of(name)
             if not self._hierarchical:

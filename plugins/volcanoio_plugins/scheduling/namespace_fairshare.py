@@ -21,6 +21,7 @@ import msgspec
 
 from volcanoio.framework.arguments import ArgumentError, GoDuration, convert
 from volcanoio.framework.probe import Probe
+from volcanoio.framework.scheduling.points import Checkpoints
 from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.verdicts import ABSTAIN, PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Amounts, Job, QueueView, Shape
@@ -68,7 +69,7 @@ class NamespaceFairshare:
         self._released: Table | None = None
         self._told: set[str] = set()
 
-    def open(self, session: SessionView) -> None:
+    def open(self, session: SessionView) -> Checkpoints:
         """Read the weights that changed, and count what each namespace has admitted, where any job waits for that."""
         self._session, self._queues = session, session.queues
         self._total = {name: amount for name, amount in session.total.items() if amount > 0}
@@ -81,8 +82,11 @@ class NamespaceFairshare:
                 for name, namespace in session.objects(kinds.NAMESPACE.resource).items()
                 if (weight := weight_of((namespace.metadata.annotations or {}).get(FAIRSHARE_WEIGHT, ""))) != 1
             }
+        return self._catch_up(session)
+
+    def _catch_up(self, session: SessionView) -> Checkpoints:
         if next(iter(session.jobs_in(PodGroupPhase.PENDING)), None) is not None:
-            self._demand.follow(session)
+            yield from self._demand.follow(session)
         self._patience.look(session, self._standing)
 
     def job_valid(self, job: Job) -> Verdict:

@@ -6,7 +6,7 @@ again. Answers equal those of `nodematch`, node by node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -119,6 +119,19 @@ class NodeIndex:
         self._view = nodes
         self._compared = False
 
+    def prepare(self, labels: Iterable[str]) -> Iterator[None]:
+        """Read what will be asked for, one property of the nodes after the other, where it was not read yet."""
+        missing = [key for key in labels if key not in self._labels]
+        if self._view is None or not (missing or self._taints is None):
+            return
+        self.over(self._view)
+        if self._taints is None:
+            self._taints = self._loaded(_taints)
+            yield
+        for key in missing:
+            self.label(key)
+            yield
+
     def over(self, nodes: Nodes) -> NodeIndex:
         """The index of these nodes, up to date."""
         if self._view is not nodes:
@@ -138,7 +151,7 @@ class NodeIndex:
     def taints(self) -> Column[tuple[Taint, ...]]:
         """The taints of each node."""
         if self._taints is None:
-            self._taints = self._loaded(lambda node: node.spec.taints)
+            self._taints = self._loaded(_taints)
         return self._taints
 
     @property
@@ -219,6 +232,10 @@ class NodeIndex:
         column = Column(read)
         column.load(self._objects)
         return column
+
+
+def _taints(node: Node) -> tuple[Taint, ...]:
+    return node.spec.taints
 
 
 def _alike(nodes: Sequence[Node], before: Sequence[Node]) -> bool:

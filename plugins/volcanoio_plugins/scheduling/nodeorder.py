@@ -63,12 +63,17 @@ class Nodeorder:
         """Whether any node reports images."""
         return self._images is not None and self._images.seen
 
-    def open(self, session: SessionView) -> Checkpoints | None:
+    def open(self, session: SessionView) -> Checkpoints:
         """Nodes and pods may have changed since the last cycle."""
         self._index.begin(session.nodes)
         for part in self._opening:
             part.open(session)
-        return self._images.open(session) if self._images is not None else None
+        return self._prepare(session)
+
+    def _prepare(self, session: SessionView) -> Checkpoints:
+        yield from self._index.prepare(session.pods.topology_keys)
+        if self._images is not None:
+            yield from self._images.open(session)
 
     def trait(self, task: Task, job: Job) -> str:  # noqa: ARG002 - the pod says what its images are
         """What a task's images count for."""

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from volcanoio.framework.arguments import convert
+from volcanoio.framework.scheduling.points import Checkpoints
 from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Amounts, Job
@@ -40,14 +41,17 @@ class Overcommit:
         self._admitted: Mapping[str, int] = {}
         self._inqueue: Table | None = None
 
-    def open(self, session: SessionView) -> None:
+    def open(self, session: SessionView) -> Checkpoints | None:
         """Sum what is free and what is admitted, if any job waits to be admitted."""
         self._inqueue = session.table(self.name, "inqueue")
         if next(iter(session.jobs_in(PodGroupPhase.PENDING)), None) is None:
-            return
+            return None
         used = session.used
         self._idle = {name: amount * self._factor - used.get(name, 0) for name, amount in session.total.items()}
-        self._demand.follow(session)
+        return self._count(session)
+
+    def _count(self, session: SessionView) -> Checkpoints:
+        yield from self._demand.follow(session)
         (self._admitted,) = self._demand.of("")
 
     def job_enqueueable(self, job: Job) -> Verdict:

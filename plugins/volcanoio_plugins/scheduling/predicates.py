@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from volcanoio.framework.arguments import convert
-from volcanoio.framework.scheduling.points import Filter
+from volcanoio.framework.scheduling.points import Checkpoints, Filter
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Shape, Task
 from volcanoio.framework.scheduling_effects import PreBindStep
@@ -74,11 +74,12 @@ class Predicates:
             read.update(*(part.watches for part in (limits, binding) if part is not None))
             self.watches += tuple(sorted(read))
 
-    def open(self, session: SessionView) -> None:
+    def open(self, session: SessionView) -> Checkpoints:
         """Nodes and pods may have changed since the last cycle."""
         self._index.begin(session.nodes)
         for part in self._opening:
             part.open(session)
+        return self._index.prepare(session.pods.topology_keys)
 
     def task_placed(self, task: Task) -> None:
         """Plan what the volume claims of the task get."""

@@ -13,6 +13,7 @@ import msgspec
 
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.probe import Probe
+from volcanoio.framework.scheduling.points import Checkpoints
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
@@ -45,7 +46,7 @@ class Proportion:
         self._demand = Sums(queue_of, elastic, admitted)
         self._gauges = QueueGauges(Account.overused)
 
-    def open(self, session: SessionView) -> None:
+    def open(self, session: SessionView) -> Checkpoints:
         """Share out the cluster among the queues with jobs."""
         self._jobs, self._queues = session.jobs, session.queues
         names = sorted(session.queues)
@@ -70,7 +71,7 @@ class Proportion:
             )
             for claim in claims
         }
-        self._count_admitted(session)
+        return self._count_admitted(session)
 
     def queue_key(self, queue: QueueView) -> tuple[int, float]:
         """Higher priority first, then the smaller share."""
@@ -143,9 +144,9 @@ class Proportion:
         idle = [(queue, queue.guarantee) for name, queue in self._queues.items() if name not in self._accounts]
         self._gauges.tell(probe, self._accounts.values(), idle)
 
-    def _count_admitted(self, session: SessionView) -> None:
+    def _count_admitted(self, session: SessionView) -> Checkpoints:
         """Take over what is admitted and what jobs hold beyond their minimum."""
-        self._demand.follow(session)
+        yield from self._demand.follow(session)
         for name, account in self._accounts.items():
             account.elastic, account.queued = self._demand.of(name)
 

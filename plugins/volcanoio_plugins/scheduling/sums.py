@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
 from volcanoio.framework.scheduling.sessionview import SessionView
@@ -10,7 +10,7 @@ from volcanoio.framework.scheduling.views import Amounts, Job
 from volcanoio.model.scheduling import PodGroupPhase
 
 AT_ONCE = 512
-"""Jobs that are looked at in one session at most where nothing hangs on it but figures."""
+"""Jobs that are looked at in one go, and in one session at most where nothing hangs on it but figures."""
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -27,19 +27,26 @@ class Sums(Generic[Key]):
         """What was counted of each job, by its key."""
         self._totals: dict[Key, list[dict[str, int]]] = {}
 
-    def follow(self, session: SessionView) -> None:
+    def follow(self, session: SessionView) -> Iterator[None]:
         """Take over what changed since this was last done; all of it where a job waits for admission, else some."""
-        jobs = session.jobs
         asked = next(iter(session.jobs_in(PodGroupPhase.PENDING)), None) is not None
-        for job in session.changes(self, None if asked else AT_ONCE):
-            if (counted := self._counted.pop(job.key, None)) is not None:
-                self._add(*counted, -1)
-            if job.key in jobs:
-                amounts = [part(job) for part in self._parts]
-                if any(amounts):
-                    key = self._by(job)
-                    self._counted[job.key] = key, amounts
-                    self._add(key, amounts, 1)
+        while True:
+            changed = session.changes(self, AT_ONCE)
+            for job in changed:
+                self._look(session, job)
+            if not asked or len(changed) < AT_ONCE:
+                return
+            yield
+
+    def _look(self, session: SessionView, job: Job) -> None:
+        if (counted := self._counted.pop(job.key, None)) is not None:
+            self._add(*counted, -1)
+        if job.key in session.jobs:
+            amounts = [part(job) for part in self._parts]
+            if any(amounts):
+                key = self._by(job)
+                self._counted[job.key] = key, amounts
+                self._add(key, amounts, 1)
 
     def of(self, key: Key) -> list[dict[str, int]]:
         """The sums of the parts; never write to them."""

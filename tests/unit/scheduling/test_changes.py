@@ -56,9 +56,9 @@ def test_kept_sums_equal_those_made_anew(steps: list[tuple[str, int]]) -> None:
         opening = CycleOpened(cycle=1, upto=0, seed=1, at=world.now)
         session = CycleSession(world.state, world.profile, opening, Unlimited())
         anew: Sums[str] = Sums(queue_of, elastic, admitted)
-        kept.follow(session)
-        kept.follow(session)
-        anew.follow(session)
+        for sums in (kept, kept, anew):
+            for _ in sums.follow(session):
+                pass
         for queue_name in ("q0", "q1", "default"):
             assert kept.of(queue_name) == anew.of(queue_name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from volcanoio_plugins.scheduling.capacity import Capacity
 from volcanoio_plugins.scheduling.queuetree import UNLIMITED, limits, tree
 
-from tests.unit.scheduling_plugins.views import JobView, QueueData, session_of, tasks
+from tests.unit.scheduling_plugins.views import JobView, QueueData, opened, session_of, tasks
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model.scheduling import Queue, QueueSpec
 
@@ -41,7 +41,7 @@ def test_figures_of_a_tree_sum_up_and_what_has_no_limit_is_not_told() -> None:
     plugin, figures = Capacity({}), Figures()
     plugin.use_hierarchy(True)
     session = session_of(QueueData("root"), below("top", "", capability={"cpu": 5000}), leaf, total={"cpu": 8000})
-    plugin.open(session)
+    opened(plugin, session)
     plugin.report(figures)
     for queue in ("leaf", "top", "root"):
         assert figures.gauges["volcano_queue_allocated_milli_cpu", queue] == 3000

@@ -8,7 +8,7 @@ from volcanoio_plugins.scheduling.overcommit import Overcommit
 from volcanoio_plugins.scheduling.proportion import Proportion
 from volcanoio_plugins.scheduling.waterfilling import Claim, fill, reachable
 
-from tests.unit.scheduling_plugins.views import JobView, QueueData, make_shape, session_of, tasks
+from tests.unit.scheduling_plugins.views import JobView, QueueData, make_shape, opened, session_of, tasks
 from volcanoio.framework.scheduling.verdicts import PERMIT, Vote
 from volcanoio.framework.scheduling.views import TaskStatus
 
@@ -78,7 +78,7 @@ def two_queues() -> tuple[Proportion, QueueData, QueueData]:
     b = QueueData("b", weight=3, jobs=[JobView("ns/b", tasks("ns/b", 8), queue="b")])
     a.jobs[0].queue = "a"
     plugin = Proportion({})
-    plugin.open(session_of(a, b, total={"cpu": 8000, "pods": 1000}))
+    opened(plugin, session_of(a, b, total={"cpu": 8000, "pods": 1000}))
     return plugin, a, b
 
 
@@ -125,14 +125,15 @@ def test_reclaim_stops_at_what_the_queue_deserves() -> None:
     job = JobView("ns/a", tasks("ns/a", 6, TaskStatus.RUNNING), queue="a")
     other = JobView("ns/b", tasks("ns/b", 8), queue="b")
     plugin = Proportion({})
-    plugin.open(session_of(QueueData("a", jobs=[job]), QueueData("b", jobs=[other]), total={"cpu": 8000, "pods": 80}))
+    session = session_of(QueueData("a", jobs=[job]), QueueData("b", jobs=[other]), total={"cpu": 8000, "pods": 80})
+    opened(plugin, session)
     assert len(plugin.reclaimable(other.tasks[0], job.tasks)) == 2
 
 
 def enqueue_in(queue: QueueData, job: JobView, total: dict[str, int]) -> tuple[Proportion, JobView]:
     queue.jobs.append(job)
     plugin = Proportion({})
-    plugin.open(session_of(queue, total=total))
+    opened(plugin, session_of(queue, total=total))
     return plugin, job
 
 
@@ -153,7 +154,7 @@ def test_a_job_beyond_the_capability_is_not_admitted() -> None:
     assert verdict.vote is Vote.REJECT
     assert verdict.message == "queue resource quota insufficient: insufficient cpu"
     running.tasks.clear()
-    plugin.open(session_of(queue, total={"cpu": 64_000, "memory": 64 << 30, "pods": 440}))
+    opened(plugin, session_of(queue, total={"cpu": 64_000, "memory": 64 << 30, "pods": 440}))
     assert plugin.job_enqueueable(second) == PERMIT
 
 
@@ -181,7 +182,7 @@ def overcommit_with(factor: float | None, *jobs: JobView, used: int = 0) -> Over
     session = session_of(QueueData("default", jobs=list(jobs)), total={"cpu": 10_000})
     session.used = {"cpu": used}
     plugin = Overcommit({} if factor is None else {"overcommit-factor": factor})
-    plugin.open(session)
+    opened(plugin, session)
     return plugin
 
 
@@ -236,11 +237,11 @@ def test_queues_tell_their_figures_also_without_jobs_and_are_forgotten_with_thei
     assert figures.gauges["volcano_queue_allocated_scalar_resources", "a,pods"] == 2
     assert figures.gauges["volcano_queue_share", "b"] == 0
     a.jobs.clear()
-    plugin.open(session_of(a, b, total={"cpu": 8000, "pods": 1000}))
+    opened(plugin, session_of(a, b, total={"cpu": 8000, "pods": 1000}))
     plugin.report(figures)
     for part in ("allocated", "request", "inqueue", "deserved"):
         assert figures.gauges[f"volcano_queue_{part}_milli_cpu", "a"] == 0
     assert ("volcano_queue_allocated_scalar_resources", "a,pods") not in figures.gauges
-    plugin.open(session_of(b, total={"cpu": 8000, "pods": 1000}))
+    opened(plugin, session_of(b, total={"cpu": 8000, "pods": 1000}))
     plugin.report(figures)
     assert {queue.partition(",")[0] for _, queue in figures.gauges} == {"b"}

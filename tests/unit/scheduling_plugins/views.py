@@ -310,6 +310,7 @@ class NoPods:
     """Counts of pods where nobody asks for any."""
 
     version = 0
+    topology_keys = ()
 
     def matching(self, selectors: Selectors, *, terminating: bool = True) -> Tally:
         raise NotImplementedError

@@ -56,6 +56,8 @@ class PodIndex:
         self._sessions = 0
         self._seen: dict[str, Labels] = {}
         """The labels of namespaces that were read."""
+        self.topology_keys: dict[str, None] = {}
+        """As `podterms.PodCounts`, in the order in which they came."""
         self._encode = msgspec.msgpack.Encoder(order="sorted").encode
 
     # What the ledger tells: `add` always, the others while active.
@@ -188,6 +190,7 @@ class PodIndex:
         self._groups = Groups(self._labels_of)
         for table in (self._carried, self._carriers, self._unshaped, self._idle, self._gone, self._asked, self._seen):
             table.clear()
+        self.topology_keys.clear()
         self._asking = 0
         self._fresh = dict(self._tasks)
         self.version += 1
@@ -226,6 +229,8 @@ class PodIndex:
         """Count from now on what a new kin's terms ask for."""
         self._asking += 1
         self.version += 1
+        self.topology_keys.update((term.topology_key, None) for term in terms.affinity)
+        self.topology_keys.update((constraint.topology_key, None) for constraint in terms.spread)
         for term in terms.affinity:
             if term.role is not TermRole.REQUIRED_AFFINITY:
                 self._used(self._group((term.topic,)), terminating=True)

@@ -130,6 +130,11 @@ class PodCounts(Protocol):
         """Another number when other things are counted than before; a tally is good while it is the same."""
         ...
 
+    @property
+    def topology_keys(self) -> Collection[str]:
+        """The labels of nodes that pods' terms name as domains."""
+        ...
+
     def matching(self, selectors: Selectors, *, terminating: bool = True) -> Tally:
         """Pods that all of the selectors select; with or without those that are terminating."""
         ...
