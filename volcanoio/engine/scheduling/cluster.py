@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import inf
 
 from volcanoio.engine.scheduling.claims import Claims
 from volcanoio.engine.scheduling.combine import Rules
@@ -30,6 +31,8 @@ from volcanoio.model.scheduling import PodGroup, Queue
 NEEDED = tuple(kind.resource for kind in (kinds.NODE, kinds.PRIORITY_CLASS, kinds.QUEUE, kinds.POD_GROUP, kinds.POD))
 """The resources of which every one must be listed before anything is decided, whatever plugins there are."""
 
+REWRITTEN_AFTER = 1.0
+"""Seconds after which a PodGroup's status that came to be another than the one written is written again."""
 _RETRY_FIRST, _RETRY_MOST = 0.1, 5.0
 """Seconds a task waits after its second refused bind, doubling up to the most; after the first it goes at once."""
 
@@ -304,27 +307,27 @@ class ClusterState:
 
     def _written(self, event: EffectSucceeded) -> bool:
         """A status write was accepted: its response counts as an observation."""
-        obj, changed = event.obj, False
-        if isinstance(obj, PodGroup | Queue | Pod) and self._knows(obj):
-            kind = kinds.of(obj)
-            changed = self._observe(Observed(at=event.at, resource=kind.resource, change=Change.CHANGED, object=obj))
-        resource, _, key = event.key.partition("/")
-        if resource == kinds.POD_GROUP.resource and (job := self.ledger.jobs.get(key)) is not None:
-            return self._settle(job) or changed
+        obj, resource, key = event.obj, *event.key.partition("/")[::2]
+        job = self.ledger.jobs.get(key) if resource == kinds.POD_GROUP.resource else None
+        if job is not None:
+            job.writing = max(job.writing - 1, 0)
+        if not isinstance(obj, PodGroup | Queue | Pod) or not self._knows(obj):
+            return False
+        kind = kinds.of(obj)
+        changed = self._observe(Observed(at=event.at, resource=kind.resource, change=Change.CHANGED, object=obj))
+        if job is not None and job.in_flight is not None and not job.writing:
+            self._settle(job)
         return changed
 
-    def _settle(self, job: JobInfo) -> bool:
-        """A write of a job's status has its outcome. After the last one what was seen is what there is.
+    def _settle(self, job: JobInfo) -> None:
+        """The last write of a job's status was answered by another status than it asked for: that is what is there.
 
-        Patches that were under way together may come to something that neither asked for: then it is written anew.
+        Patches that were under way together may come to something that neither asked for. It is written anew, and not
+        at once: a server may keep something else for reasons of its own.
         """
-        job.writing = max(job.writing - 1, 0)
-        if job.writing or job.in_flight is None:
-            return False
         job.in_flight = None
         self.ledger.set_phase(job, job.status.phase)
-        self.ledger.dirty[job.key] = job
-        return True
+        self.revisit[job.key] = min(self.revisit.get(job.key, inf), job.written_at + REWRITTEN_AFTER)
 
     def _knows(self, obj: ApiObject) -> bool:
         """Whether an object still exists as far as was seen: a late response must not bring it back."""
