@@ -126,7 +126,7 @@ class Random(Base):
     numbers = itertools.count()
 
     def queue_key(self, queue: QueueView) -> int:
-        return next(self.numbers) * 7919 % 104729
+        return pow(48271, next(self.numbers), 2**31 - 1)
 
 
 class Leaking(Base):
