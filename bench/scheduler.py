@@ -21,13 +21,13 @@ ROWS = {
     "turns": "placing.turns",
     "singles": "placing.singles",
     "constrained": "placing.constrained",
-    "holds": "holding.holds",
+    "holds": "starting.holds",
     "quiet": "steady.quiet",
     "event": "steady.event",
     "start": "starting.start",
     "reclaim": "taking.reclaim",
     "preempt": "taking.preempt",
-    "memory": "holding.memory",
+    "memory": "memory.memory",
     "growth": "placing.growth",
 }
 """By row the function that measures it, by module of `bench.scheduling`."""

@@ -29,8 +29,10 @@ class Inbox:
         self._events.extend(events)
         self._wake.set()
 
-    def drain(self) -> list[Event]:
-        """All events waiting, oldest first, without awaiting; [] when there are none."""
+    def drain(self, most: int | None = None) -> list[Event]:
+        """All events waiting, or as many, oldest first, without awaiting; [] when there are none."""
+        if most is not None and most < len(self._events):
+            return [self._events.popleft() for _ in range(most)]
         events = list(self._events)
         self._events.clear()
         if not self._closed:

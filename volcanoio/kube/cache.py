@@ -14,13 +14,15 @@ Kubernetes orders the versions of one resource type by number (KEP-5504); a watc
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from volcanoio.framework.events import Change, Observed
 from volcanoio.model.base import ApiObject
 
 _TOMBSTONES = 10_000
+AT_ONCE = 512
+"""Objects of a list that are folded in one step."""
 
 
 class ObjectCache:
@@ -51,15 +53,22 @@ class ObjectCache:
     def replace(self, objects: Iterable[ApiObject], revision: int) -> list[Observed]:
         """Fold a whole list made at `revision` (0 when the server named none)."""
         listed = {obj.metadata.key: obj for obj in objects}
-        events: list[Observed] = []
-        for key in [key for key in self._objects if key not in listed]:
-            known = self._objects[key]
-            if not revision or known.metadata.revision <= revision:
-                events.append(self._bury(key, known, known.metadata.revision))
-        for obj in listed.values():
+        return [event for events in self.replacing(listed, revision) for event in events]
+
+    def replacing(self, listed: Mapping[str, ApiObject], revision: int) -> Iterator[list[Observed]]:
+        """`replace` in steps, of objects by their keys; others may be folded between them."""
+        events = [
+            self._bury(key, known, known.metadata.revision)
+            for key, known in [(key, known) for key, known in self._objects.items() if key not in listed]
+            if not revision or known.metadata.revision <= revision
+        ]
+        for number, obj in enumerate(listed.values(), 1):
             events += self._present(obj, obj.metadata.revision)
+            if not number % AT_ONCE:
+                yield events
+                events = []
+        yield events
         self._floor = max(self._floor, revision)
-        return events
 
     def appeared_or_changed(self, obj: ApiObject) -> list[Observed]:
         """Fold an ADDED or MODIFIED of the watch."""

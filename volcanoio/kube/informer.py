@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 import anyio
 import msgspec
 import structlog
+from anyio.lowlevel import checkpoint
 
 from volcanoio.framework.events import Event, Observed, Relisting, Synced
 from volcanoio.framework.probe import NoProbe, Probe
@@ -146,24 +147,29 @@ class Informer:
 
     async def _list(self) -> None:
         query = {**self._selectors, "limit": str(self._page)}
-        objects: list[ApiObject] = []
+        objects: dict[str, ApiObject] = {}
         revision = ""
         while True:
             response = await self._transport.request("GET", self._path, query=query)
             if response.status == 410 and "continue" in query:  # pages came too slowly: all in one then
-                query, objects = dict(self._selectors), []
+                query, objects = dict(self._selectors), {}
                 continue
             if not response.ok:
                 raise error_of(response, now=self._clock.now())
             meta, decoded, faults = self._decoder.page(response.body)
-            objects += decoded
+            objects |= {obj.metadata.key: obj for obj in decoded}
             for fault in faults:
                 self._report(fault)
             revision = meta.resource_version
             if not meta.continue_:
                 break
             query["continue"] = meta.continue_
-        events: list[Event] = [*self._cache.replace(objects, int(revision) if revision.isdigit() else 0)]
+        events: list[Event] = []
+        for step in self._cache.replacing(objects, int(revision) if revision.isdigit() else 0):
+            if events:  # a long list must not hold the loop
+                self._publish(events)
+                await checkpoint()
+            events = [*step]
         self._revision = revision or "0"
         self._synced.set()
         self._publish([*events, Synced(resource=self.kind.resource)])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -76,13 +76,16 @@ class PrometheusProbe(Collector):
 
     def forget(self, name: str, **labels: str) -> None:
         """Drop every series of that name that has these labels, whatever others it has."""
-        wanted = set(labels.items())
-        for counters in (self._counters.get(name, {}), self._gauges.get(name, {})):
-            for key in [key for key in counters if wanted.issubset(key)]:
-                del counters[key]
-        histograms = self._histograms.get(name, {})
-        for key in [key for key in histograms if wanted.issubset(key)]:
-            del histograms[key]
+        wanted, whole = set(labels.items()), _key(labels)
+        series: tuple[dict[Labels, Any], ...] = tuple(
+            known[name] for known in (self._counters, self._gauges, self._histograms) if name in known
+        )
+        for known in series:
+            if known and len(next(iter(known))) == len(whole):  # a name has the same labels always
+                known.pop(whole, None)
+                continue
+            for key in [key for key in known if wanted.issubset(key)]:
+                del known[key]
 
     def value(self, name: str, **labels: str) -> float:
         """The value of a counter or gauge, 0 when it was never reported: for tests and health checks."""

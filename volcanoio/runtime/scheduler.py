@@ -40,6 +40,10 @@ from volcanoio.runtime.scheduler_setup import Known, Setup
 WATCHED: tuple[Kind, ...] = (kinds.NODE, kinds.PRIORITY_CLASS, kinds.QUEUE, kinds.POD_GROUP, kinds.POD)
 DEBOUNCE, PERIOD, BUDGET = 0.002, 1.0, 0.25
 """Defaults, in seconds."""
+GROWN, FEW = 10, 1000
+"""What is a new order of size: by a tenth and so many pods more."""
+AT_ONCE = 128
+"""Events folded between two turns of the loop."""
 _log = structlog.get_logger(__name__)
 
 
@@ -152,6 +156,8 @@ class Scheduler:
         self._profile: Profile | None = None
         self._watching: frozenset[str] = frozenset()
         self._running = False
+        self._settled = 0
+        """From how many pods on what there is is put out of the collector's sight once more."""
         if isinstance(configuration, Setup):
             self.adopt(configuration)
         else:
@@ -207,7 +213,7 @@ class Scheduler:
     async def _until_due(self, inbox: Inbox) -> None:
         """Fold what comes in until a cycle is due and may be opened."""
         while True:
-            self._fold(inbox)
+            await self._fold(inbox)
             wait = self._pace.wait(self._clock.monotonic())
             if not self.state.ready or not self._leading():
                 await self._event_or(inbox, self._pace.period)
@@ -230,9 +236,20 @@ class Scheduler:
             await inbox.wait()
             tasks.cancel_scope.cancel()
 
-    def _fold(self, inbox: Inbox) -> None:
-        """Take in what waits; what could alter a decision asks for a cycle."""
-        for event in inbox.drain():
+    async def _fold(self, inbox: Inbox) -> None:
+        """Take in what waits, with turns of the loop where it is much."""
+        waiting = len(inbox)
+        while waiting > AT_ONCE:
+            self._take_in(inbox.drain(AT_ONCE))
+            waiting -= AT_ONCE
+            if not self._cycle:
+                gc.freeze()  # what is listed lives long: the collector need not look at it
+            await checkpoint()
+        self._take_in(inbox.drain(waiting))
+
+    def _take_in(self, events: list[Event]) -> None:
+        """Fold events; what could alter a decision asks for a cycle."""
+        for event in events:
             self._folded = event.seq
             if isinstance(event, OWN):
                 continue
@@ -250,8 +267,9 @@ class Scheduler:
     async def _run_cycle(self, dispatcher: Dispatcher, asker: Asker | None) -> None:
         """One cycle, from its opening to its close; both are events."""
         self._reconfigure()
-        if not self._cycle:
-            gc.freeze()  # what was listed lives long: later collections need not look at it
+        if (pods := len(self.state.ledger.tasks)) >= self._settled:
+            gc.freeze()  # what there is lives long: later collections need not look at it
+            self._settled = pods + pods // GROWN + FEW
         self._cycle += 1
         opening = CycleOpened(
             cause=self._trigger,
@@ -297,16 +315,17 @@ class Scheduler:
         self._metrics.close(result, fault)
         if result.questions and asker is not None:
             await asker.answer(result.questions)
-        self._report()
+        await self._report()
 
-    def _report(self) -> None:
+    async def _report(self) -> None:
         """Let plugins tell their figures, at most once a period."""
         now = self._clock.monotonic()
         if now >= self._report_due and self._profile is not None:
             self._report_due = now + self._pace.period
             for enabled in itertools.chain.from_iterable(self._profile.tiers):
                 if isinstance(enabled.plugin, Reports):
-                    enabled.plugin.report(self._probe)
+                    for _ in enabled.plugin.report(self._probe) or ():
+                        await checkpoint()
 
     def _reconfigure(self) -> None:
         """Between cycles, take over a configuration that was given, once all that its plugins read is listed."""

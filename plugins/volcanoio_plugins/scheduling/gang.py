@@ -10,7 +10,7 @@ import msgspec
 
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.probe import Probe
-from volcanoio.framework.scheduling.points import Purpose
+from volcanoio.framework.scheduling.points import Checkpoints, Purpose
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.subjobs import SubJob
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
@@ -23,6 +23,10 @@ NOT_PIPELINED = "NotEnoughReservations"
 UNSCHEDULABLE, NOT_ENOUGH_RESOURCES = "Unschedulable", "NotEnoughResources"
 _RETRIES = "volcano_job_retry_counts"
 SCHEDULED, READY = "Scheduled", "tasks in gang are ready to be scheduled"
+
+
+TOLD = 256
+"""Figures told in one step."""
 
 
 class GangArguments(msgspec.Struct, frozen=True):
@@ -39,7 +43,7 @@ class Gang:
         convert(arguments, GangArguments, self.name)
         self._jobs: Mapping[str, Job] = {}
         self._missing: dict[str, int] = {}
-        self._told: set[str] = set()
+        self._told: dict[str, int] = {}
         self._retried: set[str] = set()
         """The keys of jobs that were not ready in a session since figures were told, and of all told so far."""
         self._counted: set[str] = set()
@@ -122,28 +126,37 @@ class Gang:
                 self._missing.pop(job.key, None)
                 session.set_condition(job.key, SCHEDULED, READY, "")
 
-    def report(self, probe: Probe) -> None:
+    def report(self, probe: Probe) -> Checkpoints:
         """Tell how many members of which jobs lack a place (Volcano: pkg/scheduler/metrics, by the job's name)."""
         missing = {key: count for key, count in self._missing.items() if key in self._jobs}
         self._missing = missing
-        names = {key.partition("/")[2]: count for key, count in missing.items()}
-        for name in self._told - names.keys():
-            probe.forget("volcano_unschedule_task_count", job_id=name)
-        self._told = set(names)
+        names, told = {key.partition("/")[2]: count for key, count in missing.items()}, self._told
         probe.gauge("volcano_unschedule_job_count", len(missing))
-        for name, count in names.items():
-            probe.gauge("volcano_unschedule_task_count", count, job_id=name)
-        self._report_retries(probe)
+        news = [(name, None) for name in told.keys() - names.keys()]
+        for number, (name, count) in enumerate([*news, *(names.items() - told.items())], 1):
+            if count is None:
+                probe.forget("volcano_unschedule_task_count", job_id=name)
+                del told[name]
+            else:
+                probe.gauge("volcano_unschedule_task_count", count, job_id=name)
+                told[name] = count
+            if not number % TOLD:
+                yield
+        yield from self._report_retries(probe)
 
-    def _report_retries(self, probe: Probe) -> None:
+    def _report_retries(self, probe: Probe) -> Checkpoints:
         """Count a retry of each job that was not ready, at most one a report."""
-        for key in self._retried:
+        retried, self._retried = self._retried, set()
+        for number, key in enumerate(retried, 1):
             probe.count(_RETRIES, job_id=key.partition("/")[2])
-        self._counted |= self._retried
-        for key in self._counted - self._jobs.keys():
+            if not number % TOLD:
+                yield
+        self._counted |= retried
+        for number, key in enumerate(self._counted - self._jobs.keys(), 1):
             probe.forget(_RETRIES, job_id=key.partition("/")[2])
             self._counted.remove(key)
-        self._retried.clear()
+            if not number % TOLD:
+                yield
 
     def _unschedulable(self, session: SessionView, job: Job) -> None:
         """Say how many members lack a place, unless the job is only waiting for its own terminating pods."""

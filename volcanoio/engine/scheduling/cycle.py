@@ -23,7 +23,7 @@ __all__ = ["Budget", "Checkpoint", "CycleResult", "CycleStats", "Unlimited", "ru
 
 OVERALL = 64
 """How many placements take about as long as asking plugins about 10,000 nodes for the first time."""
-EFFORT_BETWEEN = 256
+EFFORT_BETWEEN = 128
 """After how many placements, or what takes as long, a cycle lets other work run."""
 STEPS_BETWEEN = 128
 """After how many steps of an action (jobs looked at) it does."""

@@ -98,8 +98,11 @@ class Closes(Protocol):
 class Reports(Protocol):
     """Tells figures of its own."""
 
-    def report(self, probe: Probe) -> None:
-        """Called after a session has closed, at most once a schedule period; write-only, decides nothing."""
+    def report(self, probe: Probe) -> Checkpoints | None:
+        """Called after a session has closed, at most once a schedule period; write-only, decides nothing.
+
+        May be a generator where there is much to tell, as `Opens.open`.
+        """
         ...
 
 

@@ -128,9 +128,7 @@ class Victims(Protocol):
         """For how many tasks like this one there is room, or might be."""
         ...
 
-    def evictable(
-        self, job: Job, purpose: Purpose, candidates: Sequence[Task], *, partial: bool = False
-    ) -> list[Task]:
+    def evictable(self, job: Job, purpose: Purpose, candidates: Sequence[Task], *, partial: bool = False) -> list[Task]:
         """Those of the candidates that plugins let the gang actions evict for a job.
 
         `partial`: there are more candidates, which come after these. What a later tier says of some only because an

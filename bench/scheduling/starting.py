@@ -1,0 +1,221 @@
+"""Rows of the scheduler as a process runs it, from LIST bytes on: its start, and how long it holds the loop.
+
+Informers, bus and actor are those of the process; what they ask is answered from bytes made beforehand, and binds are
+taken and never come back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from bench.machine import peak_memory
+from bench.workload import Workload
+from volcanoio.bus.bus import EventBus
+from volcanoio.compose.collector import collect_rarely
+from volcanoio.framework.scheduling_effects import BindBatch, Evict
+from volcanoio.kube.client import Client
+from volcanoio.kube.clock import WallClock
+from volcanoio.kube.informers import InformerSet
+from volcanoio.kube.transport import Response
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject
+from volcanoio.runtime.loading import discover
+from volcanoio.runtime.metrics import PrometheusProbe
+from volcanoio.runtime.scheduler import Scheduler
+from volcanoio.runtime.scheduler_outlets import Outlets
+from volcanoio.runtime.scheduler_setup import Known
+
+PAGE = 500
+SHORT, LIMIT = 0.002, 0.02
+"""Seconds: holds that are not looked at, and what none should exceed."""
+
+
+class Lists:
+    """A transport that knows lists alone, page by page as bytes; watches never say anything."""
+
+    def __init__(self, objects: Iterable[ApiObject]) -> None:
+        by_path: dict[str, list[bytes]] = {}
+        for number, obj in enumerate(objects, 1):
+            meta = msgspec.structs.replace(obj.metadata, resource_version=str(number))
+            body = msgspec.json.encode(msgspec.structs.replace(obj, metadata=meta))
+            by_path.setdefault(kinds.of(obj).path(""), []).append(body)
+        self.pages = {
+            path: [self._page(bodies, at) for at in range(0, len(bodies), PAGE)] for path, bodies in by_path.items()
+        }
+
+    async def request(self, method: str, path: str, *, query: Mapping[str, str] | None = None, **_: Any) -> Response:
+        """A page of a list; the list of what there is nothing of; what is created exists already."""
+        if method != "GET":
+            return Response(409, b'{"kind":"Status","code":409,"reason":"AlreadyExists"}')
+        await asyncio.sleep(0)
+        pages = self.pages.get(path)
+        if pages is None:
+            return Response(200, b'{"metadata":{"resourceVersion":"1"},"items":[]}')
+        return Response(200, pages[int((query or {}).get("continue", "0"))])
+
+    @asynccontextmanager
+    async def stream(self, path: str, *, query: Mapping[str, str] | None = None) -> AsyncIterator[Any]:  # noqa: ARG002 - every watch is silent
+        """A watch on which nothing comes."""
+
+        async def silence() -> AsyncIterator[list[bytes]]:
+            await asyncio.Event().wait()
+            yield []
+
+        yield silence()
+
+    @staticmethod
+    def _page(bodies: list[bytes], at: int) -> bytes:
+        more = str(at // PAGE + 1) if at + PAGE < len(bodies) else ""
+        head = f'{{"metadata":{{"resourceVersion":"1000000","continue":"{more}"}},"items":['
+        return head.encode() + b",".join(bodies[at : at + PAGE]) + b"]}"
+
+
+class Taken:
+    """Binder, evictor and executor that take everything; `first` is when the first bind came."""
+
+    def __init__(self) -> None:
+        self.first = 0.0
+        self.binds = 0
+
+    def submit(self, first: BindBatch | str, *_: Any, **__: Any) -> None:
+        """A batch of binds, or another write."""
+        if isinstance(first, BindBatch):
+            self.first = self.first or time.perf_counter()
+            self.binds += len(first.binds)
+
+    async def evict(self, effect: Evict, cause: int = 0) -> None:
+        """An eviction."""
+
+
+class Holds:
+    """How long the loop was held, seen from a task that wants every turn; and the longest runs of the collector.
+
+    In all and by CPU time: on a busy machine they differ.
+    """
+
+    def __init__(self) -> None:
+        self.longest: list[float] = []
+        self.longest_cpu: list[float] = []
+        self.collections: list[float] = []
+        self._started = 0.0
+        gc.callbacks.append(self._collected)
+
+    def _collected(self, phase: str, _: Mapping[str, int]) -> None:
+        if phase == "start":
+            self._started = time.thread_time()
+        else:
+            self.collections.append(time.thread_time() - self._started)
+
+    async def watch(self) -> None:
+        """Until cancelled."""
+        before, cpu_before = time.perf_counter(), time.thread_time()
+        while True:
+            await asyncio.sleep(0)
+            now, cpu = time.perf_counter(), time.thread_time()
+            if now - before > SHORT:
+                self.longest.append(now - before)
+            if cpu - cpu_before > SHORT:
+                self.longest_cpu.append(cpu - cpu_before)
+            before, cpu_before = now, cpu
+
+    def figures(self) -> dict[str, Any]:
+        """The longest ones, in milliseconds."""
+        longest = sorted(self.longest, reverse=True)
+        cpu = sorted(self.longest_cpu, reverse=True)
+        return {
+            "longest_hold_ms": round(1000 * max(longest, default=0.0), 1),
+            "holds_over_20_ms": sum(hold > LIMIT for hold in longest),
+            "longest_hold_cpu_ms": round(1000 * max(cpu, default=0.0), 1),
+            "cpu_holds_over_20_ms": sum(hold > LIMIT for hold in cpu),
+            "longest_holds_cpu_ms": [round(1000 * hold, 1) for hold in cpu[:5]],
+            "longest_collection_ms": round(1000 * max(self.collections, default=0.0), 1),
+        }
+
+
+async def _run(workload: Workload, upto: int, lists: Lists) -> dict[str, Any]:
+    clock, taken, holds = WallClock(), Taken(), Holds()
+    probe = PrometheusProbe()
+    bus = EventBus(clock.now)
+    informers: Any = InformerSet(lists, bus.publish, clock=clock)  # type: ignore[arg-type]  # it knows lists alone
+    scheduler = Scheduler(bus=bus, informers=informers, clock=clock, known=Known.of(discover()), probe=probe)
+    edge: Any = taken
+    watching = asyncio.create_task(holds.watch())
+    started, cpu = time.perf_counter(), time.process_time()
+    running = asyncio.create_task(scheduler.run(Outlets(edge, edge, edge, Client(lists))))  # type: ignore[arg-type]  # as above
+    synced = synced_cpu = 0.0
+    while taken.binds < upto and not running.done():
+        await asyncio.sleep(0.01)
+        if not synced and scheduler.state.ready:
+            synced, synced_cpu = time.perf_counter(), time.process_time()
+    ended, ended_cpu = time.perf_counter(), time.process_time()
+    page = await probe.render()
+    await asyncio.sleep(0.1)
+    if running.done():
+        running.result()
+    for task in (watching, running):
+        task.cancel()
+    await asyncio.gather(watching, running, return_exceptions=True)
+    return {
+        "nodes": workload.nodes,
+        "pods": workload.pods,
+        "seconds_to_first_decision": round(taken.first - started, 2),
+        "seconds_to_listed": round(synced - started, 2),
+        "cpu_seconds_to_listed": round(synced_cpu - cpu, 2),
+        "bound": taken.binds,
+        "seconds_to_bound": round(ended - started, 2),
+        "cpu_seconds_to_bound": round(ended_cpu - cpu, 2),
+        "metrics_bytes": len(page),
+        **holds.figures(),
+        "peak_memory_mib": round(peak_memory() / 2**20),
+    }
+
+
+def _objects(workload: Workload) -> Iterable[ApiObject]:
+    yield from workload.node_objects()
+    yield from workload.other_objects()
+    yield from workload.queue_objects()
+    yield from workload.group_objects()
+    yield from workload.pod_objects()
+
+
+def start(nodes: int, pods: int) -> dict[str, Any]:
+    """From the first LIST to the first decision, on half of the nodes."""
+    return _measured(Workload(nodes // 2, pods, 8, used=True), 1)
+
+
+def holds(nodes: int, pods: int) -> dict[str, Any]:
+    """The longest that the loop is held while everything is listed and bound, then one gang of a tenth of the pods."""
+    every = _measured(Workload(nodes, pods, 8, used=True), pods)
+    large = _measured(Workload(nodes, pods // 10, pods // 10, used=True), pods // 10)
+    longest = {name: max(every[name], large[name]) for name in ("longest_hold_ms", "longest_hold_cpu_ms")}
+    return {**longest, "gangs": every, "one": large}
+
+
+def _measured(workload: Workload, upto: int) -> dict[str, Any]:
+    lists = Lists(_objects(workload))
+    collect_rarely()
+    gc.collect()
+    gc.freeze()
+    return asyncio.run(_run(workload, upto, lists))
+
+
+def remembered(part: str, nodes: int, pods: int) -> dict[str, Any]:
+    """Memory of a process with the lists alone, or with the scheduler that was told them and bound all."""
+    workload, empty = Workload(nodes, pods, 8, used=True), peak_memory()
+    lists = Lists(_objects(workload))
+    listed = peak_memory()
+    if part == "all":
+        collect_rarely()
+        asyncio.run(_run(workload, pods, lists))
+    return {
+        "empty_mib": round(empty / 2**20),
+        "lists_mib": round(listed / 2**20),
+        "peak_memory_mib": round(peak_memory() / 2**20),
+    }
