@@ -14,6 +14,7 @@ from volcanoio.kube import requests
 from volcanoio.kube.clock import Clock, rfc3339
 from volcanoio.kube.errors import Conflict, Invalid, NotFound
 from volcanoio.kube.informer import Publish
+from volcanoio.kube.presence import is_gone
 from volcanoio.kube.sending import Sender
 from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import POD
@@ -50,7 +51,11 @@ class Evictor:
         # Whatever the patch's uid collided with, the deletion's precondition decides.
         if outcome.error is None or isinstance(outcome.error, Conflict | Invalid):
             outcome = await self._sender.send(requests.delete(POD, effect.namespace, effect.name, uid=effect.uid))
-        if outcome.error is None or isinstance(outcome.error, NotFound | Conflict):
+        gone = isinstance(outcome.error, NotFound) or (
+            isinstance(outcome.error, Conflict)
+            and await is_gone(self._sender, POD, effect.namespace, effect.name, effect.uid)
+        )
+        if outcome.error is None or gone:
             self._publish([EvictDone(cause=cause, **where)])
         else:
             refused = EvictRefused(cause=cause, **where, code=outcome.error.code, message=outcome.error.message)

@@ -16,6 +16,7 @@ from volcanoio.kube import requests
 from volcanoio.kube.decoding import ObjectDecoder, UndecodableError
 from volcanoio.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, status_of
 from volcanoio.kube.fillers import FILLERS, Filler
+from volcanoio.kube.presence import is_gone
 from volcanoio.kube.sending import Outcome, Sender
 from volcanoio.kube.slots import PatchSlots
 from volcanoio.kube.transport import Response, SharedObject
@@ -141,7 +142,7 @@ class ObjectWriter:
         outcome = await self._sender.send(request)
         self._count(effect, outcome)
         gone = isinstance(outcome.error, NotFound) or (
-            isinstance(outcome.error, Conflict) and await self._is_gone(kind, effect)
+            isinstance(outcome.error, Conflict) and await is_gone(self._sender, kind, *where, effect.uid)
         )
         if gone:
             outcome = Outcome(response=Response(200, b""))
@@ -151,13 +152,6 @@ class ObjectWriter:
         if gone or status_of(body) or not _terminating(body):
             return outcome, self._own.observe_own_delete(kind.resource, *where, effect.uid)
         return outcome, self._own.observe_own(kind.resource, body)
-
-    async def _is_gone(self, kind: Kind, effect: Delete) -> bool:
-        """Whether the name now belongs to nobody or to another uid."""
-        found = await self._sender.send(requests.get(kind, effect.namespace, effect.name))
-        if found.response is None:
-            return isinstance(found.error, NotFound)
-        return bool(msgspec.json.decode(found.response.body, type=_Owned).metadata.get("uid") != effect.uid)
 
     def _count(self, effect: Create | Patch | Delete, outcome: Outcome) -> None:
         code = outcome.response.status if outcome.response else outcome.error.code if outcome.error else 0

@@ -279,7 +279,9 @@ async def test_an_eviction_marks_the_pod_and_deletes_that_uid() -> None:
     for answers, outcome in (
         ([answer({}), answer({})], EvictDone),
         ([refusal(404, "NotFound")], EvictDone),
-        ([refusal(422, "Invalid"), refusal(409, "Conflict")], EvictDone),
+        ([refusal(422, "Invalid"), refusal(409, "Conflict"), answer({"metadata": {"uid": "uid-1"}})], EvictDone),
+        ([answer({}), refusal(409, "Conflict"), refusal(404, "NotFound")], EvictDone),
+        ([answer({}), refusal(409, "Conflict"), answer({"metadata": {"uid": "uid-0"}})], EvictRefused),
         ([answer({}), refusal(500, "InternalError"), refusal(404, "NotFound")], EvictDone),
         ([refusal(403, "Forbidden")], EvictRefused),
     ):
