@@ -6,7 +6,7 @@ used before any node with victims, and what is placed passes every filter and li
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -81,7 +81,7 @@ class Preempt:
         own = job.key
 
         def eligible(there: Collection[Task], task: Task) -> list[Task]:
-            return [victim for victim in _takable(there, task) if victim.job != own and victim.job in mates]
+            return _takable(there, task, mates, own)
 
         runs, victims = runs_of(session, job), session.victims
         if victims.failed(Purpose.PREEMPT, job, runs):
@@ -97,9 +97,10 @@ class Preempt:
 
     def _within(self, session: Session, job: Job) -> Iterator[None]:
         """Let a job's tasks take from its own of lower standing, one by one until one finds nothing."""
+        only = (job.key,)
 
         def eligible(there: Collection[Task], task: Task) -> list[Task]:
-            return [victim for victim in _takable(there, task) if victim.job == job.key]
+            return _takable(there, task, only)
 
         if session.victims.awaits(job) or not job.count(*_TAKABLE):
             return
@@ -120,11 +121,15 @@ class Preempt:
         return Taking(*what, own=own)
 
 
-def _takable(there: Collection[Task], task: Task) -> list[Task]:
-    """Those that may be evicted for a task, whosever they are."""
-    idle = task.shape.best_effort
+def _takable(there: Collection[Task], task: Task, jobs: Container[str], but: str = "") -> list[Task]:
+    """Those of some jobs, one of them left out, that may be evicted for a task."""
+    idle, running, bound = task.shape.best_effort, TaskStatus.RUNNING, TaskStatus.BOUND
     return [
         victim
         for victim in there
-        if victim.status in _TAKABLE and victim.preemptable and (not idle or victim.shape.best_effort)
+        if ((status := victim.status) is running or status is bound)
+        and victim.preemptable
+        and (job := victim.job) != but
+        and job in jobs
+        and (not idle or victim.shape.best_effort)
     ]

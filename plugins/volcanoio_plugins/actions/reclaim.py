@@ -63,8 +63,8 @@ class Reclaim:
                 for victim in there
                 if victim.status is running
                 and victim.preemptable
-                and victim.job in jobs
-                and jobs[victim.job].queue in open_to_us
+                and (owner := jobs.get(victim.job)) is not None
+                and owner.queue in open_to_us
             ]
 
         runs, victims = runs_of(session, job), session.victims

@@ -26,6 +26,7 @@ def takers(session: Session) -> list[Job]:
         job
         for job in session.pending()
         if job.phase != PodGroupPhase.PENDING
+        and not victims.rests(job)
         and not victims.awaits(job)
         and victims.starving(job)
         and session.job_valid(job)

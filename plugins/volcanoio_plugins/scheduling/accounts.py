@@ -59,8 +59,7 @@ class Account:
 
     def add(self, requests: Mapping[str, int], count: int) -> None:
         """Count `count` more tasks (fewer when negative)."""
-        for name, amount in requests.items():
-            self._added.add(name, amount * count)
+        self._added.add_all(requests, count)
 
     def promise(self, requests: Mapping[str, int], count: int) -> None:
         """Keep room for `count` more tasks (fewer when negative)."""
@@ -82,12 +81,14 @@ class Account:
 
     def fits(self, requests: Mapping[str, int], count: int, limit: Quantities) -> int:
         """How many of `count` more tasks stay within a limit; one that is missing is 0, pods do not count."""
-        for name, amount in requests.items():
+        base, added, promised = self._base.get, self._added.get, self._promised
+        for name, amount in requests.items():  # asked before every placement
             if amount > 0 and name != PODS:
-                left = limit.get(name, 0) - self.held(name)
-                if self._promised is not None:
-                    left -= self._promised.get(name)
-                count = min(count, max(int(left // amount), 0))
+                left = limit.get(name, 0) - base(name, 0) - added(name)
+                if promised is not None:
+                    left -= promised.get(name)
+                if left < count * amount:
+                    count = max(int(left // amount), 0)
         return count
 
     def within_deserved(self, requests: Mapping[str, int]) -> bool:

@@ -45,6 +45,7 @@ class Capacity:
 
     name = "capacity"
     refuses_alike = True
+    keeps_verdicts = True
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         given = convert(arguments, CapacityArguments, self.name)

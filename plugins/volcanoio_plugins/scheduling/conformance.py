@@ -23,6 +23,7 @@ class Conformance:
     """Spares critical pods."""
 
     name = "conformance"
+    keeps_verdicts = True
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         convert(arguments, ConformanceArguments, self.name)

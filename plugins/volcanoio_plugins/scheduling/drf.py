@@ -32,6 +32,7 @@ class Drf:
 
     name = "drf"
     keeps_job_keys = True
+    keeps_verdicts = True
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         convert(arguments, DrfArguments, self.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,6 +37,7 @@ class Gang:
 
     name = "gang"
     keeps_job_keys = True
+    keeps_verdicts = True
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         convert(arguments, GangArguments, self.name)
@@ -175,11 +175,15 @@ class Gang:
         session.set_condition(job.key, UNSCHEDULABLE, NOT_ENOUGH_RESOURCES, message)
 
     def _surplus(self, candidates: Sequence[Task]) -> list[Task]:
-        taken: Counter[str] = Counter()
+        spare: dict[str, int] = {}
         victims = []
         for task in candidates:
-            job = self._jobs.get(task.job)
-            if job is not None and job.ready_count - taken[task.job] > job.min_available:
-                taken[task.job] += 1
+            key = task.job
+            left = spare.get(key)
+            if left is None:
+                job = self._jobs.get(key)
+                left = 0 if job is None else job.ready_count - job.min_available
+            if left > 0:
                 victims.append(task)
+            spare[key] = left - 1
         return victims

@@ -49,6 +49,7 @@ class NamespaceFairshare:
     """Orders the namespaces of a queue by dominant share over weight."""
 
     name = "namespace-fairshare"
+    keeps_verdicts = True
     watches = (kinds.NAMESPACE.resource,)
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:

@@ -23,6 +23,7 @@ class Priority:
 
     name = "priority"
     keeps_job_keys = True
+    keeps_verdicts = True
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         convert(arguments, PriorityArguments, self.name)

@@ -37,6 +37,7 @@ class Proportion:
 
     name = "proportion"
     refuses_alike = True
+    keeps_verdicts = True
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         convert(arguments, ProportionArguments, self.name)

@@ -85,6 +85,30 @@ def test_a_gang_takes_what_it_needs_and_no_more() -> None:
     assert it.binds == {}
 
 
+def test_pods_that_came_to_run_here_can_be_evicted_like_any_other() -> None:
+    first, second = job("first", 1, *waiting("first", 4)), job("second", 1, *waiting("second", 1), priority="middle")
+    it = world(node("n1", cpu="5"), *second, *first, *job("large", 1, *waiting("large", 1, cpu="6")))
+    it.cycle()
+    assert len(it.binds) == 5
+    assert it.evictions == [], "who is only bound is nobody's victim, though looked at"
+    it.echo()
+    for manifest in job("new", 2, *waiting("new", 2), priority="high"):
+        it.put(manifest)
+    it.cycle()
+    assert it.evictions == ["first-3", "first-2"]
+
+
+def test_who_found_nobody_is_asked_for_again_when_something_changed() -> None:
+    it = world(*FULL, *job("new", 1, *waiting("new", 1), priority="low"))
+    assert it.cycle().stats.attempts == 1
+    assert it.cycle().stats.attempts == 0, "nothing has changed"
+    it.put(rank("low", 5))
+    assert it.cycle().stats.attempts == 1, "priorities have"
+    it.put(job("new", 1, priority="high", phase="Inqueue")[0])
+    it.cycle()
+    assert it.evictions == ["old-3"]
+
+
 def test_what_is_said_and_written() -> None:
     it = world(*FULL, *job("new", 1, *waiting("new", 1), priority="high"))
     it.cycle()

@@ -305,6 +305,10 @@ class TableData:
     def add(self, key: str, amount: int) -> None:
         self.set(key, self.get(key) + amount)
 
+    def add_all(self, amounts: Mapping[str, int], times: int) -> None:
+        for key, amount in amounts.items():
+            self.add(key, times * amount)
+
 
 class NoPods:
     """Counts of pods where nobody asks for any."""

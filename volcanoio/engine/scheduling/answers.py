@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.adapters import SHARED, FilterPart, ScorerPart
-from volcanoio.engine.scheduling.columns import Columns
+from volcanoio.engine.scheduling.columns import Columns, Quantity
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.inputs import Inputs
 from volcanoio.engine.scheduling.rows import Row, Rows
@@ -22,6 +22,7 @@ FEW = 12
 """Up to how many rows asking one by one is quicker than asking in one call."""
 INTERNED = 512
 """How many rows are looked up one by one in one go."""
+_IDLE, _FUTURE = int(Quantity.IDLE), int(Quantity.FUTURE)
 _AMOUNTS = Depends.NODE_AMOUNTS | Depends.NODE_USAGE
 _EACH_CYCLE = Depends.SOURCE | Depends.NOW
 
@@ -214,8 +215,11 @@ class Answers:
 
     def fits_row(self, row: int, *, idle: bool) -> bool:
         """Whether a task fits one row; `idle` as in `Row.fits`."""
-        self._row.point(row)
-        return self._row.fits(self._wants, idle=idle)
+        item = self._columns.block.item
+        for at, amount in self._wants:
+            if item(_FUTURE, at, row) < amount or (idle and item(_IDLE, at, row) < amount):
+                return False
+        return True
 
     def fit_mask(self, nodes: Nodes, *, idle: bool) -> NDArray[np.bool_]:
         """`fits_row` of many nodes."""

@@ -14,6 +14,7 @@ from volcanoio.engine.scheduling.placement import Placer
 from volcanoio.engine.scheduling.pods import PodFold
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.queuegates import QueueGates
+from volcanoio.engine.scheduling.rests import Rests
 from volcanoio.engine.scheduling.room import Room
 from volcanoio.engine.scheduling.victimcolumns import VictimColumns
 from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Observed, Relisting, Synced
@@ -80,6 +81,7 @@ class ClusterState:
         """What is being done before binds that are under way, by the pod's uid."""
         self.refused: set[str] = set()
         self.room = Room(self.ledger.columns)
+        self.rests = Rests()
         self.urgent: dict[str, JobInfo] = {}
         self.queue_gates = QueueGates(enabled=FeatureGate.QUEUE_ADMISSION in feature_gates)
         self.pods = PodFold(self.ledger, self.claims, self.queue_gates, scheduler_names, single_names)
@@ -116,6 +118,11 @@ class ClusterState:
 
     def fold(self, event: SchedulerEvent) -> bool:
         """Take in one event; True when it could alter a decision, so that a cycle is worth starting."""
+        changed = self._fold(event)
+        self.rests.news += changed
+        return changed
+
+    def _fold(self, event: SchedulerEvent) -> bool:
         match event:
             case Observed():
                 return self._observe(event) and self.ready
@@ -213,6 +220,7 @@ class ClusterState:
         """The combined rules of a profile; plugins' answers are kept as long as it is the same one."""
         if self._rules is None or self._rules.profile is not profile:
             self._rules = Rules(profile)
+            self.rests.news += 1
             self.ledger.columns.free_anywhere()
         return self._rules
 
@@ -236,6 +244,7 @@ class ClusterState:
         for key, job in list(self.urgent.items()):
             if now >= job.urgent_until or not job.waiting or not job.known:
                 self.holds.lift(key)
+                self.rests.news += 1
                 del self.urgent[key]
 
     def _namespace_labels(self, name: str) -> Mapping[str, str]:

@@ -47,6 +47,8 @@ READ = slice(_ALLOCATABLE, _NONZERO + 1)
 """What scorers read of a row: the first quantities."""
 _OCCUPIED = slice(_USED, _NONZERO + 1)
 """What a task that occupies its node changes."""
+_GIVEN_UP = slice(_FUTURE, Quantity.RELEASING + 1)
+"""What changes when such a task begins to release its node."""
 
 
 class Load(IntEnum):
@@ -213,6 +215,17 @@ class Columns:
         self.clock += 1
         self.changed[row] = self.clock
 
+    def release(self, row: int, shape: Shape) -> None:
+        """A task of that shape that occupies a row begins to release it."""
+        deltas = self._deltas.get(shape.like)
+        if deltas is None:
+            deltas = self._delta(shape)
+        column = self.block[_GIVEN_UP, :, row]
+        column += deltas[-1]
+        self.state[row] = UNKNOWN
+        self.clock += 1
+        self.changed[row] = self.clock
+
     def touch(self, rows: Iterable[int]) -> None:
         """Let whoever keeps something per row look again: whose tasks are there has changed, their amounts have not."""
         for row in rows:
@@ -220,13 +233,18 @@ class Columns:
             self.changed[row] = self.clock
 
     def apply_all(
-        self, counts: Mapping[int, int], shape: Shape, load: Load, states: Sequence[int] | None = None
+        self,
+        counts: Mapping[int, int],
+        shape: Shape,
+        load: Load,
+        states: Sequence[int] | None = None,
+        sign: int = 1,
     ) -> None:
-        """`apply` of tasks of one shape at once: how many are counted in, by row, and the states of the rows then."""
+        """`apply` of tasks of one shape at once: how many are counted, by row, and the states of the rows then."""
         if len(counts) == 1:
             for row, count in counts.items():
                 for _ in range(count):
-                    self.apply(row, shape, load, 1)
+                    self.apply(row, shape, load, sign)
                 if states is not None:
                     self.state[row] = states[0]
             return
@@ -237,6 +255,8 @@ class Columns:
         if load is Load.OCCUPIES:
             flat = flat[_OCCUPIED.start * len(self.resources) : _OCCUPIED.stop * len(self.resources)]
         amounts_there = flat.take(rows, axis=1)
+        if sign < 0:
+            times = -times
         amounts_there += delta.reshape(-1, 1) * times
         flat[:, rows] = amounts_there
         self.state[rows] = UNKNOWN if states is None else states
@@ -338,7 +358,10 @@ class Columns:
         self.state[row] = UNKNOWN
 
     def _delta(self, shape: Shape) -> tuple[Ints, ...]:
-        """What a task of the shape adds to a row, by load. pipelined tasks count for scorers (k8s node info)."""
+        """What a task of the shape adds to a row, by load; at the end what `release` does.
+
+        Pipelined tasks count for scorers (k8s node info).
+        """
         for name in (*shape.requests, *shape.nonzero_requests):
             self.resource(name)
         vectors = []
@@ -351,5 +374,8 @@ class Columns:
                 for name, amount in shape.nonzero_requests.items():
                     vector[Quantity.NONZERO_USED, self.resources[name]] = amount
             vectors.append(vector[_OCCUPIED] if load is Load.OCCUPIES else vector)
+        released = vectors[Load.RELEASES].copy()
+        released[_OCCUPIED] -= vectors[Load.OCCUPIES]
+        vectors.append(released[_GIVEN_UP])
         self._deltas[shape.like] = tuple(vectors)
         return self._deltas[shape.like]

@@ -19,6 +19,16 @@ Part = TypeVar("Part")
 _Tiers: TypeAlias = tuple[tuple[Callable[..., Any], ...], ...]
 _PREBINDING = 100_000
 """For how many shapes it is kept who has something to do before a bind."""
+_VERDICTS = (
+    (points.JobValid, "job_valid"),
+    (points.JobPipelined, "job_pipelined"),
+    (points.JobStarving, "job_starving"),
+    (points.Overused, "overused"),
+    (points.Allocatable, "fits"),
+    (points.Preemptable, "preemptable"),
+    (points.Reclaimable, "reclaimable"),
+    (points.Preemptive, "preemptive"),
+)
 _SWITCH_OF = {point: switch for switch, gated in SWITCHES.items() for point in gated}
 
 
@@ -85,6 +95,10 @@ class Rules:
             points.Purpose.PREEMPT: self._keys_of(points.Preemptable, "preemptable"),
             points.Purpose.RECLAIM: self._keys_of(points.Reclaimable, "reclaimable"),
         }
+        self.keeps_verdicts = all(
+            self._flat(point, method) == self._flat(point, method, points.KEPT_VERDICTS) for point, method in _VERDICTS
+        )
+        """Whether what is found for those who have others evicted is the same until something changes."""
         self._guards = self._flat(points.VictimGuard, "permitted")
 
     @property
@@ -358,17 +372,20 @@ def _victims(tiers: _Tiers, candidates: Sequence[Task], *taker: object) -> list[
     is asked with before the candidates.
     """
     for tier in tiers:
-        named: list[Task] | None = None
+        named: Sequence[Task] | None = None
         for ask in tier:
             answer: Iterable[Task] | None = ask(*taker, candidates)
             if answer is None:
                 continue
             left = candidates if named is None else named
+            if answer == candidates and candidates:  # the usual case, for which no set is needed
+                named = left
+                continue
             uids = {task.uid for task in answer}
             if not uids:
                 named = None
                 break
-            named = list(left) if len(uids) == len(candidates) else [task for task in left if task.uid in uids]
+            named = left if len(uids) == len(candidates) else [task for task in left if task.uid in uids]
         if named:
-            return named
+            return list(named)
     return []

@@ -89,6 +89,7 @@ def run_cycle(
         state.turn = 0
         for at in range(first, first + count):
             action = profile.actions[at % count]
+            session.action = action.name
             session.coming = frozenset(profile.actions[later % count].name for later in range(at + 1, first + count))
             try:
                 yield from _checkpoints(session, action.name, action.run(cast("Session", session)))  # of its own jobs

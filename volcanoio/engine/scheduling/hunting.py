@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.answers import NOWHERE
+from volcanoio.engine.scheduling.columns import Ints
+from volcanoio.engine.scheduling.placement import Ties
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.model.resources import PODS
@@ -16,52 +18,118 @@ from volcanoio.model.resources import PODS
 if TYPE_CHECKING:
     from volcanoio.engine.scheduling.session import CycleSession
 
+RENEWED = 0.5
+"""How long looking again at what changed takes, as a part of looking at all nodes."""
+
+
+class Prospects:
+    """By row the score for tasks of one shape and queue, NOWHERE where even all victims make no room.
+
+    Where a row's own amounts are all that counts, alike tasks share them: only what changed is looked at again.
+    """
+
+    def __init__(self, session: CycleSession, task: TaskInfo, purpose: Purpose, *, own: bool = False) -> None:
+        """`own`: victims are of the task's own job."""
+        assert task.owner is not None
+        assert task.owner.queue_info is not None
+        columns, takable, queue = session.nodes, session.state.takable, task.owner.queue_info.name
+        self._session = session
+        self._purpose = purpose
+        self._queue = queue
+        self._clock = columns.clock
+        self._layout = (len(columns), columns.capacity, columns.layout)
+        self._scores: dict[int, tuple[float, float]] = {}
+        """Scores that are known, each with the clock of the row's change that it followed."""
+        standing, value = session.state.placer.prospects(task)
+        self._standing = standing
+        self._lasting = session.state.placer.judges_rows_alone(task)
+        if own:
+            there = takable.of_job(task.owner)
+        else:
+            there = takable.of_queue(queue) if purpose is Purpose.PREEMPT else takable.of_others(queue)
+        self.value = np.where(standing & self._enough(task, there), value, NOWHERE)
+        session.state.placer.overall += 1
+
+    def renew(self, task: TaskInfo) -> bool:
+        """Look again at what changed; False when all is to be looked at."""
+        columns, placer = self._session.nodes, self._session.state.placer
+        if not self._lasting or not placer.judges_rows_alone(task):
+            return False
+        if self._layout != (len(columns), columns.capacity, columns.layout):
+            return False
+        rows = (columns.changed[: len(columns)] > self._clock).nonzero()[0].tolist()
+        takable, item = self._session.state.takable, columns.changed.item
+        wants = [(columns.resources[name], amount) for name, amount in task.shape.requests.items()]
+        rooms = [columns.future_idle(name) for name in task.shape.requests]
+        pods = columns.resources[PODS]
+        for row in rows:
+            there = takable.at(row, self._queue, others=self._purpose is Purpose.RECLAIM)
+            score = NOWHERE
+            if (
+                there is not None
+                and there[pods] > 0
+                and self._standing.item(row)
+                and all(room.item(row) + there[at] >= amount for room, (at, amount) in zip(rooms, wants, strict=True))
+            ):
+                when, score = self._scores.get(row, (-1.0, NOWHERE))
+                if when != item(row):
+                    score = placer.score_of(task, row)
+            self.value[row] = score
+        self._clock = columns.clock
+        placer.overall += RENEWED
+        return True
+
+    def note(self, row: int, score: float) -> None:
+        """What a row's score is as it is now."""
+        self._scores[row] = self._session.nodes.changed.item(row), score
+
+    def _enough(self, task: TaskInfo, there: Ints) -> NDArray[np.bool_]:
+        """Where somebody may be evicted, and all of them leave room for one task."""
+        columns, size = self._session.nodes, len(self._session.nodes)
+        mask = there[columns.resources[PODS], :size] > 0
+        for name, amount in task.shape.requests.items():
+            mask &= columns.future_idle(name) + there[columns.resources[name], :size] >= amount
+        return mask
+
 
 class NodeHunt:
     """Implements `victims.Hunt`: one score a row, NOWHERE where nothing is to be had."""
 
     def __init__(
-        self, session: CycleSession, task: TaskInfo, purpose: Purpose, known: NDArray[np.bool_] | None, *, own: bool
+        self, session: CycleSession, task: TaskInfo, prospects: Prospects, known: NDArray[np.bool_] | None
     ) -> None:
-        """`known` are rows where tasks like this one found nothing before; `own`: victims are of its own job."""
-        assert task.owner is not None
-        assert task.owner.queue_info is not None
+        """`known` are rows where tasks like this one found nothing before."""
         self._session = session
         self._task = task
-        columns, takable = session.nodes, session.state.takable
-        size, queue = len(columns), task.owner.queue_info.name
-        mask, self._value = session.state.placer.prospects(task)
-        if own:
-            there = takable.of_job(task.owner)
-        else:
-            there = takable.of_queue(queue) if purpose is Purpose.PREEMPT else takable.of_others(queue)
-        mask &= there[columns.resources[PODS], :size] > 0
-        for name, amount in task.shape.requests.items():
-            mask &= columns.future_idle(name) + there[columns.resources[name], :size] >= amount
+        self._prospects = prospects
+        self._value = prospects.value.copy()
         if known is not None:
-            mask &= ~known[:size]
-        self._value[~mask] = NOWHERE
-        session.state.placer.overall += 1
+            self._value[known[: len(self._value)]] = NOWHERE
+        self._top = NOWHERE
+        self._equal: Ties | None = None
+        """The rows with the best score; None when these are to be found out."""
 
     def best(self) -> str:
         """As `victims.Hunt`."""
-        value = self._value
-        if not len(value):
-            return ""
-        top = value.max()
-        if top == NOWHERE:
-            return ""
-        rows = (value == top).nonzero()[0]
-        return self._session.nodes.names[self._session.state.placer.best_of(self._task.shape, rows)]
+        if self._equal is None:
+            value = self._value
+            self._top = value.max().item() if len(value) else NOWHERE
+            if self._top == NOWHERE:
+                return ""
+            rows = (value == self._top).nonzero()[0]
+            self._equal = self._session.state.placer.ties(self._task.shape, rows)
+        return self._session.nodes.names[self._equal.first]
 
     def spent(self, node: str) -> None:
         """As `victims.Hunt`."""
-        self._value[self._session.nodes.rows[node]] = NOWHERE
+        self._set(self._session.nodes.rows[node], NOWHERE)
 
     def changed(self, node: str) -> None:
         """As `victims.Hunt`."""
         row = self._session.nodes.rows[node]
-        self._value[row] = self._session.state.placer.score_of(self._task, row)
+        score = self._session.state.placer.score_of(self._task, row)
+        self._prospects.note(row, score)
+        self._set(row, score)
 
     def around(self) -> Sequence[str]:
         """As `victims.Hunt`."""
@@ -72,3 +140,10 @@ class NodeHunt:
         at = int(np.searchsorted(rows, first))
         names = self._session.nodes.names
         return [names[row] for row in np.roll(rows, -at).tolist()]
+
+    def _set(self, row: int, score: float) -> None:
+        """Follow a row's new score; the best ones stay known where only the first of them got worse."""
+        self._value[row] = score
+        equal = self._equal
+        if equal is not None and (score >= self._top or row != equal.first or not equal.take()):
+            self._equal = None

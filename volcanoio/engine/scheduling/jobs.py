@@ -28,12 +28,25 @@ _QUOTA_PREFIXES = ("requests.", "limits.", "count/")
 
 def add_amounts(into: dict[str, int], other: Mapping[str, int], times: int) -> None:
     """Add `other` so many times (1; -1 takes it away); names that reach zero are dropped."""
+    get = into.get
     for name, amount in other.items():
-        value = into.get(name, 0) + times * amount
+        value = get(name, 0) + times * amount
         if value:
             into[name] = value
         else:
             into.pop(name, None)
+
+
+def _add_to(amounts_of: Mapping[str, int], times: int, *into: dict[str, int]) -> None:
+    """`add_amounts` to several at once."""
+    for name, amount in amounts_of.items():
+        change = times * amount
+        for each in into:
+            value = each.get(name, 0) + change
+            if value:
+                each[name] = value
+            else:
+                each.pop(name, None)
 
 
 class JobInfo:
@@ -237,9 +250,13 @@ class JobInfo:
         requests = task.shape.requests
         if held is not holds:
             sign = 1 if holds else -1
-            add_amounts(self.held, requests, sign)
-            if queue is not None:
-                add_amounts(queue.held, requests, sign)
+            if queue is None:
+                _add_to(requests, sign, self.held)
+            elif wanted is held and wants is holds:  # as when it is evicted
+                _add_to(requests, sign, self.held, queue.held, self.wanted, queue.wanted)
+                wants = wanted
+            else:
+                _add_to(requests, sign, self.held, queue.held)
         if wanted is not wants:
             self.recount_wanted(task, 1 if wants else -1)
         if self.parts is not None:
@@ -277,6 +294,34 @@ class JobInfo:
             held[name] = held.get(name, 0) + number * amount
             queue_held[name] = queue_held.get(name, 0) + number * amount
 
+    def unseated(self, tasks: Sequence[TaskInfo], before: TaskStatus) -> None:
+        """`recount` of alike tasks (one role, one shape) that were Allocated or Pipelined and are Pending again."""
+        self.standing = None
+        number, first = len(tasks), tasks[0]
+        counts, role = self.counts, self.by_role[first.role]
+        counts[before] -= number
+        role[before] -= number
+        counts[_PENDING] += number
+        role[_PENDING] += number
+        for task in tasks:
+            self.waiting[task.uid] = task
+            self.gated_count += task.gated
+        if first.shape.best_effort:
+            self.best_effort += number
+            role[-1] += number
+        if self.parts is not None:
+            self.parts.moved(tasks, before, TaskStatus.PENDING)
+        queue, requests = self.queue_info, first.shape.requests
+        if queue is not None and queue.by_namespace is not None:
+            add_amounts(queue.by_namespace.setdefault(self.namespace, {}), requests, -number)
+        if not _WANTS[before]:
+            self.recount_wanted(first, number)
+        if _HOLDS[before]:
+            self.ready_count -= number
+            add_amounts(self.held, requests, -number)
+            if queue is not None:
+                add_amounts(queue.held, requests, -number)
+
     def bound(self, tasks: Sequence[TaskInfo]) -> None:
         """`recount` of Allocated tasks that become Binding: nothing changes but the counts."""
         self.standing = None
@@ -291,9 +336,10 @@ class JobInfo:
 
     def recount_wanted(self, task: TaskInfo, number: int) -> None:
         """Follow what the job and its queue want: `number` more tasks like this one."""
-        add_amounts(self.wanted, task.shape.requests, number)
-        if self.queue_info is not None:
-            add_amounts(self.queue_info.wanted, task.shape.requests, number)
+        if self.queue_info is None:
+            add_amounts(self.wanted, task.shape.requests, number)
+        else:
+            _add_to(task.shape.requests, number, self.wanted, self.queue_info.wanted)
 
     @property
     def allocated(self) -> Amounts:

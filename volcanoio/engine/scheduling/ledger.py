@@ -12,7 +12,7 @@ from volcanoio.engine.scheduling.jobs import JobInfo, add_amounts
 from volcanoio.engine.scheduling.podindex import PodIndex
 from volcanoio.engine.scheduling.queues import QueueInfo
 from volcanoio.engine.scheduling.shapes import Shapes
-from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.engine.scheduling.tasks import TAKABLE, TaskInfo
 from volcanoio.engine.scheduling.volumes import VolumeIndex
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model.core import Node, Pod
@@ -48,6 +48,8 @@ class Ledger:
         """Jobs that changed since the last cycle looked at them."""
         self.changes = Changes()
         self._sorted: dict[str, list[JobInfo]] = {}
+        self.settled: set[str] = set()
+        """Nodes that weigh as much as before, but tasks there can be evicted now that could not, or the reverse."""
         self._within = False
         """Whether what is freed just now was or may yet be taken back: room appears at a commit."""
 
@@ -62,6 +64,8 @@ class Ledger:
                 self._weigh(task, old_node, old_load, -1)
             if load and node:
                 self._weigh(task, node, load, 1)
+        elif load and (status in TAKABLE) != (before in TAKABLE):
+            self.settled.add(node)
         task.status, task.node = status, node
         job = task.owner
         if job is not None and status is not before:
@@ -95,12 +99,25 @@ class Ledger:
             job.seated(tasks, status)
 
     def evict(self, task: TaskInfo) -> None:
-        """Make a task Releasing in this session, which counts it among the pods of its node no longer."""
-        self._within = True
-        self.move(task, TaskStatus.RELEASING, task.node)
-        self._within = False
-        if self.pods.active:
-            self.pods.evicted(task)
+        """Make a task Releasing in this session, which counts it among the pods of its node no longer.
+
+        Room that others may use appears when that is committed, not yet.
+        """
+        before, row = task.status, self.columns.rows.get(task.node)
+        if row is None or self.pods.active or task.claims or LOADS[before] is not Load.OCCUPIES:
+            self._within = True
+            self.move(task, TaskStatus.RELEASING, task.node)
+            self._within = False
+            if self.pods.active:
+                self.pods.evicted(task)
+            return
+        self.columns.release(row, task.shape)
+        task.status = TaskStatus.RELEASING
+        job = task.owner
+        if job is not None:
+            job.recount(task, before, TaskStatus.RELEASING)
+            self.dirty[job.key] = job
+            self.changes.mark(job)
 
     def unseat(self, task: TaskInfo, status: TaskStatus, node: str) -> None:
         """Take a change of this session back: `move` that leaves no trace."""
@@ -111,6 +128,36 @@ class Ledger:
         self._within = False
         if clean:
             self.dirty.pop(key, None)
+
+    def unseat_all(self, tasks: Sequence[TaskInfo]) -> None:
+        """`unseat` of tasks of one job that this session made Allocated or Pipelined: they are Pending again."""
+        first = tasks[0]
+        job, status, role, like = first.owner, first.status, first.role, first.shape.like
+        rows = self.columns.rows
+        alike = all(
+            task.status is status
+            and task.role == role
+            and task.shape.like == like
+            and task.node in rows
+            and not task.claims
+            for task in tasks
+        )
+        if job is None or self.pods.active or not alike:
+            for task in tasks:
+                self.unseat(task, TaskStatus.PENDING, "")
+            return
+        counts: dict[int, int] = {}
+        for task in tasks:
+            row, there = rows[task.node], self.on_node[task.node]
+            counts[row] = counts.get(row, 0) + 1
+            del there[task.uid]
+            if not there:
+                del self.on_node[task.node]
+            task.status, task.node = TaskStatus.PENDING, ""
+        self.columns.apply_all(counts, first.shape, LOADS[status], sign=-1)
+        job.unseated(tasks, status)
+        self.changes.mark(job)
+        self._backlog(job)
 
     def bind(self, job: JobInfo, tasks: Sequence[TaskInfo]) -> None:
         """Make Allocated tasks of a job Binding, and catch up on what the hot loop left out."""

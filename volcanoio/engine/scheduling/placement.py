@@ -47,6 +47,29 @@ def _mix(value: int) -> int:
     return value ^ (value >> 31)
 
 
+class Ties:
+    """Equally good rows; `first` is the one that is taken next."""
+
+    __slots__ = ("_at", "_keys", "_left", "_rows", "first")
+
+    def __init__(self, rows: NDArray[np.intp], keys: NDArray[np.uint64]) -> None:
+        self._rows = rows
+        self._keys = keys
+        self._left = len(rows)
+        self._at = int(keys.argmin())
+        self.first = rows.item(self._at)
+
+    def take(self) -> bool:
+        """The first one is taken; whether another is left."""
+        self._left -= 1
+        if not self._left:
+            return False
+        self._keys[self._at] = _TAKEN
+        self._at = int(self._keys.argmin())
+        self.first = self._rows.item(self._at)
+        return True
+
+
 class Placer:
     """Finds nodes for tasks; keeps answers per shape across cycles."""
 
@@ -171,6 +194,13 @@ class Placer:
             return answers.score_row(row)
         return self._prepared(task.shape).scores().item(row)
 
+    def judges_rows_alone(self, task: TaskInfo) -> bool:
+        """Whether `prospects` of a row, which were asked for in this cycle, follow from that row and nothing else."""
+        answers = self._kept(task.shape)
+        if answers is None or not answers.settled_in(self._cycle):
+            return False
+        return answers.by_row and not answers.live_scorers and not self._own(task)
+
     def passes(self, task: TaskInfo, row: int) -> bool:
         """Whether a task passes every filter on a row, and fits the room that is there or being released, as of now."""
         answers = self._kept(task.shape)
@@ -181,6 +211,10 @@ class Placer:
     def best_of(self, shape: Shape, rows: NDArray[np.intp]) -> int:
         """Which of several equally good rows is taken."""
         return rows.item(int(self._tie_keys(shape, rows).argmin()) if len(rows) > 1 else 0)
+
+    def ties(self, shape: Shape, rows: NDArray[np.intp]) -> Ties:
+        """Equally good rows, to be taken one by one."""
+        return Ties(rows, self._tie_keys(shape, rows))
 
     def asks_each(self, shape: Shape) -> bool:
         """Whether plugins are asked for every task of a shape."""
@@ -425,7 +459,10 @@ class Placer:
         """Whether a task may go to a row; the answers are right but for what is asked for every task."""
         if not answers.mask.item(row) or not answers.fits_row(row, idle=idle):
             return False
-        return all(part.allowed(answers.shape, self._columns).item(row) for part in answers.live_filters)
+        for part in answers.live_filters:  # noqa: SIM110 - asked before every placement that evictions pay for
+            if not part.allowed(answers.shape, self._columns).item(row):
+                return False
+        return True
 
     def _own(self, task: TaskInfo) -> Sequence[TaskScorer]:
         """The plugins that score nodes for this very task."""

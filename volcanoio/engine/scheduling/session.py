@@ -33,7 +33,7 @@ from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.session import Run
 from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, Vote
-from volcanoio.framework.scheduling.views import Amounts, Shape, TaskStatus
+from volcanoio.framework.scheduling.views import Amounts, Shape
 from volcanoio.framework.scheduling_effects import PreBindStep
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.base import ApiObject
@@ -74,8 +74,8 @@ class CycleSession:
     `homeless` tasks that request nothing and found no node, by job; `at_hand` the jobs that plugins close just
     now; `tried` the keys of jobs it came to; `asks_waiting` whether the action at work goes through the waiting
     jobs; `cut` whether the budget ended it, or a question without answer; `questions` what plugins ask others;
-    `coming` the actions still to come; `victims` what actions that evict ask; `claimed` the tasks for which it
-    evicted.
+    `action` the one at work, `coming` those still to come; `victims` what actions that evict ask; `claimed` the
+    tasks for which it evicted.
     """
 
     def __init__(
@@ -107,6 +107,7 @@ class CycleSession:
         self.facts, self.version = state.inputs.facts, state.inputs.version
         self._budget = budget
         self._actions = frozenset(action.name for action in profile.actions)
+        self.action = ""
         self.coming: frozenset[str] = self._actions
         state.calm(self.now)
         state.settle_prebinding()
@@ -122,8 +123,10 @@ class CycleSession:
 
     def open(self) -> Iterator[str]:
         """Count pods and claims as they are now, then let plugins open, one at a time: its name, "" before them."""
+        claimed = len(self.state.claims.by_task)
         for _ in chain(self.state.ledger.pods.settle(), self.state.claims.open(self.now)):
             yield ""
+        self.state.rests.news += claimed - len(self.state.claims.by_task)
         if self.state.claims.jobs:
             self._urgent = {**self.state.urgent, **self.state.claims.jobs}
         self._urgent_queues = {job.queue for job in self._urgent.values()}
@@ -364,6 +367,7 @@ class CycleSession:
     def promote(self, job: JobInfo) -> None:
         """As `session.Session`."""
         self.tried.add(job.key)
+        self.state.rests.news += 1
         self.state.ledger.set_phase(job, PodGroupPhase.INQUEUE)
 
     def refuse(self, job: JobInfo, verdict: Verdict) -> None:
@@ -417,10 +421,11 @@ class CycleSession:
         for logs in (self.unended, self.leftovers):
             while logs:
                 seated = logs[-1].seated
-                for taken in range(len(seated), 0, -1):
-                    ledger.unseat(seated.pop(), TaskStatus.PENDING, "")
-                    if taken % UNDONE == 0:
-                        yield
+                while seated:
+                    last = seated[: -UNDONE - 1 : -1]  # from the end, as it was done
+                    del seated[-UNDONE:]
+                    ledger.unseat_all(last)
+                    yield
                 logs.pop().rollback(ledger, self.state.holds)
         yield from self.state.claims.close()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from volcanoio.engine.scheduling.evictions import claim, send_evictions
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.subjobs import SubJobInfo
-from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.engine.scheduling.tasks import TAKABLE, TaskInfo
 from volcanoio.engine.scheduling.undo import Evicted, Mark, UndoLog
 from volcanoio.framework.scheduling.session import Placed, Run
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
@@ -94,7 +94,11 @@ class JobStatement:
         """As `session.Statement`."""
         session = self._session
         session.tables.log = self._log
-        session.state.placer.seat(task, TaskStatus.PIPELINED, session.nodes.rows[node], self._log.seated)
+        row, takable = session.nodes.rows[node], session.state.takable
+        known = takable.knows(row)
+        session.state.placer.seat(task, TaskStatus.PIPELINED, row, self._log.seated)
+        if known:
+            takable.follow(row)
         self._account(task.shape, 1)
         session.tables.log = None
         if evicted:
@@ -125,8 +129,12 @@ class JobStatement:
         """As `session.Statement`."""
         session = self._session
         ledger = session.state.ledger
-        self._log.evicted.append(Evicted(task, task.status, reason, task.job not in ledger.dirty))
+        before, takable, row = task.status, session.state.takable, ledger.columns.rows.get(task.node, -1)
+        known = row >= 0 and takable.knows(row)
+        self._log.evicted.append(Evicted(task, before, reason, task.job not in ledger.dirty))
         ledger.evict(task)
+        if known:
+            takable.follow(row, task if before in TAKABLE else None)
         session.tables.log = self._log
         if task.owner is not None and task.owner.queue_info is not None:
             for tell in session.rules.accounting_out:
@@ -172,6 +180,7 @@ class JobStatement:
         pipelined = []
         if len(allocated) < len(log.seated):
             pipelined = [task for task in log.seated if task.status is TaskStatus.PIPELINED]
+        session.state.rests.news += 1
         if log.evicted:
             send_evictions(session, log.evicted)
             claim(session, log.evicted, pipelined, self._paid)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from volcanoio.engine.scheduling.jobs import JobInfo
     from volcanoio.engine.scheduling.kins import Kin
 
+TAKABLE = (TaskStatus.RUNNING, TaskStatus.BOUND)
+"""Statuses in which a task can be evicted for others."""
 _PHASES = {
     "Running": TaskStatus.RUNNING,
     "Unknown": TaskStatus.UNKNOWN,

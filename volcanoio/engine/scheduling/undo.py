@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from volcanoio.engine.scheduling.holds import Hold, Holds
@@ -50,8 +51,8 @@ class UndoLog:
 
     def rollback_to(self, mark: Mark, ledger: Ledger) -> None:
         """Put back what was changed since a savepoint; holds stay lifted."""
-        for task in reversed(self.seated[mark.seated :]):
-            ledger.unseat(task, TaskStatus.PENDING, "")
+        if len(self.seated) > mark.seated:
+            ledger.unseat_all(self.seated[mark.seated :][::-1])
         for task, status, _, clean in reversed(self.evicted[mark.evicted :]):
             ledger.unseat(task, status, task.node)
             if clean:
@@ -133,4 +134,15 @@ class PluginTable:
         if log is not None:
             log.tables.append((self, key, old))
         self._values[key] = amount if old is None else old + amount
+        self.version += 1
+
+    def add_all(self, amounts: Mapping[str, int], times: int) -> None:
+        """As `sessionview.Table`."""
+        values, log = self._values, self._tables.log
+        get, tables = values.get, None if log is None else log.tables
+        for key, amount in amounts.items():
+            old = get(key)
+            if tables is not None:
+                tables.append((self, key, old))
+            values[key] = times * amount if old is None else old + times * amount
         self.version += 1

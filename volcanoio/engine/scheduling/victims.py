@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.scheduling.hunting import NodeHunt
+from volcanoio.engine.scheduling.columns import Quantity
+from volcanoio.engine.scheduling.hunting import NodeHunt, Prospects
 from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.rests import rest
 from volcanoio.engine.scheduling.slots import NodeSlots
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.framework.scheduling.points import Purpose
@@ -19,11 +21,15 @@ from volcanoio.framework.scheduling.views import Shape, TaskStatus
 if TYPE_CHECKING:
     from volcanoio.engine.scheduling.session import CycleSession
 
+_FUTURE = int(Quantity.FUTURE)
+KEPT = 64
+"""For how many shapes and queues prospects are kept (80 kB each at 10,000 nodes)."""
+
 
 class Victims:
     """Implements `victims.Victims`."""
 
-    __slots__ = ("_failed", "_ledger", "_rules", "_session", "_vain")
+    __slots__ = ("_failed", "_ledger", "_prospects", "_rules", "_session", "_vain")
 
     def __init__(self, session: CycleSession) -> None:
         self._session = session
@@ -33,20 +39,30 @@ class Victims:
         """Alike jobs for which not enough was found."""
         self._vain: dict[Hashable, NDArray[np.bool_]] = {}
         """Rows where nothing was found for alike tasks."""
+        self._prospects: dict[Hashable, Prospects] = {}
 
     def prepare(self) -> Iterator[None]:
         """As `victims.Victims`."""
         self._failed.clear()
         self._vain.clear()
+        self._prospects.clear()
         return self._session.state.takable.refresh()
 
     def failed(self, purpose: Purpose, job: JobInfo, runs: Sequence[Run]) -> bool:
         """As `victims.Victims`."""
-        return bool(self._failed) and self._kind_of_job(purpose, job, runs) in self._failed
+        if not self._failed or self._kind_of_job(purpose, job, runs) not in self._failed:
+            return False
+        rest(self._session, job, runs)
+        return True
 
     def fail(self, purpose: Purpose, job: JobInfo, runs: Sequence[Run]) -> None:
         """As `victims.Victims`."""
         self._failed.add(self._kind_of_job(purpose, job, runs))
+        rest(self._session, job, runs)
+
+    def rests(self, job: JobInfo) -> bool:
+        """As `victims.Victims`."""
+        return self._session.state.rests.has(self._session.action, job.key, self._session.now)
 
     def vain(self, purpose: Purpose, task: TaskInfo, node: str) -> None:
         """As `victims.Victims`."""
@@ -78,8 +94,17 @@ class Victims:
         """As `victims.Victims`."""
         for _ in self._session.state.takable.refresh():  # what the action itself has changed: a few nodes
             pass
-        known = None if own or not self._vain else self._vain.get(self._kind(purpose, task))
-        return NodeHunt(self._session, task, purpose, known, own=own)
+        session = self._session
+        if own:
+            return NodeHunt(session, task, Prospects(session, task, purpose, own=True), None)
+        assert task.owner is not None
+        key = (purpose, task.owner.queue, task.shape.id)
+        prospects = self._prospects.get(key)
+        if prospects is None or not prospects.renew(task):
+            if len(self._prospects) >= KEPT:
+                self._prospects.clear()
+            prospects = self._prospects[key] = Prospects(session, task, purpose)
+        return NodeHunt(session, task, prospects, self._vain.get(self._kind(purpose, task)) if self._vain else None)
 
     def on(self, node: str) -> Collection[TaskInfo]:
         """As `victims.Victims`."""
@@ -100,18 +125,21 @@ class Victims:
     def suffice(self, node: str, shape: Shape, victims: Iterable[TaskInfo]) -> bool:
         """As `victims.Victims`."""
         columns = self._session.nodes
-        row, left = columns.rows[node], {}
+        row, left, item, index = columns.rows[node], {}, columns.block.item, columns.resources
         for name, amount in shape.requests.items():
-            room = columns.future_idle(name).item(row)
+            room = item(_FUTURE, index[name], row)
             if room < amount:
                 left[name] = amount - room
         if not left:
             return True
         for victim in victims:
-            requests = victim.shape.requests
-            for name in left:
-                left[name] -= requests.get(name, 0)
-        return max(left.values()) <= 0
+            requests, enough = victim.shape.requests, True
+            for name, amount in left.items():
+                left[name] = amount = amount - requests.get(name, 0)
+                enough &= amount <= 0
+            if enough:
+                return True
+        return False
 
     def permitted(self, purpose: Purpose, taker: TaskInfo, candidates: Iterable[TaskInfo]) -> list[TaskInfo]:
         """As `victims.Victims`."""
@@ -142,10 +170,13 @@ class Victims:
         rules, jobs = self._rules, {task.job: task.owner for task in result}
         ask = rules.task_key if rules.orders_tasks else None
         if len(jobs) == 1:
-            result.sort(key=lambda task: (ask and ask(task), task.key), reverse=True)
-            return result
+            keyed = [(ask and ask(task), task.key, task) for task in result]  # keys end in the uid: no two are equal
+            keyed.sort(reverse=True)
+            return [task for _, _, task in keyed]
         keys = {key: self._session.job_key(job) if job is not None else () for key, job in jobs.items()}
-        result.sort(key=lambda task: (keys[task.job], ask and ask(task), task.key), reverse=True)
+        by_job = [(keys[task.job], ask and ask(task), task.key, task) for task in result]
+        by_job.sort(reverse=True)
+        result = [task for _, _, _, task in by_job]
         names = {job.queue for job in jobs.values() if job is not None}
         if len(names) > 1:
             ranks = self.queue_ranks(names, taker.queue)
@@ -179,11 +210,18 @@ class Victims:
 
     def would_return(self, purpose: Purpose, evicted: Sequence[TaskInfo], placed: Sequence[TaskInfo]) -> bool:
         """As `victims.Victims`; asked as if what was placed ran already."""
+        targets = [task for task in placed if task.preemptable]
+        if not targets:
+            return False
+        starving: dict[str, bool] = {}
         takers: dict[tuple[str, int, int], TaskInfo] = {}
         for task in evicted:
-            takers.setdefault((task.job, task.shape.id, task.priority), task)
-        targets = [task for task in placed if task.preemptable]
-        if not targets or not any(self._may_take(purpose, taker) for taker in takers.values()):
+            job = task.owner
+            if job is not None and task.job not in starving:
+                starving[task.job] = self._rules.job_starving(job)
+            if starving.get(task.job):  # few are: they had more than they need
+                takers.setdefault((task.job, task.shape.id, task.priority), task)
+        if not takers or not any(self._may_take(purpose, taker) for taker in takers.values()):
             return False
         if purpose is Purpose.RECLAIM and all(_fixed(task) for task in targets):
             return False

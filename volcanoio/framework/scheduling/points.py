@@ -31,6 +31,10 @@ Checkpoints: TypeAlias = Iterator[None]
 
 KEPT_KEYS = "keeps_job_keys"
 """The attribute of `JobOrder`."""
+KEPT_VERDICTS = "keeps_verdicts"
+"""The attribute of plugins whose answers about victims, queues' limits and whether jobs starve, are valid and pipelined
+follow from nodes, pods, jobs and queues alone, not from the time: jobs for which actions that evict found nothing are
+asked for again when something changed, or after a minute or two. True for all such plugins, or each cycle asks."""
 REFUSES_ALIKE = "refuses_alike"
 """The attribute of `JobEnqueueable`."""
 

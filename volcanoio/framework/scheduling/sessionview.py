@@ -158,3 +158,7 @@ class Table(Protocol):
     def add(self, key: str, amount: int) -> None:
         """Add to a value."""
         ...
+
+    def add_all(self, amounts: Mapping[str, int], times: int) -> None:
+        """Add amounts so many times, each to the value of its key."""
+        ...

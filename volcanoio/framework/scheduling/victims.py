@@ -77,6 +77,10 @@ class Victims(Protocol):
         """Not enough was found for the job, and its statement was discarded."""
         ...
 
+    def rests(self, job: Job) -> bool:
+        """Whether the action at work found not enough for the job in an earlier cycle, and nothing changed since."""
+        ...
+
     def vain(self, purpose: Purpose, task: Task, node: str) -> None:
         """On a node nothing was found for a task; not to be said of what a discarded statement was in the way of."""
         ...
