@@ -16,7 +16,7 @@ from volcanoio.framework.scheduling.views import Job, Task
 from volcanoio.model.resources import add
 from volcanoio_plugins.actions.bundles import Bundle
 from volcanoio_plugins.actions.offers import Domain, Offers
-from volcanoio_plugins.actions.taking import conclude
+from volcanoio_plugins.actions.taking import conclude, worth_keeping
 
 BETWEEN = 32
 """After how many evictions or placements other work may run."""
@@ -141,7 +141,7 @@ class GangTaking:
                     return False
                 number += some
                 yield
-        return session.job_pipelined(self._job)
+        return worth_keeping(session, self._job, self._statement.pipelined)
 
     def _without_spare(
         self, start: Any, whole: list[Bundle], taken: list[Bundle]

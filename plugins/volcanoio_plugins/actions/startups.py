@@ -26,13 +26,15 @@ def demanded(session: Session, job: Job) -> list[Run]:
         return runs if ready else _only(runs, _Shortage(job).choose(_tasks(runs)))
     required = needed(session, job)
     parts = [(part, sheet.runs) for part, sheet in SubJobSheets(session, job)]
+    parts = [(part, runs) for part, runs in parts if len(_tasks(runs)) >= _lacking(part)]  # others cannot be whole
     if ready:
         return parts[0][1] if parts else []
     shortage = _Shortage(job)
     chosen: set[str] = set()
     for part, runs in parts:
-        if part.key in required or shortage.left:
-            chosen |= shortage.take(_tasks(runs)[: max(_lacking(part), 0)])
+        tasks = _tasks(runs)[: max(_lacking(part), 0)]
+        if part.key in required or shortage.wants_any(tasks):
+            chosen |= shortage.take(tasks)
     runs = [run for _, own in parts for run in own]
     chosen |= shortage.choose(task for task in _tasks(runs) if task.uid not in chosen)
     return _only(runs, chosen)
@@ -53,10 +55,9 @@ class _Shortage:
             self._roles.update({role: max(least - held[role], 0) for role, least in job.role_minimums.items()})
         self._others = max(job.min_available - len(placed) - self._roles.total(), 0)
 
-    @property
-    def left(self) -> bool:
-        """Whether it still lacks any."""
-        return self._others > 0 or self._roles.total() > 0
+    def wants_any(self, tasks: Iterable[Task]) -> bool:
+        """Whether any of these is lacking."""
+        return any(self._others > 0 or self._roles[task.role] > 0 for task in tasks)
 
     def take(self, tasks: Iterable[Task]) -> set[str]:
         """Count tasks as placed, whether they are lacking or not; their uids."""

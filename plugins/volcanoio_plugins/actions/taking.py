@@ -51,13 +51,21 @@ def in_queues(session: Session, jobs: Iterable[Job]) -> Generator[None, None, di
     return found
 
 
+def worth_keeping(session: Session, job: Job, placed: Iterable[Task]) -> bool:
+    """Whether a job's reservations are of use: to it, and to each sub-job that has some of them."""
+    if not session.job_pipelined(job):
+        return False
+    parts = {part.key: part for task in placed if (part := job.sub_job_of(task)) is not None} if job.sub_jobs else {}
+    return all(session.sub_job_ready(part) or session.sub_job_pipelined(part) for part in parts.values())
+
+
 def conclude(session: Session, statement: Statement, job: Job, purpose: Purpose, *, without: bool) -> bool:
     """Commit what a job has if that is worth keeping, else take it back; whether it was committed.
 
     `without`: also where nothing had to be evicted.
     """
     evicted = statement.evicted
-    worth = session.job_pipelined(job) and (bool(evicted) or without)
+    worth = worth_keeping(session, job, statement.pipelined) and (bool(evicted) or without)
     if worth and evicted and session.victims.would_return(purpose, evicted, statement.pipelined):
         worth = False
     if worth:

@@ -221,6 +221,22 @@ def test_room_is_made_for_whole_sub_jobs() -> None:
     assert {name for name in it.binds if name.startswith("new")} >= {"new-0", "new-1", "new-2", "new-3"}
 
 
+ELASTIC = CONF.replace("- name: gang", "- {name: gang, enableJobStarving: false}")
+
+
+def test_a_started_job_has_room_made_for_its_next_sub_job_if_that_can_be_whole() -> None:
+    policy, *members = parted("new", 3, 1)
+    for member in members[:2]:
+        member["spec"]["nodeName"], member["status"]["phase"] = "n2", "Running"
+    there = [node("n1", cpu="4"), node("n2", cpu="2"), *gang("old", 4, 0)]
+    spec = {"priority": "high", "subGroupPolicy": [policy], "phase": "Running"}
+    assert evicted(*there, *job("new", 2, *members, **spec), conf=ELASTIC) == ["old-0", "old-1"], "one at a time"
+    half = [*members[:3]]
+    assert evicted(*there, *job("new", 2, *half, **spec), conf=ELASTIC) == []
+    both = [*members[:3], *members[4:]]
+    assert evicted(*there, *job("new", 2, *both, **spec), conf=ELASTIC) == ["old-0", "old-1"], "for the one after it"
+
+
 def test_it_runs_once_its_victims_are_gone_and_takes_no_more_meanwhile() -> None:
     it = world(*FULL, *new(4), conf=CONF).run(3)
     assert len(it.evictions) == 4, "no more while these terminate"

@@ -14,7 +14,9 @@ from tests.scenario.scheduling.harness import World, group, node, pod, pods
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.columns import LOADS, Columns, Load, Quantity
 from volcanoio.engine.scheduling.cycle import Unlimited
+from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.engine.scheduling.subjobs import SubJobs
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, TaskStatus
 from volcanoio.framework.scheduling_effects import BindBatch
 from volcanoio.framework.scheduling_events import CycleOpened
@@ -57,6 +59,7 @@ def check(state: ClusterState) -> None:
                 add(held, task.shape.requests)
         assert job.held == held
         assert (job.key in ledger.backlog) == bool(job.waiting)
+        check_sub_jobs(job)
     for queue in ledger.queues.values():
         total: Amounts = {}
         wanted: Amounts = {}
@@ -71,6 +74,21 @@ def check(state: ClusterState) -> None:
                 if task.status in ALLOCATED_STATUSES or task.status is TaskStatus.PIPELINED:
                     add(spread.setdefault(job.namespace, {}), task.shape.requests)
         assert {name: held for name, held in queue.namespaces.items() if held} == spread
+
+
+def check_sub_jobs(job: JobInfo) -> None:
+    """Each task is in the sub-job that its labels say, and counted there."""
+    policies = job.group.spec.sub_group_policy
+    assert (job.parts is None) == (not policies)
+    if job.parts is None:
+        return
+    anew = SubJobs(job.key, policies, job.members.values())
+    assert {uid: part.key for uid, part in job.parts.of.items()} == {uid: part.key for uid, part in anew.of.items()}
+    for key, part in anew.by_key.items():
+        kept = job.parts.by_key[key]
+        assert (kept.counts, kept.ready_count, kept.best_effort) == (part.counts, part.ready_count, part.best_effort)
+        assert kept.members.keys() == part.members.keys()
+    assert job.parts.by_key.keys() == anew.by_key.keys()
 
 
 STEPS = st.lists(

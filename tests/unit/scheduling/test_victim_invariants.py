@@ -62,6 +62,7 @@ JOB = st.fixed_dictionaries(
         "queue": st.sampled_from(["a", "b", "c"]),
         "rank": st.sampled_from(["low", "mid", "high"]),
         "late": st.integers(0, 3),
+        "parts": st.sampled_from([None, None, 0, 1, 2]),
     }
 )
 QUEUES = st.tuples(st.integers(1, 3), st.sampled_from([None, "1", "2"]), st.booleans())
@@ -88,15 +89,20 @@ class Life:
         for at, one in enumerate(self.jobs):
             if one["late"] == turn:
                 minimum = min(one["minimum"], one["size"])
-                self.world.put(
-                    group(f"g{at}", minimum, queue=one["queue"], phase="Inqueue", priorityClassName=one["rank"])
-                )
+                made = group(f"g{at}", minimum, queue=one["queue"], phase="Inqueue", priorityClassName=one["rank"])
+                if one["parts"] is not None:
+                    policy = {"name": "p", "matchLabelKeys": ["part"], "subGroupSize": 2, "minSubGroups": one["parts"]}
+                    made["spec"]["subGroupPolicy"] = [policy]
+                self.world.put(made)
                 for _ in range(one["size"]):
                     self.replace(at)
 
-    def replace(self, at: int) -> None:
+    def replace(self, at: int, part: str = "") -> None:
+        """One more pod of a job; of partitions of two, or of the partition of the one it replaces."""
+        made = pod(f"g{at}-{self.made[at] + 1}", f"g{at}", cpu=self.jobs[at]["cpu"])
+        made["metadata"]["labels"] = {"part": part or str(self.made[at] // 2)}
         self.made[at] += 1
-        self.world.put(pod(f"g{at}-{self.made[at]}", f"g{at}", cpu=self.jobs[at]["cpu"]))
+        self.world.put(made)
 
     def cycle(self) -> list[Evict]:
         self.world.cycle()
@@ -110,7 +116,7 @@ class Life:
         for (resource, key), obj in list(self.world.objects.items()):
             if resource == kinds.POD.resource and obj.metadata.deletion_timestamp:
                 self.world.remove(kinds.POD, key)
-                self.replace(int(key.split("/g")[1].split("-")[0]))
+                self.replace(int(key.split("/g")[1].split("-")[0]), obj.metadata.labels["part"])
 
 
 def guarantees(world: World) -> dict[str, int]:
@@ -188,6 +194,9 @@ def _no_gang_in_part(world: World, jobs: list[Any]) -> None:
         counts = world.state.ledger.jobs[key].counts
         held = counts[TaskStatus.BINDING] + counts[TaskStatus.BOUND] + counts[TaskStatus.RUNNING]
         assert held >= min(jobs[at]["minimum"], jobs[at]["size"])
+        job = world.state.ledger.jobs[key]
+        whole = sum(part.ready_count >= part.min_available for part in job.sub_jobs)
+        assert whole >= (jobs[at]["parts"] or 0), "not as many whole sub-jobs as it has to have"
 
 
 STEPS = st.lists(st.tuples(st.sampled_from(["evict", "spare", "pipeline", "mark", "rollback"]), st.integers(0, 9)))
