@@ -22,6 +22,7 @@ from volcanoio.kube.cache import ObjectCache
 from volcanoio.kube.clock import Clock
 from volcanoio.kube.decoding import ObjectDecoder, UndecodableError, WithMeta
 from volcanoio.kube.errors import ApiError, Expired, Status, TooManyRequests, error_from_status, error_of
+from volcanoio.kube.sharing import Shared
 from volcanoio.kube.transport import StreamRefused, Transport, TransportError
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
@@ -68,6 +69,7 @@ class Informer:
         self._probe = probe or NoProbe()
         self._decoder = ObjectDecoder(kind)
         self._cache = ObjectCache(kind.resource, selective=bool(self._selectors or namespace))
+        self._shared = Shared()
         self._revision = ""
         """Where the watch goes on; "" when a list is needed."""
         self._synced = asyncio.Event()
@@ -157,7 +159,8 @@ class Informer:
             if not response.ok:
                 raise error_of(response, now=self._clock.now())
             meta, decoded, faults = self._decoder.page(response.body)
-            objects |= {obj.metadata.key: obj for obj in decoded}
+            share = self._shared.of
+            objects |= {obj.metadata.key: share(obj) for obj in decoded}
             for fault in faults:
                 self._report(fault)
             revision = meta.resource_version
@@ -216,6 +219,7 @@ class Informer:
         obj = line.object
         if isinstance(obj, ApiObject):
             self._revision = obj.metadata.resource_version
+            self._shared.of(obj)
             return self._cache.deleted(obj) if line.type == "DELETED" else self._cache.appeared_or_changed(obj)
         if line.type == "ERROR":
             raise error_from_status(msgspec.json.decode(obj, type=Status))
