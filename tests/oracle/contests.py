@@ -12,7 +12,6 @@ from tests.oracle.worlds import (
     HOST,
     RARELY,
     RULES,
-    TAINTS,
     ZONE,
     Draw,
     Mix,
@@ -27,19 +26,19 @@ from volcanoio.model.base import Manifest
 CPUS = st.sampled_from(["1", "500m", "2"])
 VICTIMS = st.fixed_dictionaries(
     {
-        "places": st.lists(st.integers(0, 3), min_size=2, max_size=5),
+        "places": st.lists(st.integers(0, 3), min_size=3, max_size=5),
         "cpu": CPUS,
-        "minimum": st.sampled_from([1, 0, 2]),
-        "rank": st.sampled_from(["low", "mid"]),
-        "queue": st.sampled_from(["q0", "q1", "q2"]),
+        "minimum": st.sampled_from([1, 1, 0, 2]),
+        "rank": st.sampled_from(["low", "low", "mid"]),
+        "queue": st.sampled_from(["q0", "q1", "q0", "q2"]),
     }
 )
 TAKERS = st.fixed_dictionaries(
     {
         "size": st.sampled_from([2, 1, 3]),
         "cpu": CPUS,
-        "minimum": st.sampled_from([1, 2, 3, 0]),
-        "rank": st.sampled_from(["high", "mid", "low"]),
+        "minimum": st.sampled_from([2, 1, 3, 0]),
+        "rank": st.sampled_from(["high", "high", "mid", "low"]),
         "queue": st.sampled_from(["q0", "q0", "q1"]),
     }
 )
@@ -48,18 +47,14 @@ TAKERS = st.fixed_dictionaries(
 @st.composite
 def contested(draw: Draw, mix: Mix) -> list[Manifest]:
     """A cluster full of tasks that can be spared, and jobs that want their places."""
-    nodes = [_node(draw, mix, at) for at in range(draw(st.sampled_from([2, 3, 1])))]
+    nodes = [_node(draw, mix, at) for at in range(draw(st.sampled_from([3, 2, 1])))]
     objects: list[Manifest] = [*CLASSES, *nodes, *(one_queue(draw, mix, at) for at in range(3))]
     if mix.tree:
         objects.append(queue("root", reclaimable=False))
     room = Room(nodes)
     for at, job in enumerate(draw(st.lists(VICTIMS, min_size=2, max_size=4))):
         pods = [_pod(draw, mix, f"v{at}-r-{index}", f"v{at}", job["cpu"]) for index in range(len(job["places"]))]
-        there = [
-            one
-            for one, place in zip(pods, job["places"], strict=True)
-            if room.place(one, place, phase="Pending" if draw(RARELY) else "Running", releasing=draw(RARELY))
-        ]
+        there = [one for one, place in zip(pods, job["places"], strict=True) if _settle(draw, room, one, place)]
         objects += [_group(draw, mix, f"v{at}", job, "Running"), *there]
     for at, job in enumerate(draw(st.lists(TAKERS, min_size=1, max_size=3))):
         objects.append(_group(draw, mix, f"t{at}", job, "Inqueue"))
@@ -68,9 +63,15 @@ def contested(draw: Draw, mix: Mix) -> list[Manifest]:
     return objects
 
 
+def _settle(draw: Draw, room: Room, one: Manifest, place: int) -> bool:
+    """Put a pod on a node, or on the next that has room; whether one had."""
+    phase, releasing = "Pending" if draw(RARELY) else "Running", draw(RARELY)
+    return any(room.place(one, place + step, phase=phase, releasing=releasing) for step in range(3))
+
+
 def _node(draw: Draw, mix: Mix, at: int) -> Manifest:
     labels = {HOST: f"n{at}", ZONE: draw(st.sampled_from(["x", "y"])), **drawn(draw, mix.node_labels)}
-    taints = draw(TAINTS) if draw(RARELY) else []
+    taints = draw(st.sampled_from([[], [], [{"key": "soft", "effect": "PreferNoSchedule"}]]))
     return node(f"n{at}", cpu=str(draw(st.sampled_from([3, 2, 4]))), memory="8Gi", labels=labels, taints=taints)
 
 
@@ -91,6 +92,8 @@ def _pod(draw: Draw, mix: Mix, name: str, owner: str, cpu: str) -> Manifest:
 
 
 def _group(draw: Draw, mix: Mix, name: str, job: dict[str, Any], phase: str) -> Manifest:
-    made = group(name, job["minimum"], queue=job["queue"], phase=phase, priorityClassName=job["rank"])
+    made = group(
+        name, min(job["minimum"], job.get("size", 9)), queue=job["queue"], phase=phase, priorityClassName=job["rank"]
+    )
     made["metadata"]["annotations"] = drawn(draw, mix.job_annotations)
     return made

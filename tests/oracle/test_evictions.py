@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.oracle.compare import compare
 from tests.oracle.confs import confs
@@ -51,4 +52,33 @@ def test_reclaim(conf: str, objects: list[Manifest]) -> None:
     contested(MIX),
 )
 def test_reclaim_by_capacity(conf: str, objects: list[Manifest]) -> None:
+    compare(World(*objects, conf=conf), conf)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    confs(
+        ("preempt", "allocate, preempt", "reclaim, preempt"),
+        always=("predicates", "nodeorder"),
+        maybe=("proportion", "binpack", "drf"),
+        first=("priority", "gang", "conformance"),
+    ),
+    contested(Mix(rules=True)),
+)
+def test_where_pods_keep_others_away(conf: str, objects: list[Manifest]) -> None:
+    compare(World(*objects, conf=conf), conf)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    confs(
+        ("preempt", "allocate, preempt"),
+        always=("predicates", "nodeorder"),
+        maybe=("proportion", "drf"),
+        first=("priority", "gang", "conformance"),
+        preempt=st.just({"enableTopologyAwarePreemption": True, "minCandidateNodesPercentage": 100}),
+    ),
+    contested(MIX),
+)
+def test_dry_runs(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)

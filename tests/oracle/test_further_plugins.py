@@ -144,14 +144,9 @@ def test_strategies(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
-FIGURES = st.lists(
-    st.tuples(
-        st.sampled_from([10.0, 30.0, 50.0, 70.0, 90.0]),
-        st.sampled_from([20.0, 60.0, 85.0]),
-        st.sampled_from([0, 0, 400]),
-    ),
-    max_size=5,
-)
+BUSY = st.sampled_from([10.0, 30.0, 50.0, 70.0, 90.0])
+FIGURES = st.lists(st.tuples(BUSY, BUSY, st.sampled_from([0, 0, 400])), max_size=5)
+"""Percent of cpu and memory, and the age of both in seconds."""
 
 
 @settings(max_examples=40, deadline=None)

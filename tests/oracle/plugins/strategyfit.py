@@ -77,7 +77,7 @@ class ResourceStrategyFit(Plugin):
         if any(node.allocatable.get(name, 0) <= 0 for name in task.requests):
             return 0.0
         held = sum(weight for name, weight in weights.items() if node.allocatable.get(name, 0) > 0)
-        return (1 - held / sum(weights.values())) * float(100 * given.get("weight", 1))
+        return float((1 - held / sum(weights.values())) * float(100 * given.get("weight", 1)))
 
 
 def _listed(given: Any) -> list[str]:

@@ -68,7 +68,7 @@ class TaskTopology(Plugin):
         there = [t for each in self.buckets[task.job.uid] for t in each if t.node == node.name]
         total = sum(t in bucket for t in there) + min(bonds.push(task.role, [t.role for t in there]), 0)
         largest = max(map(len, self.buckets[task.job.uid]))
-        return (total + self._fitting(task, bucket, node)) * (
+        return float(total + self._fitting(task, bucket, node)) * float(
             self.arguments.get("task-topology.weight", 1) * 100 / largest
         )
 

@@ -24,7 +24,7 @@ class Tdm(Plugin):
             return False
         start, end = self.windows[zone].split("-")
         now = datetime.fromtimestamp(self.session.now).strftime("%H:%M")  # noqa: DTZ006 - local time is meant
-        return start <= now < end if start < end else now >= start or now < end
+        return bool(start <= now < end if start < end else now >= start or now < end)
 
     def predicate(self, task: Task, node: Node) -> bool:
         zone = node.labels.get(ZONE)

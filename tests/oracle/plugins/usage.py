@@ -81,7 +81,7 @@ class Usage(Plugin):
         limits = amounts(task.spec["containers"][0].get("resources", {}).get("limits", {}))
         limit = max(limits.get(name, 0), request)
         amount = request * self._given("request_ratio", 0.7) + (limit - request) * self._given("burst_ratio", 0.0)
-        return min(amount * factor, float(limit))
+        return float(min(amount * factor, limit))
 
     def _given(self, name: str, default: float) -> Any:
         return self.arguments.get("estimator", {}).get(name, default)

@@ -1,0 +1,90 @@
+"""A journal decides again what was decided: all plugins and actions, random clusters and changes, over a reload."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.oracle.changes import CHANGES, change
+from tests.oracle.confs import ARGUMENTS, text
+from tests.oracle.contests import contested
+from tests.oracle.worlds import Mix
+from tests.scenario.scheduling.harness import World, actions, plugins, profile
+from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.cycle import CycleResult
+from volcanoio.engine.scheduling.replay import CutAt, replay
+from volcanoio.framework.events import Event
+from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleClosed, CycleOpened, Decided, FactsSaid
+from volcanoio.model.base import Manifest
+
+ASKING = {"extender"}
+"""Plugins that need somebody to answer."""
+RIVALS = ("proportion", "capacity")
+FIRST = ("priority", "gang", "conformance", "sla", "cdp", "pdb", "tdm")
+
+
+@st.composite
+def confs(draw: Any) -> str:
+    """All plugins that go together and all actions, in any order, with any arguments."""
+    left_out = {*ASKING, draw(st.sampled_from(RIVALS))}
+    first = [name for name in FIRST if draw(st.integers(0, 5))]
+    rest = sorted(set(plugins()) - left_out - set(FIRST))
+    tiers = [
+        [{"name": name, "arguments": draw(ARGUMENTS.get(name, st.just({})))} for name in names]
+        for names in (first, rest)
+    ]
+    return text(", ".join(draw(st.permutations(sorted(actions())))), tiers)
+
+
+class Recorder(World):
+    """A world that keeps a journal of its events, cycles, decisions and configurations."""
+
+    def __init__(self, *objects: Manifest, conf: str) -> None:
+        self.journal: list[Event] = [ConfigurationChanged(seq=1, text=conf)]
+        super().__init__(*objects, conf=conf)
+
+    def write(self, event: Any) -> Any:
+        event = msgspec.structs.replace(event, seq=len(self.journal) + 1)
+        self.journal.append(event)
+        return event
+
+    def fold(self, event: Any) -> bool:
+        return super().fold(self.write(event))
+
+    def reload(self, conf: str) -> None:
+        self.profile = profile(conf)
+        self.write(ConfigurationChanged(text=conf))
+
+    def cycle(self, *, budget: Any = None) -> CycleResult:
+        upto, now = len(self.journal), self.now
+        result = super().cycle(budget=budget)
+        self.write(CycleOpened(cycle=self.cycles, upto=upto, seed=self.seed, at=now, period=self.period))
+        self.write(Decided(cycle=self.cycles, decisions=tuple(self.last)))
+        boundaries = result.stats.boundaries if result.where else 0
+        self.write(CycleClosed(cycle=self.cycles, where=result.where, boundaries=boundaries))
+        return result
+
+
+@settings(max_examples=25, deadline=None)
+@given(confs(), confs(), contested(Mix(rules=True)), st.lists(CHANGES, min_size=2, max_size=5), st.data())
+def test_every_plugin_and_action_decides_again_what_it_decided(
+    conf: str, other: str, objects: list[Manifest], changes: list[Any], data: st.DataObject
+) -> None:
+    mix = Mix(rules=True)
+    world = Recorder(*objects, conf=conf)
+    world.sync()
+    for number, each in enumerate(changes):
+        if number == 2:
+            world.reload(other)
+            world.sync()
+        figures = {"cpu": 40.0 + 10 * number, "memory": 50.0, "at": world.now, "every": 30.0}
+        world.fold(FactsSaid(source="node-metrics", facts={"n0": figures}, whole=True))
+        world.cycle(budget=CutAt(data.draw(st.sampled_from([0, 0, 0, 2]))))
+        world.echo()
+        change(world, each, data.draw, mix, 10 + number)
+    cycles = list(replay(world.journal, ClusterState(), lambda event: profile(event.text)))
+    assert len(cycles) == len(changes)
+    assert [cycle.cycle for cycle in cycles if not cycle.same] == []
