@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pods, queue
+from volcanoio.engine.scheduling.replay import CutAt
 from volcanoio.framework.scheduling_effects import BindBatch
 from volcanoio.model.scheduling import PodGroupPhase
 
@@ -265,3 +266,22 @@ def test_a_gang_that_found_no_room_is_tried_as_soon_as_room_appears() -> None:
         world.set_pod(name, phase="Succeeded")
     world.run()
     assert {"b-0", "b-1", "b-2"} <= set(world.binds)
+
+
+@pytest.mark.parametrize("actions", ["enqueue, allocate", "preempt, enqueue, allocate"])
+def test_gangs_that_fill_the_budget_in_vain_keep_no_others_from_their_turn(actions: str) -> None:
+    """Those that are cut off go first in the next cycle; tried again each time would be whoever stands first."""
+    world = World(
+        node("n1", cpu="8"),
+        class_("high", 9),
+        *(group(f"big-{at}", 2, priorityClassName="high") for at in range(3)),
+        *(made for at in range(3) for made in pods(f"big-{at}-a", 1, f"big-{at}", cpu="7")),
+        *(made for at in range(3) for made in pods(f"big-{at}-b", 1, f"big-{at}", cpu="6")),
+        group("small", 1),
+        *pods("small", 1, "small", cpu="1"),
+        conf=ALLOCATE_ONLY.replace('"allocate"', f'"{actions}"'),
+    )
+    for _ in range(12):
+        world.cycle(budget=CutAt(2))
+        world.echo()
+    assert world.binds == {"small-0": "n1"}

@@ -80,6 +80,8 @@ class ClusterState:
         self.prebinding: dict[str, tuple[PreBindStep, ...]] = {}
         """What is being done before binds that are under way, by the pod's uid."""
         self.refused: set[str] = set()
+        self.vain: dict[str, set[str]] = {}
+        """By action the jobs that it tried in vain since its last run that was not cut."""
         self.room = Room(self.ledger.columns)
         self.rests = Rests()
         self.urgent: dict[str, JobInfo] = {}

@@ -70,7 +70,7 @@ def run_cycle(
 
     Requires `state.ready`. `period` (seconds) is the schedule period: what Volcano does once per session is done at
     most once per period and object. Actions run in the profile's order, except after a cycle that was cut before it
-    placed anything: then the one after the action that was cut is first, and the others follow in a circle. When the
+    committed anything: then the one after the action that was cut is first, and the others follow in a circle. When the
     generator is closed early, or a plugin raises, what was not handed out in a Checkpoint is undone. `shown` asks for
     the result's picture.
     """
@@ -89,8 +89,8 @@ def run_cycle(
         state.turn = 0
         for at in range(first, first + count):
             action = profile.actions[at % count]
-            session.action = action.name
             session.coming = frozenset(profile.actions[later % count].name for later in range(at + 1, first + count))
+            session.action = action.name
             try:
                 yield from _checkpoints(session, action.name, action.run(cast("Session", session)))  # of its own jobs
             except Unanswered as waiting:
@@ -99,9 +99,10 @@ def run_cycle(
             if session.asks_waiting and not session.cut:
                 session.asks_waiting = False
                 state.refused.clear()
+            _remember_vain(session)
             if session.cut:
                 where = action.name
-                if not session.stats.placed:  # work that fills the budget must not keep other actions from theirs
+                if not (session.stats.gangs or session.stats.evicted):  # vain work must not keep others from theirs
                     state.turn = at + 1
                 break
         if state.ledger.singles and not questions:
@@ -122,6 +123,16 @@ def run_cycle(
     finally:
         session.undo()
     return CycleResult(session.outbox.take(), where, session.stats, seen, questions)
+
+
+def _remember_vain(session: CycleSession) -> None:
+    """After a cut the jobs that were not come to go before those that were tried in vain, until none is left."""
+    known = session.state.vain
+    if session.cut:
+        known.setdefault(session.action, set()).update(session.vain)
+    else:
+        known.pop(session.action, None)
+    session.vain.clear()
 
 
 def _break_off(session: CycleSession, waiting: Unanswered) -> tuple[Question, ...]:

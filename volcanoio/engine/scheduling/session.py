@@ -74,8 +74,8 @@ class CycleSession:
     `homeless` tasks that request nothing and found no node, by job; `at_hand` the jobs that plugins close just
     now; `tried` the keys of jobs it came to; `asks_waiting` whether the action at work goes through the waiting
     jobs; `cut` whether the budget ended it, or a question without answer; `questions` what plugins ask others;
-    `action` the one at work, `coming` those still to come; `victims` what actions that evict ask; `claimed` the
-    tasks for which it evicted.
+    `action` the one at work, `coming` those still to come; `vain` the keys of jobs that it tried in vain; `victims`
+    what actions that evict ask; `claimed` the tasks for which it evicted.
     """
 
     def __init__(
@@ -100,6 +100,7 @@ class CycleSession:
         self.at_hand: list[JobInfo] | None = None
         self.cut = False
         self.asks_waiting = False
+        self.vain: set[str] = set()
         self.tried: set[str] = set()
         self.claimed: list[TaskInfo] = []
         self.questions = Asking(state.answers, self.outbox, answering=opening.answering)
@@ -248,9 +249,10 @@ class CycleSession:
         return [job for job in jobs if job.key not in refused] if refused else jobs
 
     def pending(self) -> Sequence[JobInfo]:
-        """As `session.Session`."""
-        listed = self.state.ledger.listed
-        return [job for key, job in self.state.ledger.backlog.items() if key in listed]
+        """As `session.Session`; where the action was cut before, without those that it tried in vain."""
+        listed, vain = self.state.ledger.listed, self.state.vain.get(self.action, ())
+        jobs = [job for key, job in self.state.ledger.backlog.items() if key in listed]
+        return [job for job in jobs if job.key not in vain or job.key in self._urgent] if vain else jobs
 
     def runs(self, job: JobInfo, *, best_effort: bool, part: SubJobInfo | None = None) -> list[Run]:
         """As `session.Session`."""

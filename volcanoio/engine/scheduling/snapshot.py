@@ -43,6 +43,7 @@ def snapshot(state: ClusterState) -> dict[str, Any]:
         "turn": state.turn,
         "answers": {f"{plugin} {key}": answer for (plugin, key), answer in state.answers.items()},
         "refused": sorted(state.refused),
+        "vain": {action: sorted(keys) for action, keys in state.vain.items()},
         **_membership(ledger),
     }
 

@@ -175,6 +175,7 @@ class JobStatement:
     def commit(self) -> None:
         """As `session.Statement`."""
         session, job, log = self._session, self._job, self._log
+        session.vain.discard(job.key)
         ledger = session.state.ledger
         allocated = [task for task in log.seated if task.status is TaskStatus.ALLOCATED]
         pipelined = []
@@ -206,6 +207,7 @@ class JobStatement:
 
     def discard(self) -> None:
         """As `session.Statement`."""
+        self._session.vain.add(self._job.key)
         self._remember(self._log.seated)
         self._log.rollback(self._session.state.ledger, self._session.state.holds)
         self._session.unended.remove(self._log)
@@ -218,6 +220,7 @@ class JobStatement:
 
     def keep(self) -> None:
         """As `session.Statement`; room held for the job is held on, where the statement has not used it."""
+        self._session.vain.discard(self._job.key)
         for key, lifted in self._log.lifted:
             self._session.state.holds.refit(key, lifted, len(self._job.waiting))
         self._log.lifted.clear()

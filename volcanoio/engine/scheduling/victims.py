@@ -53,6 +53,7 @@ class Victims:
         if not self._failed or self._kind_of_job(purpose, job, runs) not in self._failed:
             return False
         rest(self._session, job, runs)
+        self._session.vain.add(job.key)
         return True
 
     def fail(self, purpose: Purpose, job: JobInfo, runs: Sequence[Run]) -> None:
