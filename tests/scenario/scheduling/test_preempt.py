@@ -341,3 +341,20 @@ def test_a_filter_that_no_victim_helps_keeps_all() -> None:
     old = [labelled(each, app="x") for each in running("old", 2)]
     new = job("new", 1, pod("new-0", "new", cpu="1", spec=apart_from("x")), priority="high")
     assert after(host, *job("old", 1, *old), *new) == [], "one of the two has to stay, and so it does not help"
+
+
+def test_every_task_of_a_gang_goes_where_it_is_wanted_most_as_of_then() -> None:
+    host = "kubernetes.io/hostname"
+    near = {"topologyKey": host, "labelSelector": {"matchLabels": {"app": "a"}}}
+    wants_company = labelled(pod("near", "n1", cpu="1", on="n1", phase="Running"), app="a")
+    wants_company["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    wants_company["spec"]["priority"] = 5  # goes last
+    it = world(
+        *(node(name, cpu="3", labels={host: name}) for name in ("n0", "n1", "n2")),
+        *(one for name in ("n0", "n2") for one in job(name, 1, *running(name, 3, on=name))),
+        *job("n1", 1, *running("n1", 2, on="n1"), wants_company),
+        *job("new", 2, *(labelled(one, app="a") for one in waiting("new", 2)), priority="high"),
+    )
+    it.cycle()
+    assert it.picture is not None
+    assert it.picture.pipelined == {"ns/new-0": "n1", "ns/new-1": "n1"}

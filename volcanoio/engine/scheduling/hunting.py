@@ -32,23 +32,30 @@ class Prospects:
         """`own`: victims are of the task's own job."""
         assert task.owner is not None
         assert task.owner.queue_info is not None
-        columns, takable, queue = session.nodes, session.state.takable, task.owner.queue_info.name
+        columns = session.nodes
         self._session = session
         self._purpose = purpose
-        self._queue = queue
+        self._own = own
+        self._queue = task.owner.queue_info.name
         self._clock = columns.clock
         self._layout = (len(columns), columns.capacity, columns.layout)
         self._scores: dict[int, tuple[float, float]] = {}
         """Scores that are known, each with the clock of the row's change that it followed."""
-        standing, value = session.state.placer.prospects(task)
-        self._standing = standing
+        self._standing: NDArray[np.bool_]
+        self.value = self.look(task)
         self._lasting = session.state.placer.judges_rows_alone(task)
-        if own:
+
+    def look(self, task: TaskInfo) -> NDArray[np.float64]:
+        """The scores of all rows as they are now."""
+        assert task.owner is not None
+        takable, placer, queue = self._session.state.takable, self._session.state.placer, self._queue
+        self._standing, value = placer.prospects(task)
+        if self._own:
             there = takable.of_job(task.owner)
         else:
-            there = takable.of_queue(queue) if purpose is Purpose.PREEMPT else takable.of_others(queue)
-        self.value = np.where(standing & self._enough(task, there), value, NOWHERE)
-        session.state.placer.overall += 1
+            there = takable.of_queue(queue) if self._purpose is Purpose.PREEMPT else takable.of_others(queue)
+        placer.overall += 1
+        return np.where(self._standing & self._enough(task, there), value, NOWHERE)
 
     def renew(self, task: TaskInfo) -> bool:
         """Look again at what changed; False when all is to be looked at."""
@@ -126,8 +133,12 @@ class NodeHunt:
 
     def changed(self, node: str) -> None:
         """As `victims.Hunt`."""
-        row = self._session.nodes.rows[node]
-        score = self._session.state.placer.score_of(self._task, row)
+        placer, row = self._session.state.placer, self._session.nodes.rows[node]
+        if not placer.judges_rows_alone(self._task):  # what was placed and evicted may count for every row
+            self._value = np.where(self._value == NOWHERE, NOWHERE, self._prospects.look(self._task))
+            self._equal = None
+            return
+        score = placer.score_of(self._task, row)
         self._prospects.note(row, score)
         self._set(row, score)
 
