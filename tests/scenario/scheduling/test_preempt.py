@@ -350,7 +350,8 @@ def test_every_task_of_a_gang_goes_where_it_is_wanted_most_as_of_then() -> None:
     wants_company["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
     wants_company["spec"]["priority"] = 5  # goes last
     it = world(
-        *(node(name, cpu="3", labels={host: name}) for name in ("n0", "n1", "n2")),
+        *(node(name, cpu="3", labels={host: name}) for name in ("n0", "n2")),
+        node("n1", cpu="3", memory="4Gi", labels={host: "n1"}),
         *(one for name in ("n0", "n2") for one in job(name, 1, *running(name, 3, on=name))),
         *job("n1", 1, *running("n1", 2, on="n1"), wants_company),
         *job("new", 2, *(labelled(one, app="a") for one in waiting("new", 2)), priority="high"),
