@@ -131,6 +131,7 @@ class CycleSession:
         if self.state.claims.jobs:
             self._urgent = {**self.state.urgent, **self.state.claims.jobs}
         self._urgent_queues = {job.queue for job in self._urgent.values()}
+        yield ""  # what was done so far is not the first plugin's
         for name, opens in self.rules.opens:
             for _ in opens(self) or ():
                 yield name
