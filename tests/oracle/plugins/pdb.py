@@ -1,4 +1,7 @@
-"""pdb: no more victims than every budget about them allows. Ours: pods without labels may be victims."""
+"""pdb: no more victims than every budget about them allows.
+
+Ours: pods without labels may be victims; what the session has evicted, and the budget cannot show yet, counts.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Sequence
 from tests.oracle.cluster import Task
 from tests.oracle.labels import selects
 from tests.oracle.plugins.plugin import Plugin
+from volcanoio.model.base import Manifest
 
 
 class Pdb(Plugin):
@@ -14,15 +18,12 @@ class Pdb(Plugin):
         """Ours: for shuffle a veto on what others name."""
         budgets = self.session.cluster.others.get("PodDisruptionBudget", [])
         left = [each.get("status", {}).get("disruptionsAllowed", 0) for each in budgets]
+        for task in self.session.cluster.tasks:
+            for at in _about(task, budgets) if task.evicted else ():
+                left[at] -= 1
         allowed = []
         for task in victims:
-            about = [
-                at
-                for at, each in enumerate(budgets)
-                if each["metadata"]["namespace"] == task.namespace
-                and selects(each["spec"].get("selector"), task.labels)
-                and task.name not in each.get("status", {}).get("disruptedPods", {})
-            ]
+            about = _about(task, budgets)
             if all(left[at] > 0 for at in about):
                 for at in about:
                     left[at] -= 1
@@ -33,3 +34,14 @@ class Pdb(Plugin):
         return self.permitted(candidates)
 
     reclaimable = preemptable
+
+
+def _about(task: Task, budgets: list[Manifest]) -> list[int]:
+    """The indexes of the budgets that an eviction uses up."""
+    return [
+        at
+        for at, each in enumerate(budgets)
+        if each["metadata"]["namespace"] == task.namespace
+        and selects(each["spec"].get("selector"), task.labels)
+        and task.name not in each.get("status", {}).get("disruptedPods", {})
+    ]

@@ -42,6 +42,7 @@ configurations:
         ("{name: priority}, {name: gang}, {name: drf}", "{name: predicates}, {name: nodeorder}"),
         ("{name: gang, enableJobStarving: false}, {name: priority, enablePreemptable: false}", "{name: proportion}"),
         ("{name: priority, enablePreemptable: false}", "{name: gang, enablePreemptable: false}"),
+        ("{name: priority}, {name: gang}, {name: capacity}", "{name: predicates}"),
     )
 ]
 Queues = list[tuple[int, str | None, bool]]
@@ -80,7 +81,7 @@ class Life:
         self.made: Counter[int] = Counter()
         self.evicted: list[Evict] = []
         for name, (weight, guarantee, reclaimable) in zip("abc", queues, strict=True):
-            spec: dict[str, Any] = {"weight": weight, "reclaimable": reclaimable}
+            spec: dict[str, Any] = {"weight": weight, "deserved": {"cpu": str(weight)}, "reclaimable": reclaimable}
             if guarantee:
                 spec["guarantee"] = {"resource": {"cpu": guarantee}}
             self.world.put(queue(name, **spec))
