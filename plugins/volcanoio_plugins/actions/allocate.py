@@ -73,7 +73,8 @@ class Allocate:
                 continue
             job = jobs[queue.name].pop()
             if job.key not in sheets:
-                sheets[job.key] = self._worksheet(session, job)
+                resumed = session.resume(job)
+                sheets[job.key] = Worksheet([]) if resumed else self._worksheet(session, job)
                 yield from session.let_in(job)
             if (sheet := sheets[job.key]) and (yield from self._turn(session, job, sheet)) and sheet:
                 jobs[queue.name].push(job)

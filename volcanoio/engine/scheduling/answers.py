@@ -221,6 +221,20 @@ class Answers:
                 return False
         return True
 
+    def reserved_on(self, row: int) -> bool:
+        """Whether filters that look at nothing that is placed pass on a row, all that is reserved there has its room,
+        and a task would not fit what is free.
+        """
+        if not self._static.item(row):
+            return False
+        item, lacking = self._columns.block.item, False
+        for at, amount in self._wants:  # asked for every task that waits for victims
+            if item(_FUTURE, at, row) < 0:
+                return False
+            if item(_IDLE, at, row) < amount:
+                lacking = True
+        return lacking
+
     def fit_mask(self, nodes: Nodes, *, idle: bool) -> NDArray[np.bool_]:
         """`fits_row` of many nodes."""
         ok = np.ones(len(nodes), np.bool_)

@@ -17,6 +17,9 @@ from volcanoio.engine.scheduling.ledger import Ledger
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.framework.scheduling.views import TaskStatus
 
+CHUNK = 64
+"""How many claims are looked at in one step."""
+
 
 @dataclass(slots=True)
 class Claim:
@@ -52,10 +55,14 @@ class Claims:
         self.by_task.pop(task.uid, None)
 
     def open(self, now: float) -> Iterator[None]:
-        """A session opens: forget claims that are settled or over, and reserve the room of the others, one by one."""
+        """A session opens: forget claims that are settled or over, reserve the room of the others, some at a time."""
         looked_at: set[int] = set()
-        for uid, claim in list(self.by_task.items()):
-            yield
+        kept: list[tuple[str, Hold]] = []
+        for number, (uid, claim) in enumerate(list(self.by_task.items())):
+            if number % CHUNK == CHUNK - 1:
+                self._holds.add_all(kept)
+                kept.clear()
+                yield
             task, row = claim.task, self._ledger.columns.rows.get(claim.node)
             pending = self._ledger.tasks.get(uid) is task and task.status is TaskStatus.PENDING
             if row is None or not pending or task.owner is None:
@@ -72,7 +79,8 @@ class Claims:
                 del self.by_task[uid]
                 continue
             self.jobs[task.owner.key] = task.owner
-            self._holds.add(task.owner.key, Hold(claim.node, task.shape, Load.RESERVES))
+            kept.append((task.owner.key, Hold(claim.node, task.shape, Load.RESERVES)))
+        self._holds.add_all(kept)
 
     def _terminates(self, uid: str) -> bool:
         task = self._ledger.tasks.get(uid)

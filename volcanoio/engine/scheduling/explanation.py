@@ -92,6 +92,12 @@ class Attempts:
         """How many tasks alike it lacked of which its queue could not take so many; and when (epoch seconds)."""
         self.useless: Useless | None = None
 
+    @property
+    def blank(self) -> bool:
+        """Whether there is nothing to tell."""
+        told = self.fit_errors or self.failed_roles or self.outcomes or self.limited or self.refusal or self.reason.code
+        return not told and self.beyond is None and self.useless is None
+
     def explain(self, reason: Reason) -> None:
         """Keep a reason unless a more precise one is known."""
         if reason.precision >= self.reason.precision:

@@ -5,6 +5,7 @@ After a bind of a gang was refused, what was freed; and for a preemptor, what it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from volcanoio.engine.scheduling.columns import Columns, Load
@@ -32,6 +33,19 @@ class Holds:
         if row is not None:
             self._columns.apply(row, hold.shape, hold.load, 1)
             self.by_job.setdefault(job, []).append(hold)
+
+    def add_all(self, holds: Sequence[tuple[str, Hold]]) -> None:
+        """`add` several, each with its job."""
+        rows = self._columns.rows
+        alike: dict[tuple[int, Load], tuple[Shape, dict[int, int]]] = {}
+        for job, hold in holds:
+            row = rows.get(hold.node)
+            if row is not None:
+                _, counts = alike.setdefault((hold.shape.like, hold.load), (hold.shape, {}))
+                counts[row] = counts.get(row, 0) + 1
+                self.by_job.setdefault(job, []).append(hold)
+        for (_, load), (shape, counts) in alike.items():
+            self._columns.apply_all(counts, shape, load)
 
     def lift(self, job: str) -> list[Hold]:
         """Free all room kept for a job, and return what it was."""

@@ -208,6 +208,13 @@ class Placer:
             answers = self._prepared(task.shape)
         return self._admits(answers, row, idle=False)
 
+    def waits_on(self, shape: Shape, rows: Sequence[int]) -> bool:
+        """Whether tasks of a shape for which room is reserved on rows may go there, and none may yet run there."""
+        answers = self._kept(shape)
+        if answers is None or not answers.settled_in(self._cycle):
+            answers = self._prepared(shape)
+        return answers.static_filters and all(map(answers.reserved_on, set(rows)))
+
     def best_of(self, shape: Shape, rows: NDArray[np.intp]) -> int:
         """Which of several equally good rows is taken."""
         return rows.item(int(self._tie_keys(shape, rows).argmin()) if len(rows) > 1 else 0)

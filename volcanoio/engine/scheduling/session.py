@@ -20,6 +20,7 @@ from volcanoio.engine.scheduling.podindex import PodIndex
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.queuegates import Promises
 from volcanoio.engine.scheduling.queues import QueueInfo
+from volcanoio.engine.scheduling.resuming import resume
 from volcanoio.engine.scheduling.runs import runs_of
 from volcanoio.engine.scheduling.statement import JobStatement
 from volcanoio.engine.scheduling.subjobs import SubJobInfo
@@ -404,6 +405,10 @@ class CycleSession:
         """Why a job waits may be another reason: that is to be said."""
         if self.state.revisit.get(job.key, 0.0) > self.now:
             self.state.revisit[job.key] = self.now
+
+    def resume(self, job: JobInfo) -> bool:
+        """As `session.Session`."""
+        return bool(self.state.claims.jobs) and job.key in self.state.claims.jobs and resume(self, job)
 
     def role_failed(self, job: JobInfo, role: str) -> bool:
         """As `session.Session`."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from volcanoio.engine.scheduling.evictions import claim, send_evictions
+from volcanoio.engine.scheduling.holds import Hold
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.subjobs import SubJobInfo
 from volcanoio.engine.scheduling.tasks import TAKABLE, TaskInfo
@@ -103,6 +104,25 @@ class JobStatement:
         session.tables.log = None
         if evicted:
             self._paid.append(task)
+
+    def resume(self, tasks: Sequence[TaskInfo], rows: Sequence[int], held: list[Hold]) -> None:
+        """Pipeline alike tasks on rows, where the room was held for them that way."""
+        session, log = self._session, self._log
+        log.lifted.append((self._job.key, held))
+        by_role: dict[str, tuple[list[TaskInfo], list[int]]] = {}
+        for task, row in zip(tasks, rows, strict=True):
+            alike = by_role.setdefault(task.role, ([], []))
+            alike[0].append(task)
+            alike[1].append(row)
+        session.tables.log = log
+        for members, places in by_role.values():
+            session.state.ledger.seated(members, TaskStatus.PIPELINED, places)
+        log.seated.extend(tasks)
+        for tell in session.rules.tasks_in:
+            for task in tasks:
+                tell(task)
+        self._account(tasks[0].shape, len(tasks))
+        session.tables.log = None
 
     def mark(self) -> Mark:
         """As `session.Statement`."""

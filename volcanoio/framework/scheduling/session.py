@@ -239,6 +239,12 @@ class Session(SessionView, Protocol):
         """Whether an attempt is known to be of no use: the last one failed, and no room has appeared since."""
         ...
 
+    def resume(self, job: Job) -> bool:
+        """Give a job that waits for its victims the places it claims, whole; False where it is to be placed as any
+        other.
+        """
+        ...
+
     def role_failed(self, job: Job, role: str) -> bool:
         """Whether a task of this role (not "") found no node since `start`."""
         ...
