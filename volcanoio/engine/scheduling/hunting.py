@@ -135,6 +135,8 @@ class NodeHunt:
         """As `victims.Hunt`."""
         placer, row = self._session.state.placer, self._session.nodes.rows[node]
         if not placer.judges_rows_alone(self._task):  # what was placed and evicted may count for every row
+            for _ in self._session.state.takable.refresh():
+                pass
             self._value = np.where(self._value == NOWHERE, NOWHERE, self._prospects.look(self._task))
             self._equal = None
             return
