@@ -1,4 +1,4 @@
-"""preempt and reclaim on a full cluster: `python -m bench.victims --action reclaim --nodes 1000 --worth 1000`.
+"""Evictions on a full cluster: `python -m bench.victims --action reclaim --nodes 1000 --worth 1000`.
 
 Every node is full of pods of two cores of elastic jobs (eight members, of which one must run). Gangs of eight such pods
 want so many nodes' worth of them: of the same queue and a higher priority (preempt), or of a queue that has nothing yet
@@ -83,7 +83,7 @@ def cluster(action: str, nodes: int, worth: int) -> Iterator[ApiObject]:
         yield from job(f"old-{at}", "held", places[at : at + GANG], minimum=1)
     wanted = len(places) * min(worth, nodes) // nodes // GANG
     for number in range(wanted):
-        queue = "held" if action == "preempt" else "wants"
+        queue = "held" if action.endswith("preempt") else "wants"
         yield from job(f"new-{number}", queue, [""] * GANG, minimum=GANG, priority="high")
 
 
@@ -153,7 +153,7 @@ def faults(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, check, print; 1 when something was wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench.victims", description=__doc__)
-    parser.add_argument("--action", choices=("preempt", "reclaim"), default="preempt")
+    parser.add_argument("--action", choices=("preempt", "reclaim", "gangpreempt", "gangreclaim"), default="preempt")
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--worth", type=int, default=1000, help="nodes' worth of pods that wait")
     given = parser.parse_args(arguments)

@@ -7,28 +7,35 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from volcanoio.framework.scheduling.subjobs import SubJob
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Job, Task, TaskStatus
+from volcanoio.model.resources import add
 
 READY = (*sorted(ALLOCATED_STATUSES), TaskStatus.SUCCEEDED)
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Tasks of one job that may be evicted: some of them as well, or (`whole`) all or none."""
+    """Tasks of one job that may be evicted: some of them as well, or (`whole`) all or none.
+
+    `freed` is what a gang frees of them, `lost` what it holds and wants in all: filled for whole ones.
+    """
 
     job: Job
     whole: bool
     tasks: list[Task]
+    freed: Mapping[str, int] = field(default_factory=dict)
+    lost: Mapping[str, int] = field(default_factory=dict)
 
     def worth(self, need: Mapping[str, int]) -> float:
-        """How much of what is needed it frees, as a part of what goes with its job (Volcano: ROI)."""
-        if not self.whole:
-            return float("inf")
-        useful = _against(_sum(self.tasks), need, most=1.0)
-        total = _against(_sum(self.job.tasks), need)
+        """How much of what is needed a gang frees, as a part of what goes with it (Volcano: ROI)."""
+        useful = total = 0.0
+        for name, amount in need.items():
+            if amount > 0:
+                useful += min(self.freed.get(name, 0) / amount, 1.0)
+                total += self.lost.get(name, 0) / amount
         return useful / total if total else float("inf")
 
 
@@ -44,7 +51,8 @@ def bundles(job: Job, tasks: Collection[Task]) -> list[Bundle]:
     rest: list[Task] = []
     for task in ordered:
         (safe if spare.takes(task) else rest).append(task)
-    return [Bundle(job, whole, some) for whole, some in ((False, safe), (True, rest)) if some]
+    found = [Bundle(job, False, safe)] if safe else []
+    return [*found, Bundle(job, True, rest, _sum(rest), _sum(job.tasks))] if rest else found
 
 
 class _Surplus:
@@ -92,13 +100,8 @@ def _counts(task: Task) -> bool:
     return task.status in READY or (task.status is TaskStatus.PENDING and task.shape.best_effort)
 
 
-def _sum(tasks: Collection[Task]) -> Counter[str]:
-    total: Counter[str] = Counter()
+def _sum(tasks: Collection[Task]) -> dict[str, int]:
+    total: dict[str, int] = {}
     for task in tasks:
-        total.update(task.shape.requests)
+        add(total, task.shape.requests)
     return total
-
-
-def _against(amounts: Mapping[str, int], need: Mapping[str, int], most: float = float("inf")) -> float:
-    """The sum over resources of what there is in parts of what is needed."""
-    return sum(min(amounts.get(name, 0) / amount, most) for name, amount in need.items() if amount > 0)

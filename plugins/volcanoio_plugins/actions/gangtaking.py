@@ -6,7 +6,7 @@ found need. Source: Volcano, pkg/scheduler/actions/utils (BuildNominationPlanInD
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from volcanoio.framework.scheduling.points import Purpose
@@ -53,9 +53,7 @@ class GangTaking:
         need: dict[str, int] = {}
         for run in self._runs:
             add(need, run.shape.requests, len(run.tasks))
-        ordered = yield from self._offers.ordered(self._job, domain, need)
-        if not ordered:
-            return False
+        ordered = self._offers.ordered(self._job, domain, need)
         self._statement = self._session.statement(self._job)
         start = self._statement.mark()
         taken = yield from self._search(ordered)
@@ -81,11 +79,14 @@ class GangTaking:
             first.setdefault(run.shape.id, run.tasks[0])
         return [_Wanted(number, self._victims.slots(first[shape], self._purpose)) for shape, number in numbers.items()]
 
-    def _search(self, ordered: list[Bundle]) -> Generator[None, None, list[Bundle] | None]:
+    def _search(self, ordered: Iterator[Bundle | None]) -> Generator[None, None, list[Bundle] | None]:
         """Evict until all tasks can be placed, and place them; what was evicted, None where nothing suffices."""
         statement, taken = self._statement, []
         number = 0
         for bundle in self._offers.permitted(self._job, ordered):
+            if bundle is None:
+                yield
+                continue
             evicted = yield from self._evict(bundle)
             if not evicted:
                 continue

@@ -229,7 +229,7 @@ def test_a_started_job_has_room_made_for_its_next_sub_job_if_that_can_be_whole()
     for member in members[:2]:
         member["spec"]["nodeName"], member["status"]["phase"] = "n2", "Running"
     there = [node("n1", cpu="4"), node("n2", cpu="2"), *gang("old", 4, 0)]
-    spec = {"priority": "high", "subGroupPolicy": [policy], "phase": "Running"}
+    spec: dict[str, Any] = {"priority": "high", "subGroupPolicy": [policy], "phase": "Running"}
     assert evicted(*there, *job("new", 2, *members, **spec), conf=ELASTIC) == ["old-0", "old-1"], "one at a time"
     half = [*members[:3]]
     assert evicted(*there, *job("new", 2, *half, **spec), conf=ELASTIC) == []

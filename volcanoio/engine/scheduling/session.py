@@ -279,6 +279,11 @@ class CycleSession:
                 job.standing = known
         return (False, *known[1][1:]) if self._urgent and job.key in self._urgent else known[1]
 
+    @property
+    def steady_job_keys(self) -> bool:
+        """As `session.Session`."""
+        return self.rules.keeps_job_keys and not self.rules.orders_namespaces
+
     def queue_turns(self, names: Iterable[str]) -> Turns[QueueInfo]:
         """As `session.Session`."""
         queues = [self.queues[name] for name in names]

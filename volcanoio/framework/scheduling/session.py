@@ -156,6 +156,11 @@ class Session(SessionView, Protocol):
         """Where a job stands now in its queue; smaller first."""
         ...
 
+    @property
+    def steady_job_keys(self) -> bool:
+        """Whether where a job stands changes in this session only with the job itself."""
+        ...
+
     def queue_turns(self, names: Iterable[str]) -> Turns[QueueView]:
         """Queues in the order in which they have their turns, as it is at each."""
         ...
