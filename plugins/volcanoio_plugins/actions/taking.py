@@ -6,7 +6,7 @@ guarantee by it, and the evicted could not at once evict back. Room that is ther
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 
 from volcanoio.framework.scheduling.heap import Turns
 from volcanoio.framework.scheduling.points import Purpose
@@ -19,18 +19,18 @@ Eligible = Callable[[Collection[Task], Task], list[Task]]
 """Which of some tasks may be evicted for another by the action's own rules, whatever plugins say."""
 
 
-def takers(session: Session) -> list[Job]:
+def takers(session: Session) -> Iterator[Job]:
     """Jobs that may have others evicted: admitted, valid, starving, and no room is being made for them yet."""
     victims = session.victims
-    return [
-        job
-        for job in session.pending()
-        if job.phase != PodGroupPhase.PENDING
-        and not victims.rests(job)
-        and not victims.awaits(job)
-        and victims.starving(job)
-        and session.job_valid(job)
-    ]
+    for job in session.pending():
+        if (
+            job.phase != PodGroupPhase.PENDING
+            and not victims.rests(job)
+            and not victims.awaits(job)
+            and victims.starving(job)
+            and session.job_valid(job)
+        ):
+            yield job
 
 
 def runs_of(session: Session, job: Job) -> list[Run]:

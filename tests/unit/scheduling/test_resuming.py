@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scenario.scheduling.harness import World, group, node, pods
-from volcanoio.engine.scheduling import session as sessions
 from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.resuming import resume
+from volcanoio.engine.scheduling.session import CycleSession
 from volcanoio.framework.scheduling_effects import SchedulerEffect
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
@@ -46,16 +47,15 @@ def cluster(nodes: int, takers: list[dict[str, Any]]) -> list[Manifest]:
 def history(objects: list[Manifest], gone: list[int], *, whole: bool) -> list[tuple[list[SchedulerEffect], Any, int]]:
     """What each of some cycles decided, how it ended, and how many jobs were resumed; between them victims go."""
     resumed: list[str] = []
-    resume = sessions.resume
 
-    def told(session: sessions.CycleSession, job: JobInfo) -> bool:
+    def told(session: CycleSession, job: JobInfo) -> bool:
         if whole and resume(session, job):
             resumed.append(job.key)
             return True
         return False
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sessions, "resume", told)
+        patch.setattr("volcanoio.engine.scheduling.session.resume", told)
         world, found = World(*objects, conf=CONF), []
         for count in gone:
             world.cycle()
