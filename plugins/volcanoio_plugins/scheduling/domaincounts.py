@@ -13,7 +13,7 @@ from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Nodes, Shape
 from volcanoio_plugins.scheduling.nodeindex import Mask, NodeIndex, Topology
 
-KEPT = 64
+KEPT = 16
 """For how many shapes a filter or scorer keeps what it knows (up to 300 kB each at 10,000 nodes)."""
 _NOTHING: Sequence[int] = ()
 

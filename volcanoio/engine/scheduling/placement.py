@@ -26,8 +26,8 @@ from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.model.resources import CPU, MEMORY, PODS
 
 KEPT_SHAPES = 512
-"""For how many shapes answers are kept (80 kB each at 10,000 nodes)."""
-KEPT_CONCERNED = 64
+"""For how many shapes answers are kept (up to 300 kB each at 10,000 nodes)."""
+KEPT_CONCERNED = 24
 """For how many shapes that other pods concern: there are as many as jobs, and others' answers are good for a start."""
 KEPT_TABLES = 2048
 """For how many shapes more what was learned by state is kept."""
