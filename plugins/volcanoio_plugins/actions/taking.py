@@ -110,12 +110,13 @@ class Taking:
         at = ""
         while number < len(run.tasks) and (not starving or victims.starving(self._job)):
             task = run.tasks[number]
-            if at and self._fits(task, at):
-                statement.pipeline(task, at, evicted=True)
-                number += 1
-                continue
             if not self._wants(task):
                 break
+            if hunt is not None and self._fits(task, at):
+                statement.pipeline(task, at, evicted=True)
+                hunt.changed(at)
+                number += 1
+                continue
             hunt = hunt or victims.hunt(task, self._purpose, own=self._own)
             at = yield from self.search(task, hunt)
             if not at:

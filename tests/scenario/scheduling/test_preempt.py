@@ -359,3 +359,16 @@ def test_every_task_of_a_gang_goes_where_it_is_wanted_most_as_of_then() -> None:
     it.cycle()
     assert it.picture is not None
     assert it.picture.pipelined == {"ns/new-0": "n1", "ns/new-1": "n1"}
+
+
+def test_what_uses_the_rest_of_a_victims_room_counts_for_the_next_one() -> None:
+    old = pods("old-b", 3, "old", cpu="1", on="n1", phase="Running")
+    it = world(
+        node("n0", cpu="2", memory="8Gi"),
+        node("n1", cpu="3", memory="8Gi"),
+        *job("old", 1, *pods("old-a", 2, "old", cpu="1", on="n0", phase="Running"), *old),
+        *job("new", 3, *waiting("new", 3, cpu="500m"), priority="high"),
+    )
+    it.cycle()
+    assert it.picture is not None
+    assert sorted(it.picture.pipelined.values()) == ["n0", "n0", "n1"]
