@@ -26,6 +26,8 @@ class Sums(Generic[Key]):
         self._counted: dict[str, tuple[Key, list[Amounts]]] = {}
         """What was counted of each job, by its key."""
         self._totals: dict[Key, list[dict[str, int]]] = {}
+        self._looked = 0
+        """How many jobs were looked at since those that are gone were last looked for."""
 
     def follow(self, session: SessionView) -> Iterator[None]:
         """Take over what changed since this was last done; all of it where a job waits for admission, else some."""
@@ -34,6 +36,9 @@ class Sums(Generic[Key]):
             changed = session.changes(self, AT_ONCE)
             for job in changed:
                 self._look(session, job)
+            self._looked += len(changed)
+            if self._looked >= max(len(session.jobs), AT_ONCE) and len(changed) < AT_ONCE:
+                self._forget_gone(session)
             if not asked or len(changed) < AT_ONCE:
                 return
             yield
@@ -47,6 +52,13 @@ class Sums(Generic[Key]):
                 key = self._by(job)
                 self._counted[job.key] = key, amounts
                 self._add(key, amounts, 1)
+
+    def _forget_gone(self, session: SessionView) -> None:
+        """Who is told of everything, because too much changed since it asked, is not told what is there no more."""
+        self._looked = 0
+        jobs = session.jobs
+        for gone in [key for key in self._counted if key not in jobs]:
+            self._add(*self._counted.pop(gone), -1)
 
     def of(self, key: Key) -> list[dict[str, int]]:
         """The sums of the parts; never write to them."""

@@ -7,6 +7,7 @@ import gc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from volcanoio_plugins.scheduling import sums
 from volcanoio_plugins.scheduling.demand import admitted, elastic, queue_of
 from volcanoio_plugins.scheduling.sums import Sums
 
@@ -56,8 +57,8 @@ def test_kept_sums_equal_those_made_anew(steps: list[tuple[str, int]]) -> None:
         opening = CycleOpened(cycle=1, upto=0, seed=1, at=world.now)
         session = CycleSession(world.state, world.profile, opening, Unlimited())
         anew: Sums[str] = Sums(queue_of, elastic, admitted)
-        for sums in (kept, kept, anew):
-            for _ in sums.follow(session):
+        for one in (kept, kept, anew):
+            for _ in one.follow(session):
                 pass
         for queue_name in ("q0", "q1", "default"):
             assert kept.of(queue_name) == anew.of(queue_name)
@@ -78,6 +79,28 @@ def test_who_does_not_ask_for_long_is_told_of_everything(monkeypatch: pytest.Mon
     for index in range(8):
         marks.mark(JobInfo(f"ns/other-{index}"))
     assert marks.since(owner, jobs) == jobs
+
+
+def test_jobs_that_went_while_too_much_changed_are_counted_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "MANY", 1)
+    monkeypatch.setattr(sums, "AT_ONCE", 2)
+    names = [f"j{number}" for number in range(6)]
+    world = World(*(group(name, 1, phase="Inqueue", minResources={"cpu": "2"}) for name in names))
+    kept: Sums[str] = Sums(queue_of, admitted)
+
+    def follow() -> dict[str, int]:
+        world.put(group("asks", 1, minResources={"cpu": "2"}))
+        opening = CycleOpened(cycle=1, upto=0, seed=1, at=world.now)
+        for _ in kept.follow(CycleSession(world.state, world.profile, opening, Unlimited())):
+            pass
+        return kept.of("default")[0]
+
+    assert follow() == {"cpu": 12_000}
+    for name in names[1:]:
+        world.remove(kinds.POD_GROUP, f"ns/{name}")
+    for number in range(9):
+        world.put(group(f"other-{number}", 1, phase="Inqueue", minResources={"cpu": "1"}))
+    assert follow() == {"cpu": 11_000}
 
 
 def test_who_is_gone_is_kept_up_no_longer() -> None:
