@@ -165,7 +165,7 @@ class Gang:
         waiting = job.count(TaskStatus.PENDING, TaskStatus.PIPELINED)
         if not waiting and job.count(TaskStatus.RELEASING) >= job.min_available:
             return
-        missing = job.min_available - job.ready_count - job.schedulable_count
+        missing = max(job.min_available - job.ready_count - job.schedulable_count, _lacking_in_sub_jobs(job))
         self._missing[job.key] = missing
         self._retried.add(job.key)
 
@@ -187,3 +187,12 @@ class Gang:
                 victims.append(task)
             spare[key] = left - 1
         return victims
+
+
+def _lacking_in_sub_jobs(job: Job) -> int:
+    """How many tasks must be placed at least so that each group has as many sub-jobs ready as it has to have."""
+    lacks: dict[str, list[int]] = {group: [] for group in job.sub_job_minimums}
+    for part in job.sub_jobs:
+        if part.group in lacks:
+            lacks[part.group].append(max(part.min_available - part.ready_count - part.pending_best_effort, 0))
+    return sum(sum(sorted(lacks[group])[:least]) for group, least in job.sub_job_minimums.items())
