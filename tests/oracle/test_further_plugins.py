@@ -54,7 +54,7 @@ def test_lent_nodes(conf: str, objects: list[Manifest], hour: int) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(
-    confs(("shuffle", "shuffle, allocate", "preempt"), ("predicates",), ("pdb", *USUAL), first=("gang", "tdm")),
+    confs(("shuffle", "shuffle, allocate"), ("predicates",), ("pdb", *USUAL), first=("gang", "tdm")),
     contested(Mix(pod_annotations=MOVABLE, job_annotations=BUDGETS, node_labels=ZONES)),
     st.lists(HOURS, min_size=1, max_size=2),
 )

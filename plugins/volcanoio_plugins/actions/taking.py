@@ -99,6 +99,8 @@ class Taking:
         self._eligible = eligible
         self._reason = reason
         self._own = own
+        self._limited = False
+        """Whether a node was given up where only the queue's limit stood against the task."""
         self._vain: list[tuple[Task, str, bool]] = []
         """Tasks and nodes where nothing was found, and whether the statement had changed nothing by then."""
 
@@ -112,16 +114,20 @@ class Taking:
             task = run.tasks[number]
             if not self._wants(task):
                 break
-            if hunt is not None and self._fits(task, at):
+            if at and self._fits(task, at):
                 statement.pipeline(task, at, evicted=True)
-                hunt.changed(at)
+                if hunt is not None:
+                    hunt.changed(at)
                 number += 1
                 continue
             hunt = hunt or victims.hunt(task, self._purpose, own=self._own)
             at = yield from self.search(task, hunt)
             if not at:
                 break
-            hunt.changed(at)
+            if self._limited:  # what was evicted elsewhere may bring the queue below its limit
+                hunt, self._limited = None, False
+            else:
+                hunt.changed(at)
             number += 1
             yield  # a placement with evictions takes as long as two looks in vain
         return number
@@ -159,6 +165,7 @@ class Taking:
             statement.evict(victim, self._reason)
             evicted.append(victim)
             fits = self._fits(task, node)
+        self._limited = self._limited or (not fits and victims.fits(task, node))
         if fits and self.settle(task, node, evicted):
             return True
         statement.rollback(mark)

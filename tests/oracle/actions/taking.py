@@ -37,6 +37,8 @@ class Taking:
         self, session: Session, job: Job, method: str, eligible: Eligible, reason: str, *, own: bool = False
     ) -> None:
         self.own = own
+        self.made: tuple[Task, Node] | None = None
+        """For whom room was made last, and where."""
         self.session = session
         self.job = job
         self.queue = session.cluster.queues[job.queue]
@@ -49,6 +51,8 @@ class Taking:
         """Give a task a place: where there is room, else by evictions."""
         if not self.wants(task):
             return False
+        if self._after(task):
+            return True
         if self._limits(task):
             room = [node for node in self.session.cluster.nodes if self.session.passes(task, node)]
             nominated = [node for node in room if node.name == task.nominated]
@@ -56,6 +60,16 @@ class Taking:
                 self.statement.place(task, (nominated or [self.session.best(task, room)])[0], "pipelined")
                 return True
         return self._evict_for(task)
+
+    def _after(self, task: Task) -> bool:
+        """Ours: what is left of the room that was made for a task is for its like first."""
+        if self.made is None or (self.made[0].role, self.made[0].spec) != (task.role, task.spec):
+            return False
+        node = self.made[1]
+        if not self.fits(task, node):
+            return False
+        self.statement.place(task, node, "pipelined")
+        return True
 
     def end(self) -> bool:
         """Whether what was done is worth it; without evictions it is left to allocate if that is still to come."""
@@ -157,6 +171,7 @@ class Taking:
 
     def settle(self, task: Task, node: Node, evicted: list[Task]) -> bool:
         self.statement.place(task, node, "pipelined")
+        self.made = task, node
         return not evicted or not self._would_return(evicted, [task])
 
     def fits(self, task: Task, node: Node) -> bool:

@@ -372,3 +372,20 @@ def test_what_uses_the_rest_of_a_victims_room_counts_for_the_next_one() -> None:
     it.cycle()
     assert it.picture is not None
     assert sorted(it.picture.pipelined.values()) == ["n0", "n0", "n1"]
+
+
+@pytest.mark.parametrize("conf", [CONF, DRY_RUN])
+def test_where_only_the_queues_limit_stood_against_it_is_tried_again_once_others_are_evicted(conf: str) -> None:
+    it = world(
+        node("n0", cpu="3", memory="8Gi"),
+        node("n1", cpu="3", memory="4Gi"),
+        queue("q", capability={"cpu": "4"}),
+        *job("some", 1, *running("some", 3, on="n0"), queue="q"),
+        *job("all", 0, *running("all", 3, on="n1"), queue="q"),
+        *job("new", 2, *waiting("new", 2), priority="high", queue="q"),
+        conf=conf,
+    )
+    it.cycle()
+    assert sorted(it.evictions) == ["all-0", "all-1", "all-2", "some-2"], "two on n0 would not do for the first"
+    assert it.picture is not None
+    assert it.picture.pipelined == {"ns/new-0": "n1", "ns/new-1": "n0"}
