@@ -49,6 +49,7 @@ class Answers:
     """
 
     __slots__ = (
+        "_by_state",
         "_columns",
         "_constant",
         "_cycle",
@@ -109,6 +110,8 @@ class Answers:
         self._scored = -1
         """The columns' clock up to which `score` is right, where it is not kept along with `value`."""
         self.by_state = False
+        self._by_state: tuple[int, dict[int, float]] = (-1, {})
+        """Which version of states, and what `score_row` is by state."""
         self._row = Row(columns)
         self._wants = tuple((columns.resource(name), amount) for name, amount in shape.requests.items())
         self._cycle = -1
@@ -207,7 +210,18 @@ class Answers:
 
     def score_row(self, row: int) -> float:
         """The score of one row as it is now; where `by_row`."""
-        self._row.point(row)
+        if not self.by_state:
+            return self._ask(row, self._columns.amounts(row))
+        state, version = self._states.of(row), self._states.version
+        if self._by_state[0] != version:
+            self._by_state = version, {}
+        known = self._by_state[1].get(state)
+        if known is None:
+            known = self._by_state[1][state] = self._ask(row, self._states.amounts[state])
+        return known
+
+    def _ask(self, row: int, values: Sequence[int]) -> float:
+        self._row.become(row, values)
         total = 0.0
         for one in self._ones or ():
             total += one(self.shape, self._row)
@@ -273,6 +287,7 @@ class Answers:
         plan = (static, usage, scorers)
         if plan != self._plan or constant != self._constant or each_cycle or facts != self._facts:
             self.revision = self._scored = self._version = -1
+            self._by_state = -1, {}
         self._plan, self._constant, self._facts, self._fleeting = plan, constant, facts, each_cycle
         self.live_filters, self.live_scorers = tuple(live_filters), tuple(live_scorers)
         self.exact = bool(live_filters or live_scorers)

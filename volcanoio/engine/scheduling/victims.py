@@ -168,12 +168,13 @@ class Victims:
         result = list(tasks)
         if len(result) < 2:
             return result
-        rules, jobs = self._rules, {task.job: task.owner for task in result}
+        rules = self._rules
         ask = rules.task_key if rules.orders_tasks else None
-        if len(jobs) == 1:
+        if len({task.job for task in result}) == 1:
             keyed = [(ask and ask(task), task.key, task) for task in result]  # keys end in the uid: no two are equal
             keyed.sort(reverse=True)
             return [task for _, _, task in keyed]
+        jobs = {task.job: task.owner for task in result}
         keys = {key: self._session.job_key(job) if job is not None else () for key, job in jobs.items()}
         by_job = [(keys[task.job], ask and ask(task), task.key, task) for task in result]
         by_job.sort(reverse=True)
