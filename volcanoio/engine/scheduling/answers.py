@@ -20,6 +20,8 @@ from volcanoio.framework.scheduling.views import Nodes, Shape
 NOWHERE = float("-inf")
 FEW = 12
 """Up to how many rows asking one by one is quicker than asking in one call."""
+FEW_STATES = 24
+"""Up to how many rows looking up their states one by one is quicker than in one go."""
 INTERNED = 512
 """How many rows are looked up one by one in one go."""
 _IDLE, _FUTURE = int(Quantity.IDLE), int(Quantity.FUTURE)
@@ -59,6 +61,7 @@ class Answers:
         "_ones",
         "_plan",
         "_row",
+        "_score",
         "_scored",
         "_states",
         "_static",
@@ -73,7 +76,6 @@ class Answers:
         "live_scorers",
         "mask",
         "revision",
-        "score",
         "shape",
         "static_filters",
         "value",
@@ -85,7 +87,8 @@ class Answers:
         self.shape = shape
         self.capacity = columns.capacity
         self.value: NDArray[np.float64] = np.full(self.capacity, NOWHERE)
-        self.score: NDArray[np.float64] = np.zeros(self.capacity)
+        self._score: NDArray[np.float64] | None = None
+        """As `score`, once that is asked for: where values are by state it seldom is."""
         self.mask: NDArray[np.bool_] = np.zeros(self.capacity, np.bool_)
         self._static: NDArray[np.bool_] = np.zeros(self.capacity, np.bool_)
         self.revision = -1
@@ -188,6 +191,13 @@ class Answers:
             if len(rows):
                 self._answer(rows, Rows(columns, rows))
         return self.score
+
+    @property
+    def score(self) -> NDArray[np.float64]:
+        """The sum of the scorers by row, where it was asked for."""
+        if self._score is None:
+            self._score = np.zeros(self.capacity)
+        return self._score
 
     def rescore(self, row: int, values: Sequence[int], *, idle: bool) -> float:
         """Ask again about one row whose usage changed; its score, NOWHERE where a task does not pass or fit.
@@ -310,11 +320,11 @@ class Answers:
             return
         for mine, known in (
             (self.value, other.value),
-            (self.score, other.score),
             (self.mask, other.mask),
             (self._static, other._static),
         ):
             mine[:] = known
+        self._score = None if other._score is None else other._score.copy()
         self.revision, self._scored = other.revision, other._scored
         self._version, self._table = other._version, other._table
 
@@ -356,7 +366,7 @@ class Answers:
             respecified = np.flatnonzero(columns.respecified[:size] > since)
             if len(respecified):
                 self._answer_static(respecified, Rows(columns, respecified), respecified.tolist())
-        if self.by_state and self._look_up(rows):
+        if self.by_state and (self._follow(rows) if len(rows) <= FEW_STATES else self._look_up(rows)):
             return False
         if self._ones is not None and len(rows) <= FEW:
             for row in rows.tolist():
@@ -368,12 +378,27 @@ class Answers:
         self.value[rows] = np.where(self.mask[rows] & self.fit_mask(nodes, idle=True), self.score[rows], NOWHERE)
         return False
 
+    def _follow(self, rows: NDArray[np.intp]) -> bool:
+        """`_look_up` of a few rows, one by one."""
+        states, known = self._states, len(self._states.amounts)
+        self._begin_table()
+        static, mask, value = self._static, self.mask, self.value
+        for row in rows.tolist():
+            mask[row] = passes = static.item(row)
+            value[row] = self.of_state(states.of(row), row) if passes else NOWHERE
+        states.count(len(rows), len(states.amounts) - known)
+        return True
+
+    def _begin_table(self) -> None:
+        """Forget what was known of states that have other ids now."""
+        if self._version != self._states.version:
+            self._version = self._states.version
+            self._table = np.full(max(2 * len(self._states.amounts), 64), np.nan)
+
     def _look_up(self, rows: NDArray[np.intp]) -> bool:
         """Take the values of rows from the table; False when too many rows have states not looked up yet."""
         columns, states = self._columns, self._states
-        if self._version != states.version:
-            self._version = states.version
-            self._table = np.full(max(2 * len(states.amounts), 64), np.nan)
+        self._begin_table()
         at = columns.state[rows]
         unknown = (at < 0).nonzero()[0]
         if len(unknown):

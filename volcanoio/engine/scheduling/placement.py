@@ -25,8 +25,8 @@ from volcanoio.framework.scheduling.points import TaskScorer
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.model.resources import CPU, MEMORY, PODS
 
-KEPT_SHAPES = 512
-"""For how many shapes answers are kept (up to 300 kB each at 10,000 nodes)."""
+KEPT_SHAPES = 1024
+"""For how many shapes answers are kept (100 kB each at 10,000 nodes, up to 300 where scores are asked for)."""
 KEPT_CONCERNED = 24
 """For how many shapes that other pods concern: there are as many as jobs, and others' answers are good for a start."""
 KEPT_TABLES = 2048
