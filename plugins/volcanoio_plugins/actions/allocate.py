@@ -23,8 +23,10 @@ Sheet: TypeAlias = Worksheet | SubJobSheets
 """What is left to place of a job; of one with sub-group policies sub-job by sub-job."""
 
 
-PASSED = 16
+PASSED = 8
 """Jobs passed in one step."""
+QUEUED = 4
+"""Jobs that are given a turn in one step."""
 
 
 class AllocateArguments(msgspec.Struct, frozen=True):
@@ -61,6 +63,8 @@ class Allocate:
                 heap, members[name] = jobs.setdefault(name, session.job_turns()), []
             heap.push(job)
             members[name].append(job)
+            if not len(members[name]) % QUEUED:
+                yield
         queues = session.queue_turns(jobs)
         while queues:
             if session.exhausted():
@@ -75,6 +79,7 @@ class Allocate:
             if job.key not in sheets:
                 resumed = session.resume(job)
                 sheets[job.key] = Worksheet([]) if resumed else self._worksheet(session, job)
+                yield
                 yield from session.let_in(job)
             if (sheet := sheets[job.key]) and (yield from self._turn(session, job, sheet)) and sheet:
                 jobs[queue.name].push(job)
@@ -85,8 +90,9 @@ class Allocate:
         """Jobs of a queue that gets nothing more: what an earlier cycle said of them holds no longer."""
         for job in members:
             if job.key not in sheets:
-                sheets[job.key] = self._worksheet(session, job)
                 yield
+                sheets[job.key] = self._worksheet(session, job)
+                yield  # a worksheet takes as long as two or three looks
 
     def _worksheet(self, session: Session, job: Job) -> Sheet:
         """The job's tasks to place; empty when there is none, or the job is not valid."""

@@ -84,6 +84,7 @@ class Preempt:
             return _takable(there, task, mates, own)
 
         runs, victims = runs_of(session, job), session.victims
+        yield
         if victims.failed(Purpose.PREEMPT, job, runs):
             return
         taking = self._taking(session, job, eligible, own=False)

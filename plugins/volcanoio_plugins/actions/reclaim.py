@@ -68,6 +68,7 @@ class Reclaim:
             ]
 
         runs, victims = runs_of(session, job), session.victims
+        yield
         if victims.failed(Purpose.RECLAIM, job, runs):
             return
         taking = Taking(session, job, Purpose.RECLAIM, eligible, self.name)
@@ -76,5 +77,6 @@ class Reclaim:
                 break
             yield from taking.seat(run)
             yield
+        yield
         if not taking.end():
             victims.fail(Purpose.RECLAIM, job, runs)
