@@ -96,7 +96,7 @@ class DryRun(Taking):
                     statement.evict(victim, self._reason)
                     needed.append(victim)
             plan = Plan(node, needed[::-1]) if needed else None
-        elif self._victims.fits(task, node):
-            self._limited = True
+        else:
+            self._hindered = True
         statement.rollback(mark)
         return plan

@@ -99,8 +99,8 @@ class Taking:
         self._eligible = eligible
         self._reason = reason
         self._own = own
-        self._limited = False
-        """Whether a node was given up where only the queue's limit stood against the task."""
+        self._hindered = False
+        """Whether a node was given up where room could be made, but a limit or a filter stood against the task."""
         self._vain: list[tuple[Task, str, bool]] = []
         """Tasks and nodes where nothing was found, and whether the statement had changed nothing by then."""
 
@@ -124,8 +124,10 @@ class Taking:
             at = yield from self.search(task, hunt)
             if not at:
                 break
-            if self._limited:  # what was evicted elsewhere may bring the queue below its limit
-                hunt, self._limited = None, False
+            if (
+                self._hindered
+            ):  # what was evicted elsewhere may have been in the way, or brings the queue below its limit
+                hunt, self._hindered = None, False
             else:
                 hunt.changed(at)
             number += 1
@@ -165,7 +167,7 @@ class Taking:
             statement.evict(victim, self._reason)
             evicted.append(victim)
             fits = self._fits(task, node)
-        self._limited = self._limited or (not fits and victims.fits(task, node))
+        self._hindered = self._hindered or not fits
         if fits and self.settle(task, node, evicted):
             return True
         statement.rollback(mark)
