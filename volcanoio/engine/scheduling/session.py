@@ -403,7 +403,7 @@ class CycleSession:
         hopes.give_up(self, job, runs)
 
     def hopeless(self, job: JobInfo) -> bool:
-        """As `session.Session`; at least once a period it is tried all the same."""
+        """As `session.Session`; after a minute or two (`hopes.REST`) it is tried all the same."""
         return hopes.hopeless(self, job)
 
     def _look_again(self, job: JobInfo) -> None:
