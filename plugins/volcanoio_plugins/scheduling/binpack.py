@@ -13,7 +13,7 @@ from volcanoio.framework.arguments import ArgumentError, convert
 from volcanoio.framework.scheduling.verdicts import Depends
 from volcanoio.framework.scheduling.views import NodeRow, Nodes, Shape
 from volcanoio.model.resources import CPU, MEMORY
-from volcanoio_plugins.scheduling.nodescores import positive
+from volcanoio_plugins.scheduling.nodes.nodescores import positive
 
 MAX_SCORE = 100
 _RESOURCE_WEIGHT = "binpack.resources."

@@ -18,15 +18,15 @@ from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
 from volcanoio.model.resources import Amounts, add, maximum, total
-from volcanoio_plugins.scheduling.accounts import Account
-from volcanoio_plugins.scheduling.demand import admitted, elastic, minimum, queue_of
 from volcanoio_plugins.scheduling.proportion import QUEUE_CLOSED, QUOTA_INSUFFICIENT
-from volcanoio_plugins.scheduling.quantities import TOLERANCE, shortage
-from volcanoio_plugins.scheduling.queuegauges import QueueGauges
-from volcanoio_plugins.scheduling.queuetree import UNLIMITED, Branch, Limits, limits, tree
-from volcanoio_plugins.scheduling.reclaiming import Holder, Taking, may_take
-from volcanoio_plugins.scheduling.sums import Sums
-from volcanoio_plugins.scheduling.waterfilling import reachable
+from volcanoio_plugins.scheduling.queues.accounts import Account
+from volcanoio_plugins.scheduling.queues.demand import admitted, elastic, minimum, queue_of
+from volcanoio_plugins.scheduling.queues.quantities import TOLERANCE, shortage
+from volcanoio_plugins.scheduling.queues.queuegauges import QueueGauges
+from volcanoio_plugins.scheduling.queues.queuetree import UNLIMITED, Branch, Limits, limits, tree
+from volcanoio_plugins.scheduling.queues.reclaiming import Holder, Taking, may_take
+from volcanoio_plugins.scheduling.queues.sums import Sums
+from volcanoio_plugins.scheduling.queues.waterfilling import reachable
 
 NO_WAY_UP, NOT_A_LEAF = "QueueHierarchyBroken", "QueueNotLeaf"
 _DRA_KEYS = ("capacity.DynamicResourceAllocationEnable", "capacity.DRAConsumableCapacityEnable")

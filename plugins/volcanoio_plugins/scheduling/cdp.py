@@ -11,7 +11,7 @@ from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Task, TaskStatus
 from volcanoio.model.names import COOLDOWN_TIME
-from volcanoio_plugins.scheduling.times import epoch, positive_duration
+from volcanoio_plugins.scheduling.parts.times import epoch, positive_duration
 
 SCHEDULED = "PodScheduled"
 

@@ -16,8 +16,8 @@ from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Amounts, Job, QueueView, Shape, Task, TaskStatus
 from volcanoio.model.resources import add
-from volcanoio_plugins.scheduling.sharetree import ShareTree, held_by
-from volcanoio_plugins.scheduling.sums import AT_ONCE
+from volcanoio_plugins.scheduling.queues.sharetree import ShareTree, held_by
+from volcanoio_plugins.scheduling.queues.sums import AT_ONCE
 
 SHARE_TOLERANCE = 1e-6
 """Shares that differ by less are equal."""

@@ -19,9 +19,9 @@ from volcanoio.framework.scheduling.verdicts import Verdict as JobVerdict
 from volcanoio.framework.scheduling.views import Job, Nodes, QueueView, Shape, Task, TaskStatus
 from volcanoio.framework.scheduling_effects import Question
 from volcanoio.model.scheduling import PodGroupPhase
-from volcanoio_plugins.scheduling.extenderarguments import ExtenderArguments
-from volcanoio_plugins.scheduling.extenderverdicts import Verdicts, kind_of, number, part
-from volcanoio_plugins.scheduling.gostructs import Json, job_info, node_infos, queue_info, task_info
+from volcanoio_plugins.scheduling.parts.extenderarguments import ExtenderArguments
+from volcanoio_plugins.scheduling.parts.extenderverdicts import Verdicts, kind_of, number, part
+from volcanoio_plugins.scheduling.parts.gostructs import Json, job_info, node_infos, queue_info, task_info
 
 REFUSED = "ExtenderRefused"
 _WAITING = (PodGroupPhase.INQUEUE, PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN)

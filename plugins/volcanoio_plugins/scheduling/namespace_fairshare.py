@@ -29,9 +29,9 @@ from volcanoio.model import kinds
 from volcanoio.model.names import FAIRSHARE_WEIGHT
 from volcanoio.model.resources import add
 from volcanoio.model.scheduling import PodGroupPhase
-from volcanoio_plugins.scheduling.demand import admitted, minimum
-from volcanoio_plugins.scheduling.patience import Patience, Stage, Turn
-from volcanoio_plugins.scheduling.sums import Sums
+from volcanoio_plugins.scheduling.queues.demand import admitted, minimum
+from volcanoio_plugins.scheduling.queues.patience import Patience, Stage, Turn
+from volcanoio_plugins.scheduling.queues.sums import Sums
 
 HELD_BACK = "NamespaceHoldsBack"
 _NOTHING: Amounts = {}

@@ -16,8 +16,8 @@ from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Job, NodeRow, Nodes, Shape, Task
-from volcanoio_plugins.scheduling.grouprules import GROUP_LABEL, GroupRules, rules_of
-from volcanoio_plugins.scheduling.nodeindex import Column, NodeIndex
+from volcanoio_plugins.scheduling.nodes.nodeindex import Column, NodeIndex
+from volcanoio_plugins.scheduling.parts.grouprules import GROUP_LABEL, GroupRules, rules_of
 
 NO_AFFINITY = "node group affinity not specified"
 NO_GROUP = "node group label not found"

@@ -17,12 +17,12 @@ from volcanoio.framework.scheduling.points import Checkpoints, Scorer
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Job, Task
 from volcanoio.model import kinds
-from volcanoio_plugins.scheduling.imagelocality import ImageScorer
-from volcanoio_plugins.scheduling.nodeindex import NodeIndex
-from volcanoio_plugins.scheduling.nodepreferences import AffinityScorer, TaintScorer
-from volcanoio_plugins.scheduling.nodescores import UsageScorer
-from volcanoio_plugins.scheduling.podpreferences import PodAffinityScorer
-from volcanoio_plugins.scheduling.spreadscore import SpreadScorer
+from volcanoio_plugins.scheduling.nodes.imagelocality import ImageScorer
+from volcanoio_plugins.scheduling.nodes.nodeindex import NodeIndex
+from volcanoio_plugins.scheduling.nodes.nodepreferences import AffinityScorer, TaintScorer
+from volcanoio_plugins.scheduling.nodes.nodescores import UsageScorer
+from volcanoio_plugins.scheduling.pods.podpreferences import PodAffinityScorer
+from volcanoio_plugins.scheduling.pods.spreadscore import SpreadScorer
 
 
 class NodeorderArguments(msgspec.Struct, frozen=True):

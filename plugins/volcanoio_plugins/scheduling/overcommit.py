@@ -13,9 +13,9 @@ from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Amounts, Job
 from volcanoio.model.scheduling import PodGroupPhase
-from volcanoio_plugins.scheduling.demand import minimum, outstanding, runs_whole
-from volcanoio_plugins.scheduling.quantities import exceeding, shortage
-from volcanoio_plugins.scheduling.sums import Sums
+from volcanoio_plugins.scheduling.queues.demand import minimum, outstanding, runs_whole
+from volcanoio_plugins.scheduling.queues.quantities import exceeding, shortage
+from volcanoio_plugins.scheduling.queues.sums import Sums
 
 DEFAULT_FACTOR = 1.2
 OVERUSED = "ClusterOverused"

@@ -12,7 +12,7 @@ from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Task
 from volcanoio.model import kinds
 from volcanoio.model.core import PodDisruptionBudget
-from volcanoio_plugins.scheduling.nodematch import value_matches
+from volcanoio_plugins.scheduling.nodes.nodematch import value_matches
 
 
 class PdbArguments(msgspec.Struct, frozen=True):

@@ -17,14 +17,14 @@ from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Shape, Task
 from volcanoio.framework.scheduling_effects import PreBindStep
 from volcanoio.model import kinds
-from volcanoio_plugins.scheduling.hostports import HostPortsFilter
-from volcanoio_plugins.scheduling.nodefilter import NodeFilter
-from volcanoio_plugins.scheduling.nodeindex import NodeIndex
-from volcanoio_plugins.scheduling.podaffinity import PodAffinityFilter
-from volcanoio_plugins.scheduling.topologyspread import TopologySpreadFilter
-from volcanoio_plugins.scheduling.volumebinding import VolumeBinding
-from volcanoio_plugins.scheduling.volumelimits import LoneUsers, VolumeLimits
-from volcanoio_plugins.scheduling.volumezones import VolumeZones
+from volcanoio_plugins.scheduling.nodes.nodefilter import NodeFilter
+from volcanoio_plugins.scheduling.nodes.nodeindex import NodeIndex
+from volcanoio_plugins.scheduling.pods.hostports import HostPortsFilter
+from volcanoio_plugins.scheduling.pods.podaffinity import PodAffinityFilter
+from volcanoio_plugins.scheduling.pods.topologyspread import TopologySpreadFilter
+from volcanoio_plugins.scheduling.volumes.volumebinding import VolumeBinding
+from volcanoio_plugins.scheduling.volumes.volumelimits import LoneUsers, VolumeLimits
+from volcanoio_plugins.scheduling.volumes.volumezones import VolumeZones
 
 
 class PredicatesArguments(msgspec.Struct, frozen=True):

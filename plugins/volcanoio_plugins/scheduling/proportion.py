@@ -18,12 +18,12 @@ from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
 from volcanoio.model.resources import Amounts, add, total
-from volcanoio_plugins.scheduling.accounts import Account
-from volcanoio_plugins.scheduling.demand import admitted, elastic, minimum, queue_of
-from volcanoio_plugins.scheduling.quantities import fits_within, shortage
-from volcanoio_plugins.scheduling.queuegauges import QueueGauges
-from volcanoio_plugins.scheduling.sums import Sums
-from volcanoio_plugins.scheduling.waterfilling import Claim, fill, reachable
+from volcanoio_plugins.scheduling.queues.accounts import Account
+from volcanoio_plugins.scheduling.queues.demand import admitted, elastic, minimum, queue_of
+from volcanoio_plugins.scheduling.queues.quantities import fits_within, shortage
+from volcanoio_plugins.scheduling.queues.queuegauges import QueueGauges
+from volcanoio_plugins.scheduling.queues.sums import Sums
+from volcanoio_plugins.scheduling.queues.waterfilling import Claim, fill, reachable
 
 QUEUE_CLOSED, QUOTA_INSUFFICIENT = "QueueClosed", "QueueQuotaInsufficient"
 

@@ -13,7 +13,7 @@ import msgspec
 from volcanoio.framework.arguments import ArgumentError, GoDuration, convert
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Task
-from volcanoio_plugins.scheduling.lownodeutilization import LowNodeUtilizationArguments, overloading
+from volcanoio_plugins.scheduling.parts.lownodeutilization import LowNodeUtilizationArguments, overloading
 
 DEFAULT_INTERVAL = 300.0
 

@@ -14,7 +14,7 @@ from volcanoio.framework.arguments import ArgumentError, GoDuration, convert
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import ABSTAIN, PERMIT, Verdict
 from volcanoio.framework.scheduling.views import Job
-from volcanoio_plugins.scheduling.times import epoch, positive_duration
+from volcanoio_plugins.scheduling.parts.times import epoch, positive_duration
 
 WAITING_TIME = "sla-waiting-time"
 ANNOTATIONS = (f"volcano.sh/{WAITING_TIME}", WAITING_TIME)

@@ -17,8 +17,8 @@ from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Job, NodeRow, Nodes, Shape, Task
 from volcanoio.model.resources import CPU, MEMORY
-from volcanoio_plugins.scheduling.scarcity import Proportional, ProportionalArguments, Scarce, ScarceArguments
-from volcanoio_plugins.scheduling.strategies import MAX_SCORE, Strategy, Term
+from volcanoio_plugins.scheduling.parts.scarcity import Proportional, ProportionalArguments, Scarce, ScarceArguments
+from volcanoio_plugins.scheduling.parts.strategies import MAX_SCORE, Strategy, Term
 
 SCORING_TYPE = "volcano.sh/resource-strategy-scoring-type"
 SCORING_WEIGHTS = "volcano.sh/resource-strategy-weight"

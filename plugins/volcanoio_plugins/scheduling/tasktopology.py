@@ -17,8 +17,8 @@ from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.views import Nodes, Task
 from volcanoio.model.resources import add
-from volcanoio_plugins.scheduling.affinities import affinities_of
-from volcanoio_plugins.scheduling.buckets import Bucket, Buckets
+from volcanoio_plugins.scheduling.parts.affinities import affinities_of
+from volcanoio_plugins.scheduling.parts.buckets import Bucket, Buckets
 
 MAX_SCORE = 100
 _OUTSIDE = (1, 0, 0, 0, 0)

@@ -18,9 +18,9 @@ from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import PERMIT, Depends, Feasibility, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, NodeRow, Nodes, Shape, Task, TaskStatus
 from volcanoio.model.names import PREEMPTABLE, REVOCABLE_ZONE
-from volcanoio_plugins.scheduling.budgets import within_budgets
-from volcanoio_plugins.scheduling.nodeindex import NodeIndex
-from volcanoio_plugins.scheduling.windows import Window, window
+from volcanoio_plugins.scheduling.nodes.nodeindex import NodeIndex
+from volcanoio_plugins.scheduling.parts.budgets import within_budgets
+from volcanoio_plugins.scheduling.parts.windows import Window, window
 
 MAX_SCORE = 100.0
 ANY_ZONE = "*"

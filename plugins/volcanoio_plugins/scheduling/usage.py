@@ -17,8 +17,8 @@ from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.sources import NODE_METRICS
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import NodeRow, Nodes, Shape
-from volcanoio_plugins.scheduling.loadestimate import Estimator, EstimatorArguments, YoungTasks
-from volcanoio_plugins.scheduling.nodeload import NodeLoads
+from volcanoio_plugins.scheduling.parts.loadestimate import Estimator, EstimatorArguments, YoungTasks
+from volcanoio_plugins.scheduling.parts.nodeload import NodeLoads
 
 MAX_SCORE = 100
 CPU_BUSY = "the CPU load of the node exceeds the upper limit."

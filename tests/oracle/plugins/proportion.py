@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from volcanoio_plugins.scheduling.waterfilling import Claim, fill
+from volcanoio_plugins.scheduling.queues.waterfilling import Claim, fill
 
 from tests.oracle.cluster import ALLOCATED, Amounts, Job, Queue, Task, total
 from tests.oracle.plugins.demand import admitted, elastic, minimum

@@ -281,4 +281,6 @@ def test_what_is_told_counts_the_tasks_that_sub_jobs_lack() -> None:
     it = World(node("n1", cpu="1"), job(1, policy(least=2)), *parts(3), conf=GANG).run(3)
     (condition,) = it.group("job").status.conditions
     assert condition.type == "Unschedulable"
-    assert condition.message.startswith("4/6 tasks in gang unschedulable: pod group is not ready, 1 minAvailable, 6 Pending")
+    assert condition.message.startswith(
+        "4/6 tasks in gang unschedulable: pod group is not ready, 1 minAvailable, 6 Pending"
+    )

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from volcanoio_plugins.scheduling.affinities import affinities_of
-from volcanoio_plugins.scheduling.buckets import Buckets
+from volcanoio_plugins.scheduling.parts.affinities import affinities_of
+from volcanoio_plugins.scheduling.parts.buckets import Buckets
 
 from tests.scenario.scheduling.harness import World, group, node, pod
 from tests.unit.scheduling_plugins.views import TaskView

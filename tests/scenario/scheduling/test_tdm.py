@@ -7,9 +7,9 @@ from datetime import datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from volcanoio_plugins.scheduling.budgets import losable
+from volcanoio_plugins.scheduling.parts.budgets import losable
+from volcanoio_plugins.scheduling.parts.windows import Window, window
 from volcanoio_plugins.scheduling.tdm import Tdm
-from volcanoio_plugins.scheduling.windows import Window, window
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods
 from tests.unit.scheduling_plugins.views import JobView, NodesView, QueueData, SessionData, TaskView, make_node, tasks

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from volcanoio_plugins.scheduling.loadestimate import Estimator, EstimatorArguments
+from volcanoio_plugins.scheduling.parts.loadestimate import Estimator, EstimatorArguments
 from volcanoio_plugins.scheduling.usage import Usage
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods

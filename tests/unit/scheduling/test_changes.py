@@ -7,9 +7,9 @@ import gc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from volcanoio_plugins.scheduling import sums
-from volcanoio_plugins.scheduling.demand import admitted, elastic, queue_of
-from volcanoio_plugins.scheduling.sums import Sums
+from volcanoio_plugins.scheduling.queues import sums
+from volcanoio_plugins.scheduling.queues.demand import admitted, elastic, queue_of
+from volcanoio_plugins.scheduling.queues.sums import Sums
 
 from tests.scenario.scheduling.harness import World, group, node, pods, queue
 from volcanoio.engine.scheduling import changes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from volcanoio_plugins.scheduling.drf import Drf
-from volcanoio_plugins.scheduling.sharetree import ShareTree, way_of
+from volcanoio_plugins.scheduling.queues.sharetree import ShareTree, way_of
 
 from tests.scenario.scheduling.harness import World, decoded, group, node, pods, queue
 from volcanoio.engine.scheduling.cycle import Unlimited

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from volcanoio_plugins.scheduling.capacity import Capacity
-from volcanoio_plugins.scheduling.queuetree import UNLIMITED, limits, tree
+from volcanoio_plugins.scheduling.queues.queuetree import UNLIMITED, limits, tree
 
 from tests.unit.scheduling_plugins.views import JobView, QueueData, opened, session_of, tasks
 from volcanoio.framework.scheduling.views import TaskStatus

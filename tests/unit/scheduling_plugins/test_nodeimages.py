@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from volcanoio_plugins.scheduling.imagelocality import LEAST, normalized, scaled
-from volcanoio_plugins.scheduling.nodeimages import NodeImages
+from volcanoio_plugins.scheduling.nodes.imagelocality import LEAST, normalized, scaled
+from volcanoio_plugins.scheduling.nodes.nodeimages import NodeImages
 
 from volcanoio.engine.scheduling.columns import Columns
 from volcanoio.model.base import ObjectMeta

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from volcanoio_plugins.scheduling.nodeindex import NodeIndex
-from volcanoio_plugins.scheduling.nodematch import is_empty, soft_untolerated, tolerates, value_matches
+from volcanoio_plugins.scheduling.nodes.nodeindex import NodeIndex
+from volcanoio_plugins.scheduling.nodes.nodematch import is_empty, soft_untolerated, tolerates, value_matches
 from volcanoio_plugins.scheduling.predicates import Predicates
 
 from tests.unit.scheduling_plugins.views import NodesView, SessionData, make_node, make_shape

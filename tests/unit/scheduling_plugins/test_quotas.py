@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from volcanoio_plugins.scheduling.overcommit import Overcommit
 from volcanoio_plugins.scheduling.proportion import Proportion
-from volcanoio_plugins.scheduling.waterfilling import Claim, fill, reachable
+from volcanoio_plugins.scheduling.queues.waterfilling import Claim, fill, reachable
 
 from tests.unit.scheduling_plugins.views import JobView, QueueData, make_shape, opened, session_of, tasks
 from volcanoio.framework.scheduling.verdicts import PERMIT, Vote

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from volcanoio_plugins.scheduling.nodeindex import NodeIndex
-from volcanoio_plugins.scheduling.volumematch import Candidates, Reach, matches
+from volcanoio_plugins.scheduling.nodes.nodeindex import NodeIndex
+from volcanoio_plugins.scheduling.volumes.volumematch import Candidates, Reach, matches
 
 from tests.unit.scheduling_plugins.views import NodesView, make_node
 from volcanoio.framework.scheduling.volumes import VolumeClaim

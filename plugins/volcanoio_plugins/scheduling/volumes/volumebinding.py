@@ -17,11 +17,11 @@ from volcanoio.framework.scheduling.volumes import VolumeClaim
 from volcanoio.framework.scheduling_effects import PreBindStep
 from volcanoio.model import kinds
 from volcanoio.model.storage import PersistentVolume
-from volcanoio_plugins.scheduling.nodeindex import Mask, NodeIndex
-from volcanoio_plugins.scheduling.volumemaking import ANYWHERE, VolumeMaking
-from volcanoio_plugins.scheduling.volumematch import Candidates, Reach, matches, reach_of
-from volcanoio_plugins.scheduling.volumeplans import VolumePlans
-from volcanoio_plugins.scheduling.volumesteps import steps_of
+from volcanoio_plugins.scheduling.nodes.nodeindex import Mask, NodeIndex
+from volcanoio_plugins.scheduling.volumes.volumemaking import ANYWHERE, VolumeMaking
+from volcanoio_plugins.scheduling.volumes.volumematch import Candidates, Reach, matches, reach_of
+from volcanoio_plugins.scheduling.volumes.volumeplans import VolumePlans
+from volcanoio_plugins.scheduling.volumes.volumesteps import steps_of
 
 IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 CONFLICT = "node(s) had volume node affinity conflict"

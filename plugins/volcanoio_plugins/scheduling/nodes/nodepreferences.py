@@ -9,9 +9,9 @@ from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends
 from volcanoio.framework.scheduling.views import Nodes, Shape
 from volcanoio.model.core import PreferredSchedulingTerm
-from volcanoio_plugins.scheduling import nodescores
-from volcanoio_plugins.scheduling.nodeindex import Mask, NodeIndex
-from volcanoio_plugins.scheduling.nodematch import effective, soft_untolerated
+from volcanoio_plugins.scheduling.nodes import nodescores
+from volcanoio_plugins.scheduling.nodes.nodeindex import Mask, NodeIndex
+from volcanoio_plugins.scheduling.nodes.nodematch import effective, soft_untolerated
 
 Floats = NDArray[np.float64]
 _RELATIVE = Depends.NODE_SPEC | Depends.FEASIBLE_SET

@@ -13,7 +13,7 @@ from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.sources import NODE_METRICS, NodeUsage
 from volcanoio.framework.scheduling.views import NodeRow, Nodes
 from volcanoio.model.resources import CPU, MEMORY
-from volcanoio_plugins.scheduling.loadestimate import EstimatorArguments, Load
+from volcanoio_plugins.scheduling.parts.loadestimate import EstimatorArguments, Load
 
 STALE = 300.0
 """Seconds after which figures say nothing any more."""

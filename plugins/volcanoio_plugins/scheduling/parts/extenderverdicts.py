@@ -15,7 +15,7 @@ from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Nodes, Task
 from volcanoio.framework.scheduling_effects import Question
 from volcanoio.model.names import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX
-from volcanoio_plugins.scheduling.gostructs import Json, node_infos, task_info
+from volcanoio_plugins.scheduling.parts.gostructs import Json, node_infos, task_info
 
 _OF_ONE_POD = {
     TASK_INDEX,

@@ -6,7 +6,7 @@ import numpy as np
 
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Nodes, Shape
-from volcanoio_plugins.scheduling.nodeindex import Mask, NodeIndex
+from volcanoio_plugins.scheduling.nodes.nodeindex import Mask, NodeIndex
 
 CONFLICT = "node(s) had no available volume zone"
 _STANDS_FOR = {

@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio_plugins.scheduling.domaincounts import DomainCounts
-from volcanoio_plugins.scheduling.nodeindex import Mask, Topology
+from volcanoio_plugins.scheduling.nodes.nodeindex import Mask, Topology
+from volcanoio_plugins.scheduling.pods.domaincounts import DomainCounts
 
 
 class DomainRule(Protocol):

@@ -12,7 +12,7 @@ from volcanoio.framework.scheduling.views import Task
 from volcanoio.framework.scheduling_effects import PreBindStep
 from volcanoio.model import kinds
 from volcanoio.model.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, PersistentVolumeClaim
-from volcanoio_plugins.scheduling.volumeplans import VolumePlans
+from volcanoio_plugins.scheduling.volumes.volumeplans import VolumePlans
 
 _BOUND = {"metadata": {"annotations": {BIND_COMPLETED: True}}, "spec": {"volumeName": True}}
 

@@ -17,8 +17,8 @@ from volcanoio.framework.scheduling.volumes import VolumeClaim
 from volcanoio.model.core import NodeSelectorTerm
 from volcanoio.model.quantity import value
 from volcanoio.model.storage import PersistentVolume
-from volcanoio_plugins.scheduling.nodeindex import NodeIndex
-from volcanoio_plugins.scheduling.nodematch import value_matches
+from volcanoio_plugins.scheduling.nodes.nodeindex import NodeIndex
+from volcanoio_plugins.scheduling.nodes.nodematch import value_matches
 
 Rows = NDArray[np.intp]
 Terms = tuple[NodeSelectorTerm, ...]

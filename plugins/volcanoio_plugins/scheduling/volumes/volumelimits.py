@@ -15,7 +15,7 @@ from volcanoio.framework.scheduling.views import Nodes, Shape
 from volcanoio.framework.scheduling.volumes import VolumeClaim, VolumesView
 from volcanoio.model import kinds
 from volcanoio.model.storage import READ_WRITE_ONCE_POD, CSINode
-from volcanoio_plugins.scheduling.nodeindex import NodeIndex
+from volcanoio_plugins.scheduling.nodes.nodeindex import NodeIndex
 
 EXCEEDED = "node(s) exceed max volume count"
 ALONE = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"

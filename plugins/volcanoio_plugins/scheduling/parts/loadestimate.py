@@ -13,7 +13,7 @@ import msgspec
 
 from volcanoio.framework.scheduling.views import Job, Shape, Task, TaskStatus
 from volcanoio.model.resources import CPU, MEMORY
-from volcanoio_plugins.scheduling.times import epoch
+from volcanoio_plugins.scheduling.parts.times import epoch
 
 _MIB = 1 << 20
 _STARTING = (TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.BOUND)

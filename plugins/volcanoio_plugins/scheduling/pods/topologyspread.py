@@ -15,10 +15,10 @@ from volcanoio.framework.scheduling.podterms import PodCounts, SpreadConstraint
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Nodes, Shape
-from volcanoio_plugins.scheduling.domaincounts import ByShape, DomainCounts
-from volcanoio_plugins.scheduling.domainrules import Allowed, flip
-from volcanoio_plugins.scheduling.nodefilter import affine, tainted
-from volcanoio_plugins.scheduling.nodeindex import Mask, NodeIndex, Topology
+from volcanoio_plugins.scheduling.nodes.nodefilter import affine, tainted
+from volcanoio_plugins.scheduling.nodes.nodeindex import Mask, NodeIndex, Topology
+from volcanoio_plugins.scheduling.pods.domaincounts import ByShape, DomainCounts
+from volcanoio_plugins.scheduling.pods.domainrules import Allowed, flip
 
 UNEVEN = "node(s) didn't match pod topology spread constraints"
 LABELLESS = f"{UNEVEN} (missing required label)"

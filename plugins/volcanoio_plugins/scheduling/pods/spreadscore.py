@@ -16,11 +16,11 @@ from volcanoio.framework.scheduling.podterms import PodCounts, SpreadConstraint
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends
 from volcanoio.framework.scheduling.views import Nodes, Shape
-from volcanoio_plugins.scheduling.domaincounts import ByShape, DomainCounts
-from volcanoio_plugins.scheduling.nodeindex import Mask, NodeIndex
-from volcanoio_plugins.scheduling.nodescores import MAX
-from volcanoio_plugins.scheduling.podpreferences import Points
-from volcanoio_plugins.scheduling.topologyspread import constraints, counting_nodes
+from volcanoio_plugins.scheduling.nodes.nodeindex import Mask, NodeIndex
+from volcanoio_plugins.scheduling.nodes.nodescores import MAX
+from volcanoio_plugins.scheduling.pods.domaincounts import ByShape, DomainCounts
+from volcanoio_plugins.scheduling.pods.podpreferences import Points
+from volcanoio_plugins.scheduling.pods.topologyspread import constraints, counting_nodes
 
 HOSTNAME = "kubernetes.io/hostname"
 """Of this key all nodes' pods count, whatever the policies, and every feasible node is a domain."""

@@ -23,7 +23,7 @@ from volcanoio.model.storage import (
     StorageClass,
     TopologyTerm,
 )
-from volcanoio_plugins.scheduling.nodeindex import Mask, NodeIndex
+from volcanoio_plugins.scheduling.nodes.nodeindex import Mask, NodeIndex
 
 _CLASSES, _DRIVERS = kinds.STORAGE_CLASS.resource, kinds.CSI_DRIVER.resource
 _CAPACITIES, _CSI_NODES = kinds.CSI_CAPACITY.resource, kinds.CSI_NODE.resource

@@ -6,8 +6,8 @@ import numpy as np
 
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Nodes, Shape
-from volcanoio_plugins.scheduling.nodeindex import Mask, NodeIndex
-from volcanoio_plugins.scheduling.nodematch import UNSCHEDULABLE_TAINT, first_untolerated, tolerated
+from volcanoio_plugins.scheduling.nodes.nodeindex import Mask, NodeIndex
+from volcanoio_plugins.scheduling.nodes.nodematch import UNSCHEDULABLE_TAINT, first_untolerated, tolerated
 
 UNSCHEDULABLE = "node(s) were unschedulable"
 NO_DEVICES = "node(s) cannot be given resource claims: dynamic resource allocation is not available yet"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from volcanoio.framework.scheduling.views import Shape, Task, TaskStatus
 from volcanoio.model.resources import MEMORY
-from volcanoio_plugins.scheduling.affinities import Affinities
+from volcanoio_plugins.scheduling.parts.affinities import Affinities
 
 _FINISHED = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _MIB = 1 << 20

@@ -13,7 +13,7 @@ import msgspec
 from volcanoio.framework.scheduling.views import QueueView
 from volcanoio.model.names import ROOT_QUEUE
 from volcanoio.model.resources import CPU, MEMORY, Amounts, add, maximum, total
-from volcanoio_plugins.scheduling.waterfilling import reachable
+from volcanoio_plugins.scheduling.queues.waterfilling import reachable
 
 UNLIMITED = 2**62
 """More than there ever is of anything: what the root may have where it has no capability."""

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from volcanoio.framework.scheduling.views import Task
 from volcanoio.model.names import ROOT_QUEUE
 from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts, add
-from volcanoio_plugins.scheduling.accounts import Account
-from volcanoio_plugins.scheduling.quantities import TOLERANCE, Quantities
+from volcanoio_plugins.scheduling.queues.accounts import Account
+from volcanoio_plugins.scheduling.queues.quantities import TOLERANCE, Quantities
 
 
 class Holder(NamedTuple):

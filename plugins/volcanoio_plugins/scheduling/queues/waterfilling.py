@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts
-from volcanoio_plugins.scheduling.quantities import TOLERANCE, Quantities, fits_within
+from volcanoio_plugins.scheduling.queues.quantities import TOLERANCE, Quantities, fits_within
 
 _WHOLE = 1e-3
 """A share this near to an integer is that integer: amounts are integers, and dividing by weights must not lose one."""

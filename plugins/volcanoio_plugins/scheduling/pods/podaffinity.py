@@ -13,9 +13,9 @@ from volcanoio.framework.scheduling.podterms import PodCounts, PodTerm, TermRole
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Nodes, Shape
-from volcanoio_plugins.scheduling.domaincounts import ByShape, DomainCounts
-from volcanoio_plugins.scheduling.domainrules import Absent, Allowed, flip, forbidden
-from volcanoio_plugins.scheduling.nodeindex import Mask, NodeIndex, Topology
+from volcanoio_plugins.scheduling.nodes.nodeindex import Mask, NodeIndex, Topology
+from volcanoio_plugins.scheduling.pods.domaincounts import ByShape, DomainCounts
+from volcanoio_plugins.scheduling.pods.domainrules import Absent, Allowed, flip, forbidden
 
 NEAR = "node(s) didn't match pod affinity rules"
 APART = "node(s) didn't match pod anti-affinity rules"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from volcanoio.framework.scheduling.podterms import PodCounts, Tally
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Nodes, Shape
-from volcanoio_plugins.scheduling.nodeindex import Mask, NodeIndex, Topology
+from volcanoio_plugins.scheduling.nodes.nodeindex import Mask, NodeIndex, Topology
 
 KEPT = 16
 """For how many shapes a filter or scorer keeps what it knows (up to 300 kB each at 10,000 nodes)."""

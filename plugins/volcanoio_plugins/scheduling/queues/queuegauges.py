@@ -9,8 +9,8 @@ from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.views import QueueView
 from volcanoio.model.resources import CPU, MEMORY
 from volcanoio.model.scheduling import Queue
-from volcanoio_plugins.scheduling.accounts import Account
-from volcanoio_plugins.scheduling.quantities import Quantities
+from volcanoio_plugins.scheduling.queues.accounts import Account
+from volcanoio_plugins.scheduling.queues.quantities import Quantities
 
 _UNITS = {CPU: "milli_cpu", MEMORY: "memory_bytes"}
 _NOTHING = {CPU: 0, MEMORY: 0}

@@ -13,7 +13,7 @@ from volcanoio.framework.arguments import ArgumentError
 from volcanoio.framework.scheduling.verdicts import Feasibility
 from volcanoio.framework.scheduling.views import NodeRow, Nodes, Shape
 from volcanoio.model.resources import CPU, MEMORY
-from volcanoio_plugins.scheduling.strategies import MAX_SCORE
+from volcanoio_plugins.scheduling.parts.strategies import MAX_SCORE
 
 BYTES_PER_MILLI = 1_000_000
 """A ratio of memory is in units of 10^9 bytes beside one whole of the scarce resource, amounts of which are milli."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from volcanoio.framework.scheduling.views import Nodes
 from volcanoio.model.core import Node, NodeSelectorTerm, Requirement, Taint
-from volcanoio_plugins.scheduling.nodematch import is_empty, value_matches
+from volcanoio_plugins.scheduling.nodes.nodematch import is_empty, value_matches
 
 Mask = NDArray[np.bool_]
 Value = TypeVar("Value", bound=Hashable)

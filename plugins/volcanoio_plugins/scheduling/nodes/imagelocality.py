@@ -18,8 +18,8 @@ from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends
 from volcanoio.framework.scheduling.views import NodeRow, Nodes, Shape, Task
 from volcanoio.model.core import PodSpec
-from volcanoio_plugins.scheduling.nodeimages import Mask, NodeImages
-from volcanoio_plugins.scheduling.nodescores import MAX
+from volcanoio_plugins.scheduling.nodes.nodeimages import Mask, NodeImages
+from volcanoio_plugins.scheduling.nodes.nodescores import MAX
 
 LEAST = 23 * 1024 * 1024
 """Bytes up to which images count for nothing."""

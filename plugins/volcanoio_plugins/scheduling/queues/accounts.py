@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from volcanoio.framework.scheduling.sessionview import Table
 from volcanoio.framework.scheduling.views import QueueView
 from volcanoio.model.resources import PODS, Amounts
-from volcanoio_plugins.scheduling.quantities import TOLERANCE, Quantities, exceeding, share
+from volcanoio_plugins.scheduling.queues.quantities import TOLERANCE, Quantities, exceeding, share
 
 
 class Account:

@@ -15,9 +15,9 @@ from volcanoio.framework.scheduling.podterms import PodCounts, PodTerm, TermRole
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends
 from volcanoio.framework.scheduling.views import Nodes, Shape
-from volcanoio_plugins.scheduling.domaincounts import ByShape, DomainCounts
-from volcanoio_plugins.scheduling.nodeindex import Mask, NodeIndex
-from volcanoio_plugins.scheduling.nodescores import MAX
+from volcanoio_plugins.scheduling.nodes.nodeindex import Mask, NodeIndex
+from volcanoio_plugins.scheduling.nodes.nodescores import MAX
+from volcanoio_plugins.scheduling.pods.domaincounts import ByShape, DomainCounts
 
 HARD_WEIGHT = 1
 _FAR = 1 << 60

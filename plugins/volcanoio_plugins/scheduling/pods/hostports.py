@@ -10,8 +10,8 @@ from volcanoio.framework.scheduling.podterms import HostPort, PodCounts, Tally
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Nodes, Shape
-from volcanoio_plugins.scheduling.domaincounts import ByShape
-from volcanoio_plugins.scheduling.nodeindex import Mask, NodeIndex
+from volcanoio_plugins.scheduling.nodes.nodeindex import Mask, NodeIndex
+from volcanoio_plugins.scheduling.pods.domaincounts import ByShape
 
 TAKEN = "node(s) didn't have free ports for the requested pod ports"
 EVERY_ADDRESS = "0.0.0.0"

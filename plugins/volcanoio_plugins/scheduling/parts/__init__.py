@@ -1,0 +1,1 @@
+"""Parts of one plugin each, beside the plugin that has their name in its imports."""

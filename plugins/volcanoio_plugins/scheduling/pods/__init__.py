@@ -1,0 +1,1 @@
+"""Filters and scores that look at which pods are where."""

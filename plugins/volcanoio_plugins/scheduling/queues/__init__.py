@@ -1,0 +1,1 @@
+"""What plugins share about queues: demands, limits, shares, trees."""
