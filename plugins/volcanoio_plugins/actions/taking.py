@@ -6,7 +6,8 @@ guarantee by it, and the evicted could not at once evict back. Room that is ther
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 
 from volcanoio.framework.scheduling.heap import Turns
 from volcanoio.framework.scheduling.points import Purpose
@@ -208,7 +209,7 @@ class Taking:
             if not self._wants(run.tasks[number]):
                 break
             some = self._session.at_once(run.shape, len(run.tasks) - number)
-            allowed = victims.within_limits(self._job, run.shape, some)
+            allowed = self._wanted(run.tasks[number : number + victims.within_limits(self._job, run.shape, some)])
             placed = self._statement.reserve(run, number, allowed) if allowed > 0 else 0
             number += placed
             if placed < some:
@@ -219,6 +220,13 @@ class Taking:
     def _wants(self, task: Task) -> bool:
         """Whether the queue may have room made for the task at all."""
         return self._purpose is Purpose.PREEMPT or self._victims.preemptive(self._job, [task])
+
+    def _wanted(self, tasks: Sequence[Task]) -> int:
+        """For how many of alike tasks, from the first on, the queue may have room made together."""
+        if self._purpose is Purpose.PREEMPT:
+            return len(tasks)
+        preemptive, job = self._victims.preemptive, self._job
+        return bisect_left(range(1, len(tasks) + 1), x=True, key=lambda count: not preemptive(job, tasks[:count]))
 
     def _fits(self, task: Task, node: str) -> bool:
         """Whether the task passes limits and filters there now."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods, queue
 from volcanoio.model import kinds
@@ -145,3 +146,24 @@ def test_queues_that_could_take_turns_for_ever_do_not_begin() -> None:
     members = job("old", 0, "a", *running("old", 2)), job("new", 2, "b", *waiting("new", 2))
     conf = BARE.replace("{name: gang, enableReclaimable: false}", "{name: priority, enableReclaimable: false}")
     assert after(node("n1", cpu="2"), A, B, *members[0], *members[1], conf=conf) == []
+
+
+def test_a_queue_is_asked_for_every_task_that_takes_room_without_evictions() -> None:
+    """Of two tasks that fit into what ends, the queue deserves one: the gang of two reserves nothing."""
+    conf = 'actions: "reclaim"\ntiers:\n- plugins:\n  - name: gang\n  - name: capacity\n  - name: predicates\n'
+    world = World(
+        queue("default"),
+        queue("ours", guarantee={"resource": {"cpu": "2"}}),
+        node("n1", cpu="2"),
+        node("n2", cpu="1500m"),
+        *job("held", 1, "ours", *running("held", 3, on="n2", cpu="500m")),
+        *job("ending", 1, "default", *running("ending", 1, cpu="2")),
+        *job("new", 2, "ours", *waiting("new", 2, cpu="500m")),
+        conf=conf,
+    )
+    (ending,) = [obj for (_, key), obj in world.objects.items() if key == "ns/ending-0"]
+    world.put(replace(ending, metadata=replace(ending.metadata, deletion_timestamp="2026-01-01T00:00:00Z")))
+    world.cycle()
+    assert world.picture is not None
+    assert not world.evictions
+    assert not world.picture.pipelined
