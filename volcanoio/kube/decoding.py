@@ -7,6 +7,7 @@ then. What fails even so is skipped and reported: one odd object must not blind 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -44,10 +45,14 @@ class WatchLine(msgspec.Struct, Generic[Object], frozen=True):
 
 
 class ObjectDecoder:
-    """Decoders of one kind. Building them costs, so keep it."""
+    """Decoders of one kind. Building them costs, so keep it.
 
-    def __init__(self, kind: Kind) -> None:
+    `made` sees each object of a page or watch line once, as it is made: those that others decoded before it does not.
+    """
+
+    def __init__(self, kind: Kind, made: Callable[[ApiObject], object] | None = None) -> None:
         self._kind = kind
+        self._made = made or _nothing
         self._one: msgspec.json.Decoder[ApiObject] = msgspec.json.Decoder(kind.type)
         self._page: msgspec.json.Decoder[Page[ApiObject]] = msgspec.json.Decoder(Page[kind.type])  # type: ignore[name-defined]  # the type argument is a value here
         self._line: msgspec.json.Decoder[WatchLine[ApiObject]] = msgspec.json.Decoder(WatchLine[kind.type])  # type: ignore[name-defined]  # as above
@@ -86,8 +91,12 @@ class ObjectDecoder:
         try:
             page = self._page.decode(data)
         except msgspec.ValidationError:
-            return self._odd_page(data)
-        return page.metadata, list(page.items), []
+            result = self._odd_page(data)
+        else:
+            result = page.metadata, list(page.items), []
+        for obj in result[1]:
+            self._made(obj)
+        return result
 
     def _odd_page(self, data: bytes) -> tuple[ListMeta, list[ApiObject], list[UndecodableError]]:
         if b'"items":null' in data[:4096]:
@@ -103,14 +112,15 @@ class ObjectDecoder:
 
     def line(self, data: bytes) -> WatchLine[ApiObject] | WatchLine[msgspec.Raw]:
         """A watch line: decoded for ADDED, MODIFIED and DELETED, raw for others; raises UndecodableError."""
-        if not isinstance(data, SharedLine):
-            return self._line_alone(data)
-        known = data.decoded.get(self._kind.type)
-        if isinstance(known, ApiObject):
-            return WatchLine(data.event, known)
+        if isinstance(data, SharedLine):
+            known = data.decoded.get(self._kind.type)
+            if isinstance(known, ApiObject):
+                return WatchLine(data.event, known)
         line = self._line_alone(data)
         if isinstance(line.object, ApiObject):
-            data.decoded[self._kind.type] = line.object
+            self._made(line.object)
+            if isinstance(data, SharedLine):
+                data.decoded[self._kind.type] = line.object
         return line
 
     def _line_alone(self, data: bytes) -> WatchLine[ApiObject] | WatchLine[msgspec.Raw]:
@@ -129,6 +139,10 @@ class ObjectDecoder:
             msg = f"{self._kind}: not a watch line: {error}"
             raise UndecodableError(msg) from error
         return WatchLine(odd.type, self.one(odd.object)) if odd.type in OBJECT_TYPES else odd
+
+
+def _nothing(_obj: ApiObject) -> None:
+    """Nobody wants to see objects as they are made."""
 
 
 OBJECT_TYPES = frozenset({"ADDED", "MODIFIED", "DELETED"})

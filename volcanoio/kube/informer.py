@@ -67,9 +67,8 @@ class Informer:
         self._rng = random.Random(f"{seed}/{kind.resource}/{label_selector}/{field_selector}")
         self._backoff = Backoff(self._rng)
         self._probe = probe or NoProbe()
-        self._decoder = ObjectDecoder(kind)
+        self._decoder = ObjectDecoder(kind, made=Shared().of)
         self._cache = ObjectCache(kind.resource, selective=bool(self._selectors or namespace))
-        self._shared = Shared()
         self._revision = ""
         """Where the watch goes on; "" when a list is needed."""
         self._synced = asyncio.Event()
@@ -159,8 +158,7 @@ class Informer:
             if not response.ok:
                 raise error_of(response, now=self._clock.now())
             meta, decoded, faults = self._decoder.page(response.body)
-            share = self._shared.of
-            objects |= {obj.metadata.key: share(obj) for obj in decoded}
+            objects |= {obj.metadata.key: obj for obj in decoded}
             for fault in faults:
                 self._report(fault)
             revision = meta.resource_version
@@ -219,7 +217,6 @@ class Informer:
         obj = line.object
         if isinstance(obj, ApiObject):
             self._revision = obj.metadata.resource_version
-            self._shared.of(obj)
             return self._cache.deleted(obj) if line.type == "DELETED" else self._cache.appeared_or_changed(obj)
         if line.type == "ERROR":
             raise error_from_status(msgspec.json.decode(obj, type=Status))

@@ -6,7 +6,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volcanoio.kube.decoding import ObjectDecoder
 from volcanoio.kube.sharing import MOST, Shared
+from volcanoio.kube.transport import SharedLine
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Pod
 
 TEXTS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz"), max_size=2)
@@ -47,3 +51,12 @@ def test_what_is_known_is_bounded() -> None:
     for number in range(2 * MOST):
         shared.of(msgspec.convert({"metadata": {"labels": {"n": str(number)}}}, Pod))
     assert len(shared._known) <= MOST
+
+
+def test_what_another_informer_of_the_process_decoded_is_taken_as_it_is() -> None:
+    data = SharedLine(b'{"type":"ADDED","object":{"metadata":{"name":"p"},"spec":{"containers":[]}}}')
+    data.event, data.decoded = "ADDED", {}
+    made: list[ApiObject] = []
+    first, second = (ObjectDecoder(kinds.POD, made=made.append).line(data) for _ in range(2))
+    assert made == [first.object]
+    assert second.object is first.object
