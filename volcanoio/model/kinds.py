@@ -37,10 +37,11 @@ class Kind:
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The URL path of the collection, or of one object and its subresource."""
-        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
-        parts = [root + scope, self.plural, name, subresource]
-        return "/".join(part for part in parts if part)
+        path = f"/apis/{self.group}/{self.version}/" if self.group else f"/api/{self.version}/"
+        path += f"namespaces/{namespace}/{self.plural}" if self.namespaced and namespace else self.plural
+        if name:
+            path += f"/{name}"
+        return f"{path}/{subresource}" if subresource else path
 
     def decode(self, data: bytes) -> ApiObject:
         """One object from JSON."""
