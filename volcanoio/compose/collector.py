@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 
-_NEW_OBJECTS, _YOUNG_RUNS, _MIDDLE_RUNS = 12_000, 6, 280
+_NEW_OBJECTS, _YOUNG_RUNS, _MIDDLE_RUNS = 20_000, 4, 250
 """New objects between two looks at the newest ones, and how many such looks make one at the older and the oldest.
 
 A look takes up to a microsecond an object, and the event loop waits: so the newest ones are looked at in small numbers.
