@@ -12,7 +12,7 @@ from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Task
 from volcanoio.model import kinds
 from volcanoio.model.core import PodDisruptionBudget
-from volcanoio_plugins.scheduling.nodes.nodematch import value_matches
+from volcanoio.model.requirements import satisfied
 
 
 class PdbArguments(msgspec.Struct, frozen=True):
@@ -76,5 +76,5 @@ def _covering(task: Task, budgets: Iterable[PodDisruptionBudget]) -> list[PodDis
         if budget.metadata.namespace == task.namespace
         and budget.spec.selector is not None
         and task.name not in budget.status.disrupted_pods
-        and all(value_matches(each, labels.get(each.key)) for each in budget.spec.selector.requirements)
+        and all(satisfied(each, labels.get(each.key)) for each in budget.spec.selector.requirements)
     ]

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.scenario.scheduling.harness import World, node, pod, pods, queue
-from tests.scenario.scheduling.test_preempt import bury, job, running, waiting, world
+from tests.scenario.scheduling.test_preempt import job, world
+from tests.scenario.scheduling.victims import bury, running, waiting
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.framework.effects import Patch
 from volcanoio.model.base import Manifest

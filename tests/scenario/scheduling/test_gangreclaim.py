@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pods, queue
-from tests.scenario.scheduling.test_preempt import bury
+from tests.scenario.scheduling.victims import bury
 from volcanoio.model.base import Manifest
 
 CONF = """

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods, queue
+from tests.scenario.scheduling.victims import bury, evicted, running, waiting
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.framework.effects import Patch, Record
-from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 
 CONF = """
@@ -46,30 +46,13 @@ def job(name: str, minimum: int, *members: Manifest, priority: str = "low", **mo
     return [group(name, minimum, phase=phase, priorityClassName=priority, **more), *members]
 
 
-def running(name: str, count: int, *, on: str = "n1", cpu: str = "1", **more: Any) -> list[Manifest]:
-    return pods(name, count, name, cpu=cpu, on=on, phase="Running", **more)
-
-
-def waiting(name: str, count: int, *, cpu: str = "1", **more: Any) -> list[Manifest]:
-    return pods(name, count, name, cpu=cpu, **more)
-
-
 def world(*objects: Manifest, conf: str = CONF) -> World:
     return World(LOW, MIDDLE, HIGH, *objects, conf=conf)
 
 
 def after(*objects: Manifest, conf: str = CONF) -> list[str]:
     """Who is evicted in the first cycle."""
-    it = world(*objects, conf=conf)
-    it.cycle()
-    return sorted(it.evictions)
-
-
-def bury(it: World) -> None:
-    """Terminating pods are gone."""
-    for (resource, key), obj in list(it.objects.items()):
-        if resource == kinds.POD.resource and obj.metadata.deletion_timestamp:
-            it.remove(kinds.POD, key)
+    return evicted(world(*objects, conf=conf))
 
 
 FULL = (node("n1", cpu="4"), *job("old", 1, *running("old", 4)))

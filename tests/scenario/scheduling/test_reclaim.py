@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods, queue
-from volcanoio.model import kinds
+from tests.scenario.scheduling.victims import bury, evicted, running, waiting
 from volcanoio.model.base import Manifest
 
 CONF = """
@@ -39,26 +39,9 @@ def job(name: str, minimum: int, queue: str, *members: Manifest, **more: Any) ->
     return [group(name, minimum, phase=phase, queue=queue, **more), *members]
 
 
-def running(name: str, count: int, *, on: str = "n1", cpu: str = "1", **more: Any) -> list[Manifest]:
-    return pods(name, count, name, cpu=cpu, on=on, phase="Running", **more)
-
-
-def waiting(name: str, count: int, *, cpu: str = "1", **more: Any) -> list[Manifest]:
-    return pods(name, count, name, cpu=cpu, **more)
-
-
 def after(*objects: Manifest, conf: str = CONF) -> list[str]:
     """Who is evicted in the first cycle."""
-    world = World(*objects, conf=conf)
-    world.cycle()
-    return sorted(world.evictions)
-
-
-def bury(world: World) -> None:
-    """Terminating pods are gone."""
-    for (resource, key), obj in list(world.objects.items()):
-        if resource == kinds.POD.resource and obj.metadata.deletion_timestamp:
-            world.remove(kinds.POD, key)
+    return evicted(World(*objects, conf=conf))
 
 
 A, B = queue("a"), queue("b")

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.apiserver.api import CONFIG_MAPS, JSON_PATCH, config_map, running
-from volcanoio.localcluster.apiserver.patches import PatchError, json_patch, merge_patch, strategic
+from volcanoio.localcluster.apiserver.patches import PatchError, json_patch, strategic
+from volcanoio.model import mergepatch
 
 _SCALARS = st.one_of(st.booleans(), st.integers(-5, 5), st.text("xyz", max_size=3))
 _KEYS = st.text(alphabet="abcde/~", min_size=1, max_size=3)
@@ -35,7 +36,7 @@ OBJECTS = st.dictionaries(_KEYS, DOCUMENTS, max_size=4)
     ],
 )
 def test_merge_patches_of_rfc_7386(target: Any, patch: Any, result: Any) -> None:
-    assert merge_patch.apply(deepcopy(target), patch) == result
+    assert mergepatch.apply(deepcopy(target), patch) == result
 
 
 def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
@@ -49,25 +50,25 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
 
 @given(OBJECTS, OBJECTS)
 def test_a_merge_patch_made_from_a_difference_leads_there(before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert merge_patch.apply(deepcopy(before), deepcopy(difference(before, after))) == after
+    assert mergepatch.apply(deepcopy(before), deepcopy(difference(before, after))) == after
 
 
 @given(OBJECTS, OBJECTS)
 def test_a_merge_patch_is_idempotent(target: dict[str, Any], patch: dict[str, Any]) -> None:
-    once = merge_patch.apply(deepcopy(target), deepcopy(patch))
-    assert merge_patch.apply(deepcopy(once), deepcopy(patch)) == once
+    once = mergepatch.apply(deepcopy(target), deepcopy(patch))
+    assert mergepatch.apply(deepcopy(once), deepcopy(patch)) == once
 
 
 @given(OBJECTS)
 def test_an_empty_patch_changes_nothing(target: dict[str, Any]) -> None:
-    assert merge_patch.apply(deepcopy(target), {}) == target
+    assert mergepatch.apply(deepcopy(target), {}) == target
     assert strategic.apply(deepcopy(target), {}) == target
     assert json_patch.apply(deepcopy(target), []) == target
 
 
 @given(OBJECTS, OBJECTS)
 def test_without_merge_keys_a_strategic_patch_is_a_merge_patch(target: dict[str, Any], patch: dict[str, Any]) -> None:
-    merged = merge_patch.apply(deepcopy(target), deepcopy(patch))
+    merged = mergepatch.apply(deepcopy(target), deepcopy(patch))
     assert strategic.apply(deepcopy(target), deepcopy(patch)) == merged
 
 

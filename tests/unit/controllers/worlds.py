@@ -13,11 +13,12 @@ import msgspec
 from volcanoio.framework.effects import Create, Delete, Patch
 from volcanoio.framework.events import Observed
 from volcanoio.kube.cache import ObjectCache
-from volcanoio.localcluster.apiserver.patches import merge_patch, strategic
+from volcanoio.localcluster.apiserver.patches import strategic
 from volcanoio.localcluster.clock import rfc3339
 from volcanoio.localcluster.controllers.frame.contract import Controller, Plan, Trouble, View
 from volcanoio.localcluster.controllers.frame.tables import Tables
 from volcanoio.localcluster.controllers.kinds import KINDS
+from volcanoio.model import mergepatch
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
 
@@ -82,7 +83,7 @@ class World:
 
     def change(self, kind: Kind, key: str, patch: Manifest) -> Manifest:
         """Merge a patch into an object."""
-        obj = merge_patch.apply(copy.deepcopy(self.objects[kind.resource, key]), patch)
+        obj = mergepatch.apply(copy.deepcopy(self.objects[kind.resource, key]), patch)
         return self.put(kind, obj)
 
     def all(self, kind: Kind) -> list[Manifest]:
@@ -211,7 +212,7 @@ class World:
         if effect.type == "application/strategic-merge-patch+json":
             new = strategic.apply(copy.deepcopy(obj), patch)
         else:
-            new = merge_patch.apply(copy.deepcopy(obj), patch)
+            new = mergepatch.apply(copy.deepcopy(obj), patch)
         if effect.subresource == "status":
             new = {**obj, "status": new.get("status", {})}
         elif effect.resource in _STATUS and "status" in obj:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from copy import deepcopy
 from typing import Any
 
 import msgspec
@@ -20,24 +21,12 @@ from volcanoio.kube.binder import Binder
 from volcanoio.kube.prebinding import PreBinder, says
 from volcanoio.kube.sending import Sender
 from volcanoio.kube.transport import Response
-from volcanoio.model import kinds
+from volcanoio.model import kinds, mergepatch
 from volcanoio.model.base import Manifest
 
 NODE, DONE = "node-of", "done"
 PATCH: Manifest = {"metadata": {"annotations": {NODE: "n1"}}}
 BOUND: Manifest = {"metadata": {"annotations": {DONE: True}}, "spec": {"volumeName": True}}
-
-
-def merged(target: Any, patch: Any) -> Any:
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = merged(result.get(name), value)
-    return result
 
 
 class Server:
@@ -79,7 +68,7 @@ class Server:
         return answer(self.claims[name])
 
     def set(self, name: str, patch: Manifest) -> None:
-        claim = merged(self.claims[name], patch)
+        claim = mergepatch.apply(deepcopy(self.claims[name]), patch)
         claim["metadata"]["resourceVersion"] = str(int(claim["metadata"]["resourceVersion"]) + 1)
         self.claims[name] = claim
         seen = msgspec.convert(claim, kinds.PVC.type)

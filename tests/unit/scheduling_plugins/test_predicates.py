@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from volcanoio_plugins.scheduling.nodes.nodeindex import NodeIndex
-from volcanoio_plugins.scheduling.nodes.nodematch import is_empty, soft_untolerated, tolerates, value_matches
+from volcanoio_plugins.scheduling.nodes.nodematch import is_empty, soft_untolerated, tolerates
 from volcanoio_plugins.scheduling.predicates import Predicates
 
 from tests.unit.scheduling_plugins.views import NodesView, SessionData, make_node, make_shape
@@ -23,6 +23,7 @@ from volcanoio.model.core import (
     Taint,
     Toleration,
 )
+from volcanoio.model.requirements import satisfied
 
 DEDICATED = Taint(key="dedicated", value="batch", effect="NoSchedule")
 
@@ -142,7 +143,7 @@ def test_masks_equal_the_answer_node_by_node(labels: list[dict[str, str]], terms
     one_by_one = [
         any(
             not is_empty(term)
-            and all(value_matches(need, node.metadata.labels.get(need.key)) for need in term.match_expressions)
+            and all(satisfied(need, node.metadata.labels.get(need.key)) for need in term.match_expressions)
             for term in selector
         )
         for node in nodes

@@ -7,7 +7,7 @@ merged into their objects. Time is what the caller says and moves by one period 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
@@ -21,7 +21,7 @@ from volcanoio.framework.effects import Patch
 from volcanoio.framework.events import Change, Observed, Synced
 from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, Evict, PreBindStep, SchedulerEffect
 from volcanoio.framework.scheduling_events import BindDone, CycleOpened, EvictDone, SchedulerEvent
-from volcanoio.model import kinds
+from volcanoio.model import kinds, mergepatch
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import Kind
@@ -171,7 +171,7 @@ class Offline:
         obj = self.objects.get((step.resource, f"{step.namespace}/{step.name}" if step.namespace else step.name))
         if obj is not None and step.patch:
             kind = kinds.of(obj)
-            self.put(msgspec.convert(_merged(kind.manifest(obj), step.patch), kind.type))
+            self.put(msgspec.convert(mergepatch.apply(kind.manifest(obj), step.patch), kind.type))
 
     def _evict(self, evict: Evict) -> None:
         pod = self.objects[kinds.POD.resource, f"{evict.namespace}/{evict.name}"]
@@ -195,7 +195,7 @@ class Offline:
         if obj is None:
             return
         kind = kinds.of(obj)
-        merged = _merged(kind.manifest(obj), patch.patch)
+        merged = mergepatch.apply(kind.manifest(obj), patch.patch)
         if kind is kinds.POD and (new := patch.patch.get("status", {}).get("conditions")):
             told = {entry["type"] for entry in new}
             kept = [
@@ -224,16 +224,3 @@ class Offline:
             pod_groups={key: GroupState(phase) for key, phase in self.picture.phases.items()},
             task_status={key: dict(counts) for key, counts in self.picture.statuses.items()},
         )
-
-
-def _merged(target: Any, patch: Any) -> Any:
-    """A merge patch applied (RFC 7386)."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = _merged(result.get(name), value)
-    return result

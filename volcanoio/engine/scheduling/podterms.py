@@ -19,6 +19,7 @@ from volcanoio.framework.scheduling.podterms import (
 )
 from volcanoio.framework.scheduling.views import Shape
 from volcanoio.model.core import LabelSelector, Pod, PodAffinity, PodAffinityTerm, Requirement, TopologySpreadConstraint
+from volcanoio.model.requirements import satisfied
 
 HARD = "DoNotSchedule"
 HONOR = "Honor"
@@ -34,20 +35,6 @@ def asks(pod: Pod, shape: Shape) -> bool:
     if shape.host_ports or pod.spec.topology_spread_constraints:
         return True
     return affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None)
-
-
-def satisfied(requirement: Requirement, value: str | None) -> bool:
-    """Whether a label's value (None: there is none) satisfies a requirement (apimachinery: labels.Requirement)."""
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-    return False
 
 
 def selects(selector: PodSelector, namespace: str, labels: Labels, labels_of: LabelsOf) -> bool:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from volcanoio.engine.scheduling.podterms import satisfied
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, TaskStatus
 from volcanoio.model.core import LabelSelector, Requirement
+from volcanoio.model.requirements import satisfied
 from volcanoio.model.scheduling import SubGroupPolicy
 
 _STATUSES = len(TaskStatus)

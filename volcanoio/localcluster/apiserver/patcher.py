@@ -15,12 +15,13 @@ from volcanoio.localcluster.apiserver.comparison import check_address, check_ver
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.objects import decode, encode
 from volcanoio.localcluster.apiserver.options import FieldValidation, write_options
-from volcanoio.localcluster.apiserver.patches import MalformedPatchError, PatchError, json_patch, merge_patch, strategic
+from volcanoio.localcluster.apiserver.patches import MalformedPatchError, PatchError, json_patch, strategic
 from volcanoio.localcluster.apiserver.patches.strictness import patch_problems
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.localcluster.apiserver.splicing.podstatus import PODS, patch_status
 from volcanoio.localcluster.apiserver.writer import Raced, Writer, Written
+from volcanoio.model import mergepatch
 from volcanoio.model.base import Manifest
 
 ATTEMPTS: Final = 5
@@ -28,7 +29,7 @@ ATTEMPTS: Final = 5
 
 _APPLY: Final[dict[str, Callable[[Manifest, Any], Any]]] = {
     ContentType.JSON_PATCH: json_patch.apply,
-    ContentType.MERGE_PATCH: merge_patch.apply,
+    ContentType.MERGE_PATCH: mergepatch.apply,
     ContentType.STRATEGIC_MERGE_PATCH: strategic.apply,
 }
 
@@ -57,7 +58,7 @@ def decoded_patch(body: bytes, apply: Callable[[Manifest, Any], Any]) -> Any:
 def apply_patch(apply: Callable[[Manifest, Any], Any], obj: Manifest, patch: Any) -> Manifest:
     """The patched object; raises ApiError 422 when the patch does not fit, 400 when the result is no object."""
     if patch is None:
-        if apply is merge_patch.apply:
+        if apply is mergepatch.apply:
             raise errors.bad_request("Invalid JSON Patch")
         patch = [] if apply is json_patch.apply else {}
     if apply is not json_patch.apply and not isinstance(patch, dict):

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple, Protocol
 
-from volcanoio.model.core import NodeSelectorTerm, Pod, Requirement, Taint, Toleration
+from volcanoio.model.core import NodeSelectorTerm, Pod, Taint, Toleration
+from volcanoio.model.requirements import satisfied
 
 
 class Refusal(Protocol):
@@ -95,24 +96,6 @@ def _wants(pod: Pod, name: str, labels: Mapping[str, str]) -> bool:
 def _holds(term: NodeSelectorTerm, name: str, labels: Mapping[str, str]) -> bool:
     if not term.match_expressions and not term.match_fields:
         return False
-    return all(_meets(each, labels) for each in term.match_expressions) and all(
-        _meets(each, {"metadata.name": name}) for each in term.match_fields
+    return all(satisfied(each, labels.get(each.key)) for each in term.match_expressions) and all(
+        satisfied(each, name if each.key == "metadata.name" else None) for each in term.match_fields
     )
-
-
-def _meets(requirement: Requirement, labels: Mapping[str, str]) -> bool:
-    value = labels.get(requirement.key)
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value is None or value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-    try:
-        number, bound = int(value or ""), int(requirement.values[0])
-    except (ValueError, IndexError):
-        return False
-    return number > bound if requirement.operator == "Gt" else number < bound

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from volcanoio.framework.scheduling.views import Nodes
 from volcanoio.model.core import Node, NodeSelectorTerm, Requirement, Taint
-from volcanoio_plugins.scheduling.nodes.nodematch import is_empty, value_matches
+from volcanoio.model.requirements import satisfied
+from volcanoio_plugins.scheduling.nodes.nodematch import is_empty
 
 Mask = NDArray[np.bool_]
 Value = TypeVar("Value", bound=Hashable)
@@ -257,6 +258,6 @@ def _satisfied(column: Column[str | None] | Column[str], requirement: Requiremen
         for value in requirement.values:
             mask |= column.codes == column.code(value)
         return mask if requirement.operator == "In" else ~mask
-    table = np.fromiter((value_matches(requirement, value) for value in column.values), np.bool_, len(column.values))
+    table = np.fromiter((satisfied(requirement, value) for value in column.values), np.bool_, len(column.values))
     answer: Mask = table[column.codes]
     return answer

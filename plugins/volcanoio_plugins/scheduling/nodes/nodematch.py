@@ -7,36 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from volcanoio.model.core import NodeSelectorTerm, PreferredSchedulingTerm, Requirement, Taint, Toleration
+from volcanoio.model.core import NodeSelectorTerm, PreferredSchedulingTerm, Taint, Toleration
 
 HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 SOFT_EFFECT = "PreferNoSchedule"
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-
-
-def value_matches(requirement: Requirement, value: str | None) -> bool:
-    """Whether a label's (or field's) value satisfies a requirement; None is a missing label."""
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt" if value is not None and len(requirement.values) == 1:
-            have, want = _integer(value), _integer(requirement.values[0])
-            if have is None or want is None:
-                return False
-            return have > want if requirement.operator == "Gt" else have < want
-    return False
-
-
-def _integer(text: str) -> int | None:
-    """The number a text is, None when it is none (Go's strconv.ParseInt: sign and digits, nothing else)."""
-    digits = text.removeprefix("-") if text.startswith("-") else text.removeprefix("+")
-    return int(text) if digits.isascii() and digits.isdigit() else None
 
 
 def is_empty(term: NodeSelectorTerm) -> bool:

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from volcanoio.framework.scheduling.volumes import VolumeClaim
 from volcanoio.model.core import NodeSelectorTerm
 from volcanoio.model.quantity import value
+from volcanoio.model.requirements import satisfied
 from volcanoio.model.storage import PersistentVolume
 from volcanoio_plugins.scheduling.nodes.nodeindex import NodeIndex
-from volcanoio_plugins.scheduling.nodes.nodematch import value_matches
 
 Rows = NDArray[np.intp]
 Terms = tuple[NodeSelectorTerm, ...]
@@ -47,7 +47,7 @@ def matches(volume: PersistentVolume, claim: VolumeClaim) -> bool:
         and spec.volume_mode == claim.volume_mode
         and set(claim.access_modes).issubset(spec.access_modes)
         and size_of(volume) >= claim.size
-        and all(value_matches(wanted, labels.get(wanted.key)) for wanted in claim.selector or ())
+        and all(satisfied(wanted, labels.get(wanted.key)) for wanted in claim.selector or ())
     )
 
 

@@ -13,9 +13,10 @@ from volcanoio.localcluster.apiserver.comparison import check_versions
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.fieldpaths import SELECTABLE, read_again
 from volcanoio.localcluster.apiserver.objects import Stored, decode
-from volcanoio.localcluster.apiserver.patches import PatchError, merge_patch, plain, strategic
+from volcanoio.localcluster.apiserver.patches import PatchError, plain, strategic
 from volcanoio.localcluster.apiserver.paths import Target
 from volcanoio.localcluster.apiserver.splicing.parts import NULL_VALUE, at_revision, join, split
+from volcanoio.model import mergepatch
 from volcanoio.model.base import Manifest
 
 PODS: Final = "pods"
@@ -69,7 +70,7 @@ def _merge_of(request: ApiRequest) -> _Merge | None:
     type_ = request.headers.get("content-type")
     if type_ == ContentType.STRATEGIC_MERGE_PATCH:
         return plain.apply_status if plain.is_plain(request.body) else strategic.apply_status
-    return merge_patch.apply if type_ == ContentType.MERGE_PATCH else None
+    return mergepatch.apply if type_ == ContentType.MERGE_PATCH else None
 
 
 def _patch(body: bytes) -> Manifest | None:
