@@ -28,9 +28,9 @@ class Declared:
     """The first policy that matches decides: those of the event's task in order, then those of the job.
 
     A policy matches by event, or by exit code. For PodPending, which every pod raises, it also needs a timeout. `*`
-    with a restart is about trouble and leaves TaskCompleted out (in Volcano such a job restarts because it succeeded,
-    until its retries are used up); a policy that names TaskCompleted has it. It never suspends, so it is decided
-    within the step that asked.
+    leaves JobUpdated out, which Volcano never raises, and with a restart, which is about trouble, TaskCompleted (in
+    Volcano such a job restarts because it succeeded, until its retries are used up); a policy that names them has them.
+    It never suspends, so it is decided within the step that asked.
     """
 
     name = "declared"
@@ -59,7 +59,8 @@ def _policies(job: Job, task: str) -> Iterator[LifecyclePolicy]:
 
 def _matches(policy: LifecyclePolicy, event: LifecycleEvent) -> bool:
     named = {policy.event, *policy.events}
-    if event.name == JobEvent.TASK_COMPLETED and policy.action in _RESTARTS:
+    restarted_by_success = event.name == JobEvent.TASK_COMPLETED and policy.action in _RESTARTS
+    if restarted_by_success or event.name == JobEvent.JOB_UPDATED:
         named.discard(JobEvent.ANY)
     if named & {event.name, JobEvent.ANY} and (event.name != JobEvent.POD_PENDING or policy.timeout):
         return True

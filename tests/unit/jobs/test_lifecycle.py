@@ -138,7 +138,7 @@ def test_scaling_down_is_no_eviction(graceful: bool) -> None:
     world.vanish()
     world.settle()
     assert list(world.pods()) == ["job-t-0", "job-t-1"]
-    assert not world.asked
+    assert world.asked == ["JobUpdated"]
     assert world.job().status.state.phase == "Running"
 
 
@@ -155,7 +155,7 @@ def test_scaling_up_creates_the_missing_pods_and_updates_hosts_and_group() -> No
     assert group["spec"]["minResources"]["count/pods"] == "3"
 
 
-def test_abort_and_resume_keep_finished_pods_and_cost_one_retry() -> None:
+def test_abort_and_resume_keep_finished_pods_and_cost_no_retry() -> None:
     world = running(task(replicas=2, minAvailable=1), plugins={"ssh": []})
     world.phase("job-t-0", "Succeeded")
     world.settle()
@@ -168,7 +168,7 @@ def test_abort_and_resume_keep_finished_pods_and_cost_one_retry() -> None:
     world.command("ResumeJob")
     world.settle()
     status = world.job().status
-    assert (status.state.phase, status.retry_count, status.succeeded, status.pending) == ("Running", 1, 1, 1)
+    assert (status.state.phase, status.retry_count, status.succeeded, status.pending) == ("Running", 0, 1, 1)
     assert world.names("secrets") == ["job-ssh"]
 
 

@@ -34,7 +34,8 @@ ROWS: list[tuple[JobPhase, JobAction, Move | None]] = [
     *((P.RESTARTING, action, Move(P.RESTARTING)) for action in TARGETED),
     (P.RESTARTING, A.RESUME_JOB, None),
     (P.RESTARTING, A.SYNC_JOB, None),
-    *[(phase, A.RESUME_JOB, Move(P.RESTARTING, version=True, retry=True)) for phase in (P.ABORTING, P.ABORTED)],
+    # Mended: in Volcano a resume costs a retry.
+    *[(phase, A.RESUME_JOB, Move(P.RESTARTING, version=True)) for phase in (P.ABORTING, P.ABORTED)],
     *[(phase, action, None) for phase in (P.ABORTING, P.ABORTED) for action in A if action is not A.RESUME_JOB],
     *[
         (phase, action, None)

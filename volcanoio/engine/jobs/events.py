@@ -94,9 +94,11 @@ def from_pod(
 
 
 def from_spec(before: Job, job: Job, pods: Sequence[Pod]) -> list[LifecycleEvent]:
-    """TaskCompleted of tasks that a scale-down completed: a fresh process would find them completed too."""
+    """JobUpdated, and TaskCompleted of tasks that a scale-down completed: a fresh process finds them completed too."""
+    if not asks(job):
+        return []
     old = tasks_by_name(before)
-    events: list[LifecycleEvent] = []
+    events = [_updated(job)]
     for task in job.spec.tasks:
         was = task.name in old and is_task_completed(old[task.name], pods)
         if was or not is_task_completed(task, pods):
@@ -104,6 +106,10 @@ def from_spec(before: Job, job: Job, pods: Sequence[Pod]) -> list[LifecycleEvent
         last = _last_done(job, task, pods)
         events += [pod_event(job, last, JobEvent.TASK_COMPLETED)] if last is not None else []
     return events
+
+
+def _updated(job: Job) -> LifecycleEvent:
+    return LifecycleEvent(name=JobEvent.JOB_UPDATED, job_uid=job.metadata.uid, version=job.status.version)
 
 
 def _last_done(job: Job, task: TaskSpec, pods: Iterable[Pod]) -> Pod | None:
@@ -137,7 +143,8 @@ def from_storage(job: Job, ledger: Ledger, pods: Sequence[Pod], groups: Iterable
     """What storage proves to a process that saw no edge, evictions first."""
     if not asks(job):
         return []
-    events = _evictions(job, ledger, pods)
+    updated = ledger.generation is not None and ledger.generation < job.metadata.generation
+    events = [*([_updated(job)] if updated else []), *_evictions(job, ledger, pods)]
     completed: dict[str, LifecycleEvent] = {}
     known = {pod.metadata.uid: pod for pod in pods}
     succeeded = Counter(task_of(pod) for pod in pods if pod.status.phase == "Succeeded")

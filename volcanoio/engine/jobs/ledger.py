@@ -18,6 +18,7 @@ TARGETS = "volcanoio.dev/restart-targets"
 COUNTED = "volcanoio.dev/counted-pods"
 LEAVING = "volcanoio.dev/leaving-pods"
 HOLD = "volcanoio.dev/hold"
+GENERATION = "volcanoio.dev/observed-generation"
 
 
 class Delayed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -64,7 +65,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
 
     `targets` None means that a Restarting job restarts whole; a tuple (possibly empty) names what goes. `counted` says
     which pods, by task and index ranges, the stored counts hold: one that is missing later was evicted. It is None on a
-    job whose status Volcano wrote.
+    job whose status Volcano wrote. `generation` is that of the newest spec that the policies were told of.
     """
 
     command: str = ""
@@ -73,6 +74,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     counted: dict[str, str] | None = None
     leaving: tuple[Leaving, ...] = ()
     hold: Hold | None = None
+    generation: int | None = None
 
 
 _KEYS: tuple[tuple[str, str, Any], ...] = (
@@ -81,6 +83,7 @@ _KEYS: tuple[tuple[str, str, Any], ...] = (
     (COUNTED, "counted", dict[str, str] | None),
     (LEAVING, "leaving", tuple[Leaving, ...]),
     (HOLD, "hold", Hold | None),
+    (GENERATION, "generation", int | None),
 )
 KEYS = frozenset({names.ACCEPTED_COMMAND, *(key for key, _, _ in _KEYS)})
 

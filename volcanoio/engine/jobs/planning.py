@@ -254,6 +254,7 @@ def _ledger(scene: converge.Scene, stored: Ledger) -> Ledger:
         delayed=delayed.standing(stored.delayed, job.status, scene.pods),
         counted=None if stopping else scene.roll.present,
         leaving=() if stopping else scene.roll.leaving,
+        generation=None if stopping and stored.generation is None else job.metadata.generation,
     )
 
 

@@ -1,7 +1,8 @@
 """The lifecycle of a Job as data: what each action does in each phase, and what each phase keeps up.
 
 Source: Volcano, pkg/controllers/job/state/*.go, with our mends: Abort, Terminate and Complete are not lost while
-Restarting, and the version moves once per decided action instead of at every event of a finished job.
+Restarting, a resume costs no retry (issue 3067), and the version moves once per decided action instead of at every
+event of a finished job. `docs/job-lifecycle.md` prints it.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ _RESTARTING: dict[JobAction, Move] = {
     JobAction.COMPLETE_JOB: _COMPLETE,
     JobAction.TERMINATE_JOB: _TERMINATE,
 }
-_ABORTED: dict[JobAction, Move] = {JobAction.RESUME_JOB: _RESTART}
+_ABORTED: dict[JobAction, Move] = {JobAction.RESUME_JOB: Move(JobPhase.RESTARTING, version=True)}
 
 TABLE: dict[JobPhase, dict[JobAction, Move]] = {
     JobPhase.PENDING: _LIVE,

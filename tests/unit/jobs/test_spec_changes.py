@@ -1,0 +1,85 @@
+"""Edits of a job's spec: told to the policies as JobUpdated, once, also when nobody was there to see them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.jobs.driver import World, spec, task
+
+JOBS = "jobs.batch.volcano.sh"
+ON_UPDATE = [{"event": "JobUpdated", "action": "RestartJob"}]
+ON_ANYTHING = [{"event": "*", "action": "RestartJob"}]
+
+
+def running(policies: Any) -> World:
+    world = World()
+    world.submit(spec(task(replicas=2, minAvailable=1), policies=policies))
+    for pod in world.settle().pods():
+        world.phase(pod, "Running")
+    return world.settle()
+
+
+def scale(world: World, replicas: int) -> None:
+    tasks = [task(replicas=replicas, minAvailable=1)]
+    world.change(JOBS, "default/job", {"spec": {"tasks": tasks}})
+
+
+def test_a_policy_on_job_updated_acts_with_the_new_spec() -> None:
+    world = running(ON_UPDATE)
+    scale(world, 3)
+    world.settle()
+    status = world.job().status
+    assert (status.version, status.retry_count) == (1, 1)
+    assert [pod.metadata.annotations["volcano.sh/job-version"] for pod in world.pods().values()] == ["1"] * 3
+
+
+def test_any_event_leaves_job_updated_out() -> None:
+    world = running(ON_ANYTHING)
+    scale(world, 3)
+    world.settle()
+    assert world.asked == ["JobUpdated"]
+    assert (world.job().status.version, len(world.pods())) == (0, 3)
+
+
+def test_labels_and_status_are_no_update() -> None:
+    world = running(ON_UPDATE)
+    world.change(JOBS, "default/job", {"metadata": {"labels": {"touched": "yes"}}})
+    world.settle()
+    assert not world.asked
+
+
+@pytest.mark.parametrize("steps", range(25))
+def test_an_edit_acts_once_wherever_we_are_killed(steps: int) -> None:
+    world = running(ON_UPDATE)
+    scale(world, 3)
+    for _ in range(steps):
+        world.step()
+    world.crash()
+    world.settle()
+    assert (world.job().status.version, len(world.pods())) == (1, 3)
+
+
+def test_an_edit_while_we_were_down_is_told_once() -> None:
+    world = running(ON_UPDATE)
+    world.crash()
+    scale(world, 3)
+    world.crash()
+    world.settle()
+    assert (world.job().status.version, len(world.pods())) == (1, 3)
+    world.crash()
+    assert world.settle().job().status.version == 1
+
+
+def test_an_edit_of_a_suspended_job_is_not_told_when_it_resumes() -> None:
+    world = running(ON_UPDATE)
+    world.command("AbortJob")
+    world.settle()
+    scale(world, 3)
+    world.settle()
+    world.command("ResumeJob")
+    world.crash()
+    world.settle()
+    assert (world.job().status.version, len(world.pods())) == (2, 3)
+    assert not world.asked
