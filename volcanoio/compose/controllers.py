@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
+from msgspec.structs import replace
 
 from volcanoio.bus.bus import EventBus
-from volcanoio.compose.journals import INDEXES, RecordingExecutor, journalled
-from volcanoio.engine.jobs.controller import JobController
-from volcanoio.engine.queues.controller import QueueController
+from volcanoio.bus.journal_codec import Codec
+from volcanoio.compose.journals import INDEXES, RUNNING, SOURCE, RecordingExecutor, journalled
 from volcanoio.framework import groups
-from volcanoio.framework.controller import Controller
+from volcanoio.framework.controller import Controller, ControllerContext
 from volcanoio.framework.lifecycle import LifecyclePolicy
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.kube.clock import Clock
@@ -24,6 +25,7 @@ from volcanoio.kube.sending import Gate, Sender
 from volcanoio.kube.transport import Transport
 from volcanoio.model import names
 from volcanoio.runtime import controller_conf
+from volcanoio.runtime.controller_setup import DEFAULT, known_kinds, make_controllers, selected
 from volcanoio.runtime.controllers import ControllerHost
 from volcanoio.runtime.loading import Registry
 from volcanoio.runtime.policy_setup import indexes_of, make_policies
@@ -31,19 +33,44 @@ from volcanoio.runtime.policy_setup import indexes_of, make_policies
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerSettings:
-    """What the controllers' process is asked to do; `policies` None takes the configuration's."""
+    """What the controllers' process is asked to do; `policies` None takes the configuration's.
+
+    `controllers` is Volcano's list of what runs; see `runtime.controller_setup`.
+    """
 
     registry: Registry
     configuration: str = ""
+    controllers: tuple[str, ...] = DEFAULT
+    inherit_owner_annotations: bool = True
     policies: tuple[LifecyclePolicy, ...] | None = None
     policy_limit: float = 10.0
     journal: Path | None = None
     seed: int = 0
 
 
+class Running(msgspec.Struct, frozen=True, kw_only=True):
+    """Which controllers run and how they were asked to behave: what a journal must say for them to be made again."""
+
+    controllers: tuple[str, ...]
+    inherit_owner_annotations: bool = True
+
+    @classmethod
+    def of(cls, settings: ControllerSettings) -> Running:
+        """What settings ask for; raises PluginError."""
+        return cls(
+            controllers=selected(settings.controllers, settings.registry.names(groups.CONTROLLERS)),
+            inherit_owner_annotations=settings.inherit_owner_annotations,
+        )
+
+    def make(self, registry: Registry, probe: Probe | None = None) -> tuple[Controller[Any], ...]:
+        """The controllers; one that cannot be made is left out and logged. Raises PluginError."""
+        context = ControllerContext(inherit_owner_annotations=self.inherit_owner_annotations, probe=probe or NoProbe())
+        return make_controllers(registry, self.controllers, context)
+
+
 def controllers(registry: Registry) -> tuple[Controller[Any], ...]:
-    """Every controller that ships; a new one is added here."""
-    return (JobController(registry.factories(groups.JOB_PLUGINS)), QueueController())
+    """Every controller, as it runs when nothing is said."""
+    return Running.of(ControllerSettings(registry=registry)).make(registry)
 
 
 class ControllerManager:
@@ -65,10 +92,12 @@ class ControllerManager:
         registry = settings.registry
         configuration = controller_conf.parse(settings.configuration, registry.names(groups.LIFECYCLE_POLICIES))
         policies = make_policies(configuration, registry) if settings.policies is None else settings.policies
+        running = Running.of(settings)
+        made = running.make(registry, probe)
         self.bus = EventBus(clock.now)
         self.informers = InformerSet(transport, self.bus.publish, clock=clock, seed=settings.seed, probe=probe)
         self.host = ControllerHost(
-            controllers(registry),
+            made,
             bus=self.bus,
             informers=self.informers,
             clock=clock,
@@ -78,7 +107,9 @@ class ControllerManager:
         )
         self._clock, self._probe, self._journal = clock, probe, settings.journal
         origins = registry.origins(groups.LIFECYCLE_POLICIES)
+        self._codec = Codec(known_kinds(made))
         self._in_use = {
+            groups.CONTROLLERS: registry.origins(groups.CONTROLLERS),
             groups.JOB_PLUGINS: registry.origins(groups.JOB_PLUGINS),
             groups.LIFECYCLE_POLICIES: {
                 policy.name: origins.get(policy.name, type(policy).__module__) for policy in policies
@@ -86,6 +117,8 @@ class ControllerManager:
         }
         self._configured = {
             controller_conf.FILE: settings.configuration,
+            RUNNING: msgspec.json.encode(replace(running, controllers=self.host.host.controllers)).decode(),
+            **{SOURCE + file: text for file, text in registry.sources(groups.CONTROLLERS).items()},
             INDEXES: "\n".join(kind.resource for kind in indexes_of(policies)),
         }
         self._recorder = EventRecorder(
@@ -97,6 +130,7 @@ class ControllerManager:
             own=self.informers,
             local=self.host.local,
             recorder=self._recorder,
+            known=known_kinds(made),
             probe=probe,
         )
 
@@ -111,6 +145,7 @@ class ControllerManager:
                 self._probe,
                 configured=self._configured,
                 plugins=self._in_use,
+                codec=self._codec,
             ) as journal,
             self.executor,
             anyio.create_task_group() as tasks,

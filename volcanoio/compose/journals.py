@@ -13,6 +13,7 @@ import anyio.to_thread
 
 from volcanoio.bus.bus import Batch, EventBus
 from volcanoio.bus.journal import Journal
+from volcanoio.bus.journal_codec import Codec
 from volcanoio.framework import groups
 from volcanoio.framework.effects import Stages
 from volcanoio.framework.probe import Probe
@@ -23,6 +24,10 @@ from volcanoio.kube.effects import EffectExecutor
 INDEXES = "policy indexes"
 """The configuration that names, one a line, the resources the policies read: nothing is decided before these are
 listed."""
+RUNNING = "controllers"
+"""The configuration that says, in JSON, which controllers run and how they were asked to behave."""
+SOURCE = "controllers/"
+"""What the name of a configuration begins with that is a mounted file of controllers; its text is the file's."""
 SINGLES = "schedulers without gangs"
 """The configuration that names, one a line, the other schedulers whose pods are bound too."""
 FEATURE_GATES = "feature gates"
@@ -39,16 +44,17 @@ async def journalled(
     *,
     configured: Mapping[str, str],
     plugins: Mapping[str, Mapping[str, str]],
+    codec: Codec | None = None,
 ) -> AsyncIterator[Journal | None]:
     """Within it the bus' events are recorded in `directory`; None records nothing. Enter before anyone subscribes.
 
     `configured` are the configurations in force, name to text; `plugins` where those in use come from, by group and
-    name.
+    name. `codec` knows the kinds that events may hold.
     """
     if directory is None:
         yield None
         return
-    journal = Journal(directory, process=process, now=clock.now, probe=probe)
+    journal = Journal(directory, process=process, now=clock.now, codec=codec, probe=probe)
     for name, text in configured.items():
         journal.configured(name, text)
     for group, origins in plugins.items():

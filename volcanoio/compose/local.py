@@ -125,7 +125,11 @@ class LocalCluster:
         collect_rarely()
         options = self.options
         shapes = uniform_fleet(options.nodes, parse_node_resources(options.node_resources))
-        registry = discover(plugins_dirs=options.plugins_dir, policies_dirs=options.policies_dir)
+        registry = discover(
+            plugins_dirs=options.plugins_dir,
+            policies_dirs=options.policies_dir,
+            controllers_dirs=options.controllers_dir,
+        )
         if options.journal:
             for process in ("controllers", "scheduler"):  # what cannot be made is told now
                 (options.journal / process).mkdir(parents=True, exist_ok=True)
@@ -186,6 +190,8 @@ class LocalCluster:
         self._controller_settings = ControllerSettings(
             registry=registry,
             configuration=_text(options.controller_conf) or "",
+            controllers=tuple(name for entry in options.controllers for name in entry.split(",")),
+            inherit_owner_annotations=options.inherit_owner_annotations,
             policies=self._policies,
             journal=options.journal and options.journal / "controllers",
         )

@@ -25,7 +25,8 @@ class LocalOptions:
 
     `speed` is how many seconds of the cluster pass in a second; infinite (`max`) skips all waits. `debounce` and
     `schedule_period` are the scheduler's; `kubelet_lag` is by how much nodes see changes late. With `run`, pods run
-    their commands as local processes; `run_image` holds IMAGE=COMMAND for those that name none.
+    their commands as local processes; `run_image` holds IMAGE=COMMAND for those that name none. `controllers` is
+    Volcano's list of controllers to run, each entry one or several separated by commas; () runs all.
     """
 
     nodes: int = 4
@@ -39,6 +40,9 @@ class LocalOptions:
     controller_conf: Path | None = None
     plugins_dir: tuple[Path, ...] = ()
     policies_dir: tuple[Path, ...] = ()
+    controllers_dir: tuple[Path, ...] = ()
+    controllers: tuple[str, ...] = ()
+    inherit_owner_annotations: bool = True
     ignore_unavailable_plugins: bool = False
     strict_admission: bool = False
     journal: Path | None = None

@@ -11,20 +11,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 from volcanoio.bus.journal_codec import Codec
 from volcanoio.bus.records import Decided
 from volcanoio.bus.replay import Difference, compare
 from volcanoio.bus.runs import Run, read_runs
-from volcanoio.compose.controllers import controllers
-from volcanoio.compose.journals import FEATURE_GATES, INDEXES, SINGLES
+from volcanoio.compose.controllers import Running, controllers
+from volcanoio.compose.journals import FEATURE_GATES, INDEXES, RUNNING, SINGLES, SOURCE
 from volcanoio.engine.hosting.host import Host
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.replay import ReplayedCycle, replay
 from volcanoio.framework import groups
+from volcanoio.framework.controller import Controller
 from volcanoio.framework.scheduling.featuregates import FeatureGate
 from volcanoio.framework.scheduling_effects import SchedulerEffect
 from volcanoio.framework.scheduling_events import ConfigurationChanged
+from volcanoio.runtime.controller_setup import known_kinds
 from volcanoio.runtime.controllers import CONTROLLER_EVENTS
 from volcanoio.runtime.loading import Registry
 from volcanoio.runtime.scheduler_setup import Known, Setup
@@ -46,7 +50,8 @@ def replay_controllers(directory: Path, registry: Registry) -> Difference | None
     Every run in the directory is replayed, with the controllers and job plugins of this volcanoio. Raises JournalError
     for a journal that cannot be read.
     """
-    return _first(controllers_again(run, registry).difference for run in read_runs(directory))
+    codec = Codec(known_kinds(controllers(registry)))
+    return _first(controllers_again(run, registry).difference for run in read_runs(directory, codec))
 
 
 def replay_scheduler(directory: Path, registry: Registry) -> Difference | None:
@@ -62,7 +67,9 @@ def controllers_again(run: Run, registry: Registry, *, upto: int | None = None) 
     `upto` is the seq of the last event that was handled live; where it is not known, decisions that are missing because
     the run ended before they were written down are no difference.
     """
-    codec, host, decided = Codec(), Host(controllers(registry), also=run.configured.get(INDEXES, "").split()), []
+    made = _controllers(run, registry)
+    codec, decided = Codec(known_kinds(made)), list[Decided]()
+    host = Host(made, also=run.configured.get(INDEXES, "").split())
     for event in run.events:
         if isinstance(event, CONTROLLER_EVENTS) and (upto is None or event.seq <= upto):
             decided += [
@@ -99,6 +106,14 @@ def profiles(registry: Registry) -> Callable[[ConfigurationChanged], Profile]:
         return Setup.make(event.text, Known.of(known, ignore_unavailable=event.ignore_unavailable)).profile
 
     return build
+
+
+def _controllers(run: Run, registry: Registry) -> tuple[Controller[Any], ...]:
+    """The controllers that ran, with their own mounted files."""
+    sources = {name.removeprefix(SOURCE): text for name, text in run.configured.items() if name.startswith(SOURCE)}
+    known = registry.with_sources(sources, groups.CONTROLLERS)
+    running = run.configured.get(RUNNING)
+    return msgspec.json.decode(running, type=Running).make(known) if running else controllers(known)
 
 
 def _cycle(codec: Codec, cycle: ReplayedCycle, decisions: Sequence[SchedulerEffect], fault: str) -> Decided:

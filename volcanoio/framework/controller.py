@@ -2,18 +2,26 @@
 
 The host gives a controller informers, per-key order, in-flight bookkeeping, retries, timers, journal and metrics. The
 controller gives a pure `reduce(state, event, view) -> (state, stages)`. Keys run in parallel, events of one in order.
+
+Controllers are found by entry point (group `volcanoio.controllers`) or as files of a `--controllers-dir`, ours as
+anybody's. What is registered is a class, or a function, that is called with one `ControllerContext` and gives a
+`Controller`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 from volcanoio.framework.effects import Effect, Stages
 from volcanoio.framework.events import ControllerEvent
+from volcanoio.framework.lifecycle import Roster
+from volcanoio.framework.jobs import JobPlugin
+from volcanoio.framework.probe import NoProbe, Probe
+from volcanoio.model import names
 from volcanoio.model.base import ApiObject
 from volcanoio.model.kinds import Kind
 
@@ -66,7 +74,8 @@ class View(msgspec.Struct, frozen=True):
     """What a reducer sees beside its state: the key, the event's time, what is in flight, and the references.
 
     `synced` is False until every input and reference was listed; before that the host folds observations but the
-    controller must return no stages that decide from absence.
+    controller must return no stages that decide from absence. `roster` says which lifecycle policies are in force: a
+    change of it is no event of a key.
     """
 
     key: str
@@ -74,6 +83,7 @@ class View(msgspec.Struct, frozen=True):
     synced: bool
     lookup: Lookup
     in_flight: Mapping[int, Effect] = msgspec.field(default_factory=dict)
+    roster: Roster = Roster()
 
 
 class Step(msgspec.Struct, Generic[State], frozen=True):
@@ -81,6 +91,21 @@ class Step(msgspec.Struct, Generic[State], frozen=True):
 
     state: State | None
     stages: Stages = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerContext:
+    """What a controller is made with: how this process was asked to behave.
+
+    `scheduler_names` are the schedulers whose pods are Volcano's; with `inherit_owner_annotations` PodGroups take
+    annotations from the workloads that own their pods. `job_plugins` are factories by name. `probe` takes metrics: it
+    is written to and never read.
+    """
+
+    scheduler_names: tuple[str, ...] = (names.SCHEDULER_NAME,)
+    inherit_owner_annotations: bool = True
+    job_plugins: Mapping[str, Callable[..., JobPlugin]] = field(default_factory=dict)
+    probe: Probe = field(default_factory=NoProbe)
 
 
 class Controller(Protocol[State]):

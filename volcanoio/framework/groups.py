@@ -1,4 +1,4 @@
-"""Entry point groups under which plugins, policies and actions are found, ours as a third party's."""
+"""Entry point groups under which plugins, actions, policies and controllers are found, ours as a third party's."""
 
 from __future__ import annotations
 
@@ -6,3 +6,4 @@ SCHEDULER_PLUGINS = "volcanoio.scheduler_plugins"
 ACTIONS = "volcanoio.actions"
 JOB_PLUGINS = "volcanoio.job_plugins"
 LIFECYCLE_POLICIES = "volcanoio.lifecycle_policies"
+CONTROLLERS = "volcanoio.controllers"

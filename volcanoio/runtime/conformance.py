@@ -14,11 +14,18 @@ NOUNS: Mapping[str, str] = {
     groups.ACTIONS: "action",
     groups.JOB_PLUGINS: "job plugin",
     groups.LIFECYCLE_POLICIES: "lifecycle policy",
+    groups.CONTROLLERS: "controller",
 }
 """What one member of a group is called in messages."""
 
 _JOB_PLUGIN = {"supports": ("job",), "on_pod_create": ("pod", "job", "task", "index")}
 _ACTION = {"run": ("session",)}
+_CONTROLLER = {"start": ("key",), "reduce": ("state", "event", "view")}
+_DECLARED = {
+    "inputs": "which kinds it watches, its own first",
+    "references": "which kinds it only looks up, or ()",
+    "rules": "the RBAC rules it needs",
+}
 
 
 def problems(group: str, factory: Any) -> list[str]:
@@ -72,9 +79,19 @@ def _scheduler_plugin(factory: type) -> list[str]:
     return ["implements no extension point; see volcanoio.framework.scheduling.points for what there is"]
 
 
+def _controller(factory: type) -> list[str]:
+    missing = [
+        f"has no attribute {attribute}; say {what}"
+        for attribute, what in _DECLARED.items()
+        if inspect.getattr_static(factory, attribute, None) is None
+    ]
+    return [*missing, *_methods(factory, _CONTROLLER)]
+
+
 _CHECKS: Mapping[str, Callable[[type], list[str]]] = {
     groups.SCHEDULER_PLUGINS: _scheduler_plugin,
     groups.ACTIONS: lambda factory: _methods(factory, _ACTION),
     groups.JOB_PLUGINS: lambda factory: _methods(factory, _JOB_PLUGIN),
     groups.LIFECYCLE_POLICIES: _policy,
+    groups.CONTROLLERS: _controller,
 }

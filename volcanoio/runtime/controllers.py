@@ -38,6 +38,7 @@ from volcanoio.model.base import ApiObject
 from volcanoio.model.batch import Job
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import Kind
+from volcanoio.runtime.controller_setup import kinds_of
 from volcanoio.runtime.policies import LIMIT, Answer, PolicyHost
 from volcanoio.runtime.policy_setup import indexes_of
 from volcanoio.runtime.timers import Timers
@@ -233,14 +234,21 @@ class ControllerHost:
 def _selections(controllers: Sequence[Controller[Any]], indexes: Iterable[Kind]) -> dict[Kind, tuple[str, str]]:
     """Label and field selector of each kind: the declared ones where all agree, else none.
 
-    An event names a resource and not its selectors, so there is one informer a kind; `Input.keys` narrows further.
+    An event names a resource, and neither its selectors nor its Struct, so there is one informer a resource;
+    `Input.keys` narrows further.
     """
-    wanted: dict[Kind, set[tuple[str, str]]] = {}
+    wanted: dict[str, set[tuple[str, str]]] = {}
     for controller in controllers:
         for declared in controller.inputs:
-            wanted.setdefault(declared.kind, set()).add((declared.label_selector, declared.field_selector))
+            selectors = wanted.setdefault(declared.kind.resource, set())
+            selectors.add((declared.label_selector, declared.field_selector))
         for reference in controller.references:
-            wanted.setdefault(reference.kind, set()).add(("", ""))
+            wanted.setdefault(reference.kind.resource, set()).add(("", ""))
+    one = {kind.resource: kind for kind in kinds_of(*controllers)}
     for kind in indexes:
-        wanted.setdefault(kind, set()).add(("", ""))
-    return {kind: next(iter(selectors)) if len(selectors) == 1 else ("", "") for kind, selectors in wanted.items()}
+        wanted.setdefault(kind.resource, set()).add(("", ""))
+        one[kind.resource] = kind
+    return {
+        one[resource]: next(iter(selectors)) if len(selectors) == 1 else ("", "")
+        for resource, selectors in wanted.items()
+    }

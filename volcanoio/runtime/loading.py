@@ -1,9 +1,9 @@
-"""Plugins, actions, job plugins and policies by name, wherever they come from.
+"""Plugins, actions, job plugins, policies and controllers by name, wherever they come from.
 
 Three sources, one registry: entry points of volcanoio itself, entry points of other distributions, and directories
-(`--plugins-dir`, `--policies-dir`). Ours have no privilege: a name found twice is an error whoever brought it. Entry
-points are imported when first asked for. A registry never changes; a reload builds the next one and leaves this one as
-it is when that fails.
+(`--plugins-dir`, `--policies-dir`, `--controllers-dir`). Ours have no privilege: a name found twice is an error whoever
+brought it. Entry points are imported when first asked for. A registry never changes; a reload builds the next one and
+leaves this one as it is when that fails.
 """
 
 from __future__ import annotations
@@ -104,13 +104,17 @@ class Registry:
         return Registry([*(each for key, each in self._candidates.items() if key not in taken), *given])
 
 
-def discover(*, plugins_dirs: Sequence[Path] = (), policies_dirs: Sequence[Path] = ()) -> Registry:
+def discover(
+    *, plugins_dirs: Sequence[Path] = (), policies_dirs: Sequence[Path] = (), controllers_dirs: Sequence[Path] = ()
+) -> Registry:
     """Everything installed and mounted. Blocks on files: call it off the loop. Raises PluginError and MountError."""
     found = [candidate for group in NOUNS for candidate in _installed(group)]
     for directory in plugins_dirs:
         found += _mounted(directory, (groups.SCHEDULER_PLUGINS, groups.ACTIONS, groups.JOB_PLUGINS))
     for directory in policies_dirs:
         found += _mounted(directory, (groups.LIFECYCLE_POLICIES,))
+    for directory in controllers_dirs:
+        found += _mounted(directory, (groups.CONTROLLERS,))
     return Registry(found)
 
 

@@ -20,8 +20,9 @@ from volcanoio.engine.hosting.dispatch import Dispatch, InvariantError
 from volcanoio.engine.hosting.host import Host
 from volcanoio.engine.jobs.controller import JobController
 from volcanoio.engine.jobs.plugins import PluginFactory
+from volcanoio.framework.controller import ControllerContext
 from volcanoio.framework.decisions import Abstain, Decision
-from volcanoio.framework.effects import Ask, Create, Delete, Effect, Patch, Record, StartTimer, StopTimer
+from volcanoio.framework.effects import Ask, Create, Delete, Effect, Measure, Patch, Record, StartTimer, StopTimer
 from volcanoio.framework.events import (
     Answered,
     Change,
@@ -53,6 +54,7 @@ class World:
         self.objects: dict[tuple[str, str], Manifest] = {}
         self.records: list[tuple[str, str, str]] = []
         self.writes: list[Effect] = []
+        self.figures: list[Measure] = []
         self.refusals: dict[str, tuple[int, str]] = {}
         self.asked: list[str] = []
         self.collisions: list[str] = []
@@ -64,7 +66,7 @@ class World:
 
     def boot(self) -> None:
         """A fresh controller process that lists what there is."""
-        self.host = Host([JobController(PLUGINS)], on_fault=self._fault)
+        self.host = Host([JobController(ControllerContext(job_plugins=PLUGINS))], on_fault=self._fault)
         self.inbox: deque[ControllerEvent] = deque()
         self.outbox: deque[tuple[str, deque[deque[Effect]]]] = deque()
         self.timers: dict[str, tuple[str, str, float]] = {}
@@ -212,7 +214,7 @@ class World:
         stages = deque(deque(stage) for stage in dispatch.stages)
         for stage in stages:
             for effect in list(stage):
-                if isinstance(effect, Record | StartTimer | StopTimer | Ask):
+                if isinstance(effect, Record | Measure | StartTimer | StopTimer | Ask):
                     stage.remove(effect)
                     self._local(dispatch.key, effect)
         if any(stages):
@@ -222,6 +224,8 @@ class World:
         match effect:
             case Record(type=kind, reason=reason, message=message):
                 self.records.append((kind, reason, message))
+            case Measure():
+                self.figures.append(effect)
             case StartTimer(name=name, due=due):
                 self.timers[f"{key}/{name}"] = (key, name, due)
             case StopTimer(name=name):

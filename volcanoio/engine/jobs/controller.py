@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from volcanoio.engine.jobs.ownership import command_keys, job_keys, owned_keys, pod_keys
-from volcanoio.engine.jobs.plugins import SUPPORT_KINDS, PluginFactory
+from volcanoio.engine.jobs.plugins import SUPPORT_KINDS
 from volcanoio.engine.jobs.reducer import reduce_job
 from volcanoio.engine.jobs.state import JobState
-from volcanoio.framework.controller import Input, Reference, Rule, Step, View
+from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule, Step, View
 from volcanoio.framework.events import ControllerEvent
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject
@@ -51,15 +49,15 @@ _RULES = (
 
 
 class JobController:
-    """Volcano's job controller as a pure reducer. `plugins` are factories of job plugins by name."""
+    """Volcano's job controller as a pure reducer."""
 
     name = NAME
     inputs = _INPUTS
     references = _REFERENCES
     rules = _RULES
 
-    def __init__(self, plugins: Mapping[str, PluginFactory]) -> None:
-        self._plugins = dict(plugins)
+    def __init__(self, context: ControllerContext) -> None:
+        self._plugins = dict(context.job_plugins)
 
     def start(self, key: str) -> JobState:  # noqa: ARG002 - the same for every key
         """Nothing is known."""

@@ -12,10 +12,9 @@ from msgspec.structs import replace
 
 from volcanoio.engine.queues.plan import plan
 from volcanoio.engine.queues.state import FIELDS, Backoff, QueueState, observed, queue_of, succeeded
-from volcanoio.framework.controller import Input, Reference, Rule, Step, View
+from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule, Step, View
 from volcanoio.framework.effects import Delete, Patch, Stages, StartTimer
 from volcanoio.framework.events import ControllerEvent, EffectFailed, EffectSucceeded, Observed
-from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.command import Command
@@ -27,7 +26,7 @@ LONGEST_BACKOFF = 60.0
 
 
 class QueueController:
-    """Keeps queues' states, parents and counts. `probe` is told the counts, under Volcano's metric names."""
+    """Keeps queues' states, parents and counts; the probe is told the counts, under Volcano's metric names."""
 
     name = "queue-controller"
     references = (Reference(kinds.QUEUE),)
@@ -39,8 +38,8 @@ class QueueController:
         Rule("", ("events",), ("create", "patch")),
     )
 
-    def __init__(self, probe: Probe | None = None) -> None:
-        self._probe: Probe = probe or NoProbe()
+    def __init__(self, context: ControllerContext) -> None:
+        self._probe = context.probe
 
     @property
     def inputs(self) -> tuple[Input, ...]:
