@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from volcanoio.framework.decisions import Wake
 from volcanoio.framework.lifecycle import LifecycleEvent
 from volcanoio.model.base import Manifest, ObjectReference
 
@@ -81,11 +82,39 @@ class Record(EffectBase, frozen=True, kw_only=True):
     component: str = ""
 
 
+class Measurement(StrEnum):
+    """What a Measure does to its series; see `framework.probe.Probe`."""
+
+    COUNT = "count"
+    GAUGE = "gauge"
+    OBSERVE = "observe"
+    FORGET = "forget"
+
+
+class Measure(EffectBase, frozen=True, kw_only=True):
+    """Report a figure to the process' metrics: best effort and without an outcome event.
+
+    `name` is exported as it stands. `value` is counted, set or observed, that `times` over for a histogram; FORGET
+    drops the series that have these `labels`.
+    """
+
+    measurement: Measurement
+    name: str
+    labels: dict[str, str] = {}
+    value: float = 1.0
+    times: int = 1
+
+
 class StartTimer(EffectBase, frozen=True, kw_only=True):
-    """Raise TimerFired(name) for this key at `due` (epoch seconds); an older timer of that name is replaced."""
+    """Raise TimerFired(name) for this key at `due` (epoch seconds); an older timer of that name is replaced.
+
+    With `wake` it fires sooner, shortly (some 20 ms, so that changes are taken together) after one of these objects
+    changed.
+    """
 
     name: str
     due: float
+    wake: tuple[Wake, ...] = ()
 
 
 class StopTimer(EffectBase, frozen=True, kw_only=True):
@@ -102,7 +131,7 @@ class Ask(EffectBase, frozen=True, kw_only=True):
     deadline: float = 0.0
 
 
-Effect: TypeAlias = Create | Patch | Delete | Record | StartTimer | StopTimer | Ask
+Effect: TypeAlias = Create | Patch | Delete | Record | Measure | StartTimer | StopTimer | Ask
 Stages: TypeAlias = tuple[tuple[Effect, ...], ...]
 
 

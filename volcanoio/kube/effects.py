@@ -8,9 +8,21 @@ from types import TracebackType
 
 import msgspec
 
-from volcanoio.framework.effects import Ask, Create, Delete, Effect, Patch, Record, Stages, StartTimer, StopTimer
+from volcanoio.framework.effects import (
+    Ask,
+    Create,
+    Delete,
+    Effect,
+    Measure,
+    Measurement,
+    Patch,
+    Record,
+    Stages,
+    StartTimer,
+    StopTimer,
+)
 from volcanoio.framework.events import EffectFailed, EffectSucceeded, Observed
-from volcanoio.framework.probe import Probe
+from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.kube.errors import ApiError
 from volcanoio.kube.fillers import FILLERS, Filler
 from volcanoio.kube.informer import Publish
@@ -51,6 +63,7 @@ class EffectExecutor:
         self._publish = publish
         self._local = local
         self._recorder = recorder
+        self._probe: Probe = probe or NoProbe()
         self._under_way = Undertakings()
         self._writer = ObjectWriter(sender, own, self._under_way.start, fillers=fillers, known=known, probe=probe)
 
@@ -89,6 +102,19 @@ class EffectExecutor:
             self._recorder.record(
                 effect.regarding, effect.type, effect.reason, effect.message, component=effect.component
             )
+
+    def measure(self, effect: Measure) -> None:
+        """Report a figure."""
+        match effect.measurement:
+            case Measurement.COUNT:
+                self._probe.count(effect.name, effect.value, **effect.labels)
+            case Measurement.GAUGE:
+                self._probe.gauge(effect.name, effect.value, **effect.labels)
+            case Measurement.OBSERVE:
+                for _ in range(effect.times):
+                    self._probe.observe(effect.name, effect.value, **effect.labels)
+            case Measurement.FORGET:
+                self._probe.forget(effect.name, **effect.labels)
 
     def keep(self, controller: str, key: str, effect: StartTimer | StopTimer | Ask) -> None:
         """Give a local effect to the host."""
@@ -145,6 +171,8 @@ class _Step:
         for effect in stage:
             if isinstance(effect, Record):
                 self.executor.record(effect)
+            elif isinstance(effect, Measure):
+                self.executor.measure(effect)
             elif isinstance(effect, StartTimer | StopTimer | Ask):
                 self.executor.keep(self.controller, self.key, effect)
 

@@ -11,7 +11,17 @@ import msgspec
 
 from tests.unit.kube.scripted import Call, ManualClock, ScriptedTransport, answer, refusal, until
 from volcanoio.bus.bus import EventBus
-from volcanoio.framework.effects import Create, Delete, Patch, PatchType, Record, Stages, StartTimer
+from volcanoio.framework.effects import (
+    Create,
+    Delete,
+    Measure,
+    Measurement,
+    Patch,
+    PatchType,
+    Record,
+    Stages,
+    StartTimer,
+)
 from volcanoio.framework.events import EffectFailed, EffectSucceeded, Event, Observed
 from volcanoio.kube.effects import EffectExecutor
 from volcanoio.kube.informers import InformerSet
@@ -20,6 +30,7 @@ from volcanoio.kube.sending import Sender
 from volcanoio.kube.transport import Response, TransportError
 from volcanoio.model.base import ObjectReference
 from volcanoio.model.kinds import POD, SECRET
+from volcanoio.runtime.metrics import PrometheusProbe
 
 PODS, SECRETS = POD.resource, SECRET.resource
 
@@ -58,6 +69,7 @@ class Bench:
         self.transport = ScriptedTransport(self.serve)
         self.informers = InformerSet(self.transport, self.bus.publish, clock=self.clock)
         self.informers.informer(POD)
+        self.probe = PrometheusProbe(process=False)
         self.recorder = EventRecorder(self.transport, component="test", clock=self.clock)
 
     async def serve(self, call: Call) -> Response:
@@ -83,6 +95,7 @@ class Bench:
             own=self.informers,
             local=lambda *effect: self.local.append(effect),
             recorder=self.recorder,
+            probe=self.probe,
         )
         async with executor:
             yield executor
@@ -251,6 +264,21 @@ async def test_records_are_handed_on_without_an_outcome() -> None:
     writing.cancel()
     await asyncio.wait([writing])
     assert bench.transport.calls[0].body["reason"] == "Because"
+
+
+async def test_figures_reach_the_metrics_under_the_name_they_have() -> None:
+    bench = Bench({})
+    labels = {"job_name": "ns/j"}
+    count = Measure(id=1, measurement=Measurement.COUNT, name="ended_count", labels=labels)
+    wait = Measure(id=2, measurement=Measurement.OBSERVE, name="wait_milliseconds", value=3.0, times=2)
+    level = Measure(id=3, measurement=Measurement.GAUGE, name="level", value=5.0)
+    assert await bench.carry_out(((count, wait, level),)) == []
+    assert bench.probe.value("ended_count", job_name="ns/j") == 1.0
+    assert bench.probe.value("level") == 5.0
+    assert b"wait_milliseconds_count 2.0" in bench.probe.page()
+    gone = Measure(id=4, measurement=Measurement.FORGET, name="ended_count", labels=labels)
+    assert await bench.carry_out(((gone,),)) == []
+    assert bench.probe.value("ended_count", job_name="ns/j") == 0.0
 
 
 async def test_a_stage_of_thousands_is_carried_out_whole_by_a_few_tasks() -> None:

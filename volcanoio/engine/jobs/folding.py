@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from volcanoio.engine.jobs import events
+from volcanoio.engine.jobs import events, measures
 from volcanoio.engine.jobs.draft import Draft
 from volcanoio.engine.jobs.ledger import read
 from volcanoio.engine.jobs.overlay import Overlay
@@ -64,10 +64,12 @@ def _fold_job(draft: Draft, job: Job, *, gone: bool) -> None:
     known = state.job
     if known is not None and known.metadata.uid == job.metadata.uid:
         if gone:
+            draft.beside += measures.forgotten(known)
             draft.state = _without_job(state)
         elif job.metadata.revision > known.metadata.revision:
             changed = job.metadata.generation != known.metadata.generation
             draft.set(job=job, retry_at=0.0 if changed else state.retry_at)
+            draft.beside += measures.entered(known, job)
             if changed and state.started:
                 draft.queue(events.from_spec(known, job, own_pods(job, state.pods)), events.ASIDE)
         return

@@ -6,6 +6,7 @@ those of the event, sorted, stand for `state.sent`, item by item.
 
 from __future__ import annotations
 
+from volcanoio.engine.jobs import measures
 from volcanoio.engine.jobs.draft import Draft, key_of
 from volcanoio.engine.jobs.folding import fold
 from volcanoio.engine.jobs.overlay import Overlay
@@ -16,6 +17,7 @@ from volcanoio.framework.effects import Create, Delete, Patch
 from volcanoio.framework.events import EffectFailed, EffectSucceeded
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
+from volcanoio.model.core import Pod
 
 FIRST_RETRY, LONGEST_RETRY = 0.2, 60.0
 """Seconds; each consecutive round of failures doubles the wait."""
@@ -48,6 +50,9 @@ def succeeded(draft: Draft, event: EffectSucceeded, view: View) -> None:
         draft.set(made=draft.state.made | {key_of(effect)})
     if _is_job_status(effect):
         draft.set(carried=())
+    if isinstance(effect, Create) and isinstance(event.obj, Pod):
+        stamp, born = event.obj.metadata.creation_timestamp or "", draft.state.born
+        draft.set(born={**born, stamp: born.get(stamp, 0) + 1})
     if event.obj is not None and not isinstance(effect, Delete):
         _fold_response(draft, event.obj)
     _end_round(draft)
@@ -109,6 +114,9 @@ def _end_round(draft: Draft) -> None:
     state = draft.state
     if state.writing:
         return
+    if state.born and state.job is not None:
+        draft.beside += measures.creation_latencies(state.job, state.born)
+        draft.set(born={})
     if not state.troubled:
         draft.set(failures=state.failures if state.refusal else 0, gone=frozenset())
         return

@@ -63,7 +63,8 @@ def reduce_job(
             succeeded(draft, event, view)
             rest = draft.state.pause
             if rest is not None and view.now < rest.until and only_counted(state.job, draft.state.job):
-                return Step(draft.state, ())
+                stages = draft.stages()
+                return Step(draft.state, stages)
         case EffectFailed():
             failed(draft, event, view)
         case Answered():

@@ -62,7 +62,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     row, `retry_at` ends the back-off (epoch seconds). `timers` run until the given time. `told` is what was last
     reported about waiting. `pause` is the rest that a big job takes from counting; it is `behind` when pods changed
     meanwhile. `refusal` is why an object could not be made, until that is tried again. `wanted` saves working out
-    again what did not change.
+    again what did not change. `born` are the pods made in this round, by the time of their creation.
     """
 
     job: Job | None = None
@@ -93,6 +93,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     pause: Pause | None = None
     behind: bool = False
     refusal: Problem | None = None
+    born: dict[str, int] = {}
     wanted: Wanted | None = None
 
     @property

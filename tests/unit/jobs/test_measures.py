@@ -1,0 +1,55 @@
+"""The job controller's metrics: Volcano's names and labels, each phase counted once."""
+
+from __future__ import annotations
+
+from tests.unit.jobs.driver import World, spec, task
+from volcanoio.framework.effects import Measurement
+from volcanoio.model import kinds
+
+COMPLETED = "volcano_job_completed_phase_count"
+FAILED = "volcano_job_failed_phase_count"
+LATENCY = "volcano_controller_job_to_pod_creation_latency_milliseconds"
+
+
+def ended(phase: str) -> World:
+    world = World()
+    world.submit(spec(task(replicas=2)))
+    for end in ("Running", phase):
+        for pod in world.settle().pods():
+            world.phase(pod, end)
+    return world.settle()
+
+
+def counted(world: World) -> list[tuple[str, dict[str, str]]]:
+    return [(one.name, one.labels) for one in world.figures if one.measurement is Measurement.COUNT]
+
+
+def test_an_end_is_counted_once_by_job_and_queue() -> None:
+    labels = {"job_name": "default/job", "queue_name": "default"}
+    assert counted(ended("Succeeded")) == [(COMPLETED, labels)]
+    assert counted(ended("Failed")) == [(FAILED, labels)]
+
+
+def test_a_fresh_process_counts_what_it_sees_end() -> None:
+    world = ended("Succeeded")
+    world.crash()
+    world.settle()
+    assert len(counted(world)) == 1
+
+
+def test_the_series_of_a_deleted_job_are_dropped() -> None:
+    world = ended("Succeeded")
+    world.remove(kinds.JOB.resource, "default/job")
+    world.settle()
+    dropped = [one for one in world.figures if one.measurement is Measurement.FORGET]
+    assert sorted(one.name for one in dropped) == [COMPLETED, FAILED]
+    assert all(one.labels == {"job_name": "default/job"} for one in dropped)
+
+
+def test_the_creation_of_pods_is_measured_from_that_of_the_job() -> None:
+    world = World()
+    world.submit(spec(task(replicas=3)))
+    world.settle(admit=False)
+    world.pass_time(7.0)
+    samples = [(one.value, one.times) for one in world.figures if one.name == LATENCY]
+    assert samples == [(7000.0, 3)]
