@@ -18,8 +18,8 @@ import msgspec
 
 from volcanoio.framework.effects import Effect, Stages
 from volcanoio.framework.events import ControllerEvent
-from volcanoio.framework.lifecycle import Roster
 from volcanoio.framework.jobs import JobPlugin
+from volcanoio.framework.lifecycle import Roster
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.model import names
 from volcanoio.model.base import ApiObject

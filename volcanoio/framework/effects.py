@@ -131,7 +131,19 @@ class Ask(EffectBase, frozen=True, kw_only=True):
     deadline: float = 0.0
 
 
-Effect: TypeAlias = Create | Patch | Delete | Record | Measure | StartTimer | StopTimer | Ask
+class Notify(EffectBase, frozen=True, kw_only=True):
+    """POST `body` as JSON to `url`, again with back-off until it answers 2xx or `until` (epoch seconds) has passed.
+
+    The outcome is Notified with this `notice`; a Notify of a notice that is under way for the key changes nothing.
+    """
+
+    notice: str
+    url: str
+    body: Manifest
+    until: float
+
+
+Effect: TypeAlias = Create | Patch | Delete | Record | Measure | StartTimer | StopTimer | Ask | Notify
 Stages: TypeAlias = tuple[tuple[Effect, ...], ...]
 
 

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from volcanoio.framework.decisions import Decision
+from volcanoio.framework.decisions import Alert, Annotate, Decision
+from volcanoio.framework.lifecycle import Roster
 from volcanoio.model.base import ApiObject
 
 
@@ -106,7 +107,8 @@ class TimerFired(Event, frozen=True, kw_only=True):
 class Answered(Event, frozen=True, kw_only=True):
     """The lifecycle policies answered a question; `policy` is the one that decided ("" if all abstained).
 
-    `faults` names policies that raised, answered nonsense or overran their limit, and why.
+    `decision` is Abstain, Act, Hold or Override; `asides` are what policies on the way said beside it, each with the
+    policy's name. `faults` names policies that raised, answered nonsense or overran their limit, and why.
     """
 
     controller: str
@@ -115,6 +117,25 @@ class Answered(Event, frozen=True, kw_only=True):
     decision: Decision
     policy: str = ""
     faults: tuple[tuple[str, str], ...] = ()
+    asides: tuple[tuple[str, Alert | Annotate], ...] = ()
 
 
-ControllerEvent: TypeAlias = Observed | Synced | Relisting | EffectSucceeded | EffectFailed | TimerFired | Answered
+class PoliciesLoaded(Event, frozen=True, kw_only=True):
+    """The lifecycle policies in force are these from now on: the first event of a process, and one at each reload."""
+
+    roster: Roster
+
+
+class Notified(Event, frozen=True, kw_only=True):
+    """A Notify effect came to its end: `delivered`, or given up because of `problem`."""
+
+    controller: str
+    key: str
+    notice: str
+    delivered: bool
+    problem: str = ""
+
+
+ControllerEvent: TypeAlias = (
+    Observed | Synced | Relisting | EffectSucceeded | EffectFailed | TimerFired | Answered | PoliciesLoaded | Notified
+)

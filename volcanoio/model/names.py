@@ -28,6 +28,11 @@ PARTITION_ID = "volcano.sh/partition-id"
 OUT_OF_SYNC = "volcano.sh/controller-out-of-sync"
 NUMA_TOPOLOGY_POLICY = "volcano.sh/numa-topology-policy"
 
+# Jobs made by other controllers.
+SCHEDULED_TIMESTAMP = "volcano.sh/cronjob-scheduled-timestamp"
+CREATED_BY_TEMPLATE = "volcano.sh/createdByJobTemplate"
+CREATED_BY_FLOW = "volcano.sh/createdByJobFlow"
+
 # Carried from the job to its pods and PodGroup.
 PREEMPTABLE = "volcano.sh/preemptable"
 COOLDOWN_TIME = "volcano.sh/cooldown-time"
@@ -78,6 +83,14 @@ NODE_DRAIN = "sim.volcanoio.dev/drain"
 # Ours, on Jobs: what must survive a restart of the controller.
 PENDING_ACTION = "volcanoio.dev/pending-action"
 ACCEPTED_COMMAND = "volcanoio.dev/accepted-command"
+OVERRIDES = "volcanoio.dev/overrides"
+"""Resources that a lifecycle policy gave to tasks, in `status.controlledResources`."""
+ALERTS = "volcanoio.dev/alerts"
+"""Alerts that were raised, in `status.controlledResources`."""
+POLICIES = "volcanoio.dev/policies"
+"""An annotation of Jobs: the lifecycle policies that are asked about this job beside the configured ones."""
+POLICY_ARGUMENTS = "policy-arguments.volcanoio.dev/"
+"""An annotation of Jobs, followed by a policy's name: that policy's arguments for this job."""
 
 # Ours, on Namespaces: how much of a queue a namespace is to have beside the others (a positive number, 1 when missing).
 FAIRSHARE_WEIGHT = "volcanoio.dev/fairshare-weight"

@@ -193,6 +193,7 @@ class ControllerHost:
                     decision=answer.decision,
                     policy=answer.policy,
                     faults=answer.faults,
+                    asides=answer.asides,
                 )
             )
 

@@ -16,7 +16,7 @@ from itertools import count
 import msgspec
 import structlog
 
-from volcanoio.framework.decisions import Abstain, Decision
+from volcanoio.framework.decisions import Abstain, Alert, Annotate, Decision
 from volcanoio.framework.lifecycle import LifecyclePolicy, PolicyContext
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.kube.clock import Clock
@@ -35,11 +35,15 @@ _log = structlog.get_logger(__name__)
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the policies said; `policy` is who decided, "" when all abstained; `faults` are (policy, what)."""
+    """What the policies said; `policy` is who decided, "" when all abstained; `faults` are (policy, what).
+
+    `asides` are what was said beside a decision, each with the policy.
+    """
 
     decision: Decision
     policy: str = ""
     faults: tuple[tuple[str, str], ...] = ()
+    asides: tuple[tuple[str, Alert | Annotate], ...] = ()
 
 
 @dataclass(slots=True)
@@ -51,6 +55,11 @@ class _Question:
     deadline: float
     position: int = 0
     faults: list[tuple[str, str]] = field(default_factory=list)
+    asides: list[tuple[str, Alert | Annotate]] = field(default_factory=list)
+
+    def answer(self, decision: Decision, policy: str = "") -> None:
+        """Have the answer heard."""
+        self.heard(Answer(decision, policy, tuple(self.faults), tuple(self.asides)))
 
 
 @dataclass(slots=True)
@@ -124,7 +133,7 @@ class PolicyHost:
                 return
             elif self._settled(question, policy, self._at_once(policy, question.context)):
                 return
-        question.heard(Answer(Abstain(), "", tuple(question.faults)))
+        question.answer(Abstain())
 
     def _at_once(self, policy: LifecyclePolicy, context: PolicyContext) -> Outcome:
         started = self._clock.monotonic()
@@ -153,7 +162,10 @@ class PolicyHost:
         question.position += 1
         if isinstance(decision, Abstain):
             return False
-        question.heard(Answer(decision, policy.name, tuple(question.faults)))
+        if isinstance(decision, Alert | Annotate):
+            question.asides.append((policy.name, decision))
+            return False
+        question.answer(decision, policy.name)
         return True
 
     def _fault(self, question: _Question, policy: LifecyclePolicy, what: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from tests.unit.jobs.driver import World, spec, task
 from volcanoio.framework.decisions import Act, Alert, Annotate, Hold, Override
 from volcanoio.model.batch import JobAction
+from volcanoio.model.core import ResourceRequirements
 
 
 def running(**fields: Any) -> World:
@@ -96,7 +97,7 @@ def test_annotations_alerts_and_holds() -> None:
         Annotate(annotations={"seen": "yes"}),
         Alert(reason="Odd", message="look here"),
         Hold(reason="wait for the disk", until=world.now + 100),
-        Override(task="t", resources={"memory": "2Gi"}),
+        Override(task="t", resources={"main": ResourceRequirements(limits={"memory": "2Gi"})}),
     ):
         world.phase("job-t-0", "Running")
         world.settle()

@@ -10,7 +10,7 @@ from volcanoio.engine.hosting.cache import ObjectCache
 from volcanoio.engine.hosting.dispatch import Dispatch, InvariantError
 from volcanoio.engine.hosting.keyed import KeyedHost
 from volcanoio.framework.controller import Controller
-from volcanoio.framework.events import ControllerEvent, Observed, Relisting, Synced
+from volcanoio.framework.events import ControllerEvent, Observed, PoliciesLoaded, Relisting, Synced
 
 
 class Host:
@@ -62,5 +62,9 @@ class Host:
         if isinstance(event, Observed | Synced | Relisting):
             self.cache.fold(event)
             return [dispatch for host in self._readers.get(event.resource, ()) for dispatch in host.handle(event)]
+        if isinstance(event, PoliciesLoaded):
+            for host in self._hosts.values():
+                host.handle(event)
+            return []
         target = self._hosts.get(event.controller)
         return target.handle(event) if target else []

@@ -20,11 +20,14 @@ from volcanoio.framework.events import (
     ControllerEvent,
     EffectFailed,
     EffectSucceeded,
+    Notified,
     Observed,
+    PoliciesLoaded,
     Relisting,
     Synced,
     TimerFired,
 )
+from volcanoio.framework.lifecycle import Roster
 from volcanoio.model.base import ApiObject
 
 REBUILD = "host/rebuild"
@@ -61,6 +64,8 @@ class KeyedHost:
         self._references = References(cache, references)
         self.resources = frozenset(self._inputs) | references | also
         self._open = False
+        self.roster = Roster()
+        """The lifecycle policies in force, as the reducer is shown them."""
         self._records: dict[str, KeyRecord] = {}
         self._members: dict[str, set[tuple[str, str]]] = {}
 
@@ -91,6 +96,9 @@ class KeyedHost:
                 return [dispatch for key in self._keys_of(event) for dispatch in self._deliver(key, event)]
             case Synced() | Relisting():
                 return self._barrier(event)
+            case PoliciesLoaded():
+                self.roster = event.roster
+                return []
             case _:
                 return self._come_back(event)
 
@@ -151,7 +159,7 @@ class KeyedHost:
         opening = Synced(seq=event.seq, at=event.at, cause=event.cause, resource="")
         return [dispatch for key in self.keys for dispatch in self._deliver(key, opening)]
 
-    def _come_back(self, event: EffectSucceeded | EffectFailed | TimerFired | Answered) -> list[Dispatch]:
+    def _come_back(self, event: EffectSucceeded | EffectFailed | TimerFired | Answered | Notified) -> list[Dispatch]:
         record = self._records.get(event.key)
         if record is None:
             return []
@@ -172,7 +180,14 @@ class KeyedHost:
 
     def _reduce(self, key: str, record: KeyRecord, event: ControllerEvent, *, synced: bool) -> list[Dispatch]:
         self._references.asking = key
-        view = View(key=key, now=event.at, synced=synced, lookup=self._references, in_flight=record.in_flight)
+        view = View(
+            key=key,
+            now=event.at,
+            synced=synced,
+            lookup=self._references,
+            in_flight=record.in_flight,
+            roster=self.roster,
+        )
         try:
             state = self.controller.start(key) if record.state is None else record.state
             step = self.controller.reduce(state, event, view)

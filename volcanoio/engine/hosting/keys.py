@@ -7,8 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from volcanoio.engine.hosting.dispatch import StoryLine
-from volcanoio.framework.effects import Ask, Create, Delete, Effect, Patch, StartTimer, StopTimer
-from volcanoio.framework.events import Answered, ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
+from volcanoio.framework.effects import Ask, Create, Delete, Effect, Notify, Patch, StartTimer, StopTimer
+from volcanoio.framework.events import (
+    Answered,
+    ControllerEvent,
+    EffectFailed,
+    EffectSucceeded,
+    Notified,
+    Observed,
+    PoliciesLoaded,
+    TimerFired,
+)
 
 STORY_LENGTH = 20
 BACK_OFF = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
@@ -16,7 +25,7 @@ BACK_OFF = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 QUIET = 600.0
 """Seconds without a fault after which the back-off starts anew."""
 
-_WITH_OUTCOME = (Create, Patch, Delete, Ask)
+_WITH_OUTCOME = (Create, Patch, Delete, Ask, Notify)
 
 
 @dataclass(slots=True)
@@ -63,6 +72,14 @@ class KeyRecord:
                     if isinstance(effect, Ask) and effect.question == event.question:
                         del self.in_flight[effect_id]
                         break
+            case Notified():
+                told = [
+                    number
+                    for number, effect in self.in_flight.items()
+                    if isinstance(effect, Notify) and effect.notice == event.notice
+                ]
+                for number in told:
+                    del self.in_flight[number]
             case TimerFired():
                 self.timers.discard(event.name)
             case _:
@@ -104,5 +121,9 @@ def _subject(event: ControllerEvent) -> tuple[object, ...]:
             return (event.name,)
         case Answered():
             return ("question", event.question, type(event.decision).__name__, event.policy or "nobody")
+        case Notified():
+            return ("notice", event.notice, "delivered" if event.delivered else event.problem)
+        case PoliciesLoaded():
+            return (*event.roster.everywhere, *event.roster.named)
         case _:
             return (event.resource,)

@@ -20,8 +20,11 @@ def answered(draft: Draft, event: Answered) -> None:
     for policy, fault in event.faults:
         draft.report("Warning", "PolicyFailed", f'lifecycle policy "{policy}" abstained: {fault}')
     job = draft.state.job
-    if job is not None and is_current(question.event, job):
-        _follow(draft, question.event, event.decision, event.policy)
+    if job is None or not is_current(question.event, job):
+        return
+    for _, aside in event.asides:
+        _note(draft, aside)
+    _follow(draft, question.event, event.decision, event.policy)
 
 
 def is_current(event: LifecycleEvent, job: Job) -> bool:
@@ -39,6 +42,14 @@ def _take(draft: Draft, number: int) -> Question | None:
     return None
 
 
+def _note(draft: Draft, aside: Annotate | Alert) -> None:
+    match aside:
+        case Annotate(annotations=annotations):
+            draft.set(annotations={**draft.state.annotations, **annotations})
+        case Alert(reason=reason, message=message):
+            draft.report("Warning", reason, message)
+
+
 def _follow(draft: Draft, event: LifecycleEvent, decision: Decision, policy: str) -> None:
     state = draft.state
     match decision:
@@ -50,10 +61,8 @@ def _follow(draft: Draft, event: LifecycleEvent, decision: Decision, policy: str
             draft.set(answers=(*state.answers, due))
         case Act() | Hold():
             draft.set(answers=(*state.answers, Answer(event, decision)), retry_at=0.0)
-        case Annotate(annotations=annotations):
-            draft.set(annotations={**state.annotations, **annotations})
-        case Alert(reason=reason, message=message):
-            draft.report("Warning", reason, message)
+        case Annotate() | Alert():
+            _note(draft, decision)
         case Override():
             message = f'lifecycle policy "{policy}" answered Override, which the job controller cannot carry out yet'
             draft.report("Warning", "PolicyFailed", message)
