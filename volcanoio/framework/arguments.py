@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from types import UnionType
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -112,35 +113,48 @@ def _decoded(wanted: type, value: Any) -> Any:
 def flags(
     arguments: Sequence[str], defaults: Mapping[str, str | int | bool], owner: str
 ) -> dict[str, str | int | bool]:
-    """Parse Go flag syntax (`--k=v`, `-k v`, `--k`, `--k=false`), typed as the defaults; raises ArgumentError."""
+    """Parse Go flag syntax (`--k=v`, `-k v`, `--k`, `--k=false`), typed as the defaults; raises ArgumentError.
+
+    Where Go stops reading (what is no flag, an unknown one, a value of the wrong type) this raises.
+    """
     result = dict(defaults)
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
-        if not word.startswith("-"):
+        match = _FLAG.fullmatch(word)
+        if match is None:
             msg = f'{owner}: "{word}" is not a flag; write --name=value'
             raise ArgumentError(msg)
-        name, separator, text = word.lstrip("-").partition("=")
+        name, text = match["name"], match["value"]
         if name not in defaults:
             msg = f'{owner}: unknown flag "--{name}"{suggestion(name, sorted(defaults))}'
             raise ArgumentError(msg)
         default = defaults[name]
-        if isinstance(default, bool):
-            if separator and text.lower() not in ("true", "false", "1", "0", "t", "f"):
-                msg = f'{owner}: --{name} takes true or false, not "{text}"'
-                raise ArgumentError(msg)
-            result[name] = not separator or text.lower() in ("true", "1", "t")
-            continue
-        if not separator:
+        if text is None and not isinstance(default, bool):
             if not rest:
                 msg = f"{owner}: --{name} needs a value"
                 raise ArgumentError(msg)
             text = rest.pop(0)
-        if isinstance(default, int):
-            if not text.lstrip("-").isdigit():
-                msg = f'{owner}: --{name} takes a whole number, not "{text}"'
-                raise ArgumentError(msg)
-            result[name] = int(text)
-        else:
-            result[name] = text
+        result[name] = _flag_value(default, name, text, owner)
     return result
+
+
+_FLAG = re.compile(r"--?(?P<name>[^-=][^=]*)(?:=(?P<value>.*))?", re.DOTALL)
+
+
+def _flag_value(default: str | int | bool, name: str, text: str | None, owner: str) -> str | int | bool:
+    """A flag's value as its default's type; None is a boolean flag that was just named."""
+    if isinstance(default, bool):
+        if text is None:
+            return True
+        if text not in _GO_BOOLEANS:
+            msg = f'{owner}: --{name} takes true or false, not "{text}"'
+            raise ArgumentError(msg)
+        return _GO_BOOLEANS[text]
+    assert text is not None
+    if isinstance(default, int):
+        if not re.fullmatch(r"[+-]?[0-9]+", text):
+            msg = f'{owner}: --{name} takes a whole number, not "{text}"'
+            raise ArgumentError(msg)
+        return int(text)
+    return text

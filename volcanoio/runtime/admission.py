@@ -96,7 +96,7 @@ class InProcessAdmission:
     def __init__(self, transport: Transport, registry: Registry, *, strict: bool = False) -> None:
         self._transport = transport
         plugins = registry.factories(groups.JOB_PLUGINS)
-        self.settings = AdmissionSettings(job_plugins=frozenset(plugins), job_plugin_checks=plugins, strict=strict)
+        self.settings = AdmissionSettings(job_plugins=plugins, strict=strict)
         self._decoded: dict[Kind, dict[bytes, ApiObject]] = {}
 
     async def review(self, request: Request) -> Reply:

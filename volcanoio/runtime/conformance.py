@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from volcanoio.framework import groups
+from volcanoio.framework.jobs import JobPlugin
 from volcanoio.framework.scheduling import points
 
 NOUNS: Mapping[str, str] = {
@@ -18,7 +19,7 @@ NOUNS: Mapping[str, str] = {
 }
 """What one member of a group is called in messages."""
 
-_JOB_PLUGIN = {"supports": ("job",), "on_pod_create": ("pod", "job", "task", "index")}
+_JOB_PLUGIN = {"problems": ("job",), "supports": ("job",), "on_pod_create": ("pod", "job", "task", "index")}
 _ACTION = {"run": ("session",)}
 _CONTROLLER = {"start": ("key",), "reduce": ("state", "event", "view")}
 _DECLARED = {
@@ -73,6 +74,12 @@ def _policy(factory: type) -> list[str]:
     return found
 
 
+def _job_plugin(factory: type) -> list[str]:
+    if issubclass(factory, JobPlugin):
+        return _methods(factory, _JOB_PLUGIN)
+    return ["is no JobPlugin; derive it from volcanoio.framework.jobs.JobPlugin"]
+
+
 def _scheduler_plugin(factory: type) -> list[str]:
     if any(points.implements(factory, point) for point in points.POINTS):
         return []
@@ -91,7 +98,7 @@ def _controller(factory: type) -> list[str]:
 _CHECKS: Mapping[str, Callable[[type], list[str]]] = {
     groups.SCHEDULER_PLUGINS: _scheduler_plugin,
     groups.ACTIONS: lambda factory: _methods(factory, _ACTION),
-    groups.JOB_PLUGINS: lambda factory: _methods(factory, _JOB_PLUGIN),
+    groups.JOB_PLUGINS: _job_plugin,
     groups.LIFECYCLE_POLICIES: _policy,
     groups.CONTROLLERS: _controller,
 }

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from volcanoio.framework.arguments import flags
-from volcanoio.framework.jobs import Support
+from volcanoio.framework.jobpods import append, containers
+from volcanoio.framework.jobs import JobPlugin
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, TaskSpec
-from volcanoio_plugins.job.hosts import append, containers
 
 VARIABLES = ("VK_TASK_INDEX", "VC_TASK_INDEX")
 
 
-class EnvPlugin:
+class EnvPlugin(JobPlugin):
     """Sets `VK_TASK_INDEX` and `VC_TASK_INDEX` in containers and init containers. It takes no arguments."""
 
     name = "env"
@@ -21,11 +21,7 @@ class EnvPlugin:
     def __init__(self, arguments: Sequence[str]) -> None:
         flags(arguments, {}, "env")
 
-    def supports(self, job: Job) -> Sequence[Support]:  # noqa: ARG002 - it needs no objects
-        """None."""
-        return ()
-
-    def on_pod_create(self, pod: Manifest, job: Job, task: TaskSpec, index: int) -> None:  # noqa: ARG002 - Protocol
+    def on_pod_create(self, pod: Manifest, job: Job, task: TaskSpec, index: int) -> None:  # noqa: ARG002 - as declared
         """Add the two variables."""
         for container in containers(pod):
             append(container, "env", *({"name": name, "value": str(index)} for name in VARIABLES))

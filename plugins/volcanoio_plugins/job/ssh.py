@@ -7,18 +7,21 @@ the engine.
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from volcanoio.framework.arguments import flags
-from volcanoio.framework.jobs import PluginArgumentError, Support
+from volcanoio.framework.jobpods import append, containers, domain_of, hosts, own_hostname
+from volcanoio.framework.jobs import JobPlugin, PluginArgumentError, Support, port
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, TaskSpec
-from volcanoio_plugins.job.hosts import append, containers, hosts
+from volcanoio_plugins.job.hostlists import OBJECT_BYTES, too_long
 
 KEY_PATH = "/root/.ssh"
 KEYPAIR = "ssh-keypair"
 PRIVATE, PUBLIC, AUTHORIZED, CONFIG = "id_rsa", "id_rsa.pub", "authorized_keys", "config"
+CONFIG_BYTES = (OBJECT_BYTES - 8 * 1024) * 3 // 4
+"""What the client configuration may take: base64 makes four bytes of three, and the keys need room beside it."""
 _DEFAULTS: dict[str, str | int | bool] = {
     "ssh-key-file-path": KEY_PATH,
     "ssh-private-key": "",
@@ -27,7 +30,7 @@ _DEFAULTS: dict[str, str | int | bool] = {
 }
 
 
-class SshPlugin:
+class SshPlugin(JobPlugin):
     """Arguments: `ssh-key-file-path` (/root/.ssh), `ssh-private-key`, `ssh-public-key`, `ssh-port` (22)."""
 
     name = "ssh"
@@ -37,19 +40,16 @@ class SshPlugin:
         self._path = str(chosen["ssh-key-file-path"]).rstrip("/")
         self._private = str(chosen["ssh-private-key"])
         self._public = str(chosen["ssh-public-key"])
-        self._port = int(chosen["ssh-port"])
+        self._port = port(chosen, "ssh-port", "ssh")
         if not self._path.startswith("/"):
             msg = f'ssh: --ssh-key-file-path must be an absolute path, not "{self._path}"'
-            raise PluginArgumentError(msg)
-        if not 0 < self._port < 65536:
-            msg = f"ssh: --ssh-port must be in 1..65535, not {self._port}"
             raise PluginArgumentError(msg)
         if bool(self._private) != bool(self._public):
             msg = "ssh: --ssh-private-key and --ssh-public-key go together; give both or neither"
             raise PluginArgumentError(msg)
 
     def supports(self, job: Job) -> Sequence[Support]:
-        """The Secret with keys and client configuration; made once, as live pods keep the keys they started with."""
+        """The Secret with keys and client configuration. The configuration follows the spec, the keys stay."""
         data = {CONFIG: self._config(job)}
         if self._private:
             data |= {PRIVATE: self._private, PUBLIC: self._public, AUTHORIZED: self._public}
@@ -59,9 +59,10 @@ class SshPlugin:
             "metadata": {"name": _secret_name(job)},
             "data": {key: base64.b64encode(text.encode()).decode() for key, text in data.items()},
         }
-        return (Support(resource=kinds.SECRET.resource, manifest=manifest, fill="" if self._private else KEYPAIR),)
+        fill = "" if self._private else KEYPAIR
+        return (Support(resource=kinds.SECRET.resource, manifest=manifest, fill=fill, update=True),)
 
-    def on_pod_create(self, pod: Manifest, job: Job, task: TaskSpec, index: int) -> None:  # noqa: ARG002 - Protocol
+    def on_pod_create(self, pod: Manifest, job: Job, task: TaskSpec, index: int) -> None:  # noqa: ARG002 - as declared
         """Mount the Secret where ssh looks for it; sshd refuses keys that others may read."""
         name = _secret_name(job)
         items = [{"key": key, "path": f".ssh/{key}"} for key in (PRIVATE, PUBLIC, AUTHORIZED, CONFIG)]
@@ -75,11 +76,28 @@ class SshPlugin:
             append(container, "volumeMounts", {"name": name, "mountPath": self._path, "subPath": ".ssh"})
 
     def _config(self, job: Job) -> str:
-        lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
-        for task in job.spec.tasks:
-            for host in hosts(job, task):
-                lines += [f"Host {host.name}", f"  HostName {host.address}", f"  Port {self._port}"]
-        return "\n".join(lines) + "\n"
+        """A `Host` entry for each pod; one with a pattern for each task that has too many, the longest pattern first.
+
+        ssh takes the first entry that fits: `a-w-x-*` has to come before `a-w-*`. A pattern leaves whole addresses
+        alone, as a pod's own entry does.
+        """
+        texts = {task.name: "".join(self._entries(job, task)) for task in job.spec.tasks}
+        over = too_long({name: len(text.encode()) for name, text in texts.items()}, CONFIG_BYTES)
+        listed = [texts[task.name] for task in job.spec.tasks if task.name not in over]
+        patterns = [
+            texts[task.name] if own_hostname(task) else self._pattern(job, task)
+            for task in sorted(job.spec.tasks, key=lambda task: (-len(task.name), task.name))
+            if task.name in over
+        ]
+        return "".join(["StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n", *listed, *patterns])
+
+    def _entries(self, job: Job, task: TaskSpec) -> Iterator[str]:
+        for host in hosts(job, task):
+            yield f"Host {host.name}\n  HostName {host.address}\n  Port {self._port}\n"
+
+    def _pattern(self, job: Job, task: TaskSpec) -> str:
+        names = f"{job.metadata.name}-{task.name}-* !*.*"
+        return f"Host {names}\n  HostName %h.{domain_of(job, task)}\n  Port {self._port}\n"
 
 
 def _secret_name(job: Job) -> str:

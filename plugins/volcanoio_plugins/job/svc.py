@@ -1,7 +1,7 @@
 """`svc`: lets the pods of a job find each other. Source: Volcano, pkg/controllers/job/plugins/svc/svc.go.
 
 A headless Service gives them names, a ConfigMap lists them (mounted at /etc/volcano and as variables), and a
-NetworkPolicy keeps everybody else out.
+NetworkPolicy keeps everybody else out. What the lists look like, also when they are long, says `svchosts`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from volcanoio.framework.arguments import flags
-from volcanoio.framework.jobs import Support
+from volcanoio.framework.jobpods import append, containers
+from volcanoio.framework.jobs import JobPlugin, Support
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
-from volcanoio.model.batch import Job, TaskSpec
-from volcanoio_plugins.job.hosts import append, containers, hosts
+from volcanoio.model.batch import Job, JobSpec, TaskSpec
+from volcanoio_plugins.job.svchosts import HostFiles, host_files, variable_names
 
 MOUNT_PATH = "/etc/volcano"
 _DEFAULTS: dict[str, str | int | bool] = {
@@ -23,7 +24,7 @@ _DEFAULTS: dict[str, str | int | bool] = {
 }
 
 
-class SvcPlugin:
+class SvcPlugin(JobPlugin):
     """Arguments: `publish-not-ready-addresses` (false), `disable-network-policy` (false), `inject-hosts-env` (true)."""
 
     name = "svc"
@@ -33,47 +34,57 @@ class SvcPlugin:
         self._publish = bool(chosen["publish-not-ready-addresses"])
         self._policy = not chosen["disable-network-policy"]
         self._inject = bool(chosen["inject-hosts-env"])
+        self._known: tuple[JobSpec, HostFiles] | None = None
 
     def supports(self, job: Job) -> Sequence[Support]:
-        """ConfigMap (kept up to date), headless Service, and NetworkPolicy unless disabled."""
-        wanted = [
-            Support(resource=kinds.CONFIG_MAP.resource, manifest=_config_map(job), update=True),
-            Support(resource=kinds.SERVICE.resource, manifest=self._service(job)),
-        ]
+        """ConfigMaps (kept up to date), headless Service, and NetworkPolicy unless disabled."""
+        files = self._files(job)
+        config_maps = [_manifest(kinds.CONFIG_MAP, _config_map_name(job), {"data": files.lists})]
+        for number, part in enumerate(files.parts):
+            config_maps.append(_manifest(kinds.CONFIG_MAP, _part_name(job, number), {"data": part}))
+        wanted = [Support(resource=kinds.CONFIG_MAP.resource, manifest=each, update=True) for each in config_maps]
+        wanted.append(Support(resource=kinds.SERVICE.resource, manifest=self._service(job)))
         if self._policy:
             wanted.append(Support(resource=kinds.NETWORK_POLICY.resource, manifest=_network_policy(job)))
         return wanted
 
-    def on_pod_create(self, pod: Manifest, job: Job, task: TaskSpec, index: int) -> None:  # noqa: ARG002 - Protocol
+    def on_pod_create(self, pod: Manifest, job: Job, task: TaskSpec, index: int) -> None:  # noqa: ARG002 - as declared
         """Name the pod on the network, mount the host files and set the variables."""
         spec: Manifest = pod["spec"]
         spec["hostname"] = spec.get("hostname") or pod["metadata"]["name"]
         spec["subdomain"] = spec.get("subdomain") or job.metadata.name
         name = _config_map_name(job)
-        append(spec, "volumes", {"name": name, "configMap": {"name": name}})
-        variables = [_variable(name, key) for other in job.spec.tasks for key in _variables(other)]
+        append(spec, "volumes", self._volume(job))
+        variables = [_variable(name, key) for other in job.spec.tasks for key in variable_names(other)]
         for container in containers(pod):
             append(container, "volumeMounts", {"name": name, "mountPath": MOUNT_PATH})
             if self._inject:
                 append(container, "env", *variables)
+
+    def _files(self, job: Job) -> HostFiles:
+        """The host files of a job; worked out once for all pods that are made together."""
+        if self._known is None or self._known[0] is not job.spec:
+            self._known = (job.spec, host_files(job))
+        return self._known[1]
+
+    def _volume(self, job: Job) -> Manifest:
+        """The volume of the host files: the ConfigMap's own, or where lists are in parts all of them together.
+
+        A part is optional, as it goes when the job is scaled down.
+        """
+        name = _config_map_name(job)
+        count = len(self._files(job).parts)
+        if not count:
+            return {"name": name, "configMap": {"name": name}}
+        sources: list[Manifest] = [{"configMap": {"name": name}}]
+        sources += [{"configMap": {"name": _part_name(job, number), "optional": True}} for number in range(count)]
+        return {"name": name, "projected": {"sources": sources}}
 
     def _service(self, job: Job) -> Manifest:
         spec: Manifest = {"clusterIP": "None", "selector": _selector(job)}
         if self._publish:
             spec["publishNotReadyAddresses"] = True
         return _manifest(kinds.SERVICE, job.metadata.name, {"spec": spec})
-
-
-def _config_map(job: Job) -> Manifest:
-    """`<task>.host` with one address a line and no newline at the end, `VC_<TASK>_HOSTS` and `VC_<TASK>_NUM`."""
-    data: dict[str, str] = {}
-    for task in job.spec.tasks:
-        addresses = [host.address for host in hosts(job, task)]
-        hosts_key, count_key = _variables(task)
-        data[f"{task.name.replace('-', '_')}.host"] = "\n".join(addresses)
-        data[hosts_key] = ",".join(addresses)
-        data[count_key] = str(len(addresses))
-    return _manifest(kinds.CONFIG_MAP, _config_map_name(job), {"data": data})
 
 
 def _network_policy(job: Job) -> Manifest:
@@ -90,13 +101,12 @@ def _config_map_name(job: Job) -> str:
     return f"{job.metadata.name}-svc"
 
 
+def _part_name(job: Job, number: int) -> str:
+    return f"{_config_map_name(job)}-{number}"
+
+
 def _selector(job: Job) -> dict[str, str]:
     return {names.JOB_NAME: job.metadata.name, names.JOB_NAMESPACE: job.metadata.namespace}
-
-
-def _variables(task: TaskSpec) -> tuple[str, str]:
-    upper = task.name.replace("-", "_").upper()
-    return f"VC_{upper}_HOSTS", f"VC_{upper}_NUM"
 
 
 def _variable(config_map: str, key: str) -> Manifest:

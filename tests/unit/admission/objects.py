@@ -6,9 +6,16 @@ from collections.abc import Iterable
 from copy import deepcopy
 from typing import Any
 
+from volcanoio_plugins.job.env import EnvPlugin
+from volcanoio_plugins.job.mpi import MpiPlugin
+from volcanoio_plugins.job.pytorch import PytorchPlugin
+from volcanoio_plugins.job.ray import RayPlugin
+from volcanoio_plugins.job.ssh import SshPlugin
+from volcanoio_plugins.job.svc import SvcPlugin
+from volcanoio_plugins.job.tensorflow import TensorflowPlugin
+
 from volcanoio.engine.admission.request import AdmissionSettings, Operation, Review, ReviewRequest
 from volcanoio.engine.admission.review import review
-from volcanoio.framework.arguments import flags
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest, ObjectMeta
 from volcanoio.model.core import Namespace
@@ -17,8 +24,10 @@ from volcanoio.model.scheduling import Guarantee, Queue, QueueSpec, QueueStatus
 
 TEMPLATE: Manifest = {"spec": {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"}}
 SETTINGS = AdmissionSettings(
-    job_plugins=frozenset({"env", "ssh", "svc", "mpi", "tensorflow"}),
-    job_plugin_checks={"svc": lambda arguments: flags(arguments, {"publish-not-ready-addresses": False}, "svc")},
+    job_plugins={
+        plugin.name: plugin
+        for plugin in (EnvPlugin, SshPlugin, SvcPlugin, MpiPlugin, TensorflowPlugin, PytorchPlugin, RayPlugin)
+    },
 )
 
 

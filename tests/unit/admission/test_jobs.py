@@ -71,6 +71,8 @@ def test_pods_on_the_hosts_network_find_services() -> None:
     [
         ({"tensorflow": []}, {"tensorflow", "svc"}),
         ({"mpi": ["--master=main"]}, {"mpi", "svc", "ssh"}),
+        ({"pytorch": []}, {"pytorch", "svc"}),
+        ({"ray": ["--head=main"]}, {"ray", "svc"}),
         ({"env": None}, {"env"}),
     ],
 )
@@ -161,11 +163,22 @@ RULES: dict[str, tuple[Manifest, str]] = {
     ),
     "bad plugin argument": (
         job(plugins={"svc": ["--publish"]}),
-        'spec.plugins.svc: svc: unknown flag "--publish"; known are: publish-not-ready-addresses; mend the argument',
+        (
+            'spec.plugins.svc: svc: unknown flag "--publish"; known are: disable-network-policy, inject-hosts-env, '
+            "publish-not-ready-addresses; mend the argument"
+        ),
     ),
     "mpi without its master": (
         job(plugins={"mpi": []}),
         "spec.plugins.mpi: the specified mpi master task was not found: master; ",
+    ),
+    "ray without its head": (
+        job(plugins={"ray": ["--head=main1"]}),
+        "spec.plugins.ray: the specified ray head task was not found: main1; name a task so, or give --head=TASK",
+    ),
+    "a cluster too large for TF_CONFIG": (
+        job(task("worker", replicas=6000), plugins={"tensorflow": []}),
+        "spec.plugins.tensorflow: TF_CONFIG of task worker is ",
     ),
     "unknown queue": (
         job(queue="defualt"),

@@ -76,6 +76,37 @@ def test_svc_objects() -> None:
     assert len(SvcPlugin(["--disable-network-policy"]).supports(job())) == 2
 
 
+def test_svc_emits_no_host_for_a_task_without_pods() -> None:
+    one = job(hostname="fixed")
+    none = msgspec.structs.replace(one.spec.tasks[1], replicas=0)
+    empty = msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, tasks=(none,)))
+    data = SvcPlugin([]).supports(empty)[0].manifest["data"]
+    assert data == {"my_worker.host": "", "VC_MY_WORKER_HOSTS": "", "VC_MY_WORKER_NUM": "0"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kinds_made"),
+    [
+        (["--disable-network-policy=false"], 3),
+        (["-disable-network-policy"], 2),
+        (["--disable-network-policy=T", "--publish-not-ready-addresses=0"], 2),
+        (["--disable-network-policy=true", "--disable-network-policy=false"], 3),
+    ],
+)
+def test_flags_have_the_forms_of_go(arguments: list[str], kinds_made: int) -> None:
+    wanted = SvcPlugin(arguments).supports(job())
+    assert len(wanted) == kinds_made
+    assert "publishNotReadyAddresses" not in wanted[1].manifest["spec"]
+
+
+def test_svc_leaves_a_pods_own_names() -> None:
+    built = pod()
+    built["spec"] |= {"hostname": "h", "subdomain": "s"}
+    one = job()
+    SvcPlugin([]).on_pod_create(built, one, one.spec.tasks[0], 0)
+    assert (built["spec"]["hostname"], built["spec"]["subdomain"]) == ("h", "s")
+
+
 def test_svc_names_the_pod_mounts_the_files_and_sets_variables() -> None:
     spec = changed(SvcPlugin([]))["spec"]
     assert (spec["hostname"], spec["subdomain"]) == ("tf-ps-0", "tf")
@@ -91,7 +122,6 @@ def test_svc_names_the_pod_mounts_the_files_and_sets_variables() -> None:
 def test_ssh_secret_gets_its_keys_at_the_edge() -> None:
     (secret,) = SshPlugin(["--ssh-port=2222"]).supports(job())
     assert secret.fill == "ssh-keypair"
-    assert not secret.update
     assert secret.manifest["metadata"]["name"] == "tf-ssh"
     assert set(secret.manifest["data"]) == {"config"}
     config = base64.b64decode(secret.manifest["data"]["config"]).decode().splitlines()
@@ -121,7 +151,14 @@ def test_ssh_mounts_the_secret(path: str, mode: int) -> None:
     ("plugin", "arguments", "text"),
     [
         (EnvPlugin, ["--x=1"], 'unknown flag "--x"'),
+        (EnvPlugin, ["x"], '"x" is not a flag'),
+        (EnvPlugin, ["---x"], '"---x" is not a flag'),
         (SvcPlugin, ["--disable-network-polic"], 'did you mean "disable-network-policy"'),
+        (SvcPlugin, ["--disable-network-policy=maybe"], "takes true or false"),
+        (SvcPlugin, ["--disable-network-policy", "true"], '"true" is not a flag'),
+        (SshPlugin, ["--ssh-port"], "needs a value"),
+        (SshPlugin, ["--ssh-port=--5"], "whole number"),
+        (SshPlugin, ["--ssh-port=65536"], "1..65535"),
         (SshPlugin, ["--ssh-port=0"], "1..65535"),
         (SshPlugin, ["--ssh-private-key=k"], "go together"),
         (SshPlugin, ["--ssh-key-file-path=here"], "absolute"),

@@ -30,10 +30,10 @@ class {cls}:
 """
 
 JOB_PLUGIN = """
-class Banner:
+from volcanoio.framework.jobs import JobPlugin
+
+class Banner(JobPlugin):
     name = "banner"
-    def __init__(self, arguments): ...
-    def supports(self, job): return ()
     def on_pod_create(self, pod, job, task, index): ...
 """
 
@@ -166,7 +166,7 @@ class Empty:
         (groups.LIFECYCLE_POLICIES, Empty, "has no method decide(self, context)"),
         (groups.SCHEDULER_PLUGINS, Empty, "implements no extension point"),
         (groups.ACTIONS, Empty, "has no method run(self, session)"),
-        (groups.JOB_PLUGINS, Empty, "has no method supports(self, job)"),
+        (groups.JOB_PLUGINS, Empty, "derive it from volcanoio.framework.jobs.JobPlugin"),
         (groups.JOB_PLUGINS, "banner", "is a str"),
     ],
 )

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from volcanoio.engine.admission.jobplugins import needed_plugins
 from volcanoio.engine.admission.request import AdmissionSettings
 from volcanoio.model import names
 from volcanoio.model.base import Manifest
 
 MAX_RETRY = 3
-_NEEDS: Mapping[str, tuple[str, ...]] = {
-    "tensorflow": ("svc",),
-    "mpi": ("svc", "ssh"),
-    "pytorch": ("svc",),
-    "ray": ("svc",),
-}
-"""The job plugins that a distributed framework's plugin cannot do without."""
 
 
 def default_job(job: Manifest, settings: AdmissionSettings) -> None:
@@ -34,9 +27,8 @@ def default_job(job: Manifest, settings: AdmissionSettings) -> None:
         spec["minAvailable"] = sum(_number(task.get("minAvailable")) for task in tasks)
     plugins = spec.get("plugins")
     if isinstance(plugins, dict):
-        for plugin in [*plugins]:
-            for needed in _NEEDS.get(plugin, ()):
-                plugins.setdefault(needed, [])
+        for needed in needed_plugins(plugins, settings):
+            plugins.setdefault(needed, [])
 
 
 def _default_task(task: Manifest, index: int) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from volcanoio.engine.admission.dependencies import check_dependencies
 from volcanoio.engine.admission.dnsnames import qualified_rule
 from volcanoio.engine.admission.findings import Findings
+from volcanoio.engine.admission.jobplugins import check_plugins
 from volcanoio.engine.admission.jobpolicies import check_policies
 from volcanoio.engine.admission.jobtasks import check_tasks, check_topology
 from volcanoio.engine.admission.jobvolumes import check_volumes
 from volcanoio.engine.admission.notyet import mention_job
 from volcanoio.engine.admission.queueuse import check_job_queue
 from volcanoio.engine.admission.request import AdmissionLookup, AdmissionSettings
-from volcanoio.framework.arguments import ArgumentError, flags, suggestion
 from volcanoio.model.batch import Job
 
 LONGEST_NAME = 63
@@ -29,7 +29,7 @@ def check_job(job: Job, lookup: AdmissionLookup, settings: AdmissionSettings, fi
     check_tasks(job, findings)
     check_policies(spec.policies, "spec.policies", findings)
     check_topology(spec.network_topology, "spec.networkTopology", findings)
-    _check_plugins(job, settings, findings)
+    check_plugins(job, settings, findings)
     check_volumes(spec.volumes, findings)
     check_job_queue(spec.queue, lookup, findings)
     check_dependencies(spec.tasks, findings)
@@ -65,35 +65,4 @@ def _check_name(job: Job, findings: Findings) -> None:
             "metadata.name",
             f"create job with name {job.metadata.name} validate failed {rule}",
             f"choose a name of at most {LONGEST_NAME} letters, digits, '-', '_' and '.'",
-        )
-
-
-def _check_plugins(job: Job, settings: AdmissionSettings, findings: Findings) -> None:
-    plugins = job.spec.plugins or {}
-    known = settings.job_plugins
-    for plugin in sorted(plugins):
-        if known is not None and plugin not in known:
-            findings.refuse(
-                f"spec.plugins.{plugin}", f"unable to find job plugin: {plugin}{suggestion(plugin, sorted(known))}"
-            )
-        elif (check := settings.job_plugin_checks.get(plugin)) is not None:
-            try:
-                check(plugins[plugin] or ())
-            except Exception as error:  # anybody's plugin, and what it raises is the answer
-                findings.refuse(f"spec.plugins.{plugin}", str(error), "mend the argument")
-    if "mpi" in plugins:
-        _check_mpi(job, plugins["mpi"] or (), findings)
-
-
-def _check_mpi(job: Job, arguments: tuple[str, ...], findings: Findings) -> None:
-    try:
-        master = flags(arguments, {"master": "master", "worker": "worker", "port": 22}, "mpi")["master"]
-    except ArgumentError as error:
-        findings.refuse("spec.plugins.mpi", str(error), "mend the argument")
-        return
-    if master not in {task.name for task in job.spec.tasks}:
-        findings.refuse(
-            "spec.plugins.mpi",
-            f"the specified mpi master task was not found: {master}",
-            "name a task so, or give --master=TASK",
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 from volcanoio.engine.admission.findings import Findings
 from volcanoio.engine.admission.jobdefaults import default_job
+from volcanoio.engine.admission.jobplugins import check_plugins
 from volcanoio.engine.admission.jobrules import check_numbers
 from volcanoio.engine.admission.jobtasks import check_counts, check_topology
 from volcanoio.engine.admission.request import AdmissionSettings
@@ -28,6 +29,8 @@ def check_update(new: Job, old: Manifest, raw: Manifest, settings: AdmissionSett
         check_counts(task, f"spec.tasks[{index}]", findings)
     check_numbers(new, findings)
     check_topology(new.spec.network_topology, "spec.networkTopology", findings)
+    if old.get("spec") != raw.get("spec"):  # else it may be a finalizer that goes, whatever became of the plugins
+        check_plugins(new, settings, findings)
     before, after = _fixed_part(old, settings), _fixed_part(raw, settings)
     if len(before.get("tasks") or ()) != len(after.get("tasks") or ()):
         findings.refuse("spec.tasks", "job updates may not add or remove tasks", _ADVICE)

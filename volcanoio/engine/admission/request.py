@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
 
 import msgspec
 
+from volcanoio.framework.jobs import JobPlugin
 from volcanoio.model import names
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
@@ -56,14 +57,12 @@ class AdmissionLookup(Protocol):
 class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What can be configured (Volcano: cmd/webhook-manager/app/options).
 
-    `job_plugins` are the names a Job may use; None accepts any. `job_plugin_checks` are what a plugin's arguments are
-    tried on, by its name: it raises what is wrong with them, for good, as no update may change them. `strict` refuses
-    what is else accepted with a warning.
+    `job_plugins` are factories of the plugins a Job may name, called with their arguments; None accepts any name.
+    `strict` refuses what is else accepted with a warning.
     """
 
     scheduler_name: str = names.SCHEDULER_NAME
-    job_plugins: frozenset[str] | None = None
-    job_plugin_checks: dict[str, Callable[[Sequence[str]], object]] = {}
+    job_plugins: Mapping[str, Callable[[Sequence[str]], JobPlugin]] | None = None
     max_queue_depth: int = 5
     root_queue_protection: bool = True
     queue_allocated_pods_check: bool = False

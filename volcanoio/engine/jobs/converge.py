@@ -109,7 +109,7 @@ def sync(scene: Scene) -> Upkeeping:
     there = supports.keyed(job, state.supports)
     needed: list[WriteEffect] = [
         *supports.claim_effects(job, wanted.mounts, scene.lookup, state.made),
-        *supports.support_effects(job, phase, wanted.wishes, there, state.made),
+        *supports.support_effects(job, phase, wanted.wishes, there, state.made, state.deleting),
     ]
     group = next((group for group in _groups(scene) if group.metadata.name == group_name(job)), None)
     needed += _group_effects(scene, group)

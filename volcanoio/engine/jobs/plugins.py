@@ -1,8 +1,9 @@
-"""Job plugins at work: instances for a job, in the order of their names, and the objects they wish for."""
+"""Job plugins at work: instances for a job, in their order, and the objects they wish for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -19,6 +20,10 @@ PluginFactory = Callable[[Sequence[str]], JobPlugin]
 
 SUPPORT_KINDS = (kinds.CONFIG_MAP, kinds.SERVICE, kinds.NETWORK_POLICY, kinds.SECRET)
 _WATCHED = frozenset(kind.resource for kind in SUPPORT_KINDS)
+
+
+CONTENT = "volcanoio.dev/content"
+"""On a Secret that is kept up to date: the digest of what we gave it. Secrets are watched without their data."""
 
 
 class PluginProblem(Exception):  # noqa: N818 - it is no error of ours
@@ -38,19 +43,44 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 def plugins_of(job: Job, factories: Mapping[str, PluginFactory]) -> tuple[JobPlugin, ...]:
-    """The plugins that `spec.plugins` names, sorted by name so that every pod is built alike; raises PluginProblem."""
+    """The plugins that `spec.plugins` names, in `ordered`; raises PluginProblem."""
     chosen = job.spec.plugins or {}
-    made: list[JobPlugin] = []
+    made: dict[str, JobPlugin] = {}
     for name in sorted(chosen):
         if name not in factories:
             msg = f'unable to find job plugin "{name}"{suggestion(name, sorted(factories))}'
             raise PluginProblem(msg)
         try:
-            made.append(factories[name](tuple(chosen[name] or ())))
+            made[name] = factories[name](tuple(chosen[name] or ()))
         except Exception as error:
             msg = f'job plugin "{name}" refused its arguments: {error}'
             raise PluginProblem(msg) from error
-    return tuple(made)
+    return tuple(made[name] for name in ordered({name: plugin.after for name, plugin in made.items()}))
+
+
+def ordered(after: Mapping[str, Iterable[str]]) -> list[str]:
+    """Names sorted, but each behind those it comes after, so that every pod is built alike; raises PluginProblem."""
+    order: list[str] = []
+    while left := sorted(set(after) - set(order)):
+        free = (name for name in left if not set(after[name]) & set(left))
+        if (first := next(free, None)) is None:
+            msg = f"job plugins {', '.join(left)} each want to come after another; leave one of them out"
+            raise PluginProblem(msg)
+        order.append(first)
+    return order
+
+
+def check_job(job: Job, plugins: Sequence[JobPlugin]) -> None:
+    """Raise PluginProblem where a plugin cannot work with the job."""
+    for plugin in plugins:
+        try:
+            found = tuple(plugin.problems(job))
+        except Exception as error:
+            msg = f'job plugin "{plugin.name}" failed: {error}'
+            raise PluginProblem(msg) from error
+        if found:
+            msg = f'job plugin "{plugin.name}": {"; ".join(found)}'
+            raise PluginProblem(msg)
 
 
 def wishes(job: Job, plugins: Sequence[JobPlugin]) -> tuple[Wish, ...]:
@@ -83,7 +113,14 @@ def pod_with_plugins(
 
 def _owned(job: Job, support: Support) -> Support:
     meta: Manifest = dict(support.manifest.get("metadata") or {})
+    if support.update and support.resource == kinds.SECRET.resource:
+        meta["annotations"] = {**(meta.get("annotations") or {}), CONTENT: _digest(support.manifest)}
     meta["namespace"] = job.metadata.namespace
     meta["labels"] = {**(meta.get("labels") or {}), names.JOB_NAME: job.metadata.name}
     meta["ownerReferences"] = [owner_reference(job)]
     return msgspec.structs.replace(support, manifest={**support.manifest, "metadata": meta})
+
+
+def _digest(manifest: Manifest) -> str:
+    """What tells two contents of a Secret apart without a look at them."""
+    return hashlib.sha256(msgspec.json.encode(manifest.get("data") or {}, order="sorted")).hexdigest()[:32]

@@ -6,11 +6,11 @@ Volcano. Unlike there they outlive a restart of pods, so that live pods keep the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from volcanoio.engine.jobs.claims import Mount
 from volcanoio.engine.jobs.ownership import belongs
-from volcanoio.engine.jobs.plugins import Wish
+from volcanoio.engine.jobs.plugins import CONTENT, Wish
 from volcanoio.engine.jobs.state import Owned, WriteEffect
 from volcanoio.framework.controller import Lookup
 from volcanoio.framework.effects import Create, Delete, Patch, merge_diff
@@ -31,10 +31,16 @@ def keyed(job: Job, supports: Mapping[str, Owned]) -> dict[str, Owned]:
 
 
 def support_effects(
-    job: Job, phase: JobPhase, wishes: Iterable[Wish], there: Mapping[str, Owned], made: frozenset[str]
+    job: Job,
+    phase: JobPhase,
+    wishes: Sequence[Wish],
+    there: Mapping[str, Owned],
+    made: frozenset[str],
+    deleting: frozenset[str],
 ) -> list[WriteEffect]:
-    """What brings the support objects of a Pending or Running job in line."""
-    effects: list[WriteEffect] = []
+    """What brings the support objects of a Pending or Running job in line; those no plugin wishes for any more go."""
+    wished = {wish.key for wish in wishes}
+    effects = _deletes(job, {key: owned for key, owned in there.items() if key not in wished}, deleting)
     for wish in wishes:
         support = wish.support
         owned = there.get(wish.key)
@@ -57,6 +63,10 @@ def support_effects(
 
 def removals(job: Job, supports: Mapping[str, Owned], deleting: frozenset[str]) -> list[WriteEffect]:
     """Deletes of every support object of a stopping job."""
+    return _deletes(job, keyed(job, supports), deleting)
+
+
+def _deletes(job: Job, there: Mapping[str, Owned], deleting: frozenset[str]) -> list[WriteEffect]:
     return [
         Delete(
             resource=owned.resource,
@@ -64,7 +74,7 @@ def removals(job: Job, supports: Mapping[str, Owned], deleting: frozenset[str]) 
             name=owned.object.metadata.name,
             uid=owned.object.metadata.uid,
         )
-        for _, owned in sorted(keyed(job, supports).items())
+        for _, owned in sorted(there.items())
         if owned.object.metadata.deletion_timestamp is None and owned.object.metadata.uid not in deleting
     ]
 
@@ -90,7 +100,15 @@ def missing_claim(job: Job, mounts: Iterable[Mount], lookup: Lookup) -> str:
 
 
 def _drift(there: ApiObject, wanted: Manifest) -> Manifest:
-    """What of the wanted content differs. Data is ours whole; a spec may hold defaults of the server beside ours."""
+    """What of the wanted content differs. Data is ours whole; a spec may hold defaults of the server beside ours.
+
+    Of a Secret only the digest is seen, and the data are added to those it has.
+    """
+    digest = wanted["metadata"].get("annotations", {}).get(CONTENT)
+    if digest is not None:
+        if there.metadata.annotations.get(CONTENT) == digest:
+            return {}
+        return {"metadata": {"annotations": {CONTENT: digest}}, "data": wanted["data"]}
     patch: Manifest = {}
     for part in _CONTENT:
         want, have = wanted.get(part), getattr(there, part, None)

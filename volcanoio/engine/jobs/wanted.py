@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from volcanoio.engine.jobs.claims import Mount, mounts
-from volcanoio.engine.jobs.plugins import PluginFactory, PluginProblem, Wish, plugins_of, wishes
+from volcanoio.engine.jobs.plugins import PluginFactory, PluginProblem, Wish, check_job, plugins_of, wishes
 from volcanoio.engine.jobs.podgroup import group_spec, priority_class_of
 from volcanoio.framework.controller import Lookup
 from volcanoio.model import kinds
@@ -55,7 +55,9 @@ def work_out(job: Job, before: Wanted | None, lookup: Lookup, factories: Mapping
     wanted = Wanted(spec=job.spec, priorities=priorities, mounts=mounts(job))
     try:
         group = group_spec(job, priorities)
-        wished = wishes(job, plugins_of(job, factories))
+        plugins = plugins_of(job, factories)
+        check_job(job, plugins)
+        wished = wishes(job, plugins)
     except PluginProblem as error:
         return msgspec.structs.replace(wanted, problem=Problem("PluginError", str(error)))
     except (QuantityError, msgspec.ValidationError) as error:
