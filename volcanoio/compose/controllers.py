@@ -62,9 +62,9 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
             inherit_owner_annotations=settings.inherit_owner_annotations,
         )
 
-    def make(self, registry: Registry, probe: Probe | None = None) -> tuple[Controller[Any], ...]:
+    def make(self, registry: Registry) -> tuple[Controller[Any], ...]:
         """The controllers; one that cannot be made is left out and logged. Raises PluginError."""
-        context = ControllerContext(inherit_owner_annotations=self.inherit_owner_annotations, probe=probe or NoProbe())
+        context = ControllerContext(inherit_owner_annotations=self.inherit_owner_annotations)
         return make_controllers(registry, self.controllers, context)
 
 
@@ -93,7 +93,7 @@ class ControllerManager:
         configuration = controller_conf.parse(settings.configuration, registry.names(groups.LIFECYCLE_POLICIES))
         policies = make_policies(configuration, registry) if settings.policies is None else settings.policies
         running = Running.of(settings)
-        made = running.make(registry, probe)
+        made = running.make(registry)
         self.bus = EventBus(clock.now)
         self.informers = InformerSet(transport, self.bus.publish, clock=clock, seed=settings.seed, probe=probe)
         self.host = ControllerHost(

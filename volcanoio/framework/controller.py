@@ -20,7 +20,6 @@ from volcanoio.framework.effects import Effect, Stages
 from volcanoio.framework.events import ControllerEvent
 from volcanoio.framework.jobs import JobPlugin
 from volcanoio.framework.lifecycle import Roster
-from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.model import names
 from volcanoio.model.base import ApiObject
 from volcanoio.model.kinds import Kind
@@ -98,14 +97,12 @@ class ControllerContext:
     """What a controller is made with: how this process was asked to behave.
 
     `scheduler_names` are the schedulers whose pods are Volcano's; with `inherit_owner_annotations` PodGroups take
-    annotations from the workloads that own their pods. `job_plugins` are factories by name. `probe` takes metrics: it
-    is written to and never read.
+    annotations from the workloads that own their pods. `job_plugins` are factories by name.
     """
 
     scheduler_names: tuple[str, ...] = (names.SCHEDULER_NAME,)
     inherit_owner_annotations: bool = True
     job_plugins: Mapping[str, Callable[..., JobPlugin]] = field(default_factory=dict)
-    probe: Probe = field(default_factory=NoProbe)
 
 
 class Controller(Protocol[State]):

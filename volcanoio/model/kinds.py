@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from volcanoio.model import batch, command, core, scheduling, storage, topology
+from volcanoio.model import batch, command, core, cron, flow, scheduling, storage, topology, workloads
 from volcanoio.model.base import ApiObject, Manifest
 
 
@@ -85,8 +85,15 @@ CSI_NODE = _storage("CSINode", "csinodes", storage.CSINode)
 CSI_DRIVER = _storage("CSIDriver", "csidrivers", storage.CSIDriver)
 CSI_CAPACITY = _storage("CSIStorageCapacity", "csistoragecapacities", storage.CSIStorageCapacity, namespaced=True)
 VOLUME_ATTACHMENT = _storage("VolumeAttachment", "volumeattachments", storage.VolumeAttachment, status=True)
+REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets", workloads.ReplicaSet)
+STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets", workloads.StatefulSet)
+DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets", workloads.DaemonSet)
+KUBERNETES_JOB = Kind("batch", "v1", "Job", "jobs", workloads.KubernetesJob)
 
 JOB = Kind("batch.volcano.sh", "v1alpha1", "Job", "jobs", batch.Job)
+CRON_JOB = Kind("batch.volcano.sh", "v1alpha1", "CronJob", "cronjobs", cron.CronJob)
+JOB_FLOW = Kind("flow.volcano.sh", "v1alpha1", "JobFlow", "jobflows", flow.JobFlow)
+JOB_TEMPLATE = Kind("flow.volcano.sh", "v1alpha1", "JobTemplate", "jobtemplates", flow.JobTemplate)
 COMMAND = Kind("bus.volcano.sh", "v1alpha1", "Command", "commands", command.Command, True, False)
 POD_GROUP = Kind("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", scheduling.PodGroup, True, False)
 QUEUE = Kind("scheduling.volcano.sh", "v1beta1", "Queue", "queues", scheduling.Queue, False)
@@ -95,7 +102,8 @@ HYPER_NODE = Kind("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes", 
 ALL: tuple[Kind, ...] = (
     POD, NODE, NAMESPACE, SERVICE, CONFIG_MAP, SECRET, PVC, PV, EVENT, NETWORK_POLICY, PRIORITY_CLASS, LEASE,
     RESOURCE_QUOTA, PDB, STORAGE_CLASS, CSI_NODE, CSI_DRIVER, CSI_CAPACITY, VOLUME_ATTACHMENT,
-    JOB, COMMAND, POD_GROUP, QUEUE, HYPER_NODE,
+    REPLICA_SET, STATEFUL_SET, DAEMON_SET, KUBERNETES_JOB,
+    JOB, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, COMMAND, POD_GROUP, QUEUE, HYPER_NODE,
 )  # fmt: skip
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in ALL}
 _BY_TYPE = {kind.type: kind for kind in ALL}

@@ -42,10 +42,12 @@ JDB_MAX_UNAVAILABLE = "volcano.sh/jdb-max-unavailable"
 JOB_TYPE = "volcano.sh/job-type"
 TASK_PRIORITY = "volcano.sh/task-priority"
 
-# Queues.
+# Queues, and groups of pods that no Job made.
 QUEUE_NAME_ANNOTATION = "scheduling.volcano.sh/queue-name"
 GROUP_MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 QUEUE_ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
+TOPOLOGY_MODE = "volcano.sh/network-topology-mode"
+TOPOLOGY_HIGHEST_TIER = "volcano.sh/network-topology-highest-tier"
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
 HIERARCHY = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"

@@ -22,7 +22,11 @@ _LIMITED = ("cpu", "memory", "ephemeral-storage")
 
 def pod_usage(template: Manifest) -> Amounts:
     """Quota usage of one pod of a template, in thousandths; raises QuantityError or msgspec.ValidationError."""
-    spec = msgspec.convert(template.get("spec") or {}, PodSpec, strict=False)
+    return usage_of(msgspec.convert(template.get("spec") or {}, PodSpec, strict=False))
+
+
+def usage_of(spec: PodSpec) -> Amounts:
+    """Quota usage of a pod, in thousandths; raises QuantityError."""
     requests, limits = _pod_total(spec, "requests"), _pod_total(spec, "limits")
     usage: Amounts = {"count/pods": 1000, "pods": 1000}
     for name, amount in requests.items():

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from volcanoio.engine.queues.plan import plan
 from volcanoio.engine.queues.state import FIELDS, Backoff, QueueState, observed, queue_of, succeeded
 from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule, Step, View
-from volcanoio.framework.effects import Delete, Patch, Stages, StartTimer
+from volcanoio.framework.effects import Delete, Measure, Measurement, Patch, Stages, StartTimer
 from volcanoio.framework.events import ControllerEvent, EffectFailed, EffectSucceeded, Observed
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
@@ -21,12 +21,14 @@ from volcanoio.model.command import Command
 from volcanoio.model.scheduling import PodGroup
 
 RETRY_TIMER = "retry"
+METRIC = "volcano_queue_pod_group_{}_count"
+"""A gauge by `queue_name` for each count of PodGroups."""
 LONGEST_BACKOFF = 60.0
 """Seconds."""
 
 
 class QueueController:
-    """Keeps queues' states, parents and counts; the probe is told the counts, under Volcano's metric names."""
+    """Keeps queues' states, parents and counts, and tells the metrics the counts, under Volcano's names."""
 
     name = "queue-controller"
     references = (Reference(kinds.QUEUE),)
@@ -39,7 +41,7 @@ class QueueController:
     )
 
     def __init__(self, context: ControllerContext) -> None:
-        self._probe = context.probe
+        """Queues are the same however the process was asked to behave."""
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -57,17 +59,17 @@ class QueueController:
     def reduce(self, state: QueueState, event: ControllerEvent, view: View) -> Step[QueueState]:
         """Fold one event, then do the next thing that is due, unless a write is under way or held back."""
         folded, stages = self._fold(state, event, view)
-        if folded.counts != state.counts or (folded.queue is None) != (state.queue is None):
-            self._report(folded, view.key)
+        figures = _figures(state, folded, view.key)
         if folded.forgettable:
-            return Step(None)
+            return Step(None, figures)
         if stages or not view.synced or _writing(view):
-            return Step(folded, stages)
+            return Step(folded, (*figures, *stages))
         if folded.backoff is not None:
             if not _over(folded, view.now):
-                return Step(folded)
+                return Step(folded, figures)
             folded = replace(folded, backoff=None)
-        return Step(*plan(folded, view))
+        planned, stages = plan(folded, view)
+        return Step(planned, (*figures, *stages))
 
     def _fold(self, state: QueueState, event: ControllerEvent, view: View) -> tuple[QueueState, Stages]:
         match event:
@@ -80,13 +82,26 @@ class QueueController:
             case _:
                 return state, ()
 
-    def _report(self, state: QueueState, queue: str) -> None:
-        for field in FIELDS:
-            metric = f"volcano_queue_pod_group_{field}_count"
-            if state.queue is None:
-                self._probe.forget(metric, queue_name=queue)
-            else:
-                self._probe.gauge(metric, state.count(field), queue_name=queue)
+
+def _figures(before: QueueState, after: QueueState, queue: str) -> Stages:
+    """What changed for the metrics: counts of a queue that is there, and the end of its series with it."""
+    if after.counts == before.counts and (after.queue is None) == (before.queue is None):
+        return ()
+    if after.queue is None and before.queue is None:
+        return ()
+    known = before.queue is not None
+    labels = {"queue_name": queue}
+    return (
+        tuple(
+            Measure(measurement=Measurement.FORGET, name=METRIC.format(field), labels=labels)
+            if after.queue is None
+            else Measure(
+                measurement=Measurement.GAUGE, name=METRIC.format(field), labels=labels, value=after.count(field)
+            )
+            for field in FIELDS
+            if after.queue is None or not known or after.count(field) != before.count(field)
+        ),
+    )
 
 
 def _queue_of_group(group: ApiObject) -> Iterable[str]:

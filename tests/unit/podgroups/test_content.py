@@ -1,0 +1,130 @@
+"""What the PodGroups hold that are made for pods of others, and which pods have one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from volcanoio.engine.podgroups.content import changes, content, manifest
+from volcanoio.engine.podgroups.membership import group_keys, group_name, pod_keys
+from volcanoio.model import names
+from volcanoio.model.base import ObjectMeta, OwnerReference
+from volcanoio.model.batch import NetworkTopology
+from volcanoio.model.core import Container, Pod, PodSpec, ResourceRequirements
+from volcanoio.model.scheduling import PodGroup
+from volcanoio.model.workloads import ReplicaSet
+
+RS = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="web", uid="rs-uid", controller=True)
+
+
+def pod(owner: OwnerReference | None = RS, scheduler: str = "volcano", **meta: Any) -> Pod:
+    container = Container(
+        name="c", resources=ResourceRequirements(requests={"cpu": "500m", "example.com/gpu": "1"}, limits={"cpu": "1"})
+    )
+    return Pod(
+        metadata=ObjectMeta(
+            name="web-1", namespace="ns", uid="pod-uid", owner_references=(owner,) if owner else (), **meta
+        ),
+        spec=PodSpec(scheduler_name=scheduler, containers=(container,), priority_class_name="high"),
+    )
+
+
+def replica_set(**annotations: str) -> ReplicaSet:
+    return ReplicaSet(metadata=ObjectMeta(name="web", namespace="ns", uid="rs-uid", annotations=annotations))
+
+
+def test_a_group_bears_the_uid_of_the_controller_or_of_the_pod() -> None:
+    assert group_name(pod()) == "podgroup-rs-uid"
+    assert group_name(pod(owner=None)) == "podgroup-pod-uid"
+
+
+@pytest.mark.parametrize(
+    ("candidate", "key"),
+    [
+        (pod(), "ns/podgroup-rs-uid"),
+        (pod(annotations={names.GROUP_NAME: ""}), "ns/podgroup-rs-uid"),
+        (pod(annotations={names.GROUP_NAME: "podgroup-rs-uid"}), "ns/podgroup-rs-uid"),
+        (pod(annotations={names.GROUP_NAME: "podgroup-of-mine"}), ""),
+        (pod(annotations={names.GROUP_NAME: "job-uid"}), ""),
+        (pod(scheduler="default-scheduler"), ""),
+        (pod(scheduler="second"), "ns/podgroup-rs-uid"),
+    ],
+)
+def test_pods_of_our_schedulers_have_a_group_unless_they_are_in_another(candidate: Pod, key: str) -> None:
+    assert list(pod_keys(("volcano", "second"))(candidate)) == ([key] if key else [])
+
+
+def test_a_group_is_ours_by_the_uid_of_its_owner() -> None:
+    ours = PodGroup(metadata=ObjectMeta(name="podgroup-rs-uid", namespace="ns", owner_references=(RS,)))
+    theirs = msgspec.structs.replace(ours, metadata=ObjectMeta(name="podgroup-mine", owner_references=(RS,)))
+    assert list(group_keys(ours)) == ["ns/podgroup-rs-uid"]
+    assert list(group_keys(theirs)) == []
+
+
+def test_the_minimum_is_of_quota_keys_for_all_members() -> None:
+    made = content(pod(), [replica_set(**{names.GROUP_MIN_MEMBER: "3"})])
+    assert made.spec.min_member == 3
+    assert made.spec.min_resources == {
+        "count/pods": "3", "pods": "3", "cpu": "1500m", "requests.cpu": "1500m", "limits.cpu": "3",
+        "example.com/gpu": "3", "requests.example.com/gpu": "3",
+    }  # fmt: skip
+    assert made.spec.priority_class_name == "high"
+
+
+@pytest.mark.parametrize(("text", "members"), [("0", 0), ("+2", 2), ("-1", 1), ("two", 1), ("", 1), ("1.5", 1)])
+def test_a_minimum_that_is_none_is_one(text: str, members: int) -> None:
+    made = content(pod(), [replica_set(**{names.GROUP_MIN_MEMBER: text})])
+    assert made.spec.min_member == members
+    assert manifest(pod(), made)["spec"]["minMember"] == members
+
+
+def test_annotations_come_from_the_first_owner_and_the_pod_has_the_last_word() -> None:
+    first = replica_set(**{"volcano.sh/a": "first", names.PREEMPTABLE: "true", "other/x": "1"})
+    second = replica_set(**{"volcano.sh/a": "second", "volcano.sh/b": "2"})
+    made = content(
+        pod(annotations={names.PREEMPTABLE: "false", "volcano.sh/own": "x"}, labels={names.COOLDOWN_TIME: "1m"}),
+        [first, second],
+    )
+    assert made.annotations == {"volcano.sh/a": "first", "volcano.sh/b": "2", names.PREEMPTABLE: "false"}
+    assert made.labels == {names.COOLDOWN_TIME: "1m"}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "topology"),
+    [
+        ({}, None),
+        ({names.TOPOLOGY_MODE: "Soft"}, NetworkTopology(mode="soft")),
+        ({names.TOPOLOGY_MODE: "odd"}, NetworkTopology(mode="hard")),
+        ({names.TOPOLOGY_HIGHEST_TIER: "2"}, NetworkTopology(mode="hard", highest_tier_allowed=2)),
+        ({names.TOPOLOGY_HIGHEST_TIER: "x"}, NetworkTopology(mode="hard")),
+    ],
+)
+def test_the_topology_is_what_the_pod_says(annotations: dict[str, str], topology: NetworkTopology | None) -> None:
+    assert content(pod(annotations=annotations), []).spec.network_topology == topology
+
+
+def test_the_owner_is_the_pods_owner_or_the_pod() -> None:
+    owned = manifest(pod(), content(pod(), []))["metadata"]["ownerReferences"]
+    assert [(owner["kind"], owner["uid"]) for owner in owned] == [("ReplicaSet", "rs-uid")]
+    bare = pod(owner=None)
+    (owner,) = manifest(bare, content(bare, []))["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("Pod", "pod-uid", True)
+
+
+def test_what_others_put_on_a_group_stays() -> None:
+    made = content(pod(), [replica_set(**{"volcano.sh/a": "1"})])
+    group = msgspec.convert(manifest(pod(), made), PodGroup)
+    group = msgspec.structs.replace(
+        group,
+        metadata=msgspec.structs.replace(group.metadata, annotations={"volcano.sh/a": "1", "theirs": "x"}),
+        spec=msgspec.structs.replace(group.spec, queue="research"),
+    )
+    assert changes(group, made) == {}
+    zero = content(pod(), [replica_set(**{names.GROUP_MIN_MEMBER: "0", "volcano.sh/a": "2"})])
+    patch = changes(group, zero)
+    assert patch["spec"]["minMember"] == 0
+    assert patch["metadata"] == {"annotations": {"volcano.sh/a": "2"}}
+    moved = content(pod(annotations={names.QUEUE_NAME_ANNOTATION: "other"}), [])
+    assert changes(group, moved)["spec"] == {"queue": "other"}

@@ -1,0 +1,114 @@
+"""`PodGroupController`: one key a PodGroup (Volcano: pkg/controllers/podgroup).
+
+Differences from Volcano: groups of all workloads follow their pods and owners, not only those of ReplicaSets and
+StatefulSets; what others put on a group stays; a group that is deleted while its pods live comes back; why a group is
+refused is told on a pod; an owner counts by API group and uid, not by kind alone.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from volcanoio.engine.podgroups.membership import WORKLOADS, group_keys, pod_keys
+from volcanoio.engine.podgroups.plan import marks, plan
+from volcanoio.engine.podgroups.state import GroupState, observed
+from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule, Step, View
+from volcanoio.framework.effects import Record, Stages, StartTimer
+from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
+from volcanoio.model import kinds
+from volcanoio.model.base import ObjectReference
+from volcanoio.model.core import Pod
+
+RETRY = "retry"
+LONGEST_BACKOFF = 60.0
+"""Seconds."""
+
+
+class PodGroupController:
+    """Makes, follows and removes the PodGroups of pods that no Volcano Job made, and marks these pods."""
+
+    name = "pg-controller"
+    references = tuple(Reference(kind) for kind in WORKLOADS.values())
+    rules = (
+        Rule(kinds.POD_GROUP.group, ("podgroups",), ("get", "list", "watch", "create", "patch", "delete")),
+        Rule("", ("pods",), ("get", "list", "watch", "patch")),
+        Rule("", ("pods/finalizers",), ("update",)),
+        Rule("apps", ("daemonsets", "replicasets", "statefulsets"), ("get", "list", "watch")),
+        Rule("apps", ("daemonsets/finalizers", "replicasets/finalizers", "statefulsets/finalizers"), ("update",)),
+        Rule("batch", ("jobs",), ("get", "list", "watch")),
+        Rule("batch", ("jobs/finalizers",), ("update",)),
+        Rule("", ("events",), ("create", "patch")),
+    )
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._inherit = context.inherit_owner_annotations
+        self.inputs = (Input(kinds.POD_GROUP, group_keys), Input(kinds.POD, pod_keys(context.scheduler_names)))
+
+    def start(self, key: str) -> GroupState:  # noqa: ARG002 - the same for every key
+        """Nothing is known."""
+        return GroupState()
+
+    def reduce(self, state: GroupState, event: ControllerEvent, view: View) -> Step[GroupState]:
+        """Fold one event; plan anew where it could matter, which for most pods' events it does not."""
+        match event:
+            case Observed():
+                folded = observed(state, event)
+                if folded.forgettable:
+                    return Step(None)
+                if event.resource == kinds.POD.resource:
+                    return self._after_pod(state, folded, event, view)
+            case EffectFailed():
+                return _refused(state, event, view)
+            case EffectSucceeded():
+                folded = replace(state, failures=0) if state.failures else state
+                if isinstance(event.object, Pod):  # one mark more: there is nothing else to do about it
+                    return Step(folded)
+            case TimerFired():
+                folded = replace(state, retry_at=0.0)
+            case _:
+                folded = state
+        return self._planned(folded, view)
+
+    def _after_pod(self, state: GroupState, folded: GroupState, event: Observed, view: View) -> Step[GroupState]:
+        """Where the group is there, one more pod is one more mark."""
+        if folded is state:
+            return Step(state)
+        if folded.group is None or folded.sample is not state.sample or event.change is Change.GONE:
+            return self._planned(folded, view)
+        name = event.obj.metadata.name
+        if folded.unmarked is state.unmarked or name not in folded.unmarked or _waits(folded, view):
+            return Step(folded)
+        if folded.group.metadata.deletion_timestamp is not None:
+            return Step(folded)
+        stage = marks(folded, view, (name,))
+        return Step(folded, (stage,) if stage else ())
+
+    def _planned(self, state: GroupState, view: View) -> Step[GroupState]:
+        if not view.synced or _waits(state, view):
+            return Step(state)
+        return Step(state, plan(state, view, inherit=self._inherit))
+
+
+def _waits(state: GroupState, view: View) -> bool:
+    return not view.synced or view.now < state.retry_at
+
+
+def _refused(state: GroupState, event: EffectFailed, view: View) -> Step[GroupState]:
+    """Later and later, and told on a pod unless it was but overtaken."""
+    failures = state.failures + 1
+    due = view.now + min(2.0 ** (failures - 1), LONGEST_BACKOFF)
+    stages: Stages = ((StartTimer(name=RETRY, due=due),),)
+    pod = state.sample
+    if pod is not None and event.code not in (0, 404, 409):
+        meta = pod.metadata
+        regarding = ObjectReference(
+            api_version=kinds.POD.api_version,
+            kind=kinds.POD.kind,
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+        )
+        message = f"PodGroup {view.key.rpartition('/')[2]}: {event.message}"
+        stages = ((Record(regarding=regarding, type="Warning", reason="FailedCreate", message=message), *stages[0]),)
+    return Step(replace(state, failures=failures, retry_at=due), stages)
