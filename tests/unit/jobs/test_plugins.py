@@ -1,0 +1,102 @@
+"""Job plugins in the controller: their order, what they cannot work with, and the objects they keep up to date."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from tests.unit.jobs import driver
+from tests.unit.jobs.driver import World, spec, task
+from volcanoio.engine.jobs.plugins import PluginProblem, ordered
+from volcanoio.framework.jobs import JobPlugin
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+from volcanoio.model.batch import Job, TaskSpec
+
+JOBS = kinds.JOB.resource
+
+
+def test_plugins_go_by_name_but_behind_those_they_come_after() -> None:
+    assert ordered({"svc": (), "env": (), "ssh": ()}) == ["env", "ssh", "svc"]
+    assert ordered({"hcclrank": ("pytorch",), "pytorch": (), "svc": ()}) == ["pytorch", "hcclrank", "svc"]
+    assert ordered({"hcclrank": ("pytorch",), "svc": ()}) == ["hcclrank", "svc"]
+    assert ordered({"a": ("c",), "b": (), "c": ("b",)}) == ["b", "c", "a"]
+
+
+def test_plugins_that_each_come_after_the_other_are_named() -> None:
+    with pytest.raises(PluginProblem, match="job plugins a, b each want to come after another"):
+        ordered({"a": ("b",), "b": ("a",), "c": ()})
+
+
+class Picky(JobPlugin):
+    """Needs a second pod; marks pods in the order of the plugins."""
+
+    name = "picky"
+
+    def problems(self, job: Job) -> Sequence[str]:
+        return () if job.spec.tasks[0].replicas > 1 else ("one pod is too few; give a second",)
+
+    def on_pod_create(self, pod: Manifest, job: Job, task: TaskSpec, index: int) -> None:
+        pod["metadata"]["annotations"]["order"] = pod["metadata"]["annotations"].get("order", "") + self.name
+
+
+class Early(Picky):
+    """Comes after picky, though its name is before."""
+
+    name = "early"
+    after = ("picky",)
+
+
+@pytest.fixture
+def _registered() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(driver.PLUGINS, "picky", Picky)
+        patch.setitem(driver.PLUGINS, "early", Early)
+        yield
+
+
+@pytest.mark.usefixtures("_registered")
+def test_a_job_that_a_plugin_cannot_work_with_waits_until_it_can() -> None:
+    world = World()
+    world.submit(spec(task(replicas=1), plugins={"picky": [], "early": []}))
+    state = world.settle().job().status.state
+    assert (state.phase, state.reason) == ("Pending", "PluginError")
+    assert state.message == 'job plugin "picky": one pod is too few; give a second'
+    tasks = world.objects[JOBS, "default/job"]["spec"]["tasks"]
+    world.change(JOBS, "default/job", {"spec": {"tasks": [{**tasks[0], "replicas": 2}]}})
+    pods = world.settle().pods().values()
+    assert [pod.metadata.annotations["order"] for pod in pods] == ["pickyearly"] * 2
+
+
+def scaled(world: World, replicas: int) -> World:
+    tasks = world.objects[JOBS, "default/job"]["spec"]["tasks"]
+    world.change(JOBS, "default/job", {"spec": {"tasks": [{**tasks[0], "replicas": replicas}]}})
+    return world.settle()
+
+
+def test_the_client_configuration_follows_the_spec_and_the_keys_stay() -> None:
+    world = World()
+    world.submit(spec(task(replicas=1), plugins={"ssh": []}))
+    world.settle()
+    world.change("secrets", "default/job-ssh", {"data": {"id_rsa": "made at the edge"}})
+    writes = len(world.settle().writes)
+    assert scaled(world, 1).writes[writes:] == []
+    data = scaled(world, 3).objects["secrets", "default/job-ssh"]["data"]
+    assert base64.b64decode(data["config"]).decode().count("HostName") == 3
+    assert data["id_rsa"] == "made at the edge"
+    world.crash()
+    writes = len(world.writes)
+    assert [write for write in world.settle().writes[writes:] if write.resource == "secrets"] == []
+
+
+def test_parts_of_a_host_list_come_and_go_with_the_size_of_the_job() -> None:
+    world = World()
+    world.submit(spec(task(replicas=1), plugins={"svc": []}), name="job")
+    assert world.settle(admit=False).names("configmaps") == ["job-svc"]
+    tasks = world.objects[JOBS, "default/job"]["spec"]["tasks"]
+    for replicas, expected in ((30_000, ["job-svc", "job-svc-0", "job-svc-1"]), (2, ["job-svc"])):
+        world.change(JOBS, "default/job", {"spec": {"tasks": [{**tasks[0], "replicas": replicas}]}})
+        assert world.settle(admit=False).names("configmaps") == expected
+    assert world.objects["configmaps", "default/job-svc"]["data"]["t.host"] == "job-t-0.job\njob-t-1.job"
