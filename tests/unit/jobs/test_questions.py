@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.unit.jobs.driver import World, spec, task
 from volcanoio.framework.decisions import Act, Alert, Annotate, Hold, Override
+from volcanoio.model import names
 from volcanoio.model.batch import JobAction
 from volcanoio.model.core import ResourceRequirements
 
@@ -108,7 +109,7 @@ def test_annotations_alerts_and_holds() -> None:
     assert world.job().metadata.annotations["seen"] == "yes"
     assert ("Warning", "Odd", "look here") in world.records
     assert world.job().status.state.reason == "Hold"
-    assert any("Override" in message for _, _, message in world.records)
+    assert '"memory":"2Gi"' in world.job().status.controlled_resources[names.OVERRIDES]
     world.crash()
     world.held = None
     world.settle()

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from volcanoio.engine.jobs import supports
+from volcanoio.engine.jobs import gate, supports
 from volcanoio.engine.jobs.counting import Counts, is_terminating
 from volcanoio.engine.jobs.dependencies import may_start
 from volcanoio.engine.jobs.ledger import Target
+from volcanoio.engine.jobs.overriding import for_pod
 from volcanoio.engine.jobs.ownership import (
     belongs,
     is_live,
     is_marked,
-    partition_of,
-    task_of,
     version_of,
 )
 from volcanoio.engine.jobs.plugins import PluginFactory, PluginProblem, plugins_of, pod_with_plugins
@@ -31,21 +30,27 @@ from volcanoio.engine.jobs.pods import pod_name
 from volcanoio.engine.jobs.roll import Roll
 from volcanoio.engine.jobs.state import JobState, WriteEffect
 from volcanoio.engine.jobs.status import current_phase, is_exhausted
+from volcanoio.engine.jobs.targets import hits
 from volcanoio.engine.jobs.wanted import Problem, Wanted
 from volcanoio.framework.controller import Lookup
 from volcanoio.framework.effects import Create, Delete, Patch
+from volcanoio.framework.overrides import TaskOverride
 from volcanoio.model import kinds, names
-from volcanoio.model.batch import Job
+from volcanoio.model.batch import Job, TaskSpec
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import PodGroup
 
 
 class Upkeeping(msgspec.Struct, frozen=True, kw_only=True):
-    """Stages of writes that are due, and the reason why nothing more is (`problem`: the job itself waits for it)."""
+    """Stages of writes that are due, and the reason why nothing more is (`problem`: the job itself waits for it).
+
+    `question`: policies are to be asked whether what is missing may be made.
+    """
 
     stages: tuple[tuple[WriteEffect, ...], ...] = ()
     problem: Problem | None = None
     notice: Problem | None = None
+    question: gate.Gate | None = None
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +63,9 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     wanted: Wanted
     lookup: Lookup
     factories: Mapping[str, PluginFactory]
+    now: float = 0.0
+    overrides: tuple[TaskOverride, ...] = ()
+    gated: bool = False
 
     @property
     def pods(self) -> list[Pod]:
@@ -88,7 +96,8 @@ def restart(scene: Scene) -> Upkeeping:
     job, state = scene.job, scene.state
     if is_exhausted(job, job.status):
         return Upkeeping()
-    doomed = [pod for pod in scene.pods if not scene.going(pod) and _must_restart(scene, pod)]
+    is_hit = hits(scene.targets)
+    doomed = [pod for pod in scene.pods if not scene.going(pod) and (is_hit(pod) or _must_restart(scene, pod))]
     groups = tuple(
         _delete(kinds.POD_GROUP.resource, job, group)
         for group in _groups(scene)
@@ -112,19 +121,31 @@ def sync(scene: Scene) -> Upkeeping:
         *supports.support_effects(job, phase, wanted.wishes, there, state.made, state.deleting),
     ]
     group = next((group for group in _groups(scene) if group.metadata.name == group_name(job)), None)
-    needed += _group_effects(scene, group)
+    started = group is not None and not is_outdated(group, job) and _stays(state, group)
+    admitted = group is not None and started and is_admitted(group)
+    passage = gate.OPEN
+    if scene.gated and (admitted or not started):
+        passage = gate.passage(state.gate, job, _missing(scene), started, scene.now)
+        problem = passage.problem
+    if started or group is not None or not passage.closed:
+        needed += _group_effects(scene, group)
     notice = None
     missing: tuple[WriteEffect, ...] = ()
-    if group is not None and not is_outdated(group, job) and _stays(state, group):
+    if group is not None and started:
         if message := unschedulable_message(group):
             text = f"PodGroup {job.metadata.namespace}:{job.metadata.name} unschedule,reason: {message}"
             notice = Problem("PodGroupPending", text)
-        if is_admitted(group):
+        if admitted:
             try:
-                missing = _missing_pods(scene)
+                missing = _creates(scene, passage.through(_missing(scene)))
             except PluginProblem as error:
                 problem = Problem("PluginError", str(error))
-    return Upkeeping(stages=_stages(leaving[0], (*leaving[1], *needed), missing), problem=problem, notice=notice)
+    return Upkeeping(
+        stages=_stages(leaving[0], (*leaving[1], *needed), missing),
+        problem=problem,
+        notice=notice,
+        question=passage.question,
+    )
 
 
 def _problem(scene: Scene) -> Problem | None:
@@ -145,13 +166,7 @@ def _must_restart(scene: Scene, pod: Pod) -> bool:
     old = (version_of(pod) or 0) < scene.job.status.version
     if old and (scene.targets is None or is_live(pod)):
         return True
-    return is_marked(pod) or any(_is_hit(target, pod) for target in scene.targets or ())
-
-
-def _is_hit(target: Target, pod: Pod) -> bool:
-    if target.pod_uid:
-        return pod.metadata.uid == target.pod_uid
-    return task_of(pod) == target.task and target.partition in ("", partition_of(pod))
+    return is_marked(pod)
 
 
 def _groups(scene: Scene) -> list[PodGroup]:
@@ -179,25 +194,32 @@ def _group_effects(scene: Scene, group: PodGroup | None) -> list[WriteEffect]:
     return []
 
 
-def _missing_pods(scene: Scene) -> tuple[WriteEffect, ...]:
-    """Creates of the pods whose names are free and whose task may start; raises PluginProblem."""
+def _missing(scene: Scene) -> list[tuple[TaskSpec, int]]:
+    """The pods whose names are free and whose task may start."""
     if scene.roll.whole:
-        return ()
-    job, state = scene.job, scene.state
-    taken = {pod.metadata.name for pod in state.pods.values()}
-    wanted = [
+        return []
+    job = scene.job
+    taken = {pod.metadata.name for pod in scene.state.pods.values()}
+    return [
         (task, index)
         for task in job.spec.tasks
         if may_start(job, task, scene.pods)
         for index in range(task.replicas)
         if pod_name(job, task, index) not in taken
     ]
+
+
+def _creates(scene: Scene, wanted: Sequence[tuple[TaskSpec, int]]) -> tuple[WriteEffect, ...]:
+    """Creates of these pods; raises PluginProblem."""
     if not wanted:
         return ()
+    job, mounts = scene.job, scene.wanted.mounts
     plugins = plugins_of(job, scene.factories)
-    mounts = scene.wanted.mounts
     return tuple(
-        Create(resource=kinds.POD.resource, manifest=pod_with_plugins(job, task, index, mounts, plugins))
+        Create(
+            resource=kinds.POD.resource,
+            manifest=pod_with_plugins(job, for_pod(task, index, scene.overrides), index, mounts, plugins),
+        )
         for task, index in wanted
     )
 

@@ -38,9 +38,9 @@ class Draft:
         if self.state.job is not None:
             self.beside.append(Record(regarding=reference(self.state.job), type=kind, reason=reason, message=message))
 
-    def warn_once(self, reason: str, message: str) -> None:
-        """A Warning about waiting, unless it is what was said last."""
-        text = f"{reason}: {message}" if reason else ""
+    def warn_once(self, reason: str, message: str, topic: str = "") -> None:
+        """A Warning about waiting, unless it is what was said last, or was last said about the same topic."""
+        text = topic or (f"{reason}: {message}" if reason else "")
         if text and text != self.state.told:
             self.report("Warning", reason, message)
         if text != self.state.told:

@@ -26,13 +26,13 @@ from volcanoio.engine.jobs.ownership import (
 from volcanoio.engine.jobs.pods import pod_name
 from volcanoio.engine.jobs.ranges import expand
 from volcanoio.engine.jobs.table import UPKEEP, Upkeep, phase_of
-from volcanoio.framework.lifecycle import LifecycleEvent
+from volcanoio.framework.lifecycle import LifecycleEvent, Occasion
 from volcanoio.model.batch import Job, JobEvent, LifecyclePolicy, TaskSpec
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase
 
-ASIDE = frozenset({JobEvent.POD_PENDING})
-"""Events whose answer can only be a delay, so that nothing waits for it."""
+ASIDE: frozenset[str] = frozenset({JobEvent.POD_PENDING, *Occasion})
+"""Events whose answer can only be a delay, and occasions: nothing else waits for it."""
 
 
 def pod_event(job: Job, pod: Pod, name: JobEvent) -> LifecycleEvent:
@@ -161,32 +161,17 @@ def from_storage(job: Job, ledger: Ledger, pods: Sequence[Pod], groups: Iterable
 
 
 def _evictions(job: Job, ledger: Ledger, pods: Sequence[Pod]) -> list[LifecycleEvent]:
-    """Pods that went unseen: those noted as leaving, and as many more as the counts held."""
+    """Pods that went unseen: those noted as leaving, and as many more as the counts held.
+
+    An index of which there is a pod lost none: its successor is made only once the loss was dealt with.
+    """
     if UPKEEP[phase_of(job.status.state.phase)] is not Upkeep.SYNC:
         return []
-    there = {pod.metadata.uid for pod in pods}
-    events = [
-        LifecycleEvent(
-            name=JobEvent.POD_EVICTED,
-            job_uid=job.metadata.uid,
-            version=pod.version,
-            task=pod.task,
-            pod=pod.pod,
-            pod_uid=pod.uid,
-            index=pod.index,
-            partition=pod.partition,
-        )
-        for pod in ledger.leaving
-        if pod.uid not in there and pod.version >= job.status.version
-    ]
-    named = {(pod.task, pod.index) for pod in ledger.leaving}
+    events: list[LifecycleEvent] = []
     for task in job.spec.tasks:
         present = {index_of(pod) for pod in pods if task_of(pod) == task.name}
-        events += [
-            _missing(job, task, index)
-            for index in _expected(job, ledger, task, len(present))
-            if index not in present and (task.name, index) not in named and index < task.replicas
-        ]
+        expected = {*_expected(job, ledger, task, len(present)), *expand(ledger.leaving.get(task.name, ""))}
+        events += [_missing(job, task, index) for index in sorted(expected - present) if index < task.replicas]
     return events
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from volcanoio.framework.overrides import TaskOverride
 from volcanoio.model import names
 from volcanoio.model.batch import JobAction, JobStatus
 
@@ -22,35 +23,30 @@ GENERATION = "volcanoio.dev/observed-generation"
 
 
 class Delayed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An action that waits for its time. `due` in epoch seconds; `cause` is the event's name."""
+    """An action that waits for its time. `due` in epoch seconds; `cause` is the event's name.
+
+    About pods of a task it names their indexes (`ranges`) in `pods`; with `born` only those stand that were created by
+    then (a timestamp of the API server), as a later one of the name is another pod. Without `pods` it is about the job.
+    """
 
     action: JobAction
     cause: str
     due: float
     version: int
     task: str = ""
-    pod: str = ""
-    pod_uid: str = ""
-    partition: str = ""
+    pods: str = ""
+    born: str = ""
 
 
 class Target(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Pods that a restart is about: of a task, of one of its partitions, or one pod by uid; `{}` is no pod at all."""
+    """What of a task a restart is about: all of it, one of its partitions, or the pods of some indexes (`ranges`).
 
-    task: str = ""
-    partition: str = ""
-    pod_uid: str = ""
-
-
-class Leaving(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A pod that somebody else is deleting: when it is gone it was evicted, even if we did not see it go."""
+    While a job restarts no pod is made, so an index is the pod that was meant.
+    """
 
     task: str
-    pod: str
-    uid: str
-    version: int
-    index: int | None = None
     partition: str = ""
+    pods: str = ""
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -60,30 +56,46 @@ class Hold(msgspec.Struct, frozen=True):
     until: float
 
 
+class Raised(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An alert that was raised, by policy and key, when (epoch seconds). `webhook` has not heard of it yet."""
+
+    key: str
+    reason: str
+    message: str
+    at: float
+    webhook: str = ""
+
+
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     """Our entries of `status.controlledResources`.
 
     `targets` None means that a Restarting job restarts whole; a tuple (possibly empty) names what goes. `counted` says
     which pods, by task and index ranges, the stored counts hold: one that is missing later was evicted. It is None on a
-    job whose status Volcano wrote. `generation` is that of the newest spec that the policies were told of.
+    job whose status Volcano wrote. `leaving`, in the same form, are pods of the job's version that somebody else is
+    deleting: once they are gone they were evicted, even if nobody saw them go. `generation` is that of the newest spec
+    that the policies were told of. `overrides` are the resources that they gave to tasks, `alerts` what they raised.
     """
 
     command: str = ""
     delayed: tuple[Delayed, ...] = ()
     targets: tuple[Target, ...] | None = None
     counted: dict[str, str] | None = None
-    leaving: tuple[Leaving, ...] = ()
+    leaving: dict[str, str] = {}
     hold: Hold | None = None
     generation: int | None = None
+    overrides: tuple[TaskOverride, ...] = ()
+    alerts: tuple[Raised, ...] = ()
 
 
 _KEYS: tuple[tuple[str, str, Any], ...] = (
     (names.PENDING_ACTION, "delayed", tuple[Delayed, ...]),
     (TARGETS, "targets", tuple[Target, ...] | None),
     (COUNTED, "counted", dict[str, str] | None),
-    (LEAVING, "leaving", tuple[Leaving, ...]),
+    (LEAVING, "leaving", dict[str, str]),
     (HOLD, "hold", Hold | None),
     (GENERATION, "generation", int | None),
+    (names.OVERRIDES, "overrides", tuple[TaskOverride, ...]),
+    (names.ALERTS, "alerts", tuple[Raised, ...]),
 )
 KEYS = frozenset({names.ACCEPTED_COMMAND, *(key for key, _, _ in _KEYS)})
 

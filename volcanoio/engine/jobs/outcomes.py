@@ -6,7 +6,7 @@ those of the event, sorted, stand for `state.sent`, item by item.
 
 from __future__ import annotations
 
-from volcanoio.engine.jobs import measures
+from volcanoio.engine.jobs import measures, overriding
 from volcanoio.engine.jobs.draft import Draft, key_of
 from volcanoio.engine.jobs.folding import fold
 from volcanoio.engine.jobs.overlay import Overlay
@@ -62,6 +62,13 @@ def failed(draft: Draft, event: EffectFailed, view: View) -> None:
     """A write was refused: it leaves the plan, and a newer state or a back-off decides when to go on."""
     effect = _settle(draft, view, event.effect_id, (event.effect_id, *event.dropped))
     if effect is None:
+        return
+    if (made := overriding.refused(draft.state.made, effect, event.code)) is not None:
+        anew = made != draft.state.made
+        draft.set(learned={}, made=made, troubled=draft.state.troubled or not anew)
+        if not anew:
+            _report(draft, effect, event)
+        _end_round(draft)
         return
     if _is_job_status(effect):
         draft.set(answers=(*draft.state.carried, *draft.state.answers), carried=())

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from volcanoio.engine.jobs.answers import answered
+import msgspec
+
+from volcanoio.engine.jobs import alerts
+from volcanoio.engine.jobs.answers import GATE, answered
 from volcanoio.engine.jobs.draft import Draft
 from volcanoio.engine.jobs.folding import fold, start
 from volcanoio.engine.jobs.ledger import has_times, read
+from volcanoio.engine.jobs.occasions import TICK, raise_occasions
 from volcanoio.engine.jobs.outcomes import failed, succeeded
 from volcanoio.engine.jobs.pausing import only_counted, resting
 from volcanoio.engine.jobs.planning import plan
@@ -15,6 +19,7 @@ from volcanoio.engine.jobs.plugins import PluginFactory
 from volcanoio.engine.jobs.relevance import after_unplanned, is_bookkeeping, may_alter_plan
 from volcanoio.engine.jobs.state import JobState, Pause
 from volcanoio.framework.controller import Step, View
+from volcanoio.framework.decisions import Wake
 from volcanoio.framework.effects import StartTimer, StopTimer
 from volcanoio.framework.events import (
     Answered,
@@ -22,6 +27,7 @@ from volcanoio.framework.events import (
     ControllerEvent,
     EffectFailed,
     EffectSucceeded,
+    Notified,
     Observed,
     TimerFired,
 )
@@ -69,8 +75,12 @@ def reduce_job(
             failed(draft, event, view)
         case Answered():
             answered(draft, event)
+        case Notified():
+            alerts.notified(draft, event)
         case TimerFired():
             draft.set(timers={name: due for name, due in draft.state.timers.items() if name != event.name})
+            if event.name == GATE and draft.state.gate is not None:
+                draft.set(gate=msgspec.structs.replace(draft.state.gate, due=draft.now))
         case _:
             pass
     if view.synced and not draft.state.started:
@@ -79,6 +89,7 @@ def reduce_job(
         draft.set(pause=None, behind=False)
     plan(draft, view, factories)
     if view.synced:
+        raise_occasions(draft, view.roster, event.name if isinstance(event, TimerFired) else "")
         draft.ask()
         _set_timers(draft)
     stages = draft.stages()
@@ -101,15 +112,25 @@ def _set_timers(draft: Draft) -> None:
     if wanted == running:
         return
     draft.beside += [StopTimer(name=name) for name in sorted(running) if name not in wanted]
-    draft.beside += [StartTimer(name=name, due=due) for name, due in wanted.items() if running.get(name) != due]
+    draft.beside += [
+        StartTimer(name=name, due=due, wake=_wake(draft.state) if name == GATE else ())
+        for name, due in wanted.items()
+        if running.get(name) != due
+    ]
     draft.set(timers=wanted)
+
+
+def _wake(state: JobState) -> tuple[Wake, ...]:
+    return state.gate.hold.wake if state.gate is not None and state.gate.hold is not None else ()
 
 
 def _due_times(state: JobState) -> dict[str, float]:
     """When to look again; delayed actions and holds count only once they are stored on the job."""
     if state.job is None:
         return {}
-    times = {RETRY: state.retry_at}
+    times = {RETRY: state.retry_at, TICK: state.tick}
+    if state.gate is not None and state.gate.hold is not None and not state.gate.number:
+        times[GATE] = state.gate.due
     if state.pause is not None and state.behind:
         times[COUNTS] = state.pause.until
     if state.job.metadata.revision <= state.stale:

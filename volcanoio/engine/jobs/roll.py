@@ -12,8 +12,7 @@ import msgspec
 
 from volcanoio.engine.jobs.counting import Counts
 from volcanoio.engine.jobs.events import asks
-from volcanoio.engine.jobs.ledger import Leaving
-from volcanoio.engine.jobs.ownership import LIVE_PHASES, index_of, own_pods, partition_of, tasks_by_name
+from volcanoio.engine.jobs.ownership import LIVE_PHASES, index_of, own_pods, tasks_by_name
 from volcanoio.engine.jobs.pods import pod_name
 from volcanoio.engine.jobs.ranges import compact
 from volcanoio.model import names
@@ -27,15 +26,15 @@ class Roll(msgspec.Struct, frozen=True, kw_only=True):
     """The job's own `pods`, sorted by name, and what follows from them.
 
     `present` are the pods of the job's version that nobody is deleting, as index ranges by task: those whose absence
-    would be an eviction. `leaving` are those of its version that somebody else is deleting. `unwanted` are pods that
-    are surplus after a scale-down, were marked before we were interrupted, or are alive from an older version.
-    `whole` says that the job has every pod that the spec names.
+    would be an eviction. `leaving`, likewise, are those of its version that somebody else is deleting. `unwanted` are
+    pods that are surplus after a scale-down, were marked before we were interrupted, or are alive from an older
+    version. `whole` says that the job has every pod that the spec names.
     """
 
     pods: list[Pod]
     counts: Counts
     present: dict[str, str]
-    leaving: tuple[Leaving, ...]
+    leaving: dict[str, str]
     unwanted: list[Pod]
     whole: bool
 
@@ -47,7 +46,7 @@ def call(job: Job, held: Mapping[str, Pod], deleting: frozenset[str]) -> Roll:
     totals = dict.fromkeys(("pending", "running", "succeeded", "failed", "unknown", "terminating"), 0)
     phases: dict[str, dict[str, int]] = {}
     present: dict[str, list[int]] = {}
-    leaving: list[Leaving] = []
+    leaving: dict[str, list[int]] = {}
     unwanted: list[Pod] = []
     in_place: set[str] = set()
     versions: dict[str, int] = {}
@@ -73,8 +72,8 @@ def call(job: Job, held: Mapping[str, Pod], deleting: frozenset[str]) -> Roll:
         ours = asked and version >= current and not marked and not surplus
         if going:
             totals["terminating"] += 1
-            if ours and meta.uid not in deleting:
-                leaving.append(_leaving(pod, name, version, index))
+            if ours and index is not None and meta.uid not in deleting:
+                leaving.setdefault(name, []).append(index)
             continue
         totals[_FIELD.get(phase, "unknown")] += 1
         of_task = phases.get(name)
@@ -88,12 +87,7 @@ def call(job: Job, held: Mapping[str, Pod], deleting: frozenset[str]) -> Roll:
         pods=pods,
         counts=Counts(**totals, tasks=counted),
         present={task: compact(found) for task, found in sorted(present.items())},
-        leaving=tuple(leaving),
+        leaving={task: compact(found) for task, found in sorted(leaving.items())},
         unwanted=unwanted,
         whole=len(in_place) == sum(task.replicas for task in job.spec.tasks),
     )
-
-
-def _leaving(pod: Pod, task: str, version: int, index: int | None) -> Leaving:
-    meta = pod.metadata
-    return Leaving(task=task, pod=meta.name, uid=meta.uid, version=version, index=index, partition=partition_of(pod))

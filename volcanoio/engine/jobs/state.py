@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from volcanoio.engine.jobs.gate import Gate
 from volcanoio.engine.jobs.overlay import Overlay
 from volcanoio.engine.jobs.wanted import Problem, Wanted
-from volcanoio.framework.decisions import Act, Hold
+from volcanoio.framework.decisions import Act, Alert, Hold, Override
 from volcanoio.framework.effects import Create, Delete, Patch
 from volcanoio.framework.lifecycle import LifecycleEvent
 from volcanoio.model.base import ApiObject
@@ -30,7 +31,14 @@ class Answer(msgspec.Struct, frozen=True):
     """A decision that still has to be written down; a delayed one carries its due time (epoch seconds) in `after`."""
 
     event: LifecycleEvent
-    decision: Act | Hold
+    decision: Act | Hold | Override
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """An alert that a policy raised and that still has to be stored."""
+
+    policy: str
+    alert: Alert
 
 
 class Owned(msgspec.Struct, frozen=True):
@@ -62,7 +70,10 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     row, `retry_at` ends the back-off (epoch seconds). `timers` run until the given time. `told` is what was last
     reported about waiting. `pause` is the rest that a big job takes from counting; it is `behind` when pods changed
     meanwhile. `refusal` is why an object could not be made, until that is tried again. `wanted` saves working out
-    again what did not change. `born` are the pods made in this round, by the time of their creation.
+    again what did not change. `gate` is the question whether what is missing may be made, or its answer. `tick` is when
+    the policies' next Tick is due. `ended` is the final phase and version that they were asked about. `alerts` wait to
+    be stored; `heard` are those whose webhook was called to an end. `learned` is what was kept for the next job of this
+    name. `born` are the pods made in this round, by the time of their creation.
     """
 
     job: Job | None = None
@@ -95,6 +106,12 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     refusal: Problem | None = None
     born: dict[str, int] = {}
     wanted: Wanted | None = None
+    gate: Gate | None = None
+    tick: float = 0.0
+    ended: str = ""
+    alerts: tuple[Pending, ...] = ()
+    heard: frozenset[str] = frozenset()
+    learned: dict[str, str] = {}
 
     @property
     def writing(self) -> bool:

@@ -18,10 +18,14 @@ from volcanoio.model.scheduling import PodGroupSpec
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Why a job has to wait: a reason for machines, a message for people."""
+    """Why a job has to wait: a reason for machines, a message for people.
+
+    With a `topic` an event is told once while only the words change.
+    """
 
     reason: str
     message: str
+    topic: str = ""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):

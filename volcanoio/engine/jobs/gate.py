@@ -1,0 +1,98 @@
+"""The gate before what a job lacks: policies that asked for it say whether PodGroup and pods may be made (`PodsDue`).
+
+What is kept about it is no more than the question under way or its answer: a fresh process asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from volcanoio.engine.jobs.wanted import Problem
+from volcanoio.framework.decisions import Hold
+from volcanoio.framework.lifecycle import LifecycleEvent, Occasion
+from volcanoio.model.batch import Job, TaskSpec
+
+HOLD = "Hold"
+"""The reason that a job shows while a policy holds it."""
+
+
+class Gate(msgspec.Struct, frozen=True):
+    """A question about what is due, or its answer.
+
+    `started`: there was a PodGroup already, so it is about pods alone. `number` is the question's while it is under
+    way. `passed`: nobody minds. `hold` is what a policy answered, until `due` (epoch seconds).
+    """
+
+    event: LifecycleEvent
+    started: bool
+    number: int = 0
+    passed: bool = False
+    hold: Hold | None = None
+    due: float = 0.0
+
+
+class Passage(msgspec.Struct, frozen=True):
+    """What may be made: everything (`limits` None), or so many more pods of each task; why not more; what to ask."""
+
+    limits: Mapping[str, int] | None = None
+    problem: Problem | None = None
+    question: Gate | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing at all may be made."""
+        return self.limits is not None and not any(self.limits.values())
+
+    def through(self, pods: Iterable[tuple[TaskSpec, int]]) -> list[tuple[TaskSpec, int]]:
+        """Those of the missing pods that may be made, in their order."""
+        if self.limits is None:
+            return list(pods)
+        left = dict(self.limits)
+        passed = []
+        for task, index in pods:
+            if left.get(task.name, 0) > 0:
+                left[task.name] -= 1
+                passed.append((task, index))
+        return passed
+
+
+OPEN = Passage()
+
+
+def passage(gate: Gate | None, job: Job, missing: Iterable[tuple[TaskSpec, int]], started: bool, now: float) -> Passage:
+    """What may be made of the pods that are missing, given what was asked so far."""
+    due: dict[str, list[int]] = {}
+    for task, index in missing:
+        due.setdefault(task.name, []).append(index)
+    if started and not due:
+        return OPEN
+    event = LifecycleEvent(
+        name=Occasion.PODS_DUE,
+        job_uid=job.metadata.uid,
+        version=job.status.version,
+        due={task: tuple(indexes) for task, indexes in due.items()},
+    )
+    if gate is None or gate.event != event or gate.started != started:
+        return Passage({}, _problem(gate), Gate(event, started))
+    if gate.passed:
+        return OPEN
+    if gate.hold is None:  # asked for the first time
+        return Passage({})
+    again = not gate.number and gate.due <= now
+    return Passage(gate.hold.pods, _problem(gate), msgspec.structs.replace(gate) if again else None)
+
+
+def answered(gate: Gate | None, number: int, hold: Hold | None) -> Gate | None:
+    """The gate after the answer to a question; the same when it was about something else."""
+    if gate is None or gate.number != number:
+        return gate
+    if hold is None:
+        return Gate(gate.event, gate.started, passed=True)
+    return Gate(gate.event, gate.started, hold=hold, due=hold.until)
+
+
+def _problem(gate: Gate | None) -> Problem | None:
+    """Why the job waits, told once while the words change (a place in a line)."""
+    return None if gate is None or gate.hold is None else Problem(HOLD, gate.hold.reason, HOLD)
