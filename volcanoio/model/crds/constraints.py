@@ -6,9 +6,10 @@ differ in one place: a Queue's weight may be any positive int32, where Volcano s
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from volcanoio.model import batch, command, scheduling
+from volcanoio.model import batch, command, cron, flow, scheduling
 from volcanoio.model.base import Model, OwnerReference
 from volcanoio.model.crds import podtemplate
 
@@ -24,6 +25,7 @@ NAME: Schema = {"maxLength": 253}
 QUEUE: Schema = {"default": "default", "maxLength": 253, "pattern": DNS_SUBDOMAIN}
 DURATION: Schema = {"type": "string"}
 DATE_TIME: Schema = {"format": "date-time"}
+PORT: Schema = {"minimum": 0, "maximum": 65535}
 NODE_GROUPS: Schema = {
     "type": "object",
     "properties": {
@@ -33,7 +35,16 @@ NODE_GROUPS: Schema = {
 }
 EVENT: Schema = {"enum": [event.value for event in batch.JobEvent]}
 
-CONSTRAINTS: dict[type[Model], dict[str, Schema]] = {
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A field that holds a whole Struct as it was written. Without `defaults` what was not written stays so."""
+
+    struct: type[Model]
+    defaults: bool = True
+
+
+CONSTRAINTS: dict[type[Model], dict[str, Schema | Whole]] = {
     batch.LifecyclePolicy: {
         "event": EVENT,
         "events": {"items": {"type": "string", **EVENT}},
@@ -86,6 +97,29 @@ CONSTRAINTS: dict[type[Model], dict[str, Schema]] = {
         **dict.fromkeys(("terminating", "unknown"), NOT_NEGATIVE),
         "running_duration": DURATION,
     },
+    cron.JobTemplateSpec: {"spec": Whole(batch.JobSpec)},
+    cron.CronJobSpec: {
+        "starting_deadline_seconds": {"format": "int64", "minimum": 0},
+        "concurrency_policy": {"default": "Allow", "enum": [policy.value for policy in cron.ConcurrencyPolicy]},
+        "suspend": {"default": False},
+        "successful_jobs_history_limit": {"default": 3, "minimum": 0},
+        "failed_jobs_history_limit": {"default": 1, "minimum": 0},
+    },
+    cron.CronJobStatus: {
+        "active": {"x-kubernetes-list-type": "atomic"},
+        "last_schedule_time": DATE_TIME,
+        "last_successful_time": DATE_TIME,
+    },
+    flow.HttpGet: {"port": PORT},
+    flow.TcpSocket: {"port": PORT},
+    flow.Flow: {"name": {"minLength": 1}},
+    flow.FlowPatch: {"job_spec": Whole(batch.JobSpec, defaults=False)},
+    flow.JobFlowSpec: {"job_retain_policy": {"enum": [policy.value for policy in flow.RetainPolicy]}},
+    flow.RunningHistory: {"start_timestamp": DATE_TIME, "end_timestamp": DATE_TIME},
+    flow.FlowJobStatus: {"start_timestamp": DATE_TIME, "end_timestamp": DATE_TIME},
+    flow.FlowCondition: {"create_time": DATE_TIME, "running_duration": DURATION},
+    flow.FlowState: {"phase": {"enum": [phase.value for phase in flow.FlowPhase]}},
+    flow.JobTemplate: {"spec": Whole(batch.JobSpec)},
     OwnerReference: {},
     command.Command: {
         "target": {"x-kubernetes-map-type": "atomic"},
@@ -144,6 +178,9 @@ REQUIRED: dict[type[Model], tuple[str, ...]] = {
     batch.PartitionPolicy: ("total_partitions", "partition_size"),
     batch.VolumeSpec: ("mount_path",),
     batch.JobCondition: ("status",),
+    cron.CronJobSpec: ("schedule", "job_template"),
+    flow.Flow: ("name",),
+    flow.TcpSocket: ("port",),
     OwnerReference: ("api_version", "kind", "name", "uid"),
 }
 """Struct → fields that a manifest must give."""

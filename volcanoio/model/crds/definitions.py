@@ -92,6 +92,26 @@ DEFINITIONS: tuple[Definition, ...] = (
             _QUEUE,
         ),
     ),
+    Definition(
+        kinds.CRON_JOB,
+        short_names=("cronvcjob", "cronvj"),
+        columns=(  # Volcano has none; these are those of Kubernetes' own CronJob
+            Column("SCHEDULE", ".spec.schedule"),
+            Column("TIMEZONE", ".spec.timeZone"),
+            Column("SUSPEND", ".spec.suspend", "boolean"),
+            Column("LAST SCHEDULE", ".status.lastScheduleTime", "date"),
+            _AGE,
+        ),
+    ),
+    Definition(
+        kinds.JOB_FLOW,
+        short_names=("jf",),
+        columns=(
+            Column("Status", ".status.state.phase"),
+            Column("Age", ".metadata.creationTimestamp", "date"),
+        ),
+    ),
+    Definition(kinds.JOB_TEMPLATE, short_names=("jt",)),
     Definition(kinds.COMMAND),
     Definition(
         kinds.POD_GROUP,

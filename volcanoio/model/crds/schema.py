@@ -9,7 +9,7 @@ import msgspec
 
 from volcanoio.model.base import Model, ObjectMeta
 from volcanoio.model.core import ResourceList
-from volcanoio.model.crds.constraints import CONSTRAINTS, REQUIRED
+from volcanoio.model.crds.constraints import CONSTRAINTS, REQUIRED, Whole
 from volcanoio.model.crds.podtemplate import RESOURCE_LIST
 
 Schema = dict[str, Any]
@@ -32,6 +32,10 @@ def struct_schema(struct: type[Model]) -> Schema:
             properties[field.encode_name] = {"type": "object"}
             continue
         overlay = overlays.get(field.name, {})
+        if isinstance(overlay, Whole):
+            whole = struct_schema(overlay.struct)
+            properties[field.encode_name] = whole if overlay.defaults else _without_defaults(whole)
+            continue
         base = (
             RESOURCE_LIST if field.type in _RESOURCE_TYPES else _schema(_info.type_info(field.type), struct, field.name)
         )
@@ -76,7 +80,25 @@ def _schema(info: _info.Type, struct: type[Model], field: str) -> Schema:
     raise TypeError(msg)
 
 
-def _check_names(struct: type[Model], overlays: dict[str, Schema], required: tuple[str, ...]) -> None:
+def _without_defaults(schema: Schema) -> Schema:
+    """The schema of a part that is laid over another: nothing is added to it.
+
+    A key of a list that is merged by it must have a value (apiextensions' rule), so those defaults stay.
+    """
+    result = {name: value for name, value in schema.items() if name != "default"}
+    if "properties" in schema:
+        result["properties"] = {name: _without_defaults(each) for name, each in schema["properties"].items()}
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), dict):
+            result[name] = _without_defaults(schema[name])
+    if schema.get("x-kubernetes-list-type") == "map":
+        fields = schema["items"]["properties"]
+        for key in schema["x-kubernetes-list-map-keys"]:
+            result["items"]["properties"][key] = fields[key]
+    return result
+
+
+def _check_names(struct: type[Model], overlays: dict[str, Schema | Whole], required: tuple[str, ...]) -> None:
     unknown = {*overlays, *required} - {field.name for field in msgspec.structs.fields(struct)}
     if unknown:
         msg = f"constraints name fields that {struct.__name__} has not: {', '.join(sorted(unknown))}"
