@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import msgspec
 
 from bench.machine import peak_memory
@@ -203,7 +204,7 @@ def _measured(workload: Workload, upto: int) -> dict[str, Any]:
     collect_rarely()
     gc.collect()
     gc.freeze()
-    return asyncio.run(_run(workload, upto, lists))
+    return anyio.run(_run, workload, upto, lists)
 
 
 def remembered(part: str, nodes: int, pods: int) -> dict[str, Any]:
@@ -213,7 +214,7 @@ def remembered(part: str, nodes: int, pods: int) -> dict[str, Any]:
     listed = peak_memory()
     if part == "all":
         collect_rarely()
-        asyncio.run(_run(workload, pods, lists))
+        anyio.run(_run, workload, pods, lists)
     return {
         "empty_mib": round(empty / 2**20),
         "lists_mib": round(listed / 2**20),

@@ -14,6 +14,8 @@ NEW_OBJECTS, YOUNG_RUNS, MIDDLE_RUNS = 8_000, 2, 10
 
 A look takes up to half a microsecond an object, and the event loop waits: so few objects are looked at at once.
 """
+OLDEST = 2
+"""The generation of the oldest objects."""
 OLD_OBJECTS = 20_000
 """Above so many the oldest ones are not looked at, but put out of the collector's sight: they have lived long, and a
 look at all of them would hold the event loop for longer than anything else does. A cycle among them that is given up
@@ -30,6 +32,6 @@ def collect_rarely() -> None:
 
 def _spare(phase: str, about: Mapping[str, int]) -> None:
     """Before the collector looks at the oldest objects of its own accord: keep that short."""
-    if phase == "start" and about["generation"] == 2 and gc.get_count()[2] > MIDDLE_RUNS:
-        if len(gc.get_objects(generation=2)) > OLD_OBJECTS:
-            gc.freeze()
+    by_itself = phase == "start" and about["generation"] == OLDEST and gc.get_count()[OLDEST] > MIDDLE_RUNS
+    if by_itself and len(gc.get_objects(OLDEST)) > OLD_OBJECTS:
+        gc.freeze()

@@ -16,8 +16,8 @@ class Probe(Protocol):
         """Set a gauge."""
         ...
 
-    def observe(self, name: str, value: float, **labels: str) -> None:
-        """Add a sample to a histogram."""
+    def observe(self, name: str, value: float, times: int = 1, **labels: str) -> None:
+        """Add a sample to a histogram, or so many alike."""
         ...
 
     def forget(self, name: str, **labels: str) -> None:
@@ -34,7 +34,7 @@ class NoProbe:
     def gauge(self, name: str, value: float, **labels: str) -> None:
         """Ignore."""
 
-    def observe(self, name: str, value: float, **labels: str) -> None:
+    def observe(self, name: str, value: float, times: int = 1, **labels: str) -> None:
         """Ignore."""
 
     def forget(self, name: str, **labels: str) -> None:

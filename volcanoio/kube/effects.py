@@ -111,8 +111,7 @@ class EffectExecutor:
             case Measurement.GAUGE:
                 self._probe.gauge(effect.name, effect.value, **effect.labels)
             case Measurement.OBSERVE:
-                for _ in range(effect.times):
-                    self._probe.observe(effect.name, effect.value, **effect.labels)
+                self._probe.observe(effect.name, effect.value, effect.times, **effect.labels)
             case Measurement.FORGET:
                 self._probe.forget(effect.name, **effect.labels)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -296,6 +297,8 @@ class Scheduler:
                 point = next(cycle)
                 points += 1
                 self._metrics.reached(point)
+                if any(isinstance(effect, BindBatch) and len(effect.binds) > AT_ONCE for effect in point.decisions):
+                    await checkpoint()  # sending a large gang takes as long as deciding that it goes
                 self._send(point.decisions, opened, dispatcher)
                 await checkpoint()
                 self._metrics.resumed()
@@ -367,6 +370,6 @@ class Scheduler:
         ledger = self.state.ledger
         if job := ledger.listed.get(batch.group):
             self._metrics.bound(job)
-        for bind in batch.binds:
-            if task := ledger.tasks.get(bind.uid):
-                self._metrics.task_reached("Assumed", task.created)
+        known = [task for bind in batch.binds if (task := ledger.tasks.get(bind.uid)) is not None]
+        for created, times in Counter([task.created for task in known]).items():
+            self._metrics.task_reached("Assumed", created, times)

@@ -73,11 +73,11 @@ class CycleMetrics:
         for action, number in sorted(stats.evictions.items()):
             probe.count("volcano_eviction_transactions_total", number, action=action)
 
-    def task_reached(self, stage: str, created: str) -> None:
-        """A pod that was made then (stored in whole seconds) is so far: its node chosen (Assumed), or Bound."""
+    def task_reached(self, stage: str, created: str, times: int = 1) -> None:
+        """Pods that were made then (stored in whole seconds) are so far: their node chosen (Assumed), or Bound."""
         if (since := _since(created)) is not None:
             now = self._clock.now() * _MILLISECONDS
-            self._probe.observe(_OF_TASK, max(now - since, 0.0), stage=stage)
+            self._probe.observe(_OF_TASK, max(now - since, 0.0), times, stage=stage)
 
     def bound(self, job: Job) -> None:
         """Tasks of a job were given nodes: how long after its PodGroup was made (stored in whole seconds)."""

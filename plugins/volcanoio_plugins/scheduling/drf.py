@@ -12,7 +12,7 @@ import msgspec
 
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.probe import Probe
-from volcanoio.framework.scheduling.points import SortKey
+from volcanoio.framework.scheduling.points import Checkpoints, SortKey
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Amounts, Job, QueueView, Shape, Task, TaskStatus
 from volcanoio.model.resources import add
@@ -21,6 +21,8 @@ from volcanoio_plugins.scheduling.queues.sums import AT_ONCE
 
 SHARE_TOLERANCE = 1e-6
 """Shares that differ by less are equal."""
+TOLD = 256
+"""Figures told in one step."""
 
 
 class DrfArguments(msgspec.Struct, frozen=True):
@@ -116,15 +118,17 @@ class Drf:
         if self._tree is not None:
             self._tree.tell(job, shape.requests, -count)
 
-    def report(self, probe: Probe) -> None:
+    def report(self, probe: Probe) -> Checkpoints:
         """Tell the shares of jobs that changed."""
-        for key, job in self._moved.items():
+        moved, self._moved = self._moved, {}
+        for number, (key, job) in enumerate(moved.items(), 1):
             labels = {"job_ns": job.namespace, "job_id": key.partition("/")[2]}
             if key in self._jobs:
                 probe.gauge("volcano_job_share", self._share(held_by(job)), **labels)
             else:
                 probe.forget("volcano_job_share", **labels)
-        self._moved.clear()
+            if not number % TOLD:
+                yield
 
     def _share(self, held: Amounts) -> float:
         largest = 0.0

@@ -24,8 +24,8 @@ _RETRIES = "volcano_job_retry_counts"
 SCHEDULED, READY = "Scheduled", "tasks in gang are ready to be scheduled"
 
 
-TOLD = 256
-"""Figures told in one step."""
+TOLD, LOOKED_AT = 256, 2048
+"""Figures told in one step, and keys looked at in one."""
 
 
 class GangArguments(msgspec.Struct, frozen=True):
@@ -43,7 +43,10 @@ class Gang:
         convert(arguments, GangArguments, self.name)
         self._jobs: Mapping[str, Job] = {}
         self._missing: dict[str, int] = {}
-        self._told: dict[str, int] = {}
+        """How many members lack a place, by the keys of jobs that are not ready."""
+        self._news: set[str] = set()
+        """The keys of those of which that changed since figures were told, and of all told so far."""
+        self._told: set[str] = set()
         self._retried: set[str] = set()
         """The keys of jobs that were not ready in a session since figures were told, and of all told so far."""
         self._counted: set[str] = set()
@@ -123,23 +126,29 @@ class Gang:
             if not self.job_ready(job):
                 self._unschedulable(session, job)
             else:
-                self._missing.pop(job.key, None)
+                if self._missing.pop(job.key, None) is not None:
+                    self._news.add(job.key)
                 session.set_condition(job.key, SCHEDULED, READY, "")
 
     def report(self, probe: Probe) -> Checkpoints:
         """Tell how many members of which jobs lack a place (Volcano: pkg/scheduler/metrics, by the job's name)."""
-        missing = {key: count for key, count in self._missing.items() if key in self._jobs}
-        self._missing = missing
-        names, told = {key.partition("/")[2]: count for key, count in missing.items()}, self._told
+        missing, told, jobs = self._missing, self._told, self._jobs
+        news, self._news = self._news, set()
+        for number, key in enumerate(list(missing), 1):
+            if key not in jobs:
+                del missing[key]
+                news.add(key)
+            if not number % LOOKED_AT:
+                yield
         probe.gauge("volcano_unschedule_job_count", len(missing))
-        news = [(name, None) for name in told.keys() - names.keys()]
-        for number, (name, count) in enumerate([*news, *(names.items() - told.items())], 1):
-            if count is None:
-                probe.forget("volcano_unschedule_task_count", job_id=name)
-                del told[name]
-            else:
+        for number, key in enumerate(news, 1):
+            name, count = key.partition("/")[2], missing.get(key)
+            if count is not None:
                 probe.gauge("volcano_unschedule_task_count", count, job_id=name)
-                told[name] = count
+                told.add(key)
+            elif key in told:
+                probe.forget("volcano_unschedule_task_count", job_id=name)
+                told.remove(key)
             if not number % TOLD:
                 yield
         yield from self._report_retries(probe)
@@ -149,13 +158,14 @@ class Gang:
         retried, self._retried = self._retried, set()
         for number, key in enumerate(retried, 1):
             probe.count(_RETRIES, job_id=key.partition("/")[2])
+            self._counted.add(key)
             if not number % TOLD:
                 yield
-        self._counted |= retried
-        for number, key in enumerate(self._counted - self._jobs.keys(), 1):
-            probe.forget(_RETRIES, job_id=key.partition("/")[2])
-            self._counted.remove(key)
-            if not number % TOLD:
+        for number, key in enumerate(list(self._counted), 1):
+            if key not in self._jobs:
+                probe.forget(_RETRIES, job_id=key.partition("/")[2])
+                self._counted.remove(key)
+            if not number % LOOKED_AT:
                 yield
 
     def _unschedulable(self, session: SessionView, job: Job) -> None:
@@ -166,7 +176,9 @@ class Gang:
         if not waiting and job.count(TaskStatus.RELEASING) >= job.min_available:
             return
         missing = max(job.min_available - job.ready_count - job.schedulable_count, _lacking_in_sub_jobs(job))
-        self._missing[job.key] = missing
+        if self._missing.get(job.key) != missing:
+            self._missing[job.key] = missing
+            self._news.add(job.key)
         self._retried.add(job.key)
 
         def message() -> str:

@@ -16,7 +16,7 @@ class Samples(NoProbe):
     def __init__(self) -> None:
         self.samples: dict[str, float] = {}
 
-    def observe(self, name: str, value: float, **labels: str) -> None:
+    def observe(self, name: str, value: float, times: int = 1, **labels: str) -> None:
         self.samples[" ".join((name.removeprefix("volcano_"), *labels.values()))] = value
 
 

@@ -280,7 +280,7 @@ class Series:
     def gauge(self, name: str, value: float, **labels: str) -> None:
         self._add(name, labels)
 
-    def observe(self, name: str, value: float, **labels: str) -> None:
+    def observe(self, name: str, value: float, times: int = 1, **labels: str) -> None:
         self._add(name, labels)
 
     def forget(self, name: str, **labels: str) -> None:

@@ -19,7 +19,7 @@ class Figures:
     def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
         raise AssertionError(name)
 
-    def observe(self, name: str, value: float, **labels: str) -> None:
+    def observe(self, name: str, value: float, times: int = 1, **labels: str) -> None:
         raise AssertionError(name)
 
     def gauge(self, name: str, value: float, **labels: str) -> None:

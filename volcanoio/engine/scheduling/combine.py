@@ -156,6 +156,11 @@ class Rules:
 
     def prebind(self, task: Task) -> tuple[PreBindStep, ...]:
         """What must be done before a task's bind, in tier and plugin order."""
+        asks = self.prebinds(task)
+        return tuple([step for ask in asks for step in ask(task)]) if asks else ()
+
+    def prebinds(self, task: Task) -> Sequence[Callable[[Task], Sequence[PreBindStep]]]:
+        """What is asked for such steps of tasks of its shape."""
         if not self._prebinds:
             return ()
         asks = self._prebinding.get(task.shape.id)
@@ -164,7 +169,7 @@ class Rules:
             if len(self._prebinding) >= _PREBINDING:
                 self._prebinding.clear()
             self._prebinding[task.shape.id] = asks
-        return tuple([step for ask in asks for step in ask(task)]) if asks else ()
+        return asks
 
     @property
     def orders_tasks(self) -> bool:

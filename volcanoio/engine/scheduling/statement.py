@@ -207,7 +207,7 @@ class JobStatement:
             claim(session, log.evicted, pipelined, self._paid)
         if allocated:
             ledger.bind(job, allocated)
-            session.outbox.bind(job.key, [self._request(task) for task in allocated])
+            session.outbox.bind(job.key, self._requests(allocated))
             session.stats.bound += len(allocated)
             session.stats.gangs += 1
         for key, lifted in log.lifted:
@@ -218,12 +218,22 @@ class JobStatement:
             log.seated.extend(pipelined)
             session.leftovers.append(log)
 
-    def _request(self, task: TaskInfo) -> BindRequest:
-        """The bind of a task, with what must be done before it."""
-        steps = self._session.rules.prebind(task)
-        if steps:
-            self._session.state.prebinding[task.uid] = steps
-        return BindRequest(uid=task.uid, namespace=task.namespace, name=task.name, node=task.node, prebind=steps)
+    def _requests(self, tasks: Sequence[TaskInfo]) -> list[BindRequest]:
+        """The binds of tasks, with what must be done before them."""
+        rules, prebinding = self._session.rules, self._session.state.prebinding
+        if not any(map(rules.prebinds, {task.shape.id: task for task in tasks}.values())):
+            return [
+                BindRequest(uid=task.uid, namespace=task.namespace, name=task.name, node=task.node) for task in tasks
+            ]
+        requests = []
+        for task in tasks:
+            steps = rules.prebind(task)
+            if steps:
+                prebinding[task.uid] = steps
+            requests.append(
+                BindRequest(uid=task.uid, namespace=task.namespace, name=task.name, node=task.node, prebind=steps)
+            )
+        return requests
 
     def discard(self) -> None:
         """As `session.Statement`."""
