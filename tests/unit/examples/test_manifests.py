@@ -99,4 +99,10 @@ def test_jobs_decode_to_the_values_of_their_description() -> None:
         "spark-pi": (3, [1, 5]),
         "gang-a": (5, [5]),
         "gang-b": (5, [5]),
+        "hosts": (3, [1, 2]),
+        "pytorch": (3, [1, 2]),
+        "tensorflow": (4, [1, 2, 1]),
+        "mpi": (3, [1, 2]),
+        "ray": (3, [1, 2]),
+        "hcclrank": (3, [1, 2]),
     }
