@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from volcanoio.framework.arguments import ArgumentError, convert
 from volcanoio.framework.scheduling.verdicts import Depends
-from volcanoio.framework.scheduling.views import NodeRow, Nodes, Shape
+from volcanoio.framework.scheduling.views import AmountsAt, Nodes, Shape
 from volcanoio.model.resources import CPU, MEMORY
 from volcanoio_plugins.scheduling.nodes.nodescores import positive
 
@@ -88,19 +88,24 @@ class Binpack:
         total *= fits
         return total
 
-    def score_on(self, shape: Shape, node: NodeRow) -> float:
-        """The score of one node: the same operations in the same order."""
-        total, weight_sum = 0.0, 0
-        for resource, request, weight in self._terms(shape):
-            weight_sum += weight
-            capacity = node.allocatable(resource)
-            if not capacity or not weight:
-                continue
-            final = node.used(resource) + request
-            if final > capacity:
-                return 0.0
-            total += final * weight / capacity
-        return total / weight_sum * self._factor if weight_sum else 0.0
+    def score_from(self, shape: Shape, at: AmountsAt) -> Callable[[Sequence[int]], float]:
+        """What scores one node: the same operations in the same order."""
+        factor, terms = self._factor, self._terms(shape)
+        weight_sum = sum(weight for _, _, weight in terms)
+        found = ((at.allocatable(name), at.used(name), request, weight) for name, request, weight in terms if weight)
+        counted = [(offered, used, *rest) for offered, used, *rest in found if offered is not None and used is not None]
+
+        def score(amounts: Sequence[int]) -> float:
+            total = 0.0
+            for offered, used, request, weight in counted:
+                if capacity := amounts[offered]:
+                    final = amounts[used] + request
+                    if final > capacity:
+                        return 0.0
+                    total += final * weight / capacity
+            return total / weight_sum * factor if weight_sum else 0.0
+
+        return score
 
     def _terms(self, shape: Shape) -> tuple[tuple[str, int, int], ...]:
         """(resource, request, weight) of what the shape requests and has a weight."""

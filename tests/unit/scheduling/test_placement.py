@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.scenario.scheduling.harness import decoded, node, pod
-from volcanoio.engine.scheduling import answers, states
 from volcanoio.engine.scheduling.columns import name_hash
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.inputs import Inputs
 from volcanoio.engine.scheduling.ledger import Ledger
-from volcanoio.engine.scheduling.placement import Placer, _mix
+from volcanoio.engine.scheduling.placement import answers, states, statevalues
+from volcanoio.engine.scheduling.placement.placer import Placer
+from volcanoio.engine.scheduling.placement.ties import mix
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.rows import Row
 from volcanoio.engine.scheduling.tasks import TaskInfo
@@ -165,7 +166,7 @@ def _passes(plugin: Any, shape: Shape, columns: Any, row: Row) -> bool:
 
 
 def _tie(name: str, shape: Shape) -> int:
-    return name_hash(name) ^ _mix(_mix(_mix(SEED) ^ CYCLE) ^ shape.id)
+    return name_hash(name) ^ mix(mix(mix(SEED) ^ CYCLE) ^ shape.id)
 
 
 def build(nodes: list[tuple[int, int, str]], tasks: list[tuple[int, int, str]]) -> tuple[Ledger, list[TaskInfo]]:
@@ -216,7 +217,12 @@ CHOICE = st.lists(st.sampled_from(sorted(PLUGINS)), unique=True, max_size=4)
 def test_equals_the_naive_greedy(
     nodes: list[tuple[int, int, str]], tasks: list[tuple[int, int, str]], chosen: list[str], taken_back: int, room: int
 ) -> None:
-    with patch.object(states, "MOST", room), patch.object(states, "WINDOW", room), patch.object(answers, "FEW", room):
+    with (
+        patch.object(states, "MOST", room),
+        patch.object(states, "WINDOW", room),
+        patch.object(answers, "FEW", room),
+        patch.object(statevalues, "FEW", room),
+    ):
         _same_as_naive(nodes, tasks, chosen, taken_back)
 
 

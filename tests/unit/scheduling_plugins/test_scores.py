@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from volcanoio_plugins.scheduling.binpack import Binpack
 from volcanoio_plugins.scheduling.nodeorder import Nodeorder
 
-from tests.unit.scheduling_plugins.views import NodesView, SessionData, make_node, make_shape
+from tests.unit.scheduling_plugins.views import Flat, NodesView, SessionData, make_node, make_shape
 from volcanoio.framework.arguments import ArgumentError
-from volcanoio.framework.scheduling.points import Scorer, ScorerOne
+from volcanoio.framework.scheduling.points import Scorer, ScorerOfAmounts
 from volcanoio.framework.scheduling.verdicts import Depends
 from volcanoio.framework.scheduling.views import Shape
 from volcanoio.model.core import (
@@ -186,5 +186,6 @@ def test_all_nodes_at_once_and_one_by_one_agree_exactly(
     shape = Shape(id=0, requests={**asked, "pods": 1}, best_effort=not asked, nonzero_requests=asked)
     for plugin in (*nodeorder.scorers, binpack):
         assert isinstance(plugin, Scorer)
-        assert isinstance(plugin, ScorerOne)
-        assert scores(plugin, shape, nodes) == [plugin.score_on(shape, nodes.row(row)) for row in range(4)]
+        assert isinstance(plugin, ScorerOfAmounts)
+        ask = plugin.score_from(shape, Flat())
+        assert scores(plugin, shape, nodes) == [ask(Flat.amounts(nodes, row)) for row in range(4)]

@@ -126,6 +126,35 @@ class NodeRowView:
         return int(self.nodes.nonzero_used(resource)[self.row])
 
 
+class Flat:
+    """Where amounts of cpu and memory, and of GPUs, stand among all that a node has; no node has anything else."""
+
+    NAMES = ("cpu", "memory", "nvidia.com/gpu")
+    QUANTITIES = ("allocatable", "used", "idle", "future_idle", "nonzero_used")
+
+    @classmethod
+    def amounts(cls, nodes: NodesView, row: int) -> list[int]:
+        return [int(getattr(nodes, quantity)(name)[row]) for quantity in cls.QUANTITIES for name in cls.NAMES]
+
+    def _at(self, quantity: int, resource: str) -> int | None:
+        return quantity * len(self.NAMES) + self.NAMES.index(resource) if resource in self.NAMES else None
+
+    def allocatable(self, resource: str) -> int | None:
+        return self._at(0, resource)
+
+    def used(self, resource: str) -> int | None:
+        return self._at(1, resource)
+
+    def idle(self, resource: str) -> int | None:
+        return self._at(2, resource)
+
+    def future_idle(self, resource: str) -> int | None:
+        return self._at(3, resource)
+
+    def nonzero_used(self, resource: str) -> int | None:
+        return self._at(4, resource)
+
+
 @dataclass
 class TaskView:
     """A task in any state."""

@@ -16,7 +16,7 @@ from volcanoio.engine.scheduling.columns import Columns
 from volcanoio.engine.scheduling.rows import Row
 from volcanoio.engine.scheduling.watching import reads_of
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
-from volcanoio.framework.scheduling.views import Nodes, Shape
+from volcanoio.framework.scheduling.views import AmountsAt, Nodes, Shape
 
 SHARED = Depends.FEASIBLE_SET | Depends.PODS
 """An answer that depends on these may change for any row when one pod is placed."""
@@ -39,13 +39,17 @@ class FilterPart:
 
 @dataclass(frozen=True, slots=True)
 class ScorerPart:
-    """A plugin's scorer; `one` is None where only the vector form exists, the rest as in FilterPart."""
+    """A plugin's scorer; `one` is None where only the vector form exists, the rest as in FilterPart.
+
+    `from_amounts` gives, where there is such a form, what scores a node for a shape from its amounts.
+    """
 
     depends: Callable[[Shape], Depends]
     score: Callable[[Shape, Nodes, NDArray[np.bool_], Columns, Sequence[int]], NDArray[np.float64]]
     one: Callable[[Shape, Row], float] | None
     watches: tuple[str, ...] = ()
     moment: Callable[[], int] | None = None
+    from_amounts: Callable[[Shape, AmountsAt], Callable[[Sequence[int]], float]] | None = None
 
 
 def _everything(_shape: Shape) -> Depends:
@@ -96,6 +100,9 @@ def scorer_part(plugin: Any) -> ScorerPart:
     """The scorer of a plugin that has `score` or `score_on`."""
     depends = getattr(plugin, "score_depends", _everything)
     vector, scalar = getattr(plugin, "score", None), getattr(plugin, "score_on", None)
+    from_amounts = getattr(plugin, "score_from", None)
+    if callable(from_amounts):
+        scalar = _pointed(from_amounts)
     if callable(vector):
         return ScorerPart(
             depends,
@@ -103,6 +110,7 @@ def scorer_part(plugin: Any) -> ScorerPart:
             scalar if callable(scalar) else None,
             reads_of(plugin),
             _moment(plugin),
+            from_amounts,
         )
 
     def score(
@@ -117,3 +125,18 @@ def scorer_part(plugin: Any) -> ScorerPart:
         return scores
 
     return ScorerPart(depends, score, plugin.score_on, reads_of(plugin), _moment(plugin))
+
+
+def _pointed(
+    from_amounts: Callable[[Shape, AmountsAt], Callable[[Sequence[int]], float]],
+) -> Callable[[Shape, Row], float]:
+    """The scalar form, made of that from amounts."""
+    known: tuple[Shape, int, Callable[[Sequence[int]], float]] | None = None
+
+    def score_on(shape: Shape, node: Row) -> float:
+        nonlocal known
+        if known is None or known[0] is not shape or known[1] != node.layout:
+            known = shape, node.layout, from_amounts(shape, node.index)
+        return known[2](node.amounts)
+
+    return score_on

@@ -10,7 +10,7 @@ from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.holds import Hold, Holds
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.ledger import Ledger
-from volcanoio.engine.scheduling.placement import Placer
+from volcanoio.engine.scheduling.placement.placer import Placer
 from volcanoio.engine.scheduling.pods import PodFold
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.queuegates import QueueGates

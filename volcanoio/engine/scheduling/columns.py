@@ -6,6 +6,7 @@ that whoever keeps answers per row finds the ones to recompute.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from hashlib import blake2b
@@ -76,6 +77,8 @@ LOADS: tuple[Load, ...] = tuple(
 """The load of a task by its status; Pending, Succeeded and Failed ones do not weigh on a node."""
 
 _ALL = slice(None)
+LOGGED = 2048
+"""How many changes of rows are logged."""
 _STAGGER = 8
 """Rows by which the capacity is off a power of two: at one, all of a row's amounts would share a few cache lines."""
 _LOAD_SIGNS: Mapping[Load, Mapping[Quantity, int]] = {
@@ -107,13 +110,21 @@ class Columns:
         """`freed` when that was last so of any row."""
         self.layout = 0
         """Counts the times when `Amounts` got another layout."""
-        self.block: Ints = np.zeros((len(Quantity), 0, capacity), np.int64)
-        self._flat: Ints = self.block.reshape(-1, capacity)
+        self.block: Ints
+        self._flat: Ints
+        """All amounts of a row in one column."""
+        self._occupied: Ints
+        """Those that a task changes which occupies its node."""
+        self._lay(np.zeros((len(Quantity), 0, capacity), np.int64))
         self.state: Ints = np.full(capacity, UNKNOWN, np.int64)
         """By row the id of what it amounts to, see `states`."""
         self.changed: NDArray[np.float64] = np.zeros(capacity)
         """By row the clock of its last change; as floats (exact up to 2^53) these compare more than twice as quickly.
         """
+        self._log: NDArray[np.intp] = np.zeros(LOGGED, np.intp)
+        """The rows that changed last: what the clock counted n-th is at n % LOGGED."""
+        self._dropped_at = 0
+        """The clock when a row last ceased to be."""
         self.respecified: Ints = np.zeros(capacity, np.int64)
         self.freed_at: Ints = np.zeros(capacity, np.int64)
         """By row `freed` when room may have appeared there last."""
@@ -151,8 +162,7 @@ class Columns:
             index = self.resources[name] = len(self.resources)
             grown = np.zeros((len(Quantity), index + 1, self.capacity), np.int64)
             grown[:, :index] = self.block
-            self.block = grown
-            self._flat = grown.reshape(-1, self.capacity)
+            self._lay(grown)
             self.layout += 1
             self._deltas.clear()
             self._steps.clear()
@@ -198,7 +208,7 @@ class Columns:
         self._names.pop()
         self._objects.pop()
         self.clock += 1
-        self.spec_clock = self.clock
+        self.spec_clock = self._dropped_at = self.clock
         self._views.clear()
 
     def apply(self, row: int, shape: Shape, load: Load, sign: int) -> None:
@@ -212,8 +222,7 @@ class Columns:
         else:
             column -= deltas[load]
         self.state[row] = UNKNOWN
-        self.clock += 1
-        self.changed[row] = self.clock
+        self._note(row)
 
     def release(self, row: int, shape: Shape) -> None:
         """A task of that shape that occupies a row begins to release it."""
@@ -223,45 +232,79 @@ class Columns:
         column = self.block[_GIVEN_UP, :, row]
         column += deltas[-1]
         self.state[row] = UNKNOWN
-        self.clock += 1
-        self.changed[row] = self.clock
+        self._note(row)
 
     def touch(self, rows: Iterable[int]) -> None:
         """Let whoever keeps something per row look again: whose tasks are there has changed, their amounts have not."""
         for row in rows:
-            self.clock += 1
-            self.changed[row] = self.clock
+            self._note(row)
 
-    def apply_all(
-        self,
-        counts: Mapping[int, int],
-        shape: Shape,
-        load: Load,
-        states: Sequence[int] | None = None,
-        sign: int = 1,
-    ) -> None:
-        """`apply` of tasks of one shape at once: how many are counted, by row, and the states of the rows then."""
+    def apply_all(self, counts: Mapping[int, int], shape: Shape, load: Load, sign: int = 1) -> None:
+        """`apply` of tasks of one shape at once: how many are counted, by row."""
         if len(counts) == 1:
             for row, count in counts.items():
                 for _ in range(count):
                     self.apply(row, shape, load, sign)
-                if states is not None:
-                    self.state[row] = states[0]
             return
         delta = (self._deltas.get(shape.like) or self._delta(shape))[load]
         rows = np.fromiter(counts, np.intp, len(counts))
         times = np.fromiter(counts.values(), np.int64, len(counts))
-        flat = self._flat
-        if load is Load.OCCUPIES:
-            flat = flat[_OCCUPIED.start * len(self.resources) : _OCCUPIED.stop * len(self.resources)]
+        flat = self._occupied if load is Load.OCCUPIES else self._flat
         amounts_there = flat.take(rows, axis=1)
         if sign < 0:
             times = -times
         amounts_there += delta.reshape(-1, 1) * times
         flat[:, rows] = amounts_there
-        self.state[rows] = UNKNOWN if states is None else states
-        self.clock += 1
+        self.state[rows] = UNKNOWN
+        self._note_all(rows)
+
+    def occupy(self, shape: Shape, rows: Sequence[int], states: Mapping[int, int]) -> None:
+        """Count tasks of one shape that were allocated on these rows, which are in these states then."""
+        delta = (self._deltas.get(shape.like) or self._delta(shape))[Load.OCCUPIES]
+        number = len(states)
+        if number == 1:
+            row = rows[0]
+            column = self.block[_OCCUPIED, :, row]
+            column += delta * len(rows) if len(rows) > 1 else delta
+            self.state[row] = states[row]
+            self._note(row)
+            return
+        at = np.fromiter(states, np.intp, number)
+        there = self._occupied.take(at, axis=1)
+        if number == len(rows):
+            there += delta.reshape(-1, 1)
+        else:
+            counts = Counter(rows)
+            there += delta.reshape(-1, 1) * np.fromiter((counts[row] for row in states), np.int64, number)
+        self._occupied[:, at] = there
+        self.state[at] = np.fromiter(states.values(), np.int64, number)
+        self._note_all(at)
+
+    def changed_since(self, clock: int) -> NDArray[np.intp]:
+        """The rows that changed since then, some maybe several times."""
+        number, size = self.clock - clock, len(self._names)
+        if clock < self._dropped_at or number > LOGGED or 8 * number > max(size, LOGGED // 4):
+            return (self.changed[:size] > clock).nonzero()[0]
+        start, stop = (clock + 1) % LOGGED, (self.clock + 1) % LOGGED
+        return self._log[start:stop] if start <= stop else np.concatenate([self._log[start:], self._log[:stop]])
+
+    def _note(self, row: int) -> None:
+        """A row changed."""
+        self.clock = clock = self.clock + 1
+        self.changed[row] = clock
+        self._log[clock % LOGGED] = row
+
+    def _note_all(self, rows: NDArray[np.intp]) -> None:
+        """Several rows changed."""
+        number = len(rows)
+        start = (self.clock + 1) % LOGGED
+        self.clock += number
         self.changed[rows] = self.clock
+        if start + number <= LOGGED:
+            self._log[start : start + number] = rows
+        elif number <= LOGGED:
+            left = LOGGED - start
+            self._log[start:], self._log[: number - left] = rows[:left], rows[left:]
 
     def amounts(self, row: int) -> Amounts:
         """What scorers read of a row, as it is now."""
@@ -318,6 +361,12 @@ class Columns:
         sums = self.block[quantity, :, : len(self._names)].sum(axis=1).tolist()
         return {name: sums[index] for name, index in self.resources.items() if sums[index]}
 
+    def _lay(self, block: Ints) -> None:
+        """Take a block with other room."""
+        _, resources, capacity = block.shape
+        self.block, self._flat = block, block.reshape(-1, capacity)
+        self._occupied = self._flat[_OCCUPIED.start * resources : _OCCUPIED.stop * resources]
+
     def _append(self, node: Node) -> int:
         row = len(self._names)
         if row == self.capacity:
@@ -332,8 +381,7 @@ class Columns:
 
     def _grow(self, capacity: int) -> None:
         extra = capacity - self.capacity
-        self.block = np.pad(self.block, ((0, 0), (0, 0), (0, extra)))
-        self._flat = self.block.reshape(-1, capacity)
+        self._lay(np.pad(self.block, ((0, 0), (0, 0), (0, extra))))
         self.state = np.pad(self.state, (0, extra), constant_values=UNKNOWN)
         self.changed = np.pad(self.changed, (0, extra))
         self.respecified = np.pad(self.respecified, (0, extra))
@@ -352,9 +400,8 @@ class Columns:
 
     def _respecify(self, row: int) -> None:
         self.free(row)
-        self.clock += 1
-        self.spec_clock = self.clock
-        self.changed[row] = self.respecified[row] = self.clock
+        self._note(row)
+        self.spec_clock = self.respecified[row] = self.clock
         self.state[row] = UNKNOWN
 
     def _delta(self, shape: Shape) -> tuple[Ints, ...]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.scheduling.answers import NOWHERE
 from volcanoio.engine.scheduling.columns import Ints
-from volcanoio.engine.scheduling.placement import Ties
+from volcanoio.engine.scheduling.placement.onerow import NOWHERE
+from volcanoio.engine.scheduling.placement.ties import Ties
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.model.resources import PODS

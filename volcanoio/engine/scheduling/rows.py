@@ -63,6 +63,40 @@ class Rows:
         return self._amounts(_NONZERO, resource)
 
 
+class Index:
+    """Where amounts stand in `columns.Amounts`, as `views.AmountsAt`; right until the columns have another layout."""
+
+    __slots__ = ("_resources", "_width")
+
+    def __init__(self, columns: Columns) -> None:
+        self._resources = columns.resources
+        self._width = len(columns.resources)
+
+    def _at(self, quantity: int, resource: str) -> int | None:
+        at = self._resources.get(resource)
+        return None if at is None else quantity * self._width + at
+
+    def allocatable(self, resource: str) -> int | None:
+        """As `views.AmountsAt`."""
+        return self._at(_ALLOCATABLE, resource)
+
+    def used(self, resource: str) -> int | None:
+        """As `views.AmountsAt`."""
+        return self._at(_USED, resource)
+
+    def idle(self, resource: str) -> int | None:
+        """As `views.AmountsAt`."""
+        return self._at(_IDLE, resource)
+
+    def future_idle(self, resource: str) -> int | None:
+        """As `views.AmountsAt`."""
+        return self._at(_FUTURE, resource)
+
+    def nonzero_used(self, resource: str) -> int | None:
+        """As `views.AmountsAt`."""
+        return self._at(_NONZERO, resource)
+
+
 class Row:
     """One row as `views.NodeRow`; its amounts are read when it is pointed at a row."""
 
@@ -84,6 +118,21 @@ class Row:
         self.row = row
         self._values = values
         self._width = len(self._index)
+
+    @property
+    def layout(self) -> int:
+        """While it is the same, amounts stand where they stood."""
+        return self._columns.layout
+
+    @property
+    def index(self) -> Index:
+        """Where amounts stand."""
+        return Index(self._columns)
+
+    @property
+    def amounts(self) -> Sequence[int]:
+        """All its amounts, as `columns.Amounts`."""
+        return self._values
 
     @property
     def name(self) -> str:

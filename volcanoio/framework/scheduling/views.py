@@ -112,6 +112,30 @@ class Nodes(Protocol):
         ...
 
 
+class AmountsAt(Protocol):
+    """Where each amount of a node stands in the sequence of all of them; None of a resource that no node has."""
+
+    def allocatable(self, resource: str) -> int | None:
+        """Of `Nodes.allocatable`."""
+        ...
+
+    def used(self, resource: str) -> int | None:
+        """Of `Nodes.used`."""
+        ...
+
+    def idle(self, resource: str) -> int | None:
+        """Of `Nodes.idle`."""
+        ...
+
+    def future_idle(self, resource: str) -> int | None:
+        """Of `Nodes.future_idle`."""
+        ...
+
+    def nonzero_used(self, resource: str) -> int | None:
+        """Of `Nodes.nonzero_used`."""
+        ...
+
+
 class NodeRow(Protocol):
     """One node, for the scalar forms of extension points."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.columns import Columns
-from volcanoio.engine.scheduling.rows import Row
+from volcanoio.engine.scheduling.rows import Index, Row
 from volcanoio.framework.scheduling.points import KEPT_KEYS
 from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
@@ -136,11 +136,19 @@ def _score_on(part: Any, scene: Scene, shape: Shape, prefix: str, about: str) ->
     return Answer(f"{prefix}score_on", about, rows=np.array(scores, np.float64), depends=depends, scalar=True)
 
 
+def _score_from(part: Any, scene: Scene, shape: Shape, prefix: str, about: str) -> Answer:
+    ask = part.score_from(shape, Index(scene.columns))
+    scores = [ask(scene.columns.amounts(row)) for row in range(len(scene.columns))]
+    depends = _depends(part, "score_depends", shape)
+    return Answer(f"{prefix}score_from", about, rows=np.array(scores, np.float64), depends=depends, scalar=True)
+
+
 _NODE_CALLS: dict[str, Callable[[Any, Scene, Shape, str, str], Answer]] = {
     "feasible": _feasible,
     "feasible_on": _feasible_on,
     "score": _score,
     "score_on": _score_on,
+    "score_from": _score_from,
 }
 
 

@@ -80,7 +80,7 @@ class Probing:
     def _agree(self, said: _Said) -> None:
         """Vector against scalar."""
         for (call, about), scalar in said.items():
-            vector = said.get((call.removesuffix("_on"), about))
+            vector = said.get((call.removesuffix("_on").removesuffix("_from"), about))
             if not scalar.scalar or vector is None or scalar.rows is None or not len(scalar.rows):
                 continue
             rows = scalar.rows == "" if call.endswith("feasible_on") else scalar.rows

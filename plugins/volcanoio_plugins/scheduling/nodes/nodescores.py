@@ -7,13 +7,15 @@ every gang, and for one after every task: the usual case, nodes that have cpu an
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import sqrt
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.framework.scheduling.verdicts import Depends
-from volcanoio.framework.scheduling.views import NodeRow, Nodes, Shape
+from volcanoio.framework.scheduling.views import AmountsAt, Nodes, Shape
 from volcanoio.model.resources import CPU, MEMORY
 
 MAX = 100
@@ -23,6 +25,8 @@ GPU = "nvidia.com/gpu"
 """Beside cpu and memory, what is to be used evenly where the pod asks for it."""
 
 Floats = NDArray[np.float64]
+Score: TypeAlias = Callable[[Sequence[int]], float]
+"""Gives a node's score from its amounts."""
 
 
 class UsageScorer:
@@ -31,7 +35,8 @@ class UsageScorer:
     def __init__(self, *, least: int, most: int, even: int) -> None:
         weighted = ((least, least_allocated), (most, most_allocated), (even, balanced))
         self._parts = tuple((weight, scorer) for weight, scorer in weighted if weight)
-        self._least, self._most, self._even = least, most, even
+        singly = ((least, least_allocated_from), (most, most_allocated_from), (even, balanced_from))
+        self._singly = tuple((weight, make) for weight, make in singly if weight)
 
     def score_depends(self, shape: Shape) -> Depends:  # noqa: ARG002 - the same for all shapes
         """The node's own amounts."""
@@ -47,16 +52,17 @@ class UsageScorer:
             total += scores
         return total
 
-    def score_on(self, shape: Shape, node: NodeRow) -> float:
-        """The score of one node: the same operations in the same order."""
-        total = 0.0
-        if self._least:
-            total += least_allocated_on(shape, node) * self._least
-        if self._most:
-            total += most_allocated_on(shape, node) * self._most
-        if self._even:
-            total += balanced_on(shape, node) * self._even
-        return total
+    def score_from(self, shape: Shape, at: AmountsAt) -> Score:
+        """What scores one node: the same operations in the same order."""
+        parts = [(weight, make(shape, at)) for weight, make in self._singly]
+
+        def score(amounts: Sequence[int]) -> float:
+            total = 0.0
+            for weight, one in parts:
+                total += one(amounts) * weight
+            return total
+
+        return score
 
 
 def least_allocated(shape: Shape, nodes: Nodes) -> Floats:
@@ -94,33 +100,54 @@ def _mean(shape: Shape, nodes: Nodes, *, least: bool) -> Floats:
     return np.floor(total, out=total)
 
 
-def least_allocated_on(shape: Shape, node: NodeRow) -> int:
+def least_allocated_from(shape: Shape, at: AmountsAt) -> Score:
     """As `least_allocated`, of one node."""
-    asked = shape.nonzero_requests
-    cpu, memory = node.allocatable(CPU), node.allocatable(MEMORY)
-    if cpu and memory:
-        first = cpu - node.nonzero_used(CPU) - asked.get(CPU, 0)
-        second = memory - node.nonzero_used(MEMORY) - asked.get(MEMORY, 0)
+    pairs = _counted(shape, at)
+
+    def of_any(amounts: Sequence[int]) -> float:
+        total = weights = 0
+        for offered, used, asked in pairs:
+            if capacity := amounts[offered]:
+                left = capacity - amounts[used] - asked
+                if left > 0:
+                    total += left * MAX // capacity
+                weights += 1
+        return total // weights if weights else 0
+
+    if len(pairs) != 2:
+        return of_any
+    (cpu_at, cpu_used, cpu_asked), (memory_at, memory_used, memory_asked) = pairs
+
+    def of_both(amounts: Sequence[int]) -> float:
+        cpu, memory = amounts[cpu_at], amounts[memory_at]
+        if not cpu or not memory:
+            return of_any(amounts)
+        first = cpu - amounts[cpu_used] - cpu_asked
+        second = memory - amounts[memory_used] - memory_asked
         return ((first * MAX // cpu if first > 0 else 0) + (second * MAX // memory if second > 0 else 0)) // 2
-    total = weights = 0
-    for resource in COUNTED:
-        if capacity := node.allocatable(resource):
-            left = capacity - node.nonzero_used(resource) - asked.get(resource, 0)
-            if left > 0:
-                total += left * MAX // capacity
-            weights += 1
-    return total // weights if weights else 0
+
+    return of_both
 
 
-def most_allocated_on(shape: Shape, node: NodeRow) -> int:
+def most_allocated_from(shape: Shape, at: AmountsAt) -> Score:
     """As `most_allocated`, of one node."""
-    total = weights = 0
-    for resource in COUNTED:
-        if capacity := node.allocatable(resource):
-            taken = node.nonzero_used(resource) + shape.nonzero_requests.get(resource, 0)
-            total += min(taken, capacity) * MAX // capacity
-            weights += 1
-    return total // weights if weights else 0
+    pairs = _counted(shape, at)
+
+    def score(amounts: Sequence[int]) -> float:
+        total = weights = 0
+        for offered, used, asked in pairs:
+            if capacity := amounts[offered]:
+                total += min(amounts[used] + asked, capacity) * MAX // capacity
+                weights += 1
+        return total // weights if weights else 0
+
+    return score
+
+
+def _counted(shape: Shape, at: AmountsAt) -> list[tuple[int, int, int]]:
+    """Of cpu and memory, where any node has them: where offered and used stand, and what the shape counts for."""
+    found = ((at.allocatable(name), at.nonzero_used(name), shape.nonzero_requests.get(name, 0)) for name in COUNTED)
+    return [(offered, used, asked) for offered, used, asked in found if offered is not None and used is not None]
 
 
 def balanced(shape: Shape, nodes: Nodes) -> Floats:
@@ -170,36 +197,47 @@ def _deviation(fractions: list[Floats], valid: list[NDArray[np.bool_]]) -> Float
     return deviation
 
 
-def balanced_on(shape: Shape, node: NodeRow) -> int:
+def balanced_from(shape: Shape, at: AmountsAt) -> Score:
     """As `balanced`, of one node."""
-    requests = shape.requests
-    if not requests.get(GPU):
-        cpu, memory = node.allocatable(CPU), node.allocatable(MEMORY)
-        if cpu and memory:
-            first = (node.used(CPU) + requests.get(CPU, 0)) / cpu
-            second = (node.used(MEMORY) + requests.get(MEMORY, 0)) / memory
-            if first > 1.0 or second > 1.0:
-                first, second = min(first, 1.0), min(second, 1.0)
-            difference = first - second
-            return int((1 - abs(difference / 2)) * MAX)
-    fractions = [
-        min((node.used(resource) + requests.get(resource, 0)) / capacity, 1.0)
-        for resource in _balanced_resources(shape)
-        if (capacity := node.allocatable(resource))
-    ]
-    if len(fractions) < 2:
-        return MAX
-    if len(fractions) == 2:
-        return int((1 - abs((fractions[0] - fractions[1]) / 2)) * MAX)
-    mean = 0.0
-    for fraction in fractions:
-        mean += fraction
-    mean /= len(fractions)
-    squares = 0.0
-    for fraction in fractions:
-        difference = fraction - mean
-        squares += difference * difference
-    return int((1 - sqrt(squares / len(fractions))) * MAX)
+    asked = shape.requests
+    found = ((at.allocatable(name), at.used(name), asked.get(name, 0)) for name in _balanced_resources(shape))
+    triples = [(offered, used, request) for offered, used, request in found if offered is not None and used is not None]
+
+    def of_any(amounts: Sequence[int]) -> float:
+        fractions = [
+            min((amounts[used] + request) / capacity, 1.0)
+            for offered, used, request in triples
+            if (capacity := amounts[offered])
+        ]
+        if len(fractions) < 2:
+            return MAX
+        if len(fractions) == 2:
+            return int((1 - abs((fractions[0] - fractions[1]) / 2)) * MAX)
+        mean = 0.0
+        for fraction in fractions:
+            mean += fraction
+        mean /= len(fractions)
+        squares = 0.0
+        for fraction in fractions:
+            difference = fraction - mean
+            squares += difference * difference
+        return int((1 - sqrt(squares / len(fractions))) * MAX)
+
+    if len(triples) != 2:
+        return of_any
+    (cpu_at, cpu_used, cpu_asked), (memory_at, memory_used, memory_asked) = triples
+
+    def of_both(amounts: Sequence[int]) -> float:
+        cpu, memory = amounts[cpu_at], amounts[memory_at]
+        if not cpu or not memory:
+            return MAX
+        first = (amounts[cpu_used] + cpu_asked) / cpu
+        second = (amounts[memory_used] + memory_asked) / memory
+        if first > 1.0 or second > 1.0:
+            first, second = min(first, 1.0), min(second, 1.0)
+        return int((1 - abs((first - second) / 2)) * MAX)
+
+    return of_both
 
 
 def positive(amounts: NDArray[np.int64]) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
-from volcanoio.framework.scheduling.views import Job, NodeRow, Nodes, Shape, Task
+from volcanoio.framework.scheduling.views import AmountsAt, Job, NodeRow, Nodes, Shape, Task
 
 
 @runtime_checkable
@@ -79,6 +79,18 @@ class ScorerOne(Protocol):
 
     def score_on(self, shape: Shape, node: NodeRow) -> float:
         """The score of one node."""
+        ...
+
+
+@runtime_checkable
+class ScorerOfAmounts(Protocol):
+    """The quickest form of a scorer whose answer follows from amounts alone (`Depends.NODE_AMOUNTS`), beside `score`.
+
+    It stands in for `score_on`: a node whose amounts changed is scored by calling what was made for its shape.
+    """
+
+    def score_from(self, shape: Shape, at: AmountsAt) -> Callable[[Sequence[int]], float]:
+        """What gives the score of a node from all its amounts; asked for again where they stand elsewhere."""
         ...
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from volcanoio.engine.scheduling.answers import Answers
 from volcanoio.engine.scheduling.columns import Columns, Load
-from volcanoio.engine.scheduling.states import States
+from volcanoio.engine.scheduling.placement.answers import Answers
 
 
 class Draft(Protocol):
@@ -21,43 +20,9 @@ class Draft(Protocol):
         ...
 
 
-def draft(columns: Columns, states: States, answers: Answers, load: Load) -> Draft:
+def draft(columns: Columns, answers: Answers, load: Load) -> Draft:
     """The quickest draft that the answers allow."""
-    if answers.by_state and load is Load.OCCUPIES:
-        return ByState(columns, states, answers)
     return (ByRow if answers.by_row else Direct)(columns, answers, load)
-
-
-class ByState:
-    """Where answers depend on amounts alone: rows go from state to state."""
-
-    __slots__ = ("_answers", "_columns", "_counts", "_following", "_now", "_states")
-
-    def __init__(self, columns: Columns, states: States, answers: Answers) -> None:
-        self._columns = columns
-        self._states = states
-        self._answers = answers
-        self._following = states.following(answers.shape)
-        self._now: dict[int, int] = {}
-        self._counts: dict[int, int] = {}
-
-    def add(self, row: int) -> float:
-        """As `Draft`."""
-        before = self._now.get(row)
-        if before is None:
-            before = self._states.of(row)
-        after = self._following.get(before)
-        if after is None:
-            after = self._states.after(before, self._answers.shape)
-        self._now[row] = after
-        self._counts[row] = self._counts.get(row, 0) + 1
-        return self._answers.of_state(after, row)
-
-    def write(self) -> None:
-        """As `Draft`."""
-        counts, now = self._counts, self._now
-        self._columns.apply_all(counts, self._answers.shape, Load.OCCUPIES, [now[row] for row in counts])
-        counts.clear()
 
 
 class ByRow:

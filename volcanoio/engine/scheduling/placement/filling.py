@@ -1,0 +1,143 @@
+"""Alike tasks placed where answers follow from amounts alone: rows go from state to state, values are looked up.
+
+The result is that of the one-by-one greedy: each task goes to the best row as of then. A row that is taken keeps being
+taken while it is no worse than the others, which have not changed; the rows that share the best value are kept from
+one gang of a shape to the next, until a better one shows up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from volcanoio.engine.scheduling.columns import UNKNOWN, Columns
+from volcanoio.engine.scheduling.placement.answers import Answers
+from volcanoio.engine.scheduling.placement.onerow import NOWHERE
+from volcanoio.engine.scheduling.placement.seating import Seating
+from volcanoio.engine.scheduling.placement.states import States
+from volcanoio.engine.scheduling.placement.ties import TAKEN, Best, TieKeys
+from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.framework.scheduling.views import TaskStatus
+
+NAN = float("nan")
+KEPT = 64
+"""For how many shapes the best rows are kept, 16 bytes for each."""
+
+
+class Filling:
+    """Places alike tasks on idle room by states."""
+
+    __slots__ = ("_columns", "_kept", "_keys", "_seating", "_states")
+
+    def __init__(self, columns: Columns, states: States, keys: TieKeys, seating: Seating) -> None:
+        self._columns = columns
+        self._states = states
+        self._keys = keys
+        self._seating = seating
+        self._kept: dict[int, Answers] = {}
+        """The answers that know their best rows, by the shape's id; the one that was used last at the end."""
+
+    def open(self) -> None:
+        """A cycle begins: other rows are first among equals."""
+        for answers in self._kept.values():
+            answers.best = None
+        self._kept.clear()
+
+    def place(
+        self, answers: Answers, tasks: Sequence[TaskInfo], lacking: Callable[[], int] | None, log: list[TaskInfo]
+    ) -> tuple[int, bool]:
+        """Place tasks where the answers, which are right, say; as `Placer.place`."""
+        states, shape, values, one = self._states, answers.shape, answers.values, answers.one
+        assert one is not None
+        best, value = answers.best, answers.value
+        following, table = states.following(shape), values.table
+        now: dict[int, int] = {}
+        rows: list[int] = []
+        placed, end = 0, len(tasks)
+        ask = end if lacking is None else max(lacking(), 1)
+        stop, enough = min(ask, end), False
+        while placed < end:
+            if best is None:
+                best = self._look(answers)
+                if best is None:
+                    break
+            top, keys, at = best.top, best.keys, 0
+            if keys is not None:
+                at = int(keys.argmin())
+            row = best.rows.item(at)
+            score = value.item(row)
+            if score == top:
+                state = now.get(row, UNKNOWN)
+                if state == UNKNOWN:
+                    state = states.of(row)
+                while True:
+                    before, state = state, following.get(state, UNKNOWN)
+                    if state == UNKNOWN:
+                        state = states.after(before, shape)
+                    score = table.item(state) if state < len(table) - 1 else NAN
+                    if score != score:
+                        score = values.of(state, row, one)
+                        table = values.table
+                    rows.append(row)
+                    placed += 1
+                    if score < top or placed == stop:
+                        break
+                now[row] = state
+                value[row] = score
+            if score < top:
+                best.left -= 1
+                if keys is not None and best.left:
+                    keys[at] = TAKEN
+                else:
+                    best = None
+            elif score > top:
+                best = None
+            if placed == stop:
+                self._write(answers, tasks, placed, rows, now, log)
+                rows, now = [], {}
+                if placed == ask and lacking is not None:
+                    more = lacking()
+                    enough = not more
+                    if enough:
+                        break
+                    ask += more
+                stop = min(ask, end)
+        if rows:
+            self._write(answers, tasks, placed, rows, now, log)
+        self._keep(answers, best)
+        return placed, enough
+
+    def _look(self, answers: Answers) -> Best | None:
+        """The rows that are best now, if a task may go anywhere."""
+        value = answers.value[: len(self._columns)]
+        row = int(value.argmax())
+        top = value.item(row)
+        if top == NOWHERE:
+            return None
+        rows = (value == top).nonzero()[0]
+        return Best(top, rows, self._keys.of(answers.shape, rows) if len(rows) > 1 else None)
+
+    def _write(
+        self,
+        answers: Answers,
+        tasks: Sequence[TaskInfo],
+        end: int,
+        rows: Sequence[int],
+        states: Mapping[int, int],
+        log: list[TaskInfo],
+    ) -> None:
+        """Let everyone know of the tasks up to `end`, as many as there are rows, which are in these states now."""
+        self._columns.occupy(answers.shape, rows, states)
+        answers.revision = self._columns.clock
+        self._seating.seated(tasks[end - len(rows) : end], TaskStatus.ALLOCATED, rows, log)
+
+    def _keep(self, answers: Answers, best: Best | None) -> None:
+        """Keep the best rows for the next gang of the shape."""
+        answers.best = best
+        kept, number = self._kept, answers.shape.id
+        if best is None:
+            kept.pop(number, None)
+            return
+        kept.pop(number, None)
+        kept[number] = answers
+        if len(kept) > KEPT:
+            kept.pop(next(iter(kept))).best = None

@@ -1,0 +1,100 @@
+"""Which parts of plugins answer about a shape, sorted by what their answers depend on."""
+
+from __future__ import annotations
+
+from volcanoio.engine.scheduling.adapters import SHARED, FilterPart, ScorerPart
+from volcanoio.engine.scheduling.combine import Rules
+from volcanoio.engine.scheduling.inputs import Inputs
+from volcanoio.framework.scheduling.verdicts import Depends
+from volcanoio.framework.scheduling.views import Shape
+
+_AMOUNTS = Depends.NODE_AMOUNTS | Depends.NODE_USAGE
+
+
+class Plan:
+    """The parts that answer about one shape, as of now.
+
+    `constant` filters say the same of all nodes, `static` ones depend on the node's own object, `usage` ones on what is
+    placed there too; `live_filters` and `live_scorers` depend on more than the row itself and are asked for every task.
+    `facts` are the versions of the inputs that answers follow from; `fleeting` says that some hold for one cycle only,
+    `by_moment` that some filter says other things at other times, which its plugin tells beforehand.
+    """
+
+    __slots__ = (
+        "by_moment",
+        "constant",
+        "facts",
+        "fleeting",
+        "live_filters",
+        "live_scorers",
+        "scorers",
+        "static",
+        "usage",
+    )
+
+    def __init__(self) -> None:
+        self.constant: list[FilterPart] = []
+        self.static: list[FilterPart] = []
+        self.usage: list[FilterPart] = []
+        self.live_filters: list[FilterPart] = []
+        self.scorers: list[ScorerPart] = []
+        self.live_scorers: list[ScorerPart] = []
+        self.facts: list[tuple[int, ...]] = []
+        self.fleeting = False
+        self.by_moment = False
+
+    def values_alike(self, other: Plan) -> bool:
+        """Whether values by row, once the constant filters pass, are the same by both."""
+        return (self.static, self.usage, self.scorers) == (other.static, other.usage, other.scorers)
+
+    def lasts(self, before: Plan) -> bool:
+        """Whether what was answered by the plan before holds by this one."""
+        same = self.values_alike(before) and self.constant == before.constant and self.facts == before.facts
+        return same and not self.fleeting
+
+    @property
+    def by_row(self) -> bool:
+        """Whether a change of usage asks scalar scorers alone."""
+        return not self.usage and all(part.one is not None for part in self.scorers)
+
+    def by_amounts(self, shape: Shape) -> bool:
+        """Whether the answers of scorers follow from a row's amounts alone."""
+        return self.by_row and not any(part.depends(shape) & ~_AMOUNTS for part in self.scorers)
+
+
+NO_PLAN = Plan()
+
+
+def plan_for(shape: Shape, rules: Rules, inputs: Inputs) -> Plan:
+    """Sort the parts by what they depend on for the shape."""
+    plan = Plan()
+    for part in rules.filters:
+        depends = part.depends(shape)
+        if not depends:
+            plan.constant.append(part)
+            continue
+        plan.fleeting |= _changes_unseen(depends, part, inputs, plan.facts)
+        plan.by_moment |= part.moment is not None and bool(depends & Depends.NOW)
+        if depends & SHARED:
+            plan.live_filters.append(part)
+        else:
+            (plan.usage if depends & Depends.NODE_USAGE else plan.static).append(part)
+    for scorer in rules.scorers:
+        depends = scorer.depends(shape)
+        if depends:  # what depends on nothing is the same for all nodes
+            plan.fleeting |= _changes_unseen(depends, scorer, inputs, plan.facts)
+            (plan.live_scorers if depends & SHARED else plan.scorers).append(scorer)
+    return plan
+
+
+def _changes_unseen(
+    depends: Depends, part: FilterPart | ScorerPart, inputs: Inputs, facts: list[tuple[int, ...]]
+) -> bool:
+    """Whether an answer may be another in each cycle; where it follows from inputs, their versions tell."""
+    if part.moment is not None and depends & Depends.NOW:
+        facts.append((part.moment(),))
+        depends &= ~Depends.NOW
+    if depends & Depends.SOURCE and part.watches:
+        facts.append(inputs.versions(part.watches))
+        return bool(depends & Depends.NOW)
+    return bool(depends & (Depends.SOURCE | Depends.NOW))

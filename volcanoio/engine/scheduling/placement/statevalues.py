@@ -1,0 +1,150 @@
+"""What tasks of a shape score by state, where their answers follow from amounts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanoio.engine.scheduling.adapters import ScorerPart
+from volcanoio.engine.scheduling.columns import UNKNOWN, Columns
+from volcanoio.engine.scheduling.placement.onerow import NOWHERE, OneRow
+from volcanoio.engine.scheduling.placement.plan import NO_PLAN, Plan
+from volcanoio.engine.scheduling.placement.states import States
+from volcanoio.engine.scheduling.rows import Rows
+from volcanoio.framework.scheduling.views import Nodes, Shape
+
+FEW = 24
+"""Up to how many states asking one by one is quicker than asking in one call."""
+INTERNED = 512
+"""How many rows are looked up one by one in one go."""
+_LEAST = 64
+
+
+class Learned(NamedTuple):
+    """What is worth keeping of answers that are dropped: values by state, of which plan and which version of states."""
+
+    plan: Plan
+    version: int
+    table: NDArray[np.float64]
+
+
+NOTHING = Learned(NO_PLAN, -1, np.full(1, np.nan))
+
+
+class StateValues:
+    """The values by state for one shape.
+
+    `table` has one a state: NOWHERE where a task does not fit, not a number where nobody asked yet. Its last entry is
+    never a state's, so that rows of state UNKNOWN find that they are to be asked about.
+    """
+
+    __slots__ = ("_columns", "_shape", "_states", "table", "version")
+
+    def __init__(self, shape: Shape, columns: Columns, states: States, learned: Learned) -> None:
+        self._shape = shape
+        self._columns = columns
+        self._states = states
+        self.table = learned.table
+        self.version = learned.version
+
+    def begin(self) -> None:
+        """Forget what was known of states that have other ids now, and make room for all there are."""
+        known = len(self._states.amounts)
+        if self.version != self._states.version:
+            self.version = self._states.version
+            self.table = np.full(max(2 * known, _LEAST), np.nan)
+        elif known >= len(self.table):
+            self.extend()
+
+    def extend(self) -> None:
+        """Make room for more states than there are."""
+        extra = max(2 * len(self._states.amounts), _LEAST) - len(self.table)
+        self.table = np.concatenate([self.table, np.full(extra, np.nan)])
+
+    def of(self, state: int, row: int, one: OneRow) -> float:
+        """The value of a state that a row is in or comes to be in."""
+        if state >= len(self.table) - 1:
+            self.extend()
+        value = self.table.item(state)
+        if value != value:
+            values = self._states.amounts[state]
+            value = self.table[state] = one.score(row, values) if one.fits(values, idle=True) else NOWHERE
+        return value
+
+    def at(
+        self, rows: NDArray[np.intp], passing: NDArray[np.bool_] | None, one: OneRow, scorers: Sequence[ScorerPart]
+    ) -> NDArray[np.float64] | None:
+        """The values of rows, NOWHERE where `passing` says so; None when too many have amounts that are new."""
+        self.begin()
+        state = self._columns.state[rows]
+        value = self.table[state]
+        if passing is not None:
+            value[~passing[rows]] = NOWHERE
+        missing = np.isnan(value).nonzero()[0]
+        if not len(missing):
+            self._states.count(len(rows), 0)
+        elif len(missing) <= FEW:
+            known = len(self._states.amounts)
+            for position, row in zip(missing.tolist(), rows[missing].tolist(), strict=True):
+                value[position] = self.of(self._states.of(row), row, one)
+            self._states.count(len(rows), len(self._states.amounts) - known)
+        elif not self._look_up(rows, state, missing, one, scorers):
+            return None
+        else:
+            value[missing] = self.table[state[missing]]
+        return value
+
+    def _look_up(
+        self,
+        rows: NDArray[np.intp],
+        state: NDArray[np.int64],
+        missing: NDArray[np.intp],
+        one: OneRow,
+        scorers: Sequence[ScorerPart],
+    ) -> bool:
+        """Find the states of rows, which go into `state`, and their values; False when too many rows have new ones."""
+        unknown = missing[state[missing] == UNKNOWN]
+        for position in unknown[:INTERNED].tolist():
+            state[position] = self._states.of(rows.item(position))
+        if len(unknown) > INTERNED:
+            return False
+        if len(self._states.amounts) >= len(self.table):
+            self.extend()
+        asked = missing[np.isnan(self.table[state[missing]])]
+        self._states.count(len(rows), self._learn(state[asked], rows[asked], one, scorers) if len(asked) else 0)
+        return True
+
+    def _learn(self, at: NDArray[np.int64], rows: NDArray[np.intp], one: OneRow, scorers: Sequence[ScorerPart]) -> int:
+        """Work out the values of states that rows are in; how many states there are."""
+        if len(at) > INTERNED:  # all rows of a new shape: told apart by a column, which is dear for a few
+            example = np.full(len(self.table), -1, np.intp)
+            example[at] = rows
+            at = (example >= 0).nonzero()[0]
+            rows = example[at]
+        examples = dict(zip(at.tolist(), rows.tolist(), strict=True))
+        if len(examples) <= FEW:
+            for state, row in examples.items():
+                self.of(state, row, one)
+            return len(examples)
+        known = np.fromiter(examples, np.intp, len(examples))
+        numbers = list(examples.values())
+        nodes = Rows(self._columns, np.array(numbers, np.intp))
+        total = np.zeros(len(numbers), np.float64)
+        everywhere = np.ones(len(numbers), np.bool_)
+        for scorer in scorers:
+            total += scorer.score(self._shape, nodes, everywhere, self._columns, numbers)
+        self.table[known] = np.where(fit_mask(self._shape, nodes, idle=True), total, NOWHERE)
+        return len(known)
+
+
+def fit_mask(shape: Shape, nodes: Nodes, *, idle: bool) -> NDArray[np.bool_]:
+    """Which nodes have room for a task that will be idle, and with `idle` that is idle now, too."""
+    ok = np.ones(len(nodes), np.bool_)
+    for name, amount in shape.requests.items():
+        ok &= nodes.future_idle(name) >= amount
+        if idle:
+            ok &= nodes.idle(name) >= amount
+    return ok
