@@ -1,0 +1,36 @@
+"""Events on a CronJob."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from volcanoio.engine.cron.state import CronState
+from volcanoio.framework.effects import Record
+from volcanoio.model import kinds
+from volcanoio.model.base import ObjectReference
+from volcanoio.model.cron import CronJob
+
+WARNING, NORMAL = "Warning", "Normal"
+
+
+def told(cron: CronJob, type_: str, reason: str, message: str) -> Record:
+    """One Event."""
+    meta = cron.metadata
+    regarding = ObjectReference(
+        api_version=kinds.CRON_JOB.api_version,
+        kind=kinds.CRON_JOB.kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )
+    return Record(regarding=regarding, type=type_, reason=reason, message=message)
+
+
+def told_once(
+    state: CronState, cron: CronJob, type_: str, reason: str, message: str
+) -> tuple[CronState, tuple[Record, ...]]:
+    """An Event unless the last one of its reason said the same."""
+    if state.said.get(reason) == message:
+        return state, ()
+    return replace(state, said={**state.said, reason: message}), (told(cron, type_, reason, message),)
