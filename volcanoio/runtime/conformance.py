@@ -22,11 +22,6 @@ NOUNS: Mapping[str, str] = {
 _JOB_PLUGIN = {"problems": ("job",), "supports": ("job",), "on_pod_create": ("pod", "job", "task", "index")}
 _ACTION = {"run": ("session",)}
 _CONTROLLER = {"start": ("key",), "reduce": ("state", "event", "view")}
-_DECLARED = {
-    "inputs": "which kinds it watches, its own first",
-    "references": "which kinds it only looks up, or ()",
-    "rules": "the RBAC rules it needs",
-}
 
 
 def problems(group: str, factory: Any) -> list[str]:
@@ -86,19 +81,10 @@ def _scheduler_plugin(factory: type) -> list[str]:
     return ["implements no extension point; see volcanoio.framework.scheduling.points for what there is"]
 
 
-def _controller(factory: type) -> list[str]:
-    missing = [
-        f"has no attribute {attribute}; say {what}"
-        for attribute, what in _DECLARED.items()
-        if inspect.getattr_static(factory, attribute, None) is None
-    ]
-    return [*missing, *_methods(factory, _CONTROLLER)]
-
-
 _CHECKS: Mapping[str, Callable[[type], list[str]]] = {
     groups.SCHEDULER_PLUGINS: _scheduler_plugin,
     groups.ACTIONS: lambda factory: _methods(factory, _ACTION),
     groups.JOB_PLUGINS: _job_plugin,
     groups.LIFECYCLE_POLICIES: _policy,
-    groups.CONTROLLERS: _controller,
+    groups.CONTROLLERS: lambda factory: _methods(factory, _CONTROLLER),
 }

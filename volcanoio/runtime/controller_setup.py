@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,11 @@ VOLCANOS = (
     "jobflow-controller", "jobtemplate-controller", "pg-controller", "queue-controller", "sharding-controller",
 )  # fmt: skip
 """Names that may be given whether or not we have such a controller: command lines of Volcano keep working."""
+_DECLARED: Mapping[str, tuple[type, str]] = {
+    "inputs": (Input, "the kinds it watches, its own first"),
+    "references": (Reference, "the kinds it only looks up"),
+    "rules": (Rule, "the RBAC it needs"),
+}
 
 
 def selected(entries: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
@@ -78,11 +83,12 @@ def make_controllers(
 def problems(controller: Any, name: str, types: dict[str, type[ApiObject]]) -> list[str]:
     """What keeps an instance from being run, one sentence each. `types` are the Structs that resources have already."""
     wrong = [f'calls itself "{controller.name}"; register it under that name'] * (controller.name != name)
-    if not controller.inputs:
+    for attribute, (wanted, told) in _DECLARED.items():
+        declared = getattr(controller, attribute, None)
+        if not isinstance(declared, tuple) or not all(isinstance(each, wanted) for each in declared):
+            wrong.append(f"has no {attribute}; give it a tuple of {wanted.__name__}: {told}")
+    if not wrong and not controller.inputs:
         wrong.append("watches nothing; give it at least one Input, its own kind first")
-    for attribute, wanted in (("inputs", Input), ("references", Reference), ("rules", Rule)):
-        if not all(isinstance(each, wanted) for each in getattr(controller, attribute)):
-            wrong.append(f"has {attribute} that are no {wanted.__name__}")
     if wrong:
         return wrong
     return [

@@ -14,7 +14,7 @@ from volcanoio.model.base import ObjectMeta, OwnerReference
 from volcanoio.model.batch import NetworkTopology
 from volcanoio.model.core import Container, Pod, PodSpec, ResourceRequirements
 from volcanoio.model.scheduling import PodGroup
-from volcanoio.model.workloads import ReplicaSet
+from volcanoio.model.workloads import ReplicaSet, ReplicaSpec
 
 RS = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="web", uid="rs-uid", controller=True)
 
@@ -31,8 +31,9 @@ def pod(owner: OwnerReference | None = RS, scheduler: str = "volcano", **meta: A
     )
 
 
-def replica_set(**annotations: str) -> ReplicaSet:
-    return ReplicaSet(metadata=ObjectMeta(name="web", namespace="ns", uid="rs-uid", annotations=annotations))
+def replica_set(replicas: int = 9, **annotations: str) -> ReplicaSet:
+    meta = ObjectMeta(name="web", namespace="ns", uid="rs-uid", annotations=annotations)
+    return ReplicaSet(metadata=meta, spec=ReplicaSpec(replicas=replicas))
 
 
 def test_a_group_bears_the_uid_of_the_controller_or_of_the_pod() -> None:
@@ -78,6 +79,12 @@ def test_a_minimum_that_is_none_is_one(text: str, members: int) -> None:
     made = content(pod(), [replica_set(**{names.GROUP_MIN_MEMBER: text})])
     assert made.spec.min_member == members
     assert manifest(pod(), made)["spec"]["minMember"] == members
+
+
+def test_a_gang_is_no_larger_than_its_replica_set() -> None:
+    """Else a rollout, which begins with a pod, would wait for ever."""
+    minimum = {names.GROUP_MIN_MEMBER: "3"}
+    assert [content(pod(), [replica_set(size, **minimum)]).spec.min_member for size in (1, 2, 3, 4)] == [1, 2, 3, 3]
 
 
 def test_annotations_come_from_the_first_owner_and_the_pod_has_the_last_word() -> None:

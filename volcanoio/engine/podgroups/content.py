@@ -19,6 +19,7 @@ from volcanoio.model.batch import NetworkTopology
 from volcanoio.model.core import Pod
 from volcanoio.model.resources import Amounts, add
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, PodGroupSpec
+from volcanoio.model.workloads import ReplicaSet, StatefulSet
 
 INHERITED = "volcano.sh/"
 """Prefix of the annotations that a PodGroup takes from the owner of its pods."""
@@ -45,7 +46,7 @@ def content(pod: Pod, owners: Sequence[ApiObject]) -> Content:
     own, labels = pod.metadata.annotations, pod.metadata.labels
     annotations = {key: value for key, value in inherited.items() if key.startswith(INHERITED)}
     annotations |= {key: own[key] for key in _ANNOTATIONS if key in own}
-    members = _members(inherited)
+    members = _members(inherited, owners)
     usage: Amounts = {}
     add(usage, usage_of(pod.spec), members)
     return Content(
@@ -106,10 +107,16 @@ def changes(group: PodGroup, wanted: Content) -> Manifest:
     return {**found, "metadata": meta} if meta else found
 
 
-def _members(annotations: Mapping[str, str]) -> int:
-    """How many pods must run together: 1 unless the owner says otherwise with a number that is not negative."""
+def _members(annotations: Mapping[str, str], owners: Sequence[ApiObject]) -> int:
+    """How many pods must run together: 1 unless the owner says otherwise with a number that is not negative.
+
+    Never more than the owner's replicas: the next ReplicaSet of a Deployment begins with a few, and its predecessor
+    goes on only once these run.
+    """
     text = annotations.get(names.GROUP_MIN_MEMBER, "1").removeprefix("+")
-    return int(text) if text.isascii() and text.isdigit() else 1
+    members = int(text) if text.isascii() and text.isdigit() else 1
+    sizes = (owner.spec.replicas for owner in owners if isinstance(owner, ReplicaSet | StatefulSet))
+    return min([members, *(size for size in sizes if size > 0)])
 
 
 def _topology(annotations: Mapping[str, str]) -> NetworkTopology | None:

@@ -12,6 +12,7 @@ from volcanoio.engine.scheduling.queuegates import QueueGates
 from volcanoio.engine.scheduling.tasks import TaskInfo, job_key, observed_status, single_key
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model.core import Pod
+from volcanoio.model.names import GROUP_NAME
 
 
 class PodFold:
@@ -42,6 +43,8 @@ class PodFold:
             return self._appear(pod)
         if pod.metadata.revision < task.pod.metadata.revision:
             return False
+        if pod.metadata.annotations.get(GROUP_NAME) != task.pod.metadata.annotations.get(GROUP_NAME):
+            self._regroup(task, pod)
         changed = self._ledger.respecify(task, pod)
         if self._queue_gates.enabled:
             self._queue_gates.observe(task)
@@ -95,6 +98,14 @@ class PodFold:
         if self._queue_gates.enabled:
             self._queue_gates.observe(task)
         return True
+
+    def _regroup(self, task: TaskInfo, pod: Pod) -> None:
+        """A pod is in a PodGroup from now on, or in another: most are told after they were made."""
+        if pod.spec.scheduler_name not in self._scheduler_names:
+            return
+        self._ledger.remove(task)
+        task.job, task.owner = job_key(pod), None
+        self._ledger.add(task, task.status, task.node)
 
     def _next(self, task: TaskInfo, pod: Pod) -> tuple[TaskStatus, str]:
         """The status and node a known task has from now on."""
