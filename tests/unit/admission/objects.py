@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 from volcanoio_plugins.job.env import EnvPlugin
+from volcanoio_plugins.job.hcclrank import HcclrankPlugin
 from volcanoio_plugins.job.mpi import MpiPlugin
 from volcanoio_plugins.job.pytorch import PytorchPlugin
 from volcanoio_plugins.job.ray import RayPlugin
@@ -26,7 +27,16 @@ TEMPLATE: Manifest = {"spec": {"containers": [{"name": "main", "image": "busybox
 SETTINGS = AdmissionSettings(
     job_plugins={
         plugin.name: plugin
-        for plugin in (EnvPlugin, SshPlugin, SvcPlugin, MpiPlugin, TensorflowPlugin, PytorchPlugin, RayPlugin)
+        for plugin in (
+            EnvPlugin,
+            HcclrankPlugin,
+            MpiPlugin,
+            PytorchPlugin,
+            RayPlugin,
+            SshPlugin,
+            SvcPlugin,
+            TensorflowPlugin,
+        )
     },
 )
 
