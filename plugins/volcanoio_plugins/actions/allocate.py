@@ -12,11 +12,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from volcanoio.framework.arguments import convert
-from volcanoio.framework.scheduling.heap import Turns
-from volcanoio.framework.scheduling.session import Session, Statement
+from volcanoio.framework.scheduling.session import Backlog, Session, Statement
 from volcanoio.framework.scheduling.subjobs import SubJob
 from volcanoio.framework.scheduling.views import Job
-from volcanoio.model.scheduling import PodGroupPhase
 from volcanoio_plugins.actions.worksheets import SubJobSheets, Worksheet
 
 Sheet: TypeAlias = Worksheet | SubJobSheets
@@ -25,8 +23,6 @@ Sheet: TypeAlias = Worksheet | SubJobSheets
 
 PASSED = 8
 """Jobs passed in one step."""
-QUEUED = 4
-"""Jobs that are given a turn in one step."""
 
 
 class AllocateArguments(msgspec.Struct, frozen=True):
@@ -46,53 +42,53 @@ class Allocate:
     def run(self, session: Session) -> Iterator[None]:
         """Place tasks until no queue has a job left, or the cycle's budget is used up."""
         sheets: dict[str, Sheet] = {}
-        members: dict[str, list[Job]] = {}
-        jobs: dict[str, Turns[Job]] = {}
-        hopeless = session.hopeless
         if not session.configured("enqueue"):
             for job in session.waiting():  # a job that has no pods yet gets them only then
                 session.promote(job)
-        for number, job in enumerate(session.pending()):
-            if not number % PASSED:
-                yield
-            if job.phase == PodGroupPhase.PENDING or hopeless(job):
-                continue
-            name = job.queue
-            heap = jobs.get(name)
-            if heap is None:
-                heap, members[name] = jobs.setdefault(name, session.job_turns()), []
-            heap.push(job)
-            members[name].append(job)
-            if not len(members[name]) % QUEUED:
-                yield
-        queues = session.queue_turns(jobs)
+        backlogs = yield from session.backlogs(admitted=True)
+        queues = session.queue_turns(backlogs)
         while queues:
             if session.exhausted():
                 return
             queue = queues.pop()
+            backlog = backlogs[queue.name]
             if session.overused(queue):
-                yield from self._pass_over(session, members[queue.name], sheets)
+                yield from self._pass_over(session, backlog, sheets)
                 continue
-            if not jobs[queue.name]:
+            first = backlog.pop()
+            if first is not None and first.key not in sheets and session.hopeless(first):
+                first = yield from self._hopeful(session, backlog, sheets)
+            if first is None:
                 continue
-            job = jobs[queue.name].pop()
-            if job.key not in sheets:
-                resumed = session.resume(job)
-                sheets[job.key] = Worksheet([]) if resumed else self._worksheet(session, job)
+            sheet = sheets.get(first.key)
+            if sheet is None:
+                resumed = session.resume(first)
+                sheet = sheets[first.key] = Worksheet([]) if resumed else self._worksheet(session, first)
                 yield
-                yield from session.let_in(job)
-            if (sheet := sheets[job.key]) and (yield from self._turn(session, job, sheet)) and sheet:
-                jobs[queue.name].push(job)
+                yield from session.let_in(first)
+            if sheet and (yield from self._turn(session, first, sheet)) and sheet:
+                backlog.push(first)
             queues.push(queue)
             yield
 
-    def _pass_over(self, session: Session, members: list[Job], sheets: dict[str, Sheet]) -> Iterator[None]:
+    def _hopeful(
+        self, session: Session, backlog: Backlog, sheets: Mapping[str, Sheet]
+    ) -> Generator[None, None, Job | None]:
+        """The next job of which an attempt may be of use."""
+        passed = 0
+        while (job := backlog.pop()) is not None and job.key not in sheets and session.hopeless(job):
+            passed += 1
+            if not passed % PASSED:
+                yield
+        return job
+
+    def _pass_over(self, session: Session, backlog: Backlog, sheets: dict[str, Sheet]) -> Iterator[None]:
         """Jobs of a queue that gets nothing more: what an earlier cycle said of them holds no longer."""
-        for job in members:
-            if job.key not in sheets:
+        for job in backlog.news():
+            if job.key not in sheets and not session.hopeless(job):
                 yield
                 sheets[job.key] = self._worksheet(session, job)
-                yield  # a worksheet takes as long as two or three looks
+            yield  # a worksheet takes as long as two or three looks
 
     def _worksheet(self, session: Session, job: Job) -> Sheet:
         """The job's tasks to place; empty when there is none, or the job is not valid."""

@@ -5,14 +5,13 @@ Source: Volcano pkg/scheduler/actions/enqueue.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from volcanoio.framework.arguments import convert
-from volcanoio.framework.scheduling.heap import Turns
-from volcanoio.framework.scheduling.session import Session
+from volcanoio.framework.scheduling.session import Backlog, Session
 from volcanoio.framework.scheduling.verdicts import Vote
 from volcanoio.framework.scheduling.views import Job
 
@@ -34,24 +33,15 @@ class Enqueue:
 
     def run(self, session: Session) -> Iterator[None]:
         """Ask for every waiting job, in the order of queues and jobs."""
-        jobs: dict[str, Turns[Job]] = {}
-        for number, job in enumerate(session.waiting()):
-            if (verdict := session.foreseen(job)) is not None:
-                session.refuse(job, verdict)
-            else:
-                if job.queue not in jobs:
-                    jobs[job.queue] = session.job_turns()
-                jobs[job.queue].push(job)
-            if not number % PASSED:
-                yield
-        queues = session.queue_turns(jobs)
+        backlogs = yield from session.backlogs(admitted=False)
+        queues = session.queue_turns(backlogs)
         while queues:
             if session.exhausted():
                 return
             queue = queues.pop()
-            if not jobs[queue.name]:
+            job = yield from self._next(session, backlogs[queue.name])
+            if job is None:
                 continue
-            job = jobs[queue.name].pop()
             verdict = session.job_enqueueable(job)
             if verdict.vote is Vote.REJECT:
                 session.refuse(job, verdict)
@@ -59,3 +49,13 @@ class Enqueue:
                 session.enqueue(job)
             queues.push(queue)
             yield
+
+    def _next(self, session: Session, backlog: Backlog) -> Generator[None, None, Job | None]:
+        """The next job that is not certain to be refused; those before it are."""
+        passed = 0
+        while (job := backlog.pop()) is not None and (verdict := session.foreseen(job)) is not None:
+            session.refuse(job, verdict)
+            passed += 1
+            if not passed % PASSED:
+                yield
+        return job

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import inf
 
+from volcanoio.engine.scheduling.backlogs import Backlogs
 from volcanoio.engine.scheduling.claims import Claims
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.holds import Hold, Holds
@@ -71,6 +72,7 @@ class ClusterState:
         self.answers: dict[tuple[str, str], Answer] = {}
         """Answers to plugins' questions, by plugin and key, until a cycle has come to its end."""
         self.ledger.pods.namespaces = self._namespace_labels
+        self.backlogs = Backlogs(self.ledger)
         self.placer = Placer(self.ledger, self.inputs)
         self.holds = Holds(self.ledger.columns)
         self.claims = Claims(self.ledger, self.holds, hold_seconds)
@@ -289,8 +291,10 @@ class ClusterState:
         changed = False
         for job in self.ledger.jobs.values():
             priority = self._priority(job.group.spec.priority_class_name) if job.known else 0
-            changed |= priority != job.priority
-            job.priority, job.standing = priority, None
+            if priority != job.priority:
+                changed = True
+                job.priority, job.standing = priority, None
+                self.ledger.changes.mark(job)
         return changed
 
     def _priority(self, class_name: str) -> int:

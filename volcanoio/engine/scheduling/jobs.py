@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from volcanoio.engine.scheduling.explanation import Attempts
 from volcanoio.engine.scheduling.queues import QueueInfo
@@ -14,6 +14,9 @@ from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Amounts, Ta
 from volcanoio.model.names import PREEMPTABLE, QUEUE_ALLOCATION_GATE
 from volcanoio.model.resources import amounts
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, PodGroupStatus
+
+if TYPE_CHECKING:
+    from volcanoio.engine.scheduling.backlogs import Place
 
 Demand: TypeAlias = tuple[tuple[str, int], ...]
 _STATUSES = len(TaskStatus)
@@ -76,6 +79,7 @@ class JobInfo:
         "namespace",
         "parts",
         "phase",
+        "place",
         "priority",
         "queue_info",
         "ready_count",
@@ -126,6 +130,8 @@ class JobInfo:
         self.wanted: dict[str, int] = {}
         self.standing: tuple[int, tuple[SortKey, ...]] | None = None
         """Its key among jobs as last asked for and under which rules, where that still holds."""
+        self.place: Place | None = None
+        """Where it stands in the backlog of its queue."""
         self.attempts = Attempts()
         self.urgent_until = float("-inf")
         """Until then it goes before all other work: a bind of its gang was refused (epoch seconds)."""

@@ -295,6 +295,7 @@ class Ledger:
             self.phases.setdefault(job.phase, {})[job.key] = job
             self.dirty[job.key] = job
         else:
+            job.place = None
             self.listed.pop(job.key, None)
             self.phases.get(job.phase, {}).pop(job.key, None)
             self.dirty.pop(job.key, None)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain
 
 from volcanoio.engine.scheduling import hopes
 from volcanoio.engine.scheduling.asking import Asking
+from volcanoio.engine.scheduling.backlogs import FreshBacklog, QueueBacklog, fresh
 from volcanoio.engine.scheduling.budget import Budget
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.columns import Columns, Quantity
@@ -297,6 +298,19 @@ class CycleSession:
             return GroupedHeap(_namespace, self._member_key, self.job_key, self.rules.namespace_epoch)
         return Heap(self._member_key)
 
+    def backlogs(self, *, admitted: bool) -> Generator[None, None, Mapping[str, QueueBacklog | FreshBacklog]]:
+        """As `session.Session`; jobs that an action tried or refused in vain before it was cut have no turn."""
+        kept = self.state.backlogs
+        if not self.steady_job_keys:
+            jobs = [job for job in self.pending() if job.phase != PodGroupPhase.PENDING] if admitted else self.waiting()
+            return (yield from fresh(jobs, self.job_turns))
+        yield from kept.follow(self._member_key, self._rulings, self._urgent)
+        if not admitted:
+            self.asks_waiting = True
+            return kept.begin(self._member_key, self.state.refused, admitted=False)
+        vain = self.state.vain.get(self.action, ())
+        return kept.begin(self._member_key, vain and vain - self._urgent.keys(), admitted=True)
+
     def overused(self, queue: QueueInfo) -> bool:
         """As `session.Session`."""
         return self.rules.overused(queue)
@@ -448,8 +462,10 @@ class CycleSession:
             pass
         for job, stranded in self.homeless:
             job.house(stranded)
+            self.state.ledger.changes.mark(job)
         self.homeless.clear()
         self.conditions.clear()
+        self.state.backlogs.part()
         self.tables.part()  # else everything said and counted would be left to the garbage collector
 
 

@@ -64,6 +64,7 @@ class JobStatement:
             if idle_only:
                 stranded = run.tasks[start + placed :]
                 job.strand(stranded)  # type: ignore[arg-type]  # as above
+                session.state.ledger.changes.mark(job)
                 session.homeless.append((job, stranded))  # type: ignore[arg-type]  # as above
         return Placed(placed, ready)
 
@@ -215,6 +216,7 @@ class JobStatement:
         log.clear()
         self._session.unended.remove(log)
         if pipelined:
+            ledger.changes.mark(job)
             log.seated.extend(pipelined)
             session.leftovers.append(log)
 
@@ -254,5 +256,6 @@ class JobStatement:
         for key, lifted in self._log.lifted:
             self._session.state.holds.refit(key, lifted, len(self._job.waiting))
         self._log.lifted.clear()
+        self._session.state.ledger.changes.mark(self._job)
         self._session.unended.remove(self._log)
         self._session.leftovers.append(self._log)

@@ -6,7 +6,7 @@ run; it is registered under the entry point group `volcanoio.actions`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from volcanoio.framework.scheduling.heap import Turns
@@ -113,6 +113,25 @@ class Statement(Protocol):
         ...
 
 
+class Backlog(Protocol):
+    """The jobs of one queue that wait, in the order of their turns."""
+
+    def pop(self) -> Job | None:
+        """The job that stands first and had not its turn yet; None when there is none."""
+        ...
+
+    def push(self, job: Job) -> None:
+        """It is to have another turn: put it back where it stands now."""
+        ...
+
+    def news(self) -> Iterator[Job]:
+        """Jobs of which an action is to say anew how they stand: who changed or had a turn since they were last told.
+
+        Whoever is told is new no longer.
+        """
+        ...
+
+
 class Session(SessionView, Protocol):
     """One cycle's session."""
 
@@ -167,6 +186,13 @@ class Session(SessionView, Protocol):
 
     def job_turns(self) -> Turns[Job]:
         """An empty order of jobs of one queue: whoever is pushed has a turn when it stands first."""
+        ...
+
+    def backlogs(self, *, admitted: bool) -> Generator[None, None, Mapping[str, Backlog]]:
+        """By queue the jobs that wait: those with pending tasks that were admitted, or those of phase Pending.
+
+        Where a cycle was cut meanwhile, without those that the action tried, or refused, in vain.
+        """
         ...
 
     def overused(self, queue: QueueView) -> bool:

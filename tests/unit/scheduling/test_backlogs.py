@@ -1,0 +1,192 @@
+"""Backlogs that are kept across cycles give jobs their turns as those made anew do, whatever happened between."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.scenario.scheduling.harness import World, group, node, pods, queue
+from volcanoio.engine.scheduling import backlogs, changes
+from volcanoio.engine.scheduling.budget import Unlimited
+from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.framework.scheduling_events import CycleOpened
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+from volcanoio.model.scheduling import PodGroupPhase
+
+Result = TypeVar("Result")
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["group", "pods", "cycle", "end", "gone", "nogroup", "queue", "noqueue", "class", "node", "refuse", "take"]
+        ),
+        st.integers(0, 3),
+    ),
+    max_size=30,
+)
+
+
+def class_(name: str, value: int) -> Manifest:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name, "uid": name},
+        "value": value,
+    }
+
+
+def ended(steps: Generator[None, None, Result]) -> Result:
+    """What a generator returns."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+
+
+def opened(world: World) -> CycleSession:
+    """A session on the world as it is now."""
+    return CycleSession(world.state, world.profile, CycleOpened(cycle=1, upto=0, seed=1, at=world.now), Unlimited())
+
+
+def turns(session: CycleSession, *, admitted: bool) -> dict[str, list[str]]:
+    """The keys of jobs in their order, by queue."""
+    found: dict[str, list[str]] = {}
+    for name, backlog in ended(session.backlogs(admitted=admitted)).items():
+        while (job := backlog.pop()) is not None:
+            found.setdefault(name, []).append(job.key)
+    return found
+
+
+def anew(session: CycleSession, *, admitted: bool) -> dict[str, list[str]]:
+    """The same from all jobs there are."""
+    found: dict[str, list[JobInfo]] = {}
+    for job in session.pending() if admitted else session.waiting():
+        if (job.phase != PodGroupPhase.PENDING) is admitted:
+            found.setdefault(job.queue, []).append(job)
+    return {name: [job.key for job in sorted(jobs, key=session.job_key)] for name, jobs in found.items()}
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=STEPS, kept=st.integers(1, 8), spare=st.integers(0, 4))
+def test_kept_backlogs_equal_those_made_anew(steps: list[tuple[str, int]], kept: int, spare: int) -> None:
+    """Also where more changed than is remembered, and where what is left over is thrown away often."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(changes, "MANY", kept)
+        patch.setattr(backlogs, "_SPARE", spare)
+        patch.setattr(backlogs, "AT_ONCE", 2)
+        world = World(node("n1", cpu="6"), queue("q0"), class_("c1", 10))
+        for step, number in steps:
+            _happen(world, step, number)
+            session = opened(world)
+            for admitted in (True, False, True):
+                assert turns(session, admitted=admitted) == anew(session, admitted=admitted)
+            session.undo()
+
+
+def _happen(world: World, step: str, number: int) -> None:
+    name, where = f"j{number}", f"q{number % 2}"
+    groups = {key for (kind, key) in world.objects if kind == kinds.POD_GROUP.resource}
+    members = sorted(key for (kind, key) in world.objects if kind == kinds.POD.resource)
+    match step:
+        case "group":
+            phase = ("Pending", "Inqueue")[number % 2]
+            world.put(group(name, 1, queue=where, phase=phase, priorityClassName=f"c{number % 2}"))
+        case "pods":
+            for member in pods(name, 3, name, cpu="1"):
+                world.put(member)
+        case "cycle":
+            world.run()
+        case "end" if members:
+            world.set_pod(members[number % len(members)].partition("/")[2], phase="Succeeded")
+        case "gone" if members:
+            world.remove(kinds.POD, members[number % len(members)])
+        case "nogroup" if f"ns/{name}" in groups:
+            world.remove(kinds.POD_GROUP, f"ns/{name}")
+        case "queue":
+            world.put(queue(where))
+        case "noqueue" if (kinds.QUEUE.resource, where) in world.objects:
+            world.remove(kinds.QUEUE, where)
+        case "class":
+            world.put(class_("c1", 10 * number - 10))
+        case "node":
+            world.put(node(f"n{number}", cpu="2"))
+        case "refuse":
+            _make_urgent(world, name)
+        case "take":
+            _place_some(world, number)
+        case _:
+            pass
+
+
+def _make_urgent(world: World, name: str) -> None:
+    """As a refused bind does."""
+    job = world.state.ledger.jobs.get(f"ns/{name}")
+    if job is not None and job.waiting:
+        job.urgent_until = world.now + 3
+        world.state.urgent[job.key] = job
+
+
+def _place_some(world: World, number: int) -> None:
+    """Jobs have their turns and are placed, put back, or left as they are."""
+    session = opened(world)
+    waiting = ended(session.backlogs(admitted=True))
+    for backlog in waiting.values():
+        for turn in range(number):
+            if (job := backlog.pop()) is None:
+                break
+            runs = session.runs(job, best_effort=False)
+            if runs and turn != 1:
+                statement = session.statement(job)
+                statement.place(runs[0], 0, 1, until_ready=False)
+                if turn:
+                    statement.keep()
+                else:
+                    statement.discard()
+                backlog.push(job)
+    for _ in session.unwind():
+        pass
+    session.undo()
+
+
+def test_a_job_that_is_put_back_stands_where_it_is_due() -> None:
+    """Of those whose turn is still to come, the first; the next session begins with all."""
+    world = World(node("n1"), queue("q0"), class_("c1", 10))
+    for number in range(4):
+        name = f"j{number}"
+        world.put(group(name, 1, queue="q0", phase="Inqueue"))
+        for member in pods(name, 2, name, cpu="1"):
+            world.put(member)
+    session = opened(world)
+    backlog = ended(session.backlogs(admitted=True))["q0"]
+    first, second = backlog.pop(), backlog.pop()
+    assert first is not None
+    assert second is not None
+    assert (first.key, second.key) == ("ns/j0", "ns/j1")
+    backlog.push(first)
+    rest = [job.key for job in iter(backlog.pop, None)]
+    assert rest == ["ns/j0", "ns/j2", "ns/j3"]
+    session.undo()
+    assert turns(opened(world), admitted=True) == {"q0": ["ns/j0", "ns/j1", "ns/j2", "ns/j3"]}
+
+
+def test_who_is_told_is_new_again_after_a_change_or_a_turn() -> None:
+    world = World(node("n1"), queue("q0"))
+    for number in range(3):
+        world.put(group(f"j{number}", 1, queue="q0", phase="Inqueue"))
+        world.put(pods(f"j{number}", 1, f"j{number}", cpu="1")[0])
+    session = opened(world)
+    backlog = ended(session.backlogs(admitted=True))["q0"]
+    assert sorted(job.key for job in backlog.news()) == ["ns/j0", "ns/j1", "ns/j2"]
+    assert list(backlog.news()) == []
+    backlog.pop()
+    session.undo()
+    world.put(pods("j2", 2, "j2", cpu="1")[1])
+    session = opened(world)
+    assert sorted(job.key for job in ended(session.backlogs(admitted=True))["q0"].news()) == ["ns/j0", "ns/j2"]
