@@ -17,29 +17,35 @@ from volcanoio.framework import groups
 from volcanoio.framework.controller import Controller, ControllerContext
 from volcanoio.framework.lifecycle import LifecyclePolicy
 from volcanoio.framework.probe import NoProbe, Probe
-from volcanoio.kube.clock import Clock
+from volcanoio.kube.client import Client
+from volcanoio.kube.clock import Clock, WallClock
 from volcanoio.kube.effects import EffectExecutor
 from volcanoio.kube.informers import InformerSet
 from volcanoio.kube.recorder import EventRecorder
 from volcanoio.kube.sending import Gate, Sender
 from volcanoio.kube.transport import Transport
-from volcanoio.model import names
+from volcanoio.model import kinds, names
 from volcanoio.runtime import controller_conf
 from volcanoio.runtime.controller_setup import DEFAULT, known_kinds, make_controllers, selected
 from volcanoio.runtime.controllers import ControllerHost
 from volcanoio.runtime.loading import Registry
-from volcanoio.runtime.policy_setup import indexes_of, make_policies
+from volcanoio.runtime.policy_reload import PolicyReloader
+from volcanoio.runtime.policy_sets import PolicySet
+from volcanoio.runtime.reloading import Watched
 
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerSettings:
     """What the controllers' process is asked to do; `policies` None takes the configuration's.
 
+    The configuration is reloaded from `configuration_file` and policies from `policies_dirs`, as these change.
     `controllers` is Volcano's list of what runs; see `runtime.controller_setup`.
     """
 
     registry: Registry
     configuration: str = ""
+    configuration_file: Path | None = None
+    policies_dirs: tuple[Path, ...] = ()
     controllers: tuple[str, ...] = DEFAULT
     inherit_owner_annotations: bool = True
     policies: tuple[LifecyclePolicy, ...] | None = None
@@ -90,8 +96,12 @@ class ControllerManager:
     ) -> None:
         probe = probe or NoProbe()
         registry = settings.registry
-        configuration = controller_conf.parse(settings.configuration, registry.names(groups.LIFECYCLE_POLICIES))
-        policies = make_policies(configuration, registry) if settings.policies is None else settings.policies
+        self._settings = settings
+        self._watched = Watched(
+            path=settings.configuration_file, default=settings.configuration, plugins_dirs=settings.policies_dirs
+        )
+        self._first = self._watched.look()._replace(text=settings.configuration)
+        policies = _policies(settings)
         running = Running.of(settings)
         made = running.make(registry)
         self.bus = EventBus(clock.now)
@@ -104,22 +114,20 @@ class ControllerManager:
             policies=policies,
             policy_limit=settings.policy_limit,
             probe=probe,
+            lister=Client(transport),
         )
         self._clock, self._probe, self._journal = clock, probe, settings.journal
-        origins = registry.origins(groups.LIFECYCLE_POLICIES)
         self._codec = Codec(known_kinds(made))
         self._in_use = {
             groups.CONTROLLERS: registry.origins(groups.CONTROLLERS),
             groups.JOB_PLUGINS: registry.origins(groups.JOB_PLUGINS),
-            groups.LIFECYCLE_POLICIES: {
-                policy.name: origins.get(policy.name, type(policy).__module__) for policy in policies
-            },
+            groups.LIFECYCLE_POLICIES: policies.origins(),
         }
         self._configured = {
             controller_conf.FILE: settings.configuration,
             RUNNING: msgspec.json.encode(replace(running, controllers=self.host.host.controllers)).decode(),
             **{SOURCE + file: text for file, text in registry.sources(groups.CONTROLLERS).items()},
-            INDEXES: "\n".join(kind.resource for kind in indexes_of(policies)),
+            INDEXES: "\n".join(kind.resource for kind in policies.indexes if kind not in kinds.POLLED),
         }
         self._recorder = EventRecorder(
             transport, component=names.CONTROLLER_COMPONENT, clock=clock, gate=gate, probe=probe
@@ -151,8 +159,30 @@ class ControllerManager:
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(self._recorder.run)
+            if self._settings.policies is None:
+                tasks.start_soon(self._reloader().run)
             await self.host.run(RecordingExecutor(self.executor, journal) if journal else self.executor)
+
+    def _reloader(self) -> PolicyReloader:
+        """What hands changes of the configuration and of mounted policies to the host."""
+        return PolicyReloader(
+            self._watched,
+            self._settings.registry,
+            self._first,
+            adopt=self.host.adopt,
+            named=lambda: dict(self.host.policies.desk.members),
+            clock=WallClock(),
+            probe=self._probe,
+        )
 
     async def synced(self) -> None:
         """Return once every input and reference was listed."""
         await self.informers.synced()
+
+
+def _policies(settings: ControllerSettings) -> PolicySet:
+    """The policies in force at the start. Imports take place here, each within a limit: before anything runs."""
+    if settings.policies is not None:
+        return PolicySet.of(settings.policies)
+    known = settings.registry.names(groups.LIFECYCLE_POLICIES)
+    return PolicySet.load(controller_conf.parse(settings.configuration, known), settings.registry, strict=False)

@@ -170,8 +170,8 @@ class LocalCluster:
         )
 
     def _policies_think(self) -> bool:
-        """Whether a lifecycle policy is at work on its thread."""
-        return self.controllers.host.policies.thinking
+        """Whether a lifecycle policy is at work on its thread, or a webhook is being called."""
+        return self.controllers.host.busy
 
     async def _components(
         self,
@@ -189,7 +189,8 @@ class LocalCluster:
         )  # fmt: skip
         self._controller_settings = ControllerSettings(
             registry=registry,
-            configuration=_text(options.controller_conf) or "",
+            configuration_file=options.controller_conf,
+            policies_dirs=options.policies_dir,
             controllers=tuple(name for entry in options.controllers for name in entry.split(",")),
             inherit_owner_annotations=options.inherit_owner_annotations,
             policies=self._policies,
@@ -219,9 +220,8 @@ class LocalCluster:
     async def start_controllers(self) -> None:
         """Start the controllers' process; returns when it has listed what it needs."""
         with _naming(self.options.controller_conf):
-            self.controllers = ControllerManager(
-                self.transport, clock=self.clock, probe=self.probe, settings=self._controller_settings
-            )
+            settings = replace(self._controller_settings, configuration=_text(self.options.controller_conf) or "")
+            self.controllers = ControllerManager(self.transport, clock=self.clock, probe=self.probe, settings=settings)
         self._scopes["controllers"] = await self._tasks.start(_cancellable, self.controllers.run)
         await self.controllers.synced()
 

@@ -13,7 +13,7 @@ from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.configuration import default_text
 from volcanoio.engine.scheduling.metricsection import without_password
 from volcanoio.framework import groups
-from volcanoio.framework.effects import Ask, StartTimer, StopTimer
+from volcanoio.framework.effects import LocalEffect
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.framework.scheduling.featuregates import FeatureGate
 from volcanoio.kube.binder import Binder
@@ -30,7 +30,8 @@ from volcanoio.model import names
 from volcanoio.runtime.asks import AskHost
 from volcanoio.runtime.loading import Registry
 from volcanoio.runtime.nodemetrics.poll import node_metrics
-from volcanoio.runtime.reload import Reloader, Watched
+from volcanoio.runtime.reload import Reloader
+from volcanoio.runtime.reloading import Watched
 from volcanoio.runtime.scheduler import BUDGET, DEBOUNCE, PERIOD, Scheduler
 from volcanoio.runtime.scheduler_events import BindReporter
 from volcanoio.runtime.scheduler_outlets import Outlets
@@ -179,6 +180,6 @@ class SchedulerProcess:
         await self.informers.synced()
 
 
-def _no_local_effects(controller: str, key: str, effect: StartTimer | StopTimer | Ask) -> None:
+def _no_local_effects(controller: str, key: str, effect: LocalEffect) -> None:
     msg = f"{controller} {key}: the scheduler has no timers or questions, but asked for {effect}"
     raise AssertionError(msg)

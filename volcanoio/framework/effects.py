@@ -59,7 +59,10 @@ class Patch(EffectBase, frozen=True, kw_only=True):
 
 
 class Delete(EffectBase, frozen=True, kw_only=True):
-    """Delete an object of that uid. 404 counts as success. `grace` in seconds, None for the object's own."""
+    """Delete an object of that uid, and of that version where one is given; another is a 409.
+
+    404 counts as success. `grace` in seconds, None for the object's own.
+    """
 
     resource: str
     namespace: str
@@ -67,6 +70,7 @@ class Delete(EffectBase, frozen=True, kw_only=True):
     uid: str
     grace: int | None = None
     propagation: str = "Background"
+    resource_version: str = ""
 
 
 class Record(EffectBase, frozen=True, kw_only=True):
@@ -143,7 +147,24 @@ class Notify(EffectBase, frozen=True, kw_only=True):
     until: float
 
 
-Effect: TypeAlias = Create | Patch | Delete | Record | Measure | StartTimer | StopTimer | Ask | Notify
+class CheckEndpoint(EffectBase, frozen=True, kw_only=True):
+    """Ask once whether something serves at `host` and `port`: GET `path` over HTTP, or connect only when that is "".
+
+    EffectSucceeded when it does (a status of 200 to 399), else EffectFailed with the HTTP status, 0 without an answer
+    within `timeout` seconds. `check` names the question among those of the key.
+    """
+
+    check: str
+    host: str
+    port: int
+    path: str = ""
+    headers: dict[str, str] = {}
+    timeout: float = 5.0
+
+
+LocalEffect: TypeAlias = StartTimer | StopTimer | Ask | Notify | CheckEndpoint
+"""Effects that the controllers' host carries out itself."""
+Effect: TypeAlias = Create | Patch | Delete | Record | Measure | LocalEffect
 Stages: TypeAlias = tuple[tuple[Effect, ...], ...]
 
 

@@ -121,7 +121,8 @@ class Wants(msgspec.Struct, frozen=True):
 class Roster(msgspec.Struct, frozen=True):
     """Which policies there are, and what they want to hear: what a reducer knows of policies before it asks.
 
-    `everywhere` are asked about every job, in order; `named` only about jobs that name them.
+    `everywhere` are asked about every job, in order; `named` only about jobs that name them. Of one that a job names
+    and that is in neither, as it was not loaded yet, every Occasion counts as wanted.
     """
 
     everywhere: dict[str, Wants] = {}
@@ -137,9 +138,12 @@ class Roster(msgspec.Struct, frozen=True):
 
     def _of(self, job: Job) -> list[Wants]:
         found = list(self.everywhere.values())
-        if self.named and names.POLICIES in job.metadata.annotations:
-            found += [self.named[name] for name in named_policies(job) if name in self.named]
+        if names.POLICIES in job.metadata.annotations:
+            found += [self.named.get(name, _ALL) for name in named_policies(job) if name not in self.everywhere]
         return found
+
+
+_ALL = Wants(frozenset(Occasion))
 
 
 def named_policies(job: Job) -> tuple[str, ...]:

@@ -20,12 +20,16 @@ LEARNED_SUFFIX = "-learned"
 
 
 class TaskOverride(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One stored override: resources by container of a task, or of one pod of it when `index` is given."""
+    """One stored override: resources by container of a task, or of one pod of it when `index` is given.
+
+    With `keep` the next job of this name finds them.
+    """
 
     task: str
     resources: dict[str, ResourceRequirements]
     index: int | None = None
     attempts: int = 1
+    keep: bool = False
 
 
 def stored(job: Job) -> tuple[TaskOverride, ...]:

@@ -9,17 +9,15 @@ from types import TracebackType
 import msgspec
 
 from volcanoio.framework.effects import (
-    Ask,
     Create,
     Delete,
     Effect,
+    LocalEffect,
     Measure,
     Measurement,
     Patch,
     Record,
     Stages,
-    StartTimer,
-    StopTimer,
 )
 from volcanoio.framework.events import EffectFailed, EffectSucceeded, Observed
 from volcanoio.framework.probe import NoProbe, Probe
@@ -36,7 +34,7 @@ from volcanoio.model.kinds import Kind
 AT_ONCE = 256
 """Writes of one stage under way: a few times what a Sender sends, as some may be waiting to be sent again. A task for
 each of thousands would only wait its turn."""
-Local = Callable[[str, str, StartTimer | StopTimer | Ask], None]
+Local = Callable[[str, str, LocalEffect], None]
 """Takes (controller, key, effect): the host's own effects, in their place among the stages."""
 
 
@@ -115,7 +113,7 @@ class EffectExecutor:
             case Measurement.FORGET:
                 self._probe.forget(effect.name, **effect.labels)
 
-    def keep(self, controller: str, key: str, effect: StartTimer | StopTimer | Ask) -> None:
+    def keep(self, controller: str, key: str, effect: LocalEffect) -> None:
         """Give a local effect to the host."""
         self._local(controller, key, effect)
 
@@ -172,7 +170,7 @@ class _Step:
                 self.executor.record(effect)
             elif isinstance(effect, Measure):
                 self.executor.measure(effect)
-            elif isinstance(effect, StartTimer | StopTimer | Ask):
+            elif isinstance(effect, LocalEffect):
                 self.executor.keep(self.controller, self.key, effect)
 
     async def run(self, stages: Stages) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from volcanoio.model import batch, command, core, cron, flow, scheduling, storage, topology, workloads
+from volcanoio.model import batch, command, core, cron, flow, scheduling, storage, topology, usage, workloads
 from volcanoio.model.base import ApiObject, Manifest
 
 
@@ -105,6 +105,9 @@ ALL: tuple[Kind, ...] = (
     REPLICA_SET, STATEFUL_SET, DAEMON_SET, KUBERNETES_JOB,
     JOB, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, COMMAND, POD_GROUP, QUEUE, HYPER_NODE,
 )  # fmt: skip
+POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods", usage.PodMetrics, True, False)
+POLLED: tuple[Kind, ...] = (POD_METRICS,)
+"""Kinds that can be listed and not be watched: they have no place among `ALL`."""
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in ALL}
 _BY_TYPE = {kind.type: kind for kind in ALL}
 BY_RESOURCE = {kind.resource: kind for kind in ALL}

@@ -2,10 +2,12 @@
 
     policies:
     - name: declared
-      enabled: true
+      enabled: true      # false: nobody has it
+      jobs: all          # named: only jobs whose annotation names it
+      inline: true       # answer on the main loop, for a policy known to be quick; else it has a thread
       arguments: {}
 
-No file, or no `policies`, means: `declared` alone. A pure function over the text; files are read elsewhere.
+No file, or no `policies`, means: `declared` alone, inline. A pure function over the text; files are read elsewhere.
 """
 
 from __future__ import annotations
@@ -20,21 +22,29 @@ from volcanoio.framework.arguments import suggestion
 
 FILE = "volcano-controller.conf"
 """The name of the file, as errors and journals give it."""
+_ALL, _NAMED = "all", "named"
+_KEYS = ("name", "enabled", "jobs", "inline", "arguments")
 
 
 class PolicySetting(msgspec.Struct, frozen=True):
-    """One policy as configured; `line` is where, 0 for a default."""
+    """One policy as configured; `line` is where, 0 for a default.
+
+    `everywhere`: every job has it, else those that name it. `inline`: it is trusted to be quick, so that it answers on
+    the main loop.
+    """
 
     name: str
     enabled: bool = True
     arguments: dict[str, Any] = {}
     line: int = 0
+    everywhere: bool = True
+    inline: bool = False
 
 
 class ControllerConfiguration(msgspec.Struct, frozen=True):
     """The whole file."""
 
-    policies: tuple[PolicySetting, ...] = (PolicySetting("declared"),)
+    policies: tuple[PolicySetting, ...] = (PolicySetting("declared", inline=True),)
 
 
 class ConfigurationError(ValueError):
@@ -59,7 +69,7 @@ def _policies(root: Value, known: Collection[str]) -> tuple[PolicySetting, ...] 
         return None
     settings: dict[str, PolicySetting] = {}
     for entry in section.items("policies"):
-        values = entry.mapping("a policy", ("name", "enabled", "arguments"))
+        values = entry.mapping("a policy", _KEYS)
         if "name" not in values:
             entry.problem("a policy needs a name", "; write - name: declared")
             continue
@@ -69,6 +79,10 @@ def _policies(root: Value, known: Collection[str]) -> tuple[PolicySetting, ...] 
         elif name in settings:
             values["name"].problem(f'policy "{name}" is given twice', "; keep one of them")
         enabled = values["enabled"].boolean("enabled", default=True) if "enabled" in values else True
+        inline = values["inline"].boolean("inline", default=False) if "inline" in values else False
+        jobs = values["jobs"].string("jobs") if "jobs" in values else _ALL
+        if jobs and jobs not in (_ALL, _NAMED):
+            values["jobs"].problem(f'jobs must be {_ALL} or {_NAMED}, not "{jobs}"', suggestion(jobs, (_ALL, _NAMED)))
         arguments = values["arguments"].plain_mapping("arguments")[0] if "arguments" in values else {}
-        settings[name] = PolicySetting(name, enabled, arguments, entry.place.line)
+        settings[name] = PolicySetting(name, enabled, arguments, entry.place.line, jobs != _NAMED, inline)
     return tuple(settings.values())

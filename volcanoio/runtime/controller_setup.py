@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -66,7 +67,8 @@ def make_controllers(
     types = {kind.resource: kind.type for kind in kinds.ALL}
     for name in sorted(names):
         try:
-            controller: Controller[Any] = registry.get(groups.CONTROLLERS, name).factory(context)
+            factory = registry.get(groups.CONTROLLERS, name).factory
+            controller: Controller[Any] = factory(context) if inspect.signature(factory).parameters else factory()
             wrong = problems(controller, name, types)
         except Exception as error:  # whatever a third party's constructor raises
             told = str(error) if isinstance(error, PluginError) else repr(error)

@@ -5,10 +5,9 @@ Everything that decides anything is in the pure half, so that a journal of the b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import anyio
 import structlog
@@ -16,35 +15,44 @@ import structlog
 from volcanoio.bus.bus import Batch
 from volcanoio.engine.hosting.dispatch import Dispatch, InvariantError
 from volcanoio.engine.hosting.host import Host
+from volcanoio.engine.jobs.controller import NAME as JOBS
+from volcanoio.engine.jobs.occasions import TICK
 from volcanoio.framework.controller import Controller
 from volcanoio.framework.decisions import Abstain
-from volcanoio.framework.effects import Ask, Stages, StartTimer, StopTimer
+from volcanoio.framework.effects import Ask, CheckEndpoint, LocalEffect, Notify, Stages, StartTimer, StopTimer
 from volcanoio.framework.events import (
     Answered,
     ControllerEvent,
     EffectFailed,
     EffectSucceeded,
     Event,
+    Notified,
     Observed,
+    PoliciesLoaded,
     Relisting,
     Synced,
     TimerFired,
 )
-from volcanoio.framework.lifecycle import LifecyclePolicy, PolicyContext
+from volcanoio.framework.lifecycle import PolicyContext
+from volcanoio.framework.overrides import LEARNED_SUFFIX, learned, stored
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.kube.clock import Clock
 from volcanoio.model import kinds
-from volcanoio.model.base import ApiObject
 from volcanoio.model.batch import Job
-from volcanoio.model.core import Pod
+from volcanoio.model.core import ConfigMap, Pod
 from volcanoio.model.kinds import Kind
 from volcanoio.runtime.controller_setup import kinds_of
+from volcanoio.runtime.endpoints import Endpoints, EndpointChecks
+from volcanoio.runtime.notices import Notices
 from volcanoio.runtime.policies import LIMIT, Answer, PolicyHost
-from volcanoio.runtime.policy_setup import indexes_of
+from volcanoio.runtime.policy_reading import Lister, Reading, Watching
+from volcanoio.runtime.policy_sets import Member, PolicySet
 from volcanoio.runtime.timers import Timers
+from volcanoio.runtime.wakes import TOGETHER, Wakes
 
 _log = structlog.get_logger(__name__)
-CONTROLLER_EVENTS = (Observed, Synced, Relisting, EffectSucceeded, EffectFailed, TimerFired, Answered)
+CONTROLLER_EVENTS = (Observed, Synced, Relisting, EffectSucceeded, EffectFailed, TimerFired, Answered,
+                     PoliciesLoaded, Notified)  # fmt: skip
 """The controllers' family of events, to ask what is one of them."""
 
 
@@ -67,7 +75,7 @@ class Bus(Protocol):
 class Informers(Protocol):
     """What the host uses of `kube.InformerSet`."""
 
-    def informer(self, kind: Kind, *, label_selector: str = "", field_selector: str = "") -> object:
+    def informer(self, kind: Kind, *, label_selector: str = "", field_selector: str = "") -> Watching:
         """Have a kind watched."""
         ...
 
@@ -88,7 +96,7 @@ class ControllerHost:
     """Runs controllers over one bus.
 
     Give `local` to the EffectExecutor and that executor to `run`. `policies` are asked in order; `policy_limit` is in
-    seconds. Raises ConfigurationError for a policy that wants an unknown index.
+    seconds. `lister` lists what policies read and cannot be watched.
     """
 
     def __init__(
@@ -98,21 +106,36 @@ class ControllerHost:
         bus: Bus,
         informers: Informers,
         clock: Clock,
-        policies: Sequence[LifecyclePolicy] = (),
+        policies: PolicySet | None = None,
         policy_limit: float = LIMIT,
         probe: Probe | None = None,
+        lister: Lister | None = None,
+        endpoints: Endpoints | None = None,
     ) -> None:
         self._bus = bus
         self._informers = informers
         self._clock = clock
         self._probe: Probe = probe or NoProbe()
-        self._indexes = indexes_of(policies)
-        self._host = Host(controllers, also=[kind.resource for kind in self._indexes], on_fault=self._fault)
+        policies = policies or PolicySet()
+        self._watched = _selections(controllers, [kind for kind in policies.indexes if kind not in kinds.POLLED])
+        self._reading = Reading(policies.indexes, informers, clock=clock, lister=lister, listed=self._resume)
+        also = [kind.resource for kind in policies.indexes if kind not in kinds.POLLED]
+        self._host = Host(controllers, also=also, on_fault=self._fault)
         self._timers = Timers(clock)
-        self._policies = PolicyHost(policies, timers=self._timers, clock=clock, probe=self._probe, limit=policy_limit)
+        self._wakes = Wakes()
+        self._notices = Notices(self._publish, clock=clock, probe=self._probe)
+        self._checks = EndpointChecks(self._publish, endpoints)
         self._causes: dict[int, int] = {}
         self._folded = 0
-        self._watched = _selections(controllers, self._indexes)
+        self._policies = PolicyHost(
+            policies,
+            timers=self._timers,
+            clock=clock,
+            probe=self._probe,
+            limit=policy_limit,
+            indexed=lambda kinds: self._reading.view(kinds, self._host.cache),
+            changed=self._loaded,
+        )
 
     @property
     def host(self) -> Host:
@@ -129,6 +152,11 @@ class ControllerHost:
         """The policies and which of them are disabled."""
         return self._policies
 
+    @property
+    def busy(self) -> bool:
+        """Whether something of others' is under way that time should wait for: policies that think, webhooks, checks."""
+        return self._policies.thinking or self._notices.posting > 0 or self._checks.asking > 0
+
     async def run(self, executor: Executor) -> None:
         """Watch, reduce and act until cancelled. Timers and questions under way die with it."""
 
@@ -142,31 +170,86 @@ class ControllerHost:
         try:
             for kind, (labels, fields) in self._watched.items():
                 self._informers.informer(kind, label_selector=labels, field_selector=fields)
+            self._loaded()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._informers.run)
                 tasks.start_soon(self._timers.run)
+                tasks.start_soon(self._notices.run)
+                tasks.start_soon(self._checks.run)
+                tasks.start_soon(self._reading.run)
         finally:
             unsubscribe()
             self._timers.clear()
             with anyio.CancelScope(shield=True):
                 await self._policies.aclose()
 
-    def local(self, controller: str, key: str, effect: StartTimer | StopTimer | Ask) -> None:
-        """Take an effect that never leaves the process, in its place among the stages."""
+    def local(self, controller: str, key: str, effect: LocalEffect) -> None:
+        """Take an effect that is the host's own, in its place among the stages."""
         cause = self._causes.pop(effect.id, 0)
         match effect:
-            case StartTimer(name=name, due=due):
-                fired = TimerFired(cause=cause, controller=controller, key=key, name=name)
-                self._timers.start((controller, key, name), due, lambda: self._publish(fired))
+            case StartTimer(name=name, due=due, wake=wake):
+                self._start_timer(TimerFired(cause=cause, controller=controller, key=key, name=name), due)
+                if wake or self._wakes:
+                    self._wakes.wait((controller, key, name), wake)
             case StopTimer(name=name):
                 self._timers.stop((controller, key, name))
+                self._wakes.forget((controller, key, name))
             case Ask():
                 self._ask(controller, key, effect, cause)
+            case Notify():
+                self._notices.take(controller, key, effect, cause)
+            case CheckEndpoint():
+                self._checks.take(controller, key, effect, cause)
+
+    def adopt(self, policies: PolicySet, named: Mapping[tuple[str, str], Member]) -> None:
+        """Ask these policies from now on, also about jobs that the old ones held back; see `PolicyHost.adopt`."""
+        self._policies.adopt(policies, named)
+        for timer in self._wakes.all():
+            self._wake(timer)
+        every = [wants.every for wants in self._policies.desk.roster.everywhere.values() if wants.every > 0]
+        if every:
+            self._begin_ticks(min(every))
+
+    def _begin_ticks(self, every: float) -> None:
+        """Have each job that nothing happens to begin to count to its Tick, spread over a period."""
+        keys = self._host[JOBS].keys if JOBS in self._host.controllers else []
+        for number, key in enumerate(keys):
+            due = self._clock.now() + every * number / len(keys)
+            name = (JOBS, key, TICK)
+            if not self._timers.has(name):
+                self._start_timer(TimerFired(controller=JOBS, key=key, name=TICK), due)
+
+    def _start_timer(self, fired: TimerFired, due: float) -> None:
+        name = (fired.controller, fired.key, fired.name)
+
+        def fire() -> None:
+            self._wakes.forget(name)
+            self._publish(fired)
+
+        self._timers.start(name, due, fire)
+
+    def _wake(self, timer: Hashable) -> None:
+        """Let a timer fire shortly, with whatever else changes until then."""
+        self._wakes.forget(timer)
+        controller, key, name = cast("tuple[str, str, str]", timer)
+        due = self._clock.now() + TOGETHER * self._clock.rate
+        self._start_timer(TimerFired(controller=controller, key=key, name=name), due)
+
+    def _loaded(self) -> None:
+        self._publish(PoliciesLoaded(roster=self._policies.desk.roster))
+
+    def _resume(self) -> None:
+        self._policies.resume()
 
     def _take(self, event: ControllerEvent, executor: Executor) -> None:
         if isinstance(event, EffectFailed):
             for effect_id in event.dropped:
                 self._causes.pop(effect_id, None)
+        if isinstance(event, Observed):
+            self._reading.fold(event)
+            if self._wakes:
+                for timer in self._wakes.woken(event):
+                    self._wake(timer)
         for dispatch in self._host.handle(event):
             self._probe.count("volcanoio_controller_steps_total", controller=dispatch.controller)
             self._note_causes(dispatch)
@@ -176,7 +259,7 @@ class ControllerHost:
     def _note_causes(self, dispatch: Dispatch) -> None:
         for stage in dispatch.stages:
             for effect in stage:
-                if isinstance(effect, StartTimer | StopTimer | Ask):
+                if isinstance(effect, LocalEffect):
                     self._causes[effect.id] = dispatch.cause
 
     def _publish(self, event: Event) -> None:
@@ -208,17 +291,15 @@ class ControllerHost:
         if not isinstance(job, Job):
             return None
         pods = self._host[controller].objects(key, kinds.POD.resource)
+        kept = self._host.cache.get(kinds.CONFIG_MAP.resource, key + LEARNED_SUFFIX)
         return PolicyContext(
             event=ask.event,
             job=job,
             pods=tuple(pod for pod in pods if isinstance(pod, Pod)),
             now=self._clock.now(),
-            indexes={kind.resource: self._index(kind) for kind in self._indexes},
+            overrides=stored(job),
+            learned=learned(kept.data) if isinstance(kept, ConfigMap) else {},
         )
-
-    def _index(self, kind: Kind) -> Mapping[str, ApiObject]:
-        """A copy: a policy may read it on its thread while we go on."""
-        return MappingProxyType({obj.metadata.key: obj for obj in self._host.cache.all(kind.resource)})
 
     def _fault(self, fault: InvariantError) -> None:
         self._probe.count("volcanoio_controller_faults_total", controller=fault.controller)

@@ -17,7 +17,7 @@ from typing import Any
 from volcanoio.framework import groups
 from volcanoio.framework.arguments import suggestion
 from volcanoio.runtime.conformance import NOUNS, problems
-from volcanoio.runtime.mounted import Found, classes, classes_in
+from volcanoio.runtime.mounted import Found, announced, classes, classes_in
 
 
 class PluginError(ValueError):
@@ -112,7 +112,10 @@ def discover(
     for directory in plugins_dirs:
         found += _mounted(directory, (groups.SCHEDULER_PLUGINS, groups.ACTIONS, groups.JOB_PLUGINS))
     for directory in policies_dirs:
-        found += _mounted(directory, (groups.LIFECYCLE_POLICIES,))
+        found += [
+            Candidate(groups.LIFECYCLE_POLICIES, each.name, each.origin, each.load, each.file, each.source)
+            for each in announced(directory, groups.LIFECYCLE_POLICIES)
+        ]
     for directory in controllers_dirs:
         found += _mounted(directory, (groups.CONTROLLERS,))
     return Registry(found)

@@ -7,10 +7,12 @@ that two versions of a file never share a module. Names starting with `_`, `..` 
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -58,12 +60,7 @@ def _wanted(path: Path) -> bool:
 
 def classes_of(path: Path, groups: Sequence[str]) -> Iterator[Found]:
     """Every such class of one file. Raises MountError, also when there is none."""
-    try:
-        source = path.read_bytes()
-    except OSError as error:
-        msg = f"{path}: cannot be read ({error.strerror}); check its permissions"
-        raise MountError(msg) from error
-    yield from classes_in(path, source, groups)
+    yield from classes_in(path, _read(path), groups)
 
 
 def classes_in(path: Path, source: bytes, groups: Sequence[str]) -> Iterator[Found]:
@@ -82,6 +79,77 @@ def classes_in(path: Path, source: bytes, groups: Sequence[str]) -> Iterator[Fou
         msg = f"{path}: holds no class that is a {wanted}; give it a name and the methods of its Protocol"
         raise MountError(msg)
     yield from found
+
+
+class Announced(NamedTuple):
+    """A class that a file says it will define; `load` runs the file, once for all of its classes."""
+
+    name: str
+    origin: str
+    file: str
+    source: str
+    load: Callable[[], type]
+
+
+def announced(directory: Path, group: str) -> Iterator[Announced]:
+    """The classes of the directory's files that give themselves a name in so many words; nothing is run yet.
+
+    So code of others that does not come back from its import can be run where that does no harm. Raises MountError for
+    what cannot be read, is no Python or announces nothing.
+    """
+    for path in files_in(directory):
+        source = _read(path)
+        digest = hashlib.sha256(source).hexdigest()
+        names = _announced_names(path, source)
+        if not names:
+            msg = f'{path}: announces no {NOUNS[group]}; write a class with an attribute such as name = "mine"'
+            raise MountError(msg)
+        found = cache(partial(_found, path, source, group))
+        for name in names:
+            origin, text = f"{path.name} sha256:{digest}", source.decode(errors="replace")
+            yield Announced(name, origin, path.name, text, partial(_pick, path, name, found))
+
+
+def _announced_names(path: Path, source: bytes) -> list[str]:
+    try:
+        tree = ast.parse(source, str(path))
+    except (SyntaxError, ValueError) as error:
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        msg = f"{path}{line}: cannot be loaded: {type(error).__name__}: {error}; mend it or take it away"
+        raise MountError(msg) from None
+    return [
+        statement.value.value
+        for definition in tree.body
+        if isinstance(definition, ast.ClassDef) and not definition.name.startswith("_")
+        for statement in definition.body
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and _targets(statement) == ["name"]
+        if isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
+    ]
+
+
+def _targets(statement: ast.Assign | ast.AnnAssign) -> list[str]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _found(path: Path, source: bytes, group: str) -> dict[str, type]:
+    return {str(getattr(each.cls, "name", "")): each.cls for each in classes_in(path, source, (group,))}
+
+
+def _pick(path: Path, name: str, found: Callable[[], dict[str, type]]) -> type:
+    classes = found()
+    if name not in classes:
+        msg = f'{path}: the class named "{name}" has not the methods that it needs; see its Protocol'
+        raise MountError(msg)
+    return classes[name]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        msg = f"{path}: cannot be read ({error.strerror}); check its permissions"
+        raise MountError(msg) from error
 
 
 def _run(path: Path, source: bytes, digest: str) -> ModuleType:

@@ -1,17 +1,19 @@
-"""`PolicyHost`: asks the enabled lifecycle policies, in configured order, what a job should do about an event.
+"""`PolicyHost`: asks the lifecycle policies of a job, in order, what it should do about an event.
 
-The first that does not abstain decides. A policy that cannot suspend answers within the step; the others run on the
-policy thread, each within a limit. One that raises, answers nonsense or overruns has abstained, and the answer says so.
-One that still holds the thread GRACE seconds past its limit is stuck: the thread is abandoned, the policy disabled
+Those a job names are asked first, then those of the configuration; the first that decides ends the question. Policies
+run on a thread with its own loop, each within a limit, unless the configuration says that one is quick enough for ours
+(`inline`) and its code cannot suspend. One that raises, answers nonsense or overruns has abstained, and the answer says
+so. One that still holds the thread GRACE seconds past its limit is stuck: the thread is abandoned, the policy disabled
 until the policies are loaded anew, and the calls that waited behind it are made again on a new thread.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 import msgspec
 import structlog
@@ -20,7 +22,10 @@ from volcanoio.framework.decisions import Abstain, Alert, Annotate, Decision
 from volcanoio.framework.lifecycle import LifecyclePolicy, PolicyContext
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.kube.clock import Clock
+from volcanoio.model.kinds import Kind
 from volcanoio.runtime.policy_calls import BadAnswerError, can_suspend, checked, decide_at_once, described
+from volcanoio.runtime.policy_desk import Desk
+from volcanoio.runtime.policy_sets import Member, PolicySet
 from volcanoio.runtime.policy_thread import Outcome, PolicyThread
 from volcanoio.runtime.timers import Timers
 
@@ -46,13 +51,14 @@ class Answer(msgspec.Struct, frozen=True):
     asides: tuple[tuple[str, Alert | Annotate], ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Question:
     """One question on its way through the policies."""
 
     context: PolicyContext
     heard: Callable[[Answer], None]
     deadline: float
+    line: tuple[Member, ...] = ()
     position: int = 0
     faults: list[tuple[str, str]] = field(default_factory=list)
     asides: list[tuple[str, Alert | Annotate]] = field(default_factory=list)
@@ -73,62 +79,112 @@ class _Call:
 
 
 class PolicyHost:
-    """Belongs to the loop it is used on. `timers` must be running for limits to hold."""
+    """Belongs to the loop it is used on. `timers` must be running for limits to hold.
+
+    `indexed` is told of kinds that policies read and gives what a question may read of them, None while they are being
+    listed: it then calls `resume` when they are. `changed` is called when jobs came to name more policies.
+    """
 
     def __init__(
         self,
-        policies: Sequence[LifecyclePolicy],
+        policies: PolicySet,
         *,
         timers: Timers,
         clock: Clock,
         probe: Probe | None = None,
         limit: float = LIMIT,
+        indexed: Callable[[Iterable[Kind]], Mapping[str, Any] | None] = lambda _: {},
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
-        self._policies = tuple(policies)
         self._timers = timers
         self._clock = clock
         self._probe: Probe = probe or NoProbe()
         self._limit = limit
-        self._on_thread = {policy.name for policy in policies if can_suspend(policy.decide)}
+        self._indexed = indexed
         self._thread: PolicyThread | None = None
         self._calls: dict[int, _Call] = {}
         self._tickets = count(1)
+        self._waiting: list[_Question] = []
+        self._too_slow: set[int] = set()
+        self._stuck_ones: dict[int, LifecyclePolicy] = {}
         self.disabled: dict[str, str] = {}
         """Policies that got stuck, and how."""
+        self._desk = Desk(policies, timers, clock, self._probe, made=self.resume, changed=changed)
 
     @property
     def thinking(self) -> bool:
-        """Whether a policy is at work on its thread."""
-        return bool(self._calls)
+        """Whether a policy is at work, or being made."""
+        return bool(self._calls) or self._desk.busy
+
+    @property
+    def desk(self) -> Desk:
+        """Which policies there are."""
+        return self._desk
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The policies in the order they are asked."""
-        return tuple(policy.name for policy in self._policies)
+        """The policies of every job in the order they are asked."""
+        return tuple(member.name for member in self._desk.policies.everywhere)
+
+    def adopt(self, policies: PolicySet, named: Mapping[tuple[str, str], Member]) -> None:
+        """Ask these from now on; questions under way end with those they began with. `named` were made beforehand."""
+        for name in self.disabled:
+            self._probe.gauge("volcanoio_policy_disabled", 0, policy=name)
+        self.disabled = {}
+        self._desk.adopt(policies, named)
+        self.resume()
 
     def ask(self, context: PolicyContext, heard: Callable[[Answer], None], *, deadline: float = 0.0) -> None:
-        """Ask; `heard` is called once, before this returns when no policy on the way suspends.
+        """Ask; `heard` is called once, before this returns when no policy on the way leaves this loop.
 
         `deadline` (epoch seconds, 0 for none) shortens the limits of the policies asked.
         """
-        self._go_on(_Question(context, heard, deadline))
+        question = _Question(context, heard, deadline)
+        if not self._begin(question):
+            self._waiting.append(question)
+
+    def resume(self) -> None:
+        """Policies were made, or what they read was listed: questions that waited for it go on."""
+        waiting, self._waiting = self._waiting, []
+        self._waiting += [question for question in waiting if not self._begin(question)]
 
     async def aclose(self) -> None:
         """End the thread. Questions under way stay without an answer: they die with the lease."""
         for ticket in self._calls:
             self._timers.stop(("policy", ticket))
         self._calls.clear()
+        self._waiting.clear()
+        self._desk.close()
         if self._thread is not None:
             thread, self._thread = self._thread, None
             thread.abandon()
             await asyncio.to_thread(thread.join, GRACE)
 
+    def _begin(self, question: _Question) -> bool:
+        """Find out who is to be asked, and ask; False while that is not known or what they read is not listed."""
+        line = self._desk.line(question.context.job)
+        if line is None:
+            return False
+        event = question.context.event.name
+        asked = tuple(member for member in line if member.hears(event))
+        views = self._indexed([kind for member in asked for kind in member.indexes])
+        if views is None:
+            return False
+        question.line = asked
+        question.context = msgspec.structs.replace(question.context, indexes=views)
+        self._go_on(question)
+        return True
+
     def _go_on(self, question: _Question) -> None:
-        while question.position < len(self._policies):
-            policy = self._policies[question.position]
-            if policy.name in self.disabled:
+        while question.position < len(question.line):
+            member = question.line[question.position]
+            policy = member.policy
+            if policy is None:
+                self._fault(question, member.name, member.fault)
                 question.position += 1
-            elif policy.name in self._on_thread:
+            elif id(policy) in self._stuck_ones:
+                question.position += 1
+            elif not member.inline or id(policy) in self._too_slow or can_suspend(policy.decide):
                 self._call(question, policy)
                 return
             elif self._settled(question, policy, self._at_once(policy, question.context)):
@@ -144,7 +200,7 @@ class PolicyHost:
         took = (self._clock.monotonic() - started) / self._clock.rate
         self._probe.observe("volcanoio_policy_decision_seconds", took, policy=policy.name)
         if took > SLOW:
-            self._on_thread.add(policy.name)
+            self._too_slow.add(id(policy))
             _log.warning("policy blocked the main loop; it is moved to the thread", policy=policy.name, seconds=took)
         return outcome
 
@@ -156,7 +212,7 @@ class PolicyHost:
         except BadAnswerError as nonsense:
             decision, error = Abstain(), nonsense
         if error is not None:
-            self._fault(question, policy, described(error))
+            self._fault(question, policy.name, described(error))
         else:
             self._probe.count("volcanoio_policy_decisions_total", policy=policy.name, decision=type(decision).__name__)
         question.position += 1
@@ -168,10 +224,10 @@ class PolicyHost:
         question.answer(decision, policy.name)
         return True
 
-    def _fault(self, question: _Question, policy: LifecyclePolicy, what: str) -> None:
-        question.faults.append((policy.name, what))
-        self._probe.count("volcanoio_policy_faults_total", policy=policy.name)
-        _log.warning("policy abstains by fault", policy=policy.name, fault=what, job=question.context.job.metadata.key)
+    def _fault(self, question: _Question, policy: str, what: str) -> None:
+        question.faults.append((policy, what))
+        self._probe.count("volcanoio_policy_faults_total", policy=policy)
+        _log.warning("policy abstains by fault", policy=policy, fault=what, job=question.context.job.metadata.key)
 
     def _call(self, question: _Question, policy: LifecyclePolicy) -> None:
         if self._thread is None:
@@ -208,16 +264,24 @@ class PolicyHost:
     def _stuck(self, ticket: int) -> None:
         """A cancelled call did not come back: blame who holds the thread, and start anew without it."""
         assert self._thread is not None
-        blamed = self._thread.running or self._calls[ticket].policy.name
-        self.disabled[blamed] = f"stuck past its limit of {self._limit:g} s; disabled until policies are reloaded"
-        self._probe.gauge("volcanoio_policy_disabled", 1, policy=blamed)
-        _log.error("policy is stuck; its thread is abandoned", policy=blamed)
+        blamed = self._thread.running or self._calls[ticket].policy
+        told = f"stuck past its limit of {self._limit:g} s; disabled until policies are reloaded"
+        self._stuck_ones[id(blamed)] = blamed  # kept, so that no other object comes to have its id
+        self.disabled[blamed.name] = told
+        self._probe.gauge("volcanoio_policy_disabled", 1, policy=blamed.name)
+        _log.error("policy is stuck; its thread is abandoned", policy=blamed.name)
         self._thread.abandon()
+        self._end(self._thread)
         self._thread = None
         calls, self._calls = self._calls, {}
         for number, call in calls.items():
             self._timers.stop(("policy", number))
-            if call.policy.name == blamed:
-                self._fault(call.question, call.policy, self.disabled[blamed])
+            if call.policy is blamed:
+                self._fault(call.question, blamed.name, told)
                 call.question.position += 1
             self._go_on(call.question)
+
+    def _end(self, thread: PolicyThread) -> None:
+        """Interrupt what an abandoned thread runs, again and again until it ends: a loop would cost us a core."""
+        if thread.interrupt():
+            self._timers.start(("policy thread", id(thread)), self._in(GRACE), lambda: self._end(thread))

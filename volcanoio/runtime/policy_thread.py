@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from types import coroutine
 from typing import Any, TypeAlias
 
 from volcanoio.framework.lifecycle import LifecyclePolicy, PolicyContext
+from volcanoio.runtime.runaway import GivenUp, interrupt
 
 Outcome: TypeAlias = tuple[Any, BaseException | None]
 """What decide returned, or what it raised."""
@@ -27,8 +29,8 @@ class PolicyThread:
         self._loop = asyncio.new_event_loop()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._abandoned = False
-        self.running = ""
-        """The policy whose code holds the thread right now; "" between steps."""
+        self.running: LifecyclePolicy | None = None
+        """The policy whose code holds the thread right now; None between steps."""
         self._thread = threading.Thread(target=self._run, name="lifecycle-policies", daemon=True)
         self._thread.start()
 
@@ -50,10 +52,18 @@ class PolicyThread:
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
+    def interrupt(self) -> bool:
+        """Have what the abandoned thread runs raise; False when it has ended."""
+        if not self._thread.is_alive():
+            return False
+        interrupt(self._thread)
+        return True
+
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        try:
+        with suppress(GivenUp):  # an interrupt that came when the policy had just let go
             self._loop.run_forever()
+        try:
             for task in self._tasks.values():
                 task.cancel()
             self._loop.run_until_complete(asyncio.gather(*self._tasks.values(), return_exceptions=True))
@@ -91,7 +101,7 @@ class PolicyThread:
         send: Callable[..., Any] | None = None
         argument: Any = None
         while True:
-            self.running = policy.name
+            self.running = policy
             try:
                 if call is None:
                     call = policy.decide(context)
@@ -101,7 +111,7 @@ class PolicyThread:
             except StopIteration as end:
                 return end.value
             finally:
-                self.running = ""
+                self.running = None
             try:
                 argument = yield waiting
                 send = call.send

@@ -27,6 +27,9 @@ class TimerQueue:
     def __len__(self) -> int:
         return len(self._live)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._live
+
     def start(self, name: Hashable, due: float, action: Callable[[], None]) -> None:
         """Call `action` once when it is `due` (epoch seconds)."""
         number = next(self._order)
@@ -77,6 +80,10 @@ class Timers:
         self._queue.start(name, due, action)
         if before is None or due < before:
             self._changed.set()
+
+    def has(self, name: Hashable) -> bool:
+        """Whether a timer of that name waits."""
+        return name in self._queue
 
     def stop(self, name: Hashable) -> None:
         """Forget a timer."""

@@ -16,7 +16,8 @@ from tests.unit.runtime.virtual_time import VirtualClock, settle
 from volcanoio.framework.scheduling_events import ConfigurationChanged
 from volcanoio.runtime.loading import discover
 from volcanoio.runtime.metrics import PrometheusProbe
-from volcanoio.runtime.reload import LAST, RELOADS, VALID, Reloader, Watched
+from volcanoio.runtime.reload import LAST, RELOADS, VALID, Reloader
+from volcanoio.runtime.reloading import Watched
 from volcanoio.runtime.scheduler_setup import Known
 
 PLACES = 'actions: "enqueue, allocate"\ntiers: [{plugins: [{name: gang}]}]\n'

@@ -32,6 +32,7 @@ from volcanoio.model.core import Node, Pod
 from volcanoio.model.kinds import Kind
 from volcanoio.runtime.controllers import ControllerHost
 from volcanoio.runtime.metrics import PrometheusProbe
+from volcanoio.runtime.policy_sets import PolicySet
 
 
 def of_job(obj: ApiObject) -> Iterable[str]:
@@ -72,9 +73,12 @@ class NotingInformers:
     def __init__(self) -> None:
         self.watched: dict[str, str] = {}
 
-    def informer(self, kind: Kind, *, label_selector: str = "", field_selector: str = "") -> object:
+    def informer(self, kind: Kind, *, label_selector: str = "", field_selector: str = "") -> NotingInformers:
         self.watched[kind.resource] = label_selector
-        return None
+        return self
+
+    async def synced(self) -> None:
+        return
 
     async def run(self) -> None:
         await asyncio.Event().wait()
@@ -138,7 +142,7 @@ class Bench:
             bus=self.bus,
             informers=self.informers,
             clock=self.clock,
-            policies=policies,
+            policies=PolicySet.of(policies, inline=True),
             probe=self.probe,
         )
         self.executor = NotingExecutor(self.bus)

@@ -87,9 +87,8 @@ def test_links_of_a_configmap_and_private_files_are_skipped(tmp_path: Path) -> N
     ("text", "message"),
     [
         ("class (", "line 1: cannot be loaded: SyntaxError"),
-        ("1 / 0", "cannot be loaded: ZeroDivisionError"),
-        ("class Nothing: pass", "holds no class that is a lifecycle policy"),
-        ("from volcanoio.framework.probe import NoProbe", "holds no class that is a lifecycle policy"),
+        ("class Nothing: pass", "announces no lifecycle policy"),
+        ("from volcanoio.framework.probe import NoProbe", "announces no lifecycle policy"),
     ],
 )
 def test_a_file_that_does_not_load_is_named(tmp_path: Path, text: str, message: str) -> None:
@@ -183,3 +182,19 @@ def test_everything_that_is_installed_conforms() -> None:
     registry = discover()
     for group in (groups.SCHEDULER_PLUGINS, groups.ACTIONS, groups.JOB_PLUGINS, groups.LIFECYCLE_POLICIES):
         assert set(registry.factories(group)) == set(registry.names(group))
+
+
+def test_a_mounted_policy_is_not_run_before_it_is_asked_for(tmp_path: Path) -> None:
+    write(tmp_path, "bad.py", f"{POLICY.format(cls='Bad', name='bad')}\n1 / 0\n")
+    registry = discover(policies_dirs=[tmp_path])
+    assert "bad" in registry.names(groups.LIFECYCLE_POLICIES)
+    with pytest.raises(PluginError, match=r"cannot be imported: MountError: .*bad.py: cannot be loaded: ZeroDivision"):
+        registry.get(groups.LIFECYCLE_POLICIES, "bad")
+
+
+def test_a_class_with_a_name_that_is_no_policy_says_what_it_lacks(tmp_path: Path) -> None:
+    write(tmp_path, "odd.py", POLICY.format(cls="Fine", name="good") + 'class Odd:\n    name = "odd"\n')
+    registry = discover(policies_dirs=[tmp_path])
+    assert registry.get(groups.LIFECYCLE_POLICIES, "good").name == "good"
+    with pytest.raises(PluginError, match="has not the methods that it needs"):
+        registry.get(groups.LIFECYCLE_POLICIES, "odd")

@@ -16,6 +16,7 @@ from volcanoio.framework.lifecycle import LifecycleEvent, LifecyclePolicy, Polic
 from volcanoio.model.batch import Job, JobAction
 from volcanoio.runtime.policies import GRACE, Answer, PolicyHost
 from volcanoio.runtime.policy_calls import BadAnswerError, can_suspend, checked
+from volcanoio.runtime.policy_sets import PolicySet
 from volcanoio.runtime.timers import Timers
 
 CONTEXT = PolicyContext(event=LifecycleEvent(name="PodFailed", job_uid="u", version=0), job=Job(), pods=(), now=0.0)
@@ -81,7 +82,9 @@ class Bench:
 
     def __init__(self, policies: Sequence[Quick], clock: VirtualClock, timers: Timers) -> None:
         self.clock = clock
-        self.host = PolicyHost(cast("Sequence[LifecyclePolicy]", policies), timers=timers, clock=clock)
+        self.host = PolicyHost(
+            PolicySet.of(cast("Sequence[LifecyclePolicy]", policies), inline=True), timers=timers, clock=clock
+        )
         self.answers: list[Answer] = []
         self.came = asyncio.Event()
 

@@ -1,0 +1,192 @@
+"""From the configuration to policies in order, with arguments; and the indexes they want."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from volcanoio.framework import groups
+from volcanoio.framework.arguments import convert
+from volcanoio.framework.decisions import Abstain, Decision
+from volcanoio.framework.lifecycle import Occasion, PolicyContext, named_policies
+from volcanoio.model import kinds, names
+from volcanoio.model.base import ObjectMeta
+from volcanoio.model.batch import Job
+from volcanoio.runtime import policy_sets
+from volcanoio.runtime.controller_conf import ConfigurationError, parse
+from volcanoio.runtime.loading import Candidate, Registry, discover
+from volcanoio.runtime.policy_sets import PolicySet
+
+
+class Arguments(msgspec.Struct):
+    """What Growing takes."""
+
+    factor: float = 2.0
+
+
+class Growing:
+    """A policy with arguments and an index."""
+
+    name = "growing"
+    indexes: tuple[str, ...] = (kinds.NODE.resource,)
+    job_arguments: tuple[str, ...] = ("factor",)
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self.arguments = convert(arguments, Arguments, self.name)
+
+    async def decide(self, context: PolicyContext) -> Decision:
+        return Abstain()
+
+
+class Broken(Growing):
+    name = "broken"
+    indexes = ("nods",)
+    job_arguments = ()
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        if arguments:
+            raise OSError("no disk")
+
+
+class Telling(Growing):
+    """Wants to be asked every so often."""
+
+    name = "telling"
+    events = (Occasion.TICK, "PodFailed")
+    every = 30
+
+
+class Leaving(Growing):
+    name = "leaving"
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        raise SystemExit
+
+
+class Hanging(Growing):
+    name = "hanging"
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        while True:
+            pass
+
+
+def registry() -> Registry:
+    return Registry(
+        Candidate(groups.LIFECYCLE_POLICIES, policy.name, "test 1", lambda policy=policy: policy)  # type: ignore[misc]  # a default in a lambda
+        for policy in (Growing, Broken, Telling, Leaving, Hanging)
+    )
+
+
+def load(text: str, *, strict: bool = True) -> PolicySet:
+    known = registry()
+    return PolicySet.load(parse(text, known.names(groups.LIFECYCLE_POLICIES)), known, strict=strict)
+
+
+def job(policies: str = "", **arguments: str) -> Job:
+    marks = {names.POLICIES: policies, **{names.POLICY_ARGUMENTS + name: text for name, text in arguments.items()}}
+    return Job(metadata=ObjectMeta(name="j", annotations=marks))
+
+
+def test_only_enabled_policies_are_made_in_order_with_their_arguments() -> None:
+    made = load("policies:\n- name: telling\n- name: growing\n  arguments: {factor: 3}\n").everywhere
+    assert [member.name for member in made] == ["telling", "growing"]
+    assert isinstance(made[1].policy, Growing)
+    assert made[1].policy.arguments.factor == 3
+    assert load("policies:\n- name: growing\n  enabled: false\n").everywhere == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{facter: 1}", 'line 2: growing: unknown argument "facter"; did you mean'),
+        ("{factor: x}", 'line 2: growing: "factor" takes a number, not the'),
+    ],
+)
+def test_arguments_that_do_not_fit_name_the_line(text: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        load(f"policies:\n- name: growing\n  arguments: {text}\n", strict=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("broken", "{x: 1}", "cannot be made: OSError: no disk"),
+        ("broken", "{}", r'policy "broken": index "nods" is unknown; did you mean'),
+        ("leaving", "{}", "cannot be made: SystemExit"),
+    ],
+)
+def test_a_policy_that_cannot_be_made_is_told_to_jobs_and_refused_at_a_reload(
+    name: str, arguments: str, message: str
+) -> None:
+    text = f"policies:\n- name: {name}\n  arguments: {arguments}\n- name: growing\n"
+    first, second = load(text, strict=False).everywhere
+    assert first.policy is None
+    assert re.search(message, first.fault)
+    assert second.policy is not None
+    with pytest.raises(ConfigurationError, match=message):
+        load(text)
+
+
+def test_one_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_sets, "LIMIT", 0.05)
+    first, second = load("policies:\n- name: hanging\n- name: growing\n", strict=False).everywhere
+    assert first.fault == "cannot be loaded: its import or constructor took longer than its limit of 0.05 s"
+    assert second.policy is not None
+
+
+def test_indexes_are_kinds() -> None:
+    assert load("policies:\n- name: growing\n").indexes == (kinds.NODE,)
+
+
+def test_without_a_file_what_is_installed_gives_the_declared_policy_inline() -> None:
+    installed = discover()
+    configuration = parse("", installed.names(groups.LIFECYCLE_POLICIES))
+    made = PolicySet.load(configuration, installed, strict=True).everywhere
+    assert [(member.name, member.inline) for member in made] == [("declared", True)]
+
+
+def test_a_job_names_policies_and_gives_the_arguments_that_are_its_to_give() -> None:
+    policies = load("policies:\n- name: growing\n  jobs: named\n  arguments: {factor: 3}\n")
+    assert policies.everywhere == ()
+    for text, factor in (("", 3), ("{factor: 5}", 5), ('{"factor": 1.5}', 1.5)):
+        policy = policies.named("growing", text).policy
+        assert isinstance(policy, Growing)
+        assert policy.arguments.factor == factor
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("growng", "", 'is not there; did you mean "growing"?'),
+        ("telling", "", "is off (enabled: false in volcano-controller.conf)"),
+        ("growing", "factor", "takes its arguments as a mapping such as {factor: 2}"),
+        ("growing", "{factor: [", "cannot read its arguments"),
+        ("growing", "{factor: x}", 'growing: "factor" takes a number'),
+        ("growing", "{secret: 1}", 'takes no argument "secret" of a job; may be given by jobs are: factor'),
+        ("broken", "{x: 1}", 'takes no argument "x" of a job; jobs may give it none'),
+    ],
+)
+def test_what_a_job_names_wrongly_is_told(name: str, arguments: str, message: str) -> None:
+    member = load("policies:\n- name: telling\n  enabled: false\n").named(name, arguments)
+    assert member.policy is None
+    assert message in member.fault
+
+
+def test_the_roster_says_what_is_wanted_of_whom() -> None:
+    policies = load("policies:\n- name: telling\n")
+    roster = policies.roster({})
+    assert roster.wants(job(), Occasion.TICK)
+    assert not roster.wants(job(), Occasion.PODS_DUE)
+    assert roster.every(job()) == 30
+    assert roster.wants(job("growing"), Occasion.PODS_DUE), "it is not known yet, so it is asked"
+    known = policies.roster({"growing": policies.named("growing", "")})
+    assert not known.wants(job("growing"), Occasion.PODS_DUE)
+
+
+def test_names_of_a_job_are_taken_in_order_and_once() -> None:
+    assert named_policies(job(" b, a ,b,,")) == ("b", "a")

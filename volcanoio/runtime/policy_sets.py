@@ -1,0 +1,191 @@
+"""The lifecycle policies that are in force together: those of the configuration, and those that jobs may name.
+
+Code of others runs here (imports, constructors), each within a limit and on a thread of its own. A set never changes;
+a reload makes another one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import yaml
+
+from volcanoio.framework import groups
+from volcanoio.framework.arguments import ArgumentError, suggestion
+from volcanoio.framework.lifecycle import LifecyclePolicy, Occasion, Roster, Wants
+from volcanoio.model import kinds
+from volcanoio.model.kinds import Kind
+from volcanoio.runtime.controller_conf import FILE, ConfigurationError, ControllerConfiguration, PolicySetting
+from volcanoio.runtime.loading import PluginError, Registry
+from volcanoio.runtime.runaway import Errand, OverrunError
+
+LIMIT = 10.0
+"""Seconds that an import or a constructor may take."""
+
+_NOTHING = Wants()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """A policy that may be asked; `fault` says why there is none. `inline` ones answer on the main loop."""
+
+    name: str
+    policy: LifecyclePolicy | None = None
+    wants: Wants = _NOTHING
+    indexes: tuple[Kind, ...] = ()
+    inline: bool = False
+    fault: str = ""
+
+    @classmethod
+    def of(cls, policy: LifecyclePolicy, *, inline: bool = False) -> Self:
+        """A policy as its attributes describe it; raises PluginError for attributes that make no sense."""
+        return cls(policy.name, policy, _wants(policy), _indexes(policy), inline)
+
+    def hears(self, event: str) -> bool:
+        """Whether it is asked about an event."""
+        if self.policy is None:
+            return True
+        return event not in _OCCASIONS if self.wants.events is None else event in self.wants.events
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicySet:
+    """`everywhere` are asked about every job, in order. `made` are those that jobs came to name, by name."""
+
+    everywhere: tuple[Member, ...] = ()
+    settings: Mapping[str, PolicySetting] = field(default_factory=dict)
+    registry: Registry = field(default_factory=lambda: Registry(()))
+
+    @classmethod
+    def of(cls, policies: Sequence[LifecyclePolicy], *, inline: bool = False) -> Self:
+        """A set of instances, each asked about every job."""
+        return cls(everywhere=tuple(Member.of(policy, inline=inline) for policy in policies))
+
+    @classmethod
+    def load(cls, configuration: ControllerConfiguration, registry: Registry, *, strict: bool) -> Self:
+        """The set that a configuration asks for. Blocks, for imports: call it off the loop where one runs.
+
+        Raises ConfigurationError for arguments that do not fit. A policy that cannot be loaded raises it too if
+        `strict`; else it is a member with a fault, which jobs are told.
+        """
+        members = []
+        for setting in configuration.policies:
+            if setting.enabled and setting.everywhere:
+                member = _made(registry, setting, setting.arguments)
+                if member.fault and strict:
+                    msg = f'line {setting.line}: policy "{setting.name}" {member.fault}'
+                    raise ConfigurationError(msg)
+                members.append(member)
+        settings = {setting.name: setting for setting in configuration.policies}
+        return cls(everywhere=tuple(members), settings=settings, registry=registry)
+
+    def named(self, name: str, arguments: str) -> Member:
+        """The policy that a job names, with the arguments its annotation gives ("" for none). Blocks, as `load`."""
+        setting = self.settings.get(name, PolicySetting(name, everywhere=False))
+        if not setting.enabled:
+            return Member(name, fault=f"is off (enabled: false in {FILE}); take it out of the job's annotation")
+        known = self.registry.names(groups.LIFECYCLE_POLICIES)
+        if name not in known:
+            return Member(name, fault=f"is not there{suggestion(name, known)}")
+        try:
+            given = _given(self.registry, name, arguments)
+            return _made(self.registry, setting, {**setting.arguments, **given})
+        except ConfigurationError as error:
+            return Member(name, fault=str(error).removeprefix("line 0: "))
+        except (OverrunError, PluginError) as error:
+            return Member(name, fault=str(error))
+
+    def roster(self, named: Mapping[str, Member]) -> Roster:
+        """What reducers are told, with those that jobs came to name."""
+        return Roster(
+            everywhere={member.name: member.wants for member in self.everywhere},
+            named={name: member.wants for name, member in sorted(named.items())},
+        )
+
+    @property
+    def indexes(self) -> tuple[Kind, ...]:
+        """The kinds that are read for every job, sorted."""
+        found = {kind.resource: kind for member in self.everywhere for kind in member.indexes}
+        return tuple(found[resource] for resource in sorted(found))
+
+    def origins(self) -> dict[str, str]:
+        """Where each member comes from: what the journal records of it."""
+        known = self.registry.origins(groups.LIFECYCLE_POLICIES)
+        return {
+            member.name: known.get(member.name, type(member.policy).__module__)
+            for member in self.everywhere
+            if member.policy is not None
+        }
+
+
+_OCCASIONS = frozenset(Occasion)
+_READ = {**kinds.BY_RESOURCE, **{kind.resource: kind for kind in kinds.POLLED}}
+
+
+def _made(registry: Registry, setting: PolicySetting, arguments: Mapping[str, Any]) -> Member:
+    """An instance; raises ConfigurationError for its arguments, any other fault is the member's."""
+
+    def make() -> LifecyclePolicy:
+        policy: LifecyclePolicy = registry.get(groups.LIFECYCLE_POLICIES, setting.name).factory(dict(arguments))
+        return policy
+
+    try:
+        policy = Errand(make, f"policy {setting.name}").wait(LIMIT)
+        return Member.of(policy, inline=setting.inline)
+    except ArgumentError as error:
+        msg = f"line {setting.line}: {error}"
+        raise ConfigurationError(msg) from error
+    except OverrunError as error:
+        return Member(setting.name, fault=f"cannot be loaded: its import or constructor {error}")
+    except PluginError as error:
+        return Member(setting.name, fault=str(error))
+    except BaseException as error:  # what the code of others raises, SystemExit too
+        return Member(setting.name, fault=f"cannot be made: {type(error).__name__}: {error}")
+
+
+def _given(registry: Registry, name: str, text: str) -> dict[str, Any]:
+    """The arguments of a job's annotation; raises ConfigurationError, OverrunError and PluginError."""
+    if not text.strip():
+        return {}
+    try:
+        given = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        msg = f"cannot read its arguments: {error}; give a mapping such as {{factor: 2}}"
+        raise ConfigurationError(msg) from None
+    if not isinstance(given, dict) or not all(isinstance(key, str) for key in given):
+        msg = "takes its arguments as a mapping such as {factor: 2}"
+        raise ConfigurationError(msg)
+    factory = Errand(lambda: registry.get(groups.LIFECYCLE_POLICIES, name).factory, f"policy {name}").wait(LIMIT)
+    allowed = tuple(getattr(factory, "job_arguments", ()))
+    for key in given:
+        if key not in allowed:
+            told = f"may be given by jobs are: {', '.join(sorted(allowed))}" if allowed else "jobs may give it none"
+            msg = f'takes no argument "{key}" of a job; {told}; ask the administrator to set it in {FILE}'
+            raise ConfigurationError(msg)
+    return given
+
+
+def _wants(policy: LifecyclePolicy) -> Wants:
+    events = getattr(policy, "events", None)
+    every = getattr(policy, "every", 0.0)
+    if events is not None and not all(isinstance(event, str) for event in events):
+        msg = f'policy "{policy.name}": events must be names of events, not {events!r}'
+        raise PluginError(msg)
+    if not isinstance(every, int | float) or not math.isfinite(every) or every < 0:
+        msg = f'policy "{policy.name}": every must be seconds between two Ticks, not {every!r}'
+        raise PluginError(msg)
+    named = None if events is None else frozenset(map(str, events))
+    return Wants(named, float(every) if named is not None and Occasion.TICK in named else 0.0)
+
+
+def _indexes(policy: LifecyclePolicy) -> tuple[Kind, ...]:
+    found = []
+    for resource in getattr(policy, "indexes", ()):
+        if resource not in _READ:
+            msg = f'policy "{policy.name}": index "{resource}" is unknown{suggestion(resource, sorted(_READ))}'
+            raise PluginError(msg)
+        found.append(_READ[resource])
+    return tuple(found)
