@@ -4,8 +4,8 @@ The host gives a controller informers, per-key order, in-flight bookkeeping, ret
 controller gives a pure `reduce(state, event, view) -> (state, stages)`. Keys run in parallel, events of one in order.
 
 Controllers are found by entry point (group `volcanoio.controllers`) or as files of a `--controllers-dir`, ours as
-anybody's. What is registered is a class, or a function, that is called with one `ControllerContext` and gives a
-`Controller`.
+anybody's. What is registered is a class, or a function, that gives a `Controller`; it is called with a
+`ControllerContext` if it takes an argument, and else without.
 """
 
 from __future__ import annotations

@@ -78,12 +78,19 @@ def patch(
 
 
 def delete(
-    kind: Kind, namespace: str, name: str, *, uid: str = "", grace: int | None = None, propagation: str = "Background"
+    kind: Kind,
+    namespace: str,
+    name: str,
+    *,
+    uid: str = "",
+    resource_version: str = "",
+    grace: int | None = None,
+    propagation: str = "Background",
 ) -> Request:
-    """Delete an object, of that uid where one is given. `grace` in seconds, None for the object's own."""
+    """Delete an object, of that uid and version where they are given. `grace` in seconds, None for the object's own."""
     options: Manifest = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
-    if uid:
-        options["preconditions"] = {"uid": uid}
+    if preconditions := {key: value for key, value in (("uid", uid), ("resourceVersion", resource_version)) if value}:
+        options["preconditions"] = preconditions
     if grace is not None:
         options["gracePeriodSeconds"] = grace
     return Request(method="DELETE", path=kind.path(namespace, name), body=msgspec.json.encode(options))

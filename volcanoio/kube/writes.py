@@ -138,7 +138,14 @@ class ObjectWriter:
 
     async def _delete(self, kind: Kind, effect: Delete) -> tuple[Outcome, list[Observed]]:
         where = (effect.namespace, effect.name)
-        request = requests.delete(kind, *where, uid=effect.uid, grace=effect.grace, propagation=effect.propagation)
+        request = requests.delete(
+            kind,
+            *where,
+            uid=effect.uid,
+            resource_version=effect.resource_version,
+            grace=effect.grace,
+            propagation=effect.propagation,
+        )
         outcome = await self._sender.send(request)
         self._count(effect, outcome)
         gone = isinstance(outcome.error, NotFound) or (

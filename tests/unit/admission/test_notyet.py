@@ -20,7 +20,6 @@ def _pod(**spec: Any) -> Manifest:
 @pytest.mark.parametrize(
     ("template", "spec", "field"),
     [
-        (_pod(), {"ttlSecondsAfterFinished": 10}, "spec.ttlSecondsAfterFinished"),
         (_pod(), {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}, "spec.networkTopology"),
     ],
 )

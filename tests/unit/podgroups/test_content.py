@@ -31,7 +31,7 @@ def pod(owner: OwnerReference | None = RS, scheduler: str = "volcano", **meta: A
     )
 
 
-def replica_set(replicas: int = 9, **annotations: str) -> ReplicaSet:
+def replica_set(annotations: dict[str, str], replicas: int = 9) -> ReplicaSet:
     meta = ObjectMeta(name="web", namespace="ns", uid="rs-uid", annotations=annotations)
     return ReplicaSet(metadata=meta, spec=ReplicaSpec(replicas=replicas))
 
@@ -65,7 +65,7 @@ def test_a_group_is_ours_by_the_uid_of_its_owner() -> None:
 
 
 def test_the_minimum_is_of_quota_keys_for_all_members() -> None:
-    made = content(pod(), [replica_set(**{names.GROUP_MIN_MEMBER: "3"})])
+    made = content(pod(), [replica_set({names.GROUP_MIN_MEMBER: "3"})])
     assert made.spec.min_member == 3
     assert made.spec.min_resources == {
         "count/pods": "3", "pods": "3", "cpu": "1500m", "requests.cpu": "1500m", "limits.cpu": "3",
@@ -76,7 +76,7 @@ def test_the_minimum_is_of_quota_keys_for_all_members() -> None:
 
 @pytest.mark.parametrize(("text", "members"), [("0", 0), ("+2", 2), ("-1", 1), ("two", 1), ("", 1), ("1.5", 1)])
 def test_a_minimum_that_is_none_is_one(text: str, members: int) -> None:
-    made = content(pod(), [replica_set(**{names.GROUP_MIN_MEMBER: text})])
+    made = content(pod(), [replica_set({names.GROUP_MIN_MEMBER: text})])
     assert made.spec.min_member == members
     assert manifest(pod(), made)["spec"]["minMember"] == members
 
@@ -84,12 +84,12 @@ def test_a_minimum_that_is_none_is_one(text: str, members: int) -> None:
 def test_a_gang_is_no_larger_than_its_replica_set() -> None:
     """Else a rollout, which begins with a pod, would wait for ever."""
     minimum = {names.GROUP_MIN_MEMBER: "3"}
-    assert [content(pod(), [replica_set(size, **minimum)]).spec.min_member for size in (1, 2, 3, 4)] == [1, 2, 3, 3]
+    assert [content(pod(), [replica_set(minimum, size)]).spec.min_member for size in (1, 2, 3, 4)] == [1, 2, 3, 3]
 
 
 def test_annotations_come_from_the_first_owner_and_the_pod_has_the_last_word() -> None:
-    first = replica_set(**{"volcano.sh/a": "first", names.PREEMPTABLE: "true", "other/x": "1"})
-    second = replica_set(**{"volcano.sh/a": "second", "volcano.sh/b": "2"})
+    first = replica_set({"volcano.sh/a": "first", names.PREEMPTABLE: "true", "other/x": "1"})
+    second = replica_set({"volcano.sh/a": "second", "volcano.sh/b": "2"})
     made = content(
         pod(annotations={names.PREEMPTABLE: "false", "volcano.sh/own": "x"}, labels={names.COOLDOWN_TIME: "1m"}),
         [first, second],
@@ -121,7 +121,7 @@ def test_the_owner_is_the_pods_owner_or_the_pod() -> None:
 
 
 def test_what_others_put_on_a_group_stays() -> None:
-    made = content(pod(), [replica_set(**{"volcano.sh/a": "1"})])
+    made = content(pod(), [replica_set({"volcano.sh/a": "1"})])
     group = msgspec.convert(manifest(pod(), made), PodGroup)
     group = msgspec.structs.replace(
         group,
@@ -129,7 +129,7 @@ def test_what_others_put_on_a_group_stays() -> None:
         spec=msgspec.structs.replace(group.spec, queue="research"),
     )
     assert changes(group, made) == {}
-    zero = content(pod(), [replica_set(**{names.GROUP_MIN_MEMBER: "0", "volcano.sh/a": "2"})])
+    zero = content(pod(), [replica_set({names.GROUP_MIN_MEMBER: "0", "volcano.sh/a": "2"})])
     patch = changes(group, zero)
     assert patch["spec"]["minMember"] == 0
     assert patch["metadata"] == {"annotations": {"volcano.sh/a": "2"}}

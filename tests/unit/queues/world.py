@@ -10,7 +10,6 @@ import msgspec
 from volcanoio.engine.hosting.dispatch import Dispatch, InvariantError
 from volcanoio.engine.hosting.host import Host
 from volcanoio.engine.queues.controller import QueueController
-from volcanoio.framework.controller import ControllerContext
 from volcanoio.framework.effects import Delete, Effect, Patch, Record, StartTimer
 from volcanoio.framework.events import (
     Change,
@@ -49,7 +48,7 @@ class World:
         def fail(fault: InvariantError) -> None:
             raise fault
 
-        self.host = Host([QueueController(ControllerContext())], on_fault=fail)
+        self.host = Host([QueueController()], on_fault=fail)
         self._timers = []
         for (resource, _), obj in list(self.objects.items()):
             self._tell(Observed(resource=resource, change=Change.APPEARED, object=obj))

@@ -100,7 +100,10 @@ class OwnPod(Plain):
 
 
 def registry(*classes: type) -> Registry:
-    return Registry(Candidate(groups.CONTROLLERS, cls.name, "mine 1.0", lambda cls=cls: cls) for cls in classes)  # type: ignore[attr-defined]  # they have
+    def found(cls: Any) -> Candidate:
+        return Candidate(groups.CONTROLLERS, cls.name, "mine 1.0", lambda: cls)
+
+    return Registry(map(found, classes))
 
 
 @pytest.mark.parametrize(

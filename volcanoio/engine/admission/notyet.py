@@ -17,7 +17,6 @@ def mention_job(job: Job, findings: Findings) -> None:
     spec = job.spec
     given = {
         "spec.networkTopology": spec.network_topology is not None,
-        "spec.ttlSecondsAfterFinished": spec.ttl_seconds_after_finished is not None,
     }
     for index, task in enumerate(spec.tasks):
         given[f"spec.tasks[{index}].partitionPolicy.networkTopology"] = (

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from volcanoio.engine.queues.plan import plan
 from volcanoio.engine.queues.state import FIELDS, Backoff, QueueState, observed, queue_of, succeeded
-from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule, Step, View
+from volcanoio.framework.controller import Input, Reference, Rule, Step, View
 from volcanoio.framework.effects import Delete, Measure, Measurement, Patch, Stages, StartTimer
 from volcanoio.framework.events import ControllerEvent, EffectFailed, EffectSucceeded, Observed
 from volcanoio.model import kinds
@@ -39,9 +39,6 @@ class QueueController:
         Rule(kinds.COMMAND.group, ("commands",), ("get", "list", "watch", "delete")),
         Rule("", ("events",), ("create", "patch")),
     )
-
-    def __init__(self, context: ControllerContext) -> None:
-        """Queues are the same however the process was asked to behave."""
 
     @property
     def inputs(self) -> tuple[Input, ...]:
