@@ -12,6 +12,7 @@ from volcanoio.engine.jobs.overlay import Overlay
 from volcanoio.engine.jobs.reducer import reduce_job
 from volcanoio.engine.jobs.relevance import is_bookkeeping, may_alter_plan
 from volcanoio.engine.jobs.state import JobState
+from volcanoio.engine.jobs.uids import Uids
 from volcanoio.framework.controller import View
 from volcanoio.framework.effects import Create
 from volcanoio.framework.events import Change, Observed
@@ -121,7 +122,7 @@ class NoReferences:
 def test_a_pod_that_no_plan_looks_at_is_folded_as_any(
     held: list[Pod], pod: Pod, job: Job | None, change: Change, went: bool
 ) -> None:
-    gone = frozenset({"u"} if went else ())
+    gone = Uids({"u"} if went else ())
     writing = Create(resource="pods", manifest={})
     state = JobState(
         job=job, pods=Overlay({one.metadata.uid: one for one in held}), started=True, sent=(writing,), gone=gone

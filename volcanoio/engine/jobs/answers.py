@@ -37,12 +37,15 @@ def is_current(event: LifecycleEvent, job: Job) -> bool:
 
 
 def _take(draft: Draft, number: int) -> Question | None:
-    for line in ("questions", "asides"):
-        questions: tuple[Question, ...] = getattr(draft.state, line)
-        for question in questions:
-            if question.number == number:
-                draft.set(**{line: tuple(other for other in questions if other.number != number)})
-                return question
+    state = draft.state
+    aside: Question | None = state.asides.get(number)
+    if aside is not None:
+        draft.set(asides=state.asides.without((number,)))
+        return aside
+    for place, question in enumerate(state.questions):
+        if question.number == number:
+            draft.set(questions=(*state.questions[:place], *state.questions[place + 1 :]))
+            return question
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 import msgspec
 
@@ -39,7 +39,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
         return self.tasks[task].phase.get("Succeeded", 0) if task in self.tasks else 0
 
 
-def is_terminating(pod: Pod, deleting: frozenset[str]) -> bool:
+def is_terminating(pod: Pod, deleting: Container[str]) -> bool:
     """Whether the pod is on its way out, by our hand or another's."""
     return pod.metadata.deletion_timestamp is not None or pod.metadata.uid in deleting
 

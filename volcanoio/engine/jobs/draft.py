@@ -49,22 +49,24 @@ class Draft:
     def queue(self, events: list[LifecycleEvent], aside: frozenset[str]) -> None:
         """Line questions up, those of `aside` beside the line."""
         for event in events:
-            number = self.state.last_question + 1
-            line = "asides" if event.name in aside else "questions"
-            self.set(last_question=number, **{line: (*getattr(self.state, line), Question(number, event))})
+            state, number = self.state, self.state.last_question + 1
+            question = Question(number, event)
+            if event.name in aside:
+                self.set(asides=state.asides.with_item(number, question), unasked=(*state.unasked, number))
+            else:
+                self.set(questions=(*state.questions, question))
+            self.set(last_question=number)
 
     def ask(self) -> None:
         """Put the first question of the line and every one beside it, each once."""
-        waiting = (*self.state.questions[:1], *self.state.asides)
-        if all(question.asked for question in waiting):
-            return
-        self.beside.extend(
-            Ask(question=question.number, event=question.event) for question in waiting if not question.asked
-        )
-        head, *rest = self.state.questions or (None,)
-        line = (msgspec.structs.replace(head, asked=True), *rest) if head is not None else ()
-        asides = tuple(msgspec.structs.replace(question, asked=True) for question in self.state.asides)
-        self.set(questions=line, asides=asides)
+        state = self.state
+        if state.questions and not state.questions[0].asked:
+            head = msgspec.structs.replace(state.questions[0], asked=True)
+            self.beside.append(Ask(question=head.number, event=head.event))
+            self.set(questions=(head, *state.questions[1:]))
+        if state.unasked:
+            self.beside += [Ask(question=number, event=state.asides[number].event) for number in state.unasked]
+            self.set(unasked=())
 
     def stages(self) -> Stages:
         """What to carry out, noting what is sent.
@@ -77,7 +79,7 @@ class Draft:
         sent = tuple(effect for stage in stages for effect in stage)
         deleting = {effect.uid for effect in sent if isinstance(effect, Delete)}
         if sent:
-            self.set(sent=sent, deleting=self.state.deleting | deleting)
+            self.set(sent=sent, deleting=self.state.deleting.plus(deleting))
         if not self.beside:
             return tuple(tuple(stage) for stage in stages)
         first = tuple(stages[0]) if stages else ()

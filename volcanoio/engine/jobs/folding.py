@@ -154,13 +154,13 @@ def _fold_into(
     state = draft.state
     if gone:
         if state.writing:
-            draft.set(gone=state.gone | {uid})
+            draft.set(gone=state.gone.plus((uid,)))
         if known is None:
             return False
         rest = objects.without((uid,)) if isinstance(objects, Overlay) else _without(objects, uid)
         draft.set(**{field: rest})
         if uid in state.deleting:
-            draft.set(deleting=state.deleting - {uid})
+            draft.set(deleting=state.deleting.minus((uid,)))
         return True
     held = known.object if isinstance(known, Owned) else known
     if uid in state.gone or (held is not None and obj.metadata.revision <= held.metadata.revision):

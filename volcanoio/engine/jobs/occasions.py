@@ -38,7 +38,7 @@ def _tick(draft: Draft, job: Job, roster: Roster, fired: str) -> None:
         if draft.state.tick:
             draft.set(tick=0.0)
     elif fired == TICK:
-        under_way = any(question.event.name == Occasion.TICK for question in draft.state.asides)
+        under_way = any(question.event.name == Occasion.TICK for question in draft.state.asides.values())
         if not under_way and roster.wants(job, Occasion.TICK):
             draft.queue([_occasion(job, Occasion.TICK)], ASIDE)
         draft.set(tick=draft.now + every)

@@ -11,6 +11,7 @@ from volcanoio.engine.jobs.draft import Draft, key_of
 from volcanoio.engine.jobs.folding import fold
 from volcanoio.engine.jobs.overlay import Overlay
 from volcanoio.engine.jobs.state import WriteEffect
+from volcanoio.engine.jobs.uids import Uids
 from volcanoio.engine.jobs.wanted import Problem
 from volcanoio.framework.controller import View
 from volcanoio.framework.effects import Create, Delete, Patch
@@ -112,7 +113,7 @@ def _settle(draft: Draft, view: View, effect_id: int, lost: tuple[int, ...]) -> 
     draft.set(sent=(), awaited=awaited.without((effect_id, *lost)))
     undone = {other.uid for number in lost if isinstance(other := awaited.get(number), Delete)}
     if undone:
-        draft.set(deleting=state.deleting - undone)
+        draft.set(deleting=state.deleting.minus(undone))
     return effect
 
 
@@ -125,10 +126,10 @@ def _end_round(draft: Draft) -> None:
         draft.beside += measures.creation_latencies(state.job, state.born)
         draft.set(born={})
     if not state.troubled:
-        draft.set(failures=state.failures if state.refusal else 0, gone=frozenset())
+        draft.set(failures=state.failures if state.refusal else 0, gone=Uids())
         return
     wait = min(LONGEST_RETRY, FIRST_RETRY * 2.0**state.failures)
-    draft.set(failures=state.failures + 1, retry_at=draft.now + wait, troubled=False, gone=frozenset())
+    draft.set(failures=state.failures + 1, retry_at=draft.now + wait, troubled=False, gone=Uids())
 
 
 def _report(draft: Draft, effect: WriteEffect, event: EffectFailed) -> Problem:

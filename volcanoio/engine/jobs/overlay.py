@@ -32,6 +32,11 @@ class Overlay(Mapping[K, V], Generic[K, V]):
         """A copy that holds a value under a key."""
         return self._changed({key: value}, self._length + (key not in self))
 
+    def with_items(self, items: Mapping[K, V]) -> Overlay[K, V]:
+        """A copy that holds these values under their keys."""
+        new = sum(1 for key in items if key not in self)
+        return self._changed(dict(items), self._length + new) if items else self
+
     def without(self, keys: Iterable[K]) -> Overlay[K, V]:
         """A copy without these keys; those that are not there are no error."""
         there = {key for key in keys if key in self}

@@ -16,7 +16,10 @@ from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import Queue
 
 _OF_PODS = ("pods", "succeeded")
-_beside_pods = attrgetter(*(field.name for field in msgspec.structs.fields(JobState) if field.name not in _OF_PODS))
+_OF_GOING = (*_OF_PODS, "deleting", "gone")
+_fields = tuple(field.name for field in msgspec.structs.fields(JobState))
+_beside_pods = attrgetter(*(name for name in _fields if name not in _OF_PODS))
+_beside_going = attrgetter(*(name for name in _fields if name not in _OF_GOING))
 
 
 def may_alter_plan(before: JobState, after: JobState, uid: str) -> bool:
@@ -24,10 +27,10 @@ def may_alter_plan(before: JobState, after: JobState, uid: str) -> bool:
 
     Time alone alters plans, too: for that there are timers.
     """
-    if not after.started or not same_beside_pods(before, after):
-        return True
     old, new = before.pods.get(uid), after.pods.get(uid)
-    return old is not new and (old is None or new is None or _seen_by_plan(old) != _seen_by_plan(new))
+    if old is not new and (old is None or new is None or _seen_by_plan(old) != _seen_by_plan(new)):
+        return True
+    return not after.started or not same_beside_pods(before, after)
 
 
 def after_unplanned(state: JobState, event: Observed) -> JobState | None:
@@ -51,7 +54,16 @@ def after_unplanned(state: JobState, event: Observed) -> JobState | None:
 
 def same_beside_pods(before: JobState, after: JobState) -> bool:
     """Whether two states differ in nothing but pods."""
+    if before.last_question != after.last_question:  # so that long lines of questions are not compared
+        return False
     return before is after or bool(_beside_pods(before) == _beside_pods(after))
+
+
+def same_beside_going(before: JobState, after: JobState) -> bool:
+    """Whether two states differ in nothing but pods, and in which of those that we deleted are still there."""
+    if before.last_question != after.last_question:
+        return False
+    return before is after or bool(_beside_going(before) == _beside_going(after))
 
 
 def is_bookkeeping(event: Observed) -> bool:

@@ -6,7 +6,7 @@ there (issue 4616) finished pods that a kill kept are counted in every phase.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -39,8 +39,12 @@ class Roll(msgspec.Struct, frozen=True, kw_only=True):
     whole: bool
 
 
-def call(job: Job, held: Mapping[str, Pod], deleting: frozenset[str]) -> Roll:
-    """Call the roll of the pods `held`, by uid; those of tasks that the spec does not name are not counted."""
+def call(job: Job, held: Mapping[str, Pod], ours_to_go: Iterable[str]) -> Roll:
+    """Call the roll of the pods `held`, by uid; those of tasks that the spec does not name are not counted.
+
+    `ours_to_go` are the uids that we deleted, which may not be seen yet.
+    """
+    deleting = frozenset(ours_to_go)
     pods = own_pods(job, held)
     tasks, asked, current = tasks_by_name(job), asks(job), job.status.version
     totals = dict.fromkeys(("pending", "running", "succeeded", "failed", "unknown", "terminating"), 0)

@@ -6,6 +6,7 @@ import msgspec
 
 from volcanoio.engine.jobs.gate import Gate
 from volcanoio.engine.jobs.overlay import Overlay
+from volcanoio.engine.jobs.uids import Uids
 from volcanoio.engine.jobs.wanted import Problem, Wanted
 from volcanoio.framework.decisions import Act, Alert, Hold, Override
 from volcanoio.framework.effects import Create, Delete, Patch
@@ -20,7 +21,7 @@ WriteEffect = Create | Patch | Delete
 
 
 class Question(msgspec.Struct, frozen=True):
-    """An event that the policies are asked about. `asked` once its Ask was emitted."""
+    """An event that the policies are asked about. `asked` once its Ask was emitted, for one that stands in line."""
 
     number: int
     event: LifecycleEvent
@@ -49,17 +50,21 @@ class Owned(msgspec.Struct, frozen=True):
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """A rest from counting: until when (epoch seconds), and how many pods may enter other phases meanwhile."""
+    """A rest from counting: until when (epoch seconds), how many pods may enter other phases meanwhile, and how many
+    that are terminating may go.
+    """
 
     until: float
     changes: int
+    goings: int
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """One key. Objects are held by uid.
 
     `started`: the barrier was passed and what storage proves was raised. `questions` wait in line, the first is being
-    asked; `asides` are questions that hold nothing up. `answers` wait to be written down, `carried` are those that a
+    asked; `asides` are questions that hold nothing up, by number, `unasked` those of them whose Ask was not emitted
+    yet. `answers` wait to be written down, `carried` are those that a
     status write in flight carries out: they come back if it is refused. `annotations` wait to be set on the job.
     `succeeded` counts the held pods that did, by task, whoever owns them. `sent` are the writes of a round, in the
     order they were emitted, until the first outcome tells their numbers; from then on `awaited` are those without an
@@ -83,7 +88,8 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     supports: dict[str, Owned] = {}
     started: bool = False
     questions: tuple[Question, ...] = ()
-    asides: tuple[Question, ...] = ()
+    asides: Overlay[int, Question] = Overlay()
+    unasked: tuple[int, ...] = ()
     last_question: int = 0
     answers: tuple[Answer, ...] = ()
     carried: tuple[Answer, ...] = ()
@@ -92,8 +98,8 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     sent: tuple[WriteEffect, ...] = ()
     awaited: Overlay[int, WriteEffect] = Overlay()
     troubled: bool = False
-    deleting: frozenset[str] = frozenset()
-    gone: frozenset[str] = frozenset()
+    deleting: Uids = Uids()
+    gone: Uids = Uids()
     made: frozenset[str] = frozenset()
     stale: int = -1
     stale_until: float = 0.0

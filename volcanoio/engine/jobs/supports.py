@@ -6,7 +6,7 @@ Volcano. Unlike there they outlive a restart of pods, so that live pods keep the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from volcanoio.engine.jobs.claims import Mount
 from volcanoio.engine.jobs.ownership import belongs
@@ -36,7 +36,7 @@ def support_effects(
     wishes: Sequence[Wish],
     there: Mapping[str, Owned],
     made: frozenset[str],
-    deleting: frozenset[str],
+    deleting: Container[str],
 ) -> list[WriteEffect]:
     """What brings the support objects of a Pending or Running job in line; those no plugin wishes for any more go."""
     wished = {wish.key for wish in wishes}
@@ -61,12 +61,12 @@ def support_effects(
     return effects
 
 
-def removals(job: Job, supports: Mapping[str, Owned], deleting: frozenset[str]) -> list[WriteEffect]:
+def removals(job: Job, supports: Mapping[str, Owned], deleting: Container[str]) -> list[WriteEffect]:
     """Deletes of every support object of a stopping job."""
     return _deletes(job, keyed(job, supports), deleting)
 
 
-def _deletes(job: Job, there: Mapping[str, Owned], deleting: frozenset[str]) -> list[WriteEffect]:
+def _deletes(job: Job, there: Mapping[str, Owned], deleting: Container[str]) -> list[WriteEffect]:
     return [
         Delete(
             resource=owned.resource,
