@@ -10,7 +10,7 @@ import msgspec
 from volcanoio.engine.hosting.dispatch import Dispatch, InvariantError
 from volcanoio.engine.hosting.host import Host
 from volcanoio.engine.queues.controller import QueueController
-from volcanoio.framework.effects import Delete, Effect, Patch, Record, StartTimer
+from volcanoio.framework.effects import Delete, Effect, Measure, Measurement, Patch, Record, StartTimer
 from volcanoio.framework.events import (
     Change,
     ControllerEvent,
@@ -36,6 +36,7 @@ class World:
         self.now = 1_700_000_000.0
         self.writes: list[str] = []
         self.events: list[str] = []
+        self.figures: dict[tuple[str, str], float] = {}
         self.refuse: list[int] = []
         self.held: list[tuple[str, Effect]] | None = None
         self._seq = 0
@@ -133,6 +134,10 @@ class World:
                 heapq.heappush(self._timers, (due, key, name))
             case Record(type=type_, reason=reason, message=message):
                 self.events.append(f"{type_} {reason}: {message}")
+            case Measure(measurement=Measurement.GAUGE, name=name, labels=labels, value=value):
+                self.figures[labels["queue_name"], name] = value
+            case Measure(measurement=Measurement.FORGET, name=name, labels=labels):
+                del self.figures[labels["queue_name"], name]
             case Patch() | Delete():
                 return self._write(key, effect)
         return True
