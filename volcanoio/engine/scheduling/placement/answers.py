@@ -119,8 +119,8 @@ class Answers:
         """Whether a change of usage asks scalar scorers alone, so that amounts need not be in the columns."""
         return self.one is not None
 
-    def prepare(self, rules: Rules, cycle: int, akin: Answers | None = None) -> bool:
-        """Make the answers right for the columns as they are; whether all nodes had to be asked about.
+    def prepare(self, rules: Rules, cycle: int, akin: Answers | None = None) -> float:
+        """Make the answers right for the columns as they are; about what part of all nodes had to be asked.
 
         `akin` are the answers for a shape that is the same but for what concerns other pods.
         """
@@ -134,7 +134,7 @@ class Answers:
             self._states.settle()
             if not self._states.useful:
                 self.by_state, self.revision = False, -1
-        return self.revision != columns.clock and self._refresh()
+        return self._refresh() if self.revision != columns.clock else 0.0
 
     def touch(self, row: int) -> None:
         """Ask again about one row, where that is the only one that changed since the answers were right."""
@@ -267,14 +267,14 @@ class Answers:
         first = Rows(self._columns, np.zeros(1, np.intp))
         return all(part.feasible(self.shape, first, self._columns, (0,)).ok.item(0) for part in self._plan.constant)
 
-    def _refresh(self) -> bool:
-        """Ask again about what changed; whether that was all."""
+    def _refresh(self) -> float:
+        """Ask again about what changed; what part of all that was."""
         columns = self._columns
         size = len(columns)
         since, self.revision = self.revision, columns.clock
         rows = columns.changed_since(since) if since >= 0 else None
         if rows is not None and not len(rows):
-            return False
+            return 0.0
         if rows is None or 2 * len(rows) > size:
             if columns.spec_clock > since:
                 self._answer_static(slice(0, size), columns, range(size))
@@ -283,14 +283,14 @@ class Answers:
                 fits = self.mask[:size] & self.fit_mask(idle=True)
                 self.value[:size] = np.where(fits, self.score[:size], NOWHERE)
                 self.best = None
-            return True
+            return 1.0
         if columns.spec_clock > since:
             respecified = np.flatnonzero(columns.respecified[:size] > since)
             if len(respecified):
                 self._answer_static(respecified, Rows(columns, respecified), respecified.tolist())
         if not (self.by_state and self._look_up(rows)):
             self._ask(rows)
-        return False
+        return len(rows) / size
 
     def _look_up(self, rows: NDArray[np.intp]) -> bool:
         """Take the values of rows from what is known by state; False where too many are in new ones."""
