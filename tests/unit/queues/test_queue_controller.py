@@ -230,8 +230,9 @@ def test_a_queue_that_goes_and_comes_back_counts_what_stayed(world: World) -> No
 
 
 def test_figures_come_and_go_with_the_queue(world: World) -> None:
+    there = dict(world.figures)
     world.group("early", "q", "Pending")
-    assert world.figures == {}
+    assert world.figures == there
     world.queue("q")
     world.group("one", "q", "Inqueue")
     world.group("one", "q", "Running")
@@ -239,7 +240,7 @@ def test_figures_come_and_go_with_the_queue(world: World) -> None:
     counts = [world.figures["q", f"volcano_queue_pod_group_{name}_count"] for name in names]
     assert counts == [1, 0, 1, 0, 0]
     world.remove(kinds.QUEUE, "q")
-    assert world.figures == {}
+    assert world.figures == there
 
 
 def test_a_queue_of_which_nothing_is_left_is_forgotten(world: World) -> None:
