@@ -54,9 +54,10 @@ def hosts(job: Job, task: TaskSpec) -> list[Host]:
 
 
 def containers(pod: Manifest) -> Iterator[Manifest]:
-    """Every container of a pod, init containers too."""
+    """Every container of a pod or pod template, init containers too."""
+    spec: Manifest = pod.get("spec") or {}
     for kind in ("containers", "initContainers"):
-        yield from pod["spec"].get(kind) or ()
+        yield from spec.get(kind) or ()
 
 
 def append(container: Manifest, field: str, *items: Manifest) -> None:
