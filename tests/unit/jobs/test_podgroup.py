@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.jobs.driver import spec, task
 from volcanoio.engine.jobs.podgroup import group_changes, group_manifest, group_name, group_spec, min_resources
-from volcanoio.engine.jobs.usage import as_resource_list, pod_usage
+from volcanoio.framework.podusage import as_resource_list, pod_usage
 from volcanoio.model.base import Manifest, ObjectMeta
 from volcanoio.model.batch import Job
 from volcanoio.model.scheduling import PodGroup

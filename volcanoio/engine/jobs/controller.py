@@ -30,7 +30,12 @@ _INPUTS = (
         for kind in SUPPORT_KINDS
     ),
 )
-_REFERENCES = (Reference(kinds.QUEUE), Reference(kinds.PRIORITY_CLASS), Reference(kinds.PVC))
+_REFERENCES = (
+    Reference(kinds.QUEUE),
+    Reference(kinds.PRIORITY_CLASS),
+    Reference(kinds.PVC),
+    Reference(kinds.RESOURCE_QUOTA),
+)
 _RULES = (
     Rule(kinds.JOB.group, ("jobs",), ("get", "list", "watch", "patch")),
     Rule(kinds.JOB.group, ("jobs/status",), ("patch",)),
@@ -40,6 +45,7 @@ _RULES = (
     Rule(kinds.QUEUE.group, ("queues",), ("get", "list", "watch")),
     Rule("", ("pods",), ("get", "list", "watch", "create", "patch", "delete")),
     Rule("", ("persistentvolumeclaims",), ("get", "list", "watch", "create")),
+    Rule("", ("resourcequotas",), ("get", "list", "watch")),
     Rule("", ("configmaps",), ("get", "list", "watch", "create", "patch", "delete")),
     Rule("", ("services", "secrets"), ("get", "list", "watch", "create", "patch", "delete")),
     Rule("", ("events",), ("create", "patch")),

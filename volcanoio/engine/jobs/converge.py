@@ -137,7 +137,8 @@ def sync(scene: Scene) -> Upkeeping:
             notice = Problem("PodGroupPending", text)
         if admitted:
             try:
-                missing = _creates(scene, passage.through(_missing(scene)))
+                passed = passage.through(_missing(scene))
+                missing = _creates(scene, state.pace.through(passed, whole=scene.gated))
             except PluginProblem as error:
                 problem = Problem("PluginError", str(error))
     return Upkeeping(

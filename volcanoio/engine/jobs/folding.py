@@ -11,13 +11,14 @@ from volcanoio.engine.jobs.draft import Draft
 from volcanoio.engine.jobs.ledger import read
 from volcanoio.engine.jobs.overlay import Overlay
 from volcanoio.engine.jobs.ownership import own_pods, task_of
+from volcanoio.engine.jobs.pacing import has_room
 from volcanoio.engine.jobs.plugins import SUPPORT_KINDS
 from volcanoio.engine.jobs.state import JobState, Owned
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.batch import Job
 from volcanoio.model.command import Command
-from volcanoio.model.core import Pod
+from volcanoio.model.core import Pod, ResourceQuota
 from volcanoio.model.scheduling import PodGroup
 
 _SUPPORTS = frozenset(kind.resource for kind in SUPPORT_KINDS)
@@ -40,8 +41,16 @@ def fold(draft: Draft, resource: str, obj: ApiObject, *, gone: bool) -> None:
                 draft.set(made=draft.state.made - {f"{resource}/{obj.metadata.name}"})
             held = obj if resource != kinds.SECRET.resource else ApiObject(metadata=obj.metadata)
             _fold_into(draft, "supports", draft.state.supports, obj, Owned(resource, held), gone=gone)
+        case ResourceQuota():
+            denied = draft.state.pace.denied
+            if denied is not None and (gone or has_room(obj, denied)) and _is_of(draft.state.job, obj):
+                draft.set(retry_at=0.0)
         case _:  # a reference that the job looked up: what it waited for may be there
             draft.set(retry_at=0.0)
+
+
+def _is_of(job: Job | None, quota: ResourceQuota) -> bool:
+    return job is not None and quota.metadata.namespace == job.metadata.namespace
 
 
 def start(draft: Draft) -> None:

@@ -83,12 +83,16 @@ def failed(draft: Draft, event: EffectFailed, view: View) -> None:
         draft.set(made=draft.state.made | {key_of(effect)})
         _report(draft, effect, event)
     else:
+        first = not draft.state.troubled
         draft.set(troubled=True)
         if event.code != CONFLICT or draft.state.failures > 1:
-            problem = _report(draft, effect, event)
+            problem = _problem(effect, event)
+            if first:  # a stage of many, refused for the same reason, is told once
+                draft.report("Warning", problem.reason, problem.message)
             if isinstance(effect, Create):
                 known = draft.state.refusal or problem
                 draft.set(refusal=min(known, problem, key=lambda each: each.message))
+                _slow_down(draft, effect, event, view)
     _end_round(draft)
 
 
@@ -122,6 +126,7 @@ def _end_round(draft: Draft) -> None:
     state = draft.state
     if state.writing:
         return
+    draft.set(pace=state.pace.after_round(bool(state.born)))
     if state.born and state.job is not None:
         draft.beside += measures.creation_latencies(state.job, state.born)
         draft.set(born={})
@@ -132,12 +137,23 @@ def _end_round(draft: Draft) -> None:
     draft.set(failures=state.failures + 1, retry_at=draft.now + wait, troubled=False, gone=Uids())
 
 
-def _report(draft: Draft, effect: WriteEffect, event: EffectFailed) -> Problem:
+def _slow_down(draft: Draft, effect: Create, event: EffectFailed, view: View) -> None:
+    """Try fewer pods at once, and hear of quotas where one refused them."""
+    pace = draft.state.pace.after_refusal(effect, event.code, event.message)
+    draft.set(pace=pace)
+    if pace.denied is not None:
+        view.lookup.all(kinds.RESOURCE_QUOTA)
+
+
+def _report(draft: Draft, effect: WriteEffect, event: EffectFailed) -> None:
+    problem = _problem(effect, event)
+    draft.report("Warning", problem.reason, problem.message)
+
+
+def _problem(effect: WriteEffect, event: EffectFailed) -> Problem:
     reason, text = _TEXTS.get((type(effect), effect.resource), ("PluginError", "Execute plugin failed, err: "))
     message = event.message or event.reason or "the outcome is unknown"
-    problem = Problem(reason, f"{text}{message} ({key_of(effect)})")
-    draft.report("Warning", problem.reason, problem.message)
-    return problem
+    return Problem(reason, f"{text}{message} ({key_of(effect)})")
 
 
 def _fold_response(draft: Draft, obj: ApiObject) -> None:

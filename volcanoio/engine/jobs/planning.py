@@ -63,7 +63,7 @@ def _scene(
     draft: Draft, job: Job, view: View, stored: Ledger, factories: Mapping[str, PluginFactory]
 ) -> converge.Scene:
     job = effective(job, stored.overrides)
-    wanted = work_out(job, draft.state.wanted, view.lookup, factories)
+    wanted = work_out(job, draft.state.wanted, view.lookup, factories, stored.overrides)
     draft.set(wanted=wanted)
     return converge.Scene(
         job=job,

@@ -11,9 +11,11 @@ from collections.abc import Mapping
 import msgspec
 
 from volcanoio.engine.jobs.counting import task_minimum
-from volcanoio.engine.jobs.ownership import version_of
-from volcanoio.engine.jobs.usage import as_resource_list, pod_usage
+from volcanoio.engine.jobs.ownership import tasks_by_name, version_of
 from volcanoio.framework.effects import merge_diff
+from volcanoio.framework.gangs import members
+from volcanoio.framework.overrides import TaskOverride, template_of
+from volcanoio.framework.podusage import as_resource_list, pod_usage
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, NetworkTopology, TaskSpec
@@ -39,7 +41,7 @@ def owner_reference(job: Job) -> Manifest:
     }
 
 
-def group_spec(job: Job, priorities: Mapping[str, int]) -> PodGroupSpec:
+def group_spec(job: Job, priorities: Mapping[str, int], overrides: tuple[TaskOverride, ...] = ()) -> PodGroupSpec:
     """The spec; `priorities` are values of priority classes by name. Raises QuantityError, msgspec.ValidationError."""
     spec = job.spec
     return PodGroupSpec(
@@ -47,7 +49,7 @@ def group_spec(job: Job, priorities: Mapping[str, int]) -> PodGroupSpec:
         min_task_member={task.name: _task_member(task) for task in spec.tasks},
         queue=spec.queue or names.DEFAULT_QUEUE,
         priority_class_name=spec.priority_class_name,
-        min_resources=min_resources(job, priorities),
+        min_resources=min_resources(job, priorities, overrides),
         network_topology=_one_tier(spec.network_topology),
         sub_group_policy=tuple(_sub_group(task) for task in spec.tasks if task.partition_policy is not None),
     )
@@ -106,32 +108,21 @@ def unschedulable_message(group: PodGroup) -> str:
     return newest.message if newest is not None and newest.type != "Scheduled" else ""
 
 
-def min_resources(job: Job, priorities: Mapping[str, int]) -> ResourceList:
-    """What `minAvailable` pods take, those of the highest priority class first (equal ones in the spec's order)."""
-    tasks = sorted(job.spec.tasks, key=lambda task: -priorities.get(priority_class_of(task), 0))
+def min_resources(job: Job, priorities: Mapping[str, int], overrides: tuple[TaskOverride, ...] = ()) -> ResourceList:
+    """What `minAvailable` pods take, those of the highest priority class first (equal ones in the spec's order).
+
+    `overrides` of single pods count with the pods of the lowest indexes, as the others are those that may be missing.
+    """
     total: Amounts = {}
-    for task, pods in zip(tasks, _members(job.spec.min_available, tasks), strict=True):
-        if pods:
-            add(total, pod_usage(task.template), pods)
+    tasks = tasks_by_name(job)
+    for name, pods in members(job, priorities).items():
+        task = tasks[name]
+        own = [each for each in overrides if each.task == name and each.index is not None and each.index < pods]
+        for each in own:
+            add(total, pod_usage(template_of(task, (each,), each.index)))
+        if pods > len(own):
+            add(total, pod_usage(task.template), pods - len(own))
     return as_resource_list(total)
-
-
-def priority_class_of(task: TaskSpec) -> str:
-    """The priority class of the task's pods as the template names it."""
-    return str((task.template.get("spec") or {}).get("priorityClassName") or "")
-
-
-def _members(minimum: int, tasks: list[TaskSpec]) -> list[int]:
-    """How many pods of each task make up the gang's minimum."""
-    if minimum < sum(task.min_available or 0 for task in tasks):
-        taken = [0] * len(tasks)
-    else:
-        taken = []
-        for task in tasks:
-            taken.append(min(task.min_available or 0, minimum - sum(taken)))
-    for place, task in enumerate(tasks):
-        taken[place] += max(0, min(task.replicas - taken[place], minimum - sum(taken)))
-    return taken
 
 
 def _task_member(task: TaskSpec) -> int:

@@ -6,6 +6,7 @@ import msgspec
 
 from volcanoio.engine.jobs.gate import Gate
 from volcanoio.engine.jobs.overlay import Overlay
+from volcanoio.engine.jobs.pacing import Pace
 from volcanoio.engine.jobs.uids import Uids
 from volcanoio.engine.jobs.wanted import Problem, Wanted
 from volcanoio.framework.decisions import Act, Alert, Hold, Override
@@ -78,7 +79,8 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     again what did not change. `gate` is the question whether what is missing may be made, or its answer. `tick` is when
     the policies' next Tick is due. `ended` is the final phase and version that they were asked about. `alerts` wait to
     be stored; `heard` are those whose webhook was called to an end. `learned` is what was kept for the next job of this
-    name. `born` are the pods made in this round, by the time of their creation.
+    name. `born` are the pods made in this round, by the time of their creation; `pace` is how
+    many are tried at once.
     """
 
     job: Job | None = None
@@ -111,6 +113,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     behind: bool = False
     refusal: Problem | None = None
     born: dict[str, int] = {}
+    pace: Pace = Pace()
     wanted: Wanted | None = None
     gate: Gate | None = None
     tick: float = 0.0

@@ -8,8 +8,10 @@ import msgspec
 
 from volcanoio.engine.jobs.claims import Mount, mounts
 from volcanoio.engine.jobs.plugins import PluginFactory, PluginProblem, Wish, check_job, plugins_of, wishes
-from volcanoio.engine.jobs.podgroup import group_spec, priority_class_of
+from volcanoio.engine.jobs.podgroup import group_spec
 from volcanoio.framework.controller import Lookup
+from volcanoio.framework.gangs import priority_class_of
+from volcanoio.framework.overrides import TaskOverride
 from volcanoio.model import kinds
 from volcanoio.model.batch import Job, JobSpec
 from volcanoio.model.core import PriorityClass
@@ -33,6 +35,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     spec: JobSpec
     priorities: dict[str, int]
+    overrides: tuple[TaskOverride, ...] = ()
     group: PodGroupSpec | None = None
     wishes: tuple[Wish, ...] = ()
     mounts: tuple[Mount, ...] = ()
@@ -51,14 +54,21 @@ def priorities_of(job: Job, lookup: Lookup) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def work_out(job: Job, before: Wanted | None, lookup: Lookup, factories: Mapping[str, PluginFactory]) -> Wanted:
-    """What the job wants; `before` itself when nothing it depends on changed."""
+def work_out(
+    job: Job,
+    before: Wanted | None,
+    lookup: Lookup,
+    factories: Mapping[str, PluginFactory],
+    overrides: tuple[TaskOverride, ...] = (),
+) -> Wanted:
+    """What the job wants, `overrides` of single pods included; `before` itself when nothing it depends on changed."""
     priorities = priorities_of(job, lookup)
-    if before is not None and before.spec == job.spec and before.priorities == priorities:
+    own = tuple(override for override in overrides if override.index is not None)
+    if before is not None and (before.spec, before.priorities, before.overrides) == (job.spec, priorities, own):
         return before
-    wanted = Wanted(spec=job.spec, priorities=priorities, mounts=mounts(job))
+    wanted = Wanted(spec=job.spec, priorities=priorities, overrides=own, mounts=mounts(job))
     try:
-        group = group_spec(job, priorities)
+        group = group_spec(job, priorities, own)
         plugins = plugins_of(job, factories)
         check_job(job, plugins)
         wished = wishes(job, plugins)

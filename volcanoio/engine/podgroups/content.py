@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from volcanoio.engine.jobs.usage import as_resource_list, usage_of
+from volcanoio.framework.podusage import as_resource_list, usage_of
 from volcanoio.engine.podgroups.membership import group_name
 from volcanoio.framework.effects import merge_diff
 from volcanoio.model import kinds, names
