@@ -42,7 +42,7 @@ from volcanoio.model.batch import Job
 from volcanoio.model.core import ConfigMap, Pod
 from volcanoio.model.kinds import Kind
 from volcanoio.runtime.controller_setup import kinds_of
-from volcanoio.runtime.endpoints import Endpoints, EndpointChecks
+from volcanoio.runtime.endpoints import EndpointChecks, Endpoints
 from volcanoio.runtime.notices import Notices
 from volcanoio.runtime.policies import LIMIT, Answer, PolicyHost
 from volcanoio.runtime.policy_reading import Lister, Reading, Watching
@@ -154,7 +154,7 @@ class ControllerHost:
 
     @property
     def busy(self) -> bool:
-        """Whether something of others' is under way that time should wait for: policies that think, webhooks, checks."""
+        """Whether something of others' is under way that time waits for: policies that think, webhooks, checks."""
         return self._policies.thinking or self._notices.posting > 0 or self._checks.asking > 0
 
     async def run(self, executor: Executor) -> None:

@@ -42,7 +42,7 @@ class NetworkEndpoints:
 
 
 class EndpointChecks:
-    """Carries out CheckEndpoint effects while `run` runs. `heard` takes each outcome; `endpoints` None is the network."""
+    """Carries out CheckEndpoint effects while `run` runs. `heard` takes outcomes, `endpoints` None is the network."""
 
     def __init__(self, heard: Callable[[Event], None], endpoints: Endpoints | None = None) -> None:
         self._heard = heard

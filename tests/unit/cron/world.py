@@ -66,9 +66,9 @@ class World:
         made = [make(ControllerContext()) for make in self._make]
         self.host = Host(made, on_fault=fail)
         self._timers = []
-        watched = {
-            kind.resource: kind for each in made for kind in [given.kind for given in (*each.inputs, *each.references)]
-        }
+        inputs = [given.kind for each in made for given in each.inputs]
+        references = [given.kind for each in made for given in each.references]
+        watched = dict.fromkeys(kind.resource for kind in (*inputs, *references))
         for resource, key in list(self.objects):
             if resource in watched:
                 self._tell(Observed(resource=resource, change=Change.APPEARED, object=self._typed(resource, key)))

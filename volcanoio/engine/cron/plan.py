@@ -28,9 +28,8 @@ from volcanoio.engine.cron.status import last_schedule, left, strangers, surplus
 from volcanoio.engine.cron.telling import NORMAL, WARNING, told, told_once
 from volcanoio.engine.jobs.times import rfc3339
 from volcanoio.framework.controller import View
-from volcanoio.framework.effects import Create, Delete, Patch, Record, Stages, StartTimer
+from volcanoio.framework.effects import Create, Delete, Patch, Record, Stages, StartTimer, merge_diff
 from volcanoio.model import kinds
-from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
 from volcanoio.model.cron import ConcurrencyPolicy, CronJob, CronJobStatus
 
@@ -66,8 +65,8 @@ def _scheduled(state: CronState, cron: CronJob, runs: Sequence[Job], last: float
     try:
         schedule = schedule_of(cron)
     except BadScheduleError as error:
-        state, events = told_once(state, cron, WARNING, error.reason, f"{error}; nothing is run until it is mended")
-        return state, (events,)
+        state, told_of = told_once(state, cron, WARNING, error.reason, f"{error}; nothing is run until it is mended")
+        return state, (told_of,)
     events: tuple[Record, ...] = ()
     if brings_zone(cron):
         text = f'schedule "{cron.spec.schedule}" names its time zone itself; use spec.timeZone instead'
@@ -137,14 +136,13 @@ def _deleted(cron: CronJob, jobs: Sequence[Job]) -> Stages:
 
 
 def _status(cron: CronJob, wanted: CronJobStatus) -> Patch:
-    """The whole status, computed from the version that we know. What is empty is written as null, which removes it."""
-    content: Manifest = {"active": None, "lastScheduleTime": None, "lastSuccessfulTime": None}
+    """What must change in the status, computed from the version that we know."""
     return Patch(
         resource=kinds.CRON_JOB.resource,
         namespace=cron.metadata.namespace,
         name=cron.metadata.name,
         subresource="status",
-        patch={"status": {**content, **msgspec.to_builtins(wanted)}},
+        patch={"status": merge_diff(msgspec.to_builtins(cron.status), msgspec.to_builtins(wanted))},
         uid=cron.metadata.uid,
         resource_version=cron.metadata.resource_version,
     )

@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from volcanoio.engine.hosting.dispatch import StoryLine
-from volcanoio.framework.effects import Ask, Create, Delete, Effect, Notify, Patch, StartTimer, StopTimer
+from volcanoio.framework.effects import (
+    Ask,
+    CheckEndpoint,
+    Create,
+    Delete,
+    Effect,
+    Notify,
+    Patch,
+    StartTimer,
+    StopTimer,
+)
 from volcanoio.framework.events import (
     Answered,
     ControllerEvent,
@@ -25,7 +35,7 @@ BACK_OFF = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 QUIET = 600.0
 """Seconds without a fault after which the back-off starts anew."""
 
-_WITH_OUTCOME = (Create, Patch, Delete, Ask, Notify)
+_WITH_OUTCOME = (Create, Patch, Delete, Ask, Notify, CheckEndpoint)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,1 @@
+"""JobFlows and JobTemplates: jobs that start when others have come far enough."""

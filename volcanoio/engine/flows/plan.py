@@ -1,0 +1,161 @@
+"""What to do next about a JobFlow: jobs that may start, checks that are due, the status, the clearing up at the end.
+
+Everything is worked out from the jobs that are there and the stored status, so that a new process goes on where another
+ended; answers to checks are asked for again.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from volcanoio.engine.flows.graph import graph_problems
+from volcanoio.engine.flows.jobs import build_job, job_name
+from volcanoio.engine.flows.readiness import unknown_tasks, waiting
+from volcanoio.engine.flows.state import STATUS, FlowState, subject
+from volcanoio.engine.flows.status import phases, wanted_status
+from volcanoio.engine.flows.telling import warned
+from volcanoio.framework.controller import View
+from volcanoio.framework.effects import (
+    CheckEndpoint,
+    Create,
+    Delete,
+    Effect,
+    Patch,
+    Record,
+    Stages,
+    StartTimer,
+    merge_diff,
+)
+from volcanoio.model import kinds
+from volcanoio.model.flow import Flow, FlowPhase, JobFlow, JobFlowStatus, JobTemplate, RetainPolicy
+
+CHECK_TIMER, RETRY_TIMER = "check", "retry"
+CHECK_PERIOD = 5.0
+"""Seconds from the end of a round of checks to the next."""
+CHECKS_AT_ONCE = 16
+"""Checks of one round."""
+OPEN = ("", FlowPhase.PENDING, FlowPhase.RUNNING)
+"""Phases in which jobs are made."""
+Plan: TypeAlias = tuple[FlowState, list[Effect]]
+
+
+def plan(state: FlowState, view: View) -> tuple[FlowState, Stages]:
+    """The writes and checks that are due, all at once: each is about something else."""
+    flow = state.flow
+    if flow is None or flow.metadata.deletion_timestamp is not None:
+        return state, ()
+    if flow.status.state.phase == FlowPhase.SUCCEED and flow.spec.job_retain_policy == RetainPolicy.DELETE:
+        state, effects = _cleared(state, view)
+    else:
+        wanted = wanted_status(flow, state.own, view.now)
+        effects = []
+        if wanted.state.phase in OPEN:
+            state, effects = _started(state, flow, view)
+        if wanted != flow.status and _may(state, STATUS, view.now):
+            effects.append(_status(flow, wanted))
+    state, timers = _retry_timer(state, view.now)
+    sent = {name for effect in effects if (name := subject(effect))}
+    return replace(state, sent=state.sent | sent), ((*effects, *timers),)
+
+
+def _may(state: FlowState, about: str, now: float) -> bool:
+    """Whether something is neither under way nor held back."""
+    return about not in state.sent and not state.held(about, now)
+
+
+def _started(state: FlowState, flow: JobFlow, view: View) -> Plan:
+    """Make the jobs that may start, and ask what others wait for."""
+    effects: list[Effect] = []
+    if problems := graph_problems(flow.spec.flows):
+        for field, rule in problems:
+            state, records = warned(state, flow, "InvalidJobFlow", field, f"{field}: {rule}; nothing starts before")
+            effects += records
+        return state, effects
+    of_jobs = phases(flow, state.own)
+    checks: list[CheckEndpoint] = []
+    for part in flow.spec.flows:
+        if job_name(flow, part.name) in of_jobs:
+            continue
+        lacks = waiting(flow, part, of_jobs, state.own, state.passed, view.lookup)
+        if lacks is None:
+            state, more = _made(state, flow, part, view)
+            effects += more
+            continue
+        checks += lacks.checks
+        for task in unknown_tasks(flow, part, state.own):
+            told = f"flow {part.name}: its probe names task {task}, which none of its targets has; mend the JobFlow"
+            state, records = warned(state, flow, "UnknownTask", f"{part.name}/{task}", told)
+            effects += records
+    state, more = _checked(state, checks, view.now)
+    return state, [*effects, *more]
+
+
+def _made(state: FlowState, flow: JobFlow, part: Flow, view: View) -> Plan:
+    """Make a flow's job, unless its template is missing or its name taken."""
+    name = job_name(flow, part.name)
+    if not _may(state, f"create {name}", view.now):
+        return state, []
+    namespace = flow.metadata.namespace
+    template = view.lookup.get(kinds.JOB_TEMPLATE, part.name, namespace)
+    records: list[Record]
+    if not isinstance(template, JobTemplate):
+        told = f"JobTemplate {part.name} does not exist in {namespace}; job {name} starts once it is created"
+        state, records = warned(state, flow, "JobTemplateNotFound", part.name, told)
+        return state, [*records]
+    if name in state.taken and view.lookup.get(kinds.JOB, name, namespace) is not None:
+        told = f"Job {name} exists and is not controlled by this JobFlow; delete or rename it"
+        state, records = warned(state, flow, "ForeignJob", name, told)
+        return state, [*records]
+    return state, [Create(resource=kinds.JOB.resource, manifest=build_job(flow, part, template))]
+
+
+def _checked(state: FlowState, checks: list[CheckEndpoint], now: float) -> Plan:
+    """The next round of checks, if the last one is over and its pause, too."""
+    if not checks or any(check.check in state.sent for check in checks):
+        return state, []
+    if now < state.check_at:
+        return _timed(state, CHECK_TIMER, state.check_at, now)
+    unique = {check.check: check for check in checks}
+    rest = [check for name, check in unique.items() if name not in state.asked] or [*unique.values()]
+    due = rest[:CHECKS_AT_ONCE]
+    whole_round = len(rest) <= CHECKS_AT_ONCE
+    asked = frozenset() if whole_round else state.asked | {check.check for check in due}
+    return replace(state, asked=asked, check_at=now + CHECK_PERIOD if whole_round else 0.0), [*due]
+
+
+def _cleared(state: FlowState, view: View) -> Plan:
+    """Delete the jobs of a flow that succeeded; its status stays as it was."""
+    return state, [
+        Delete(resource=kinds.JOB.resource, namespace=job.metadata.namespace, name=name, uid=job.metadata.uid)
+        for name, job in sorted(state.own.items())
+        if job.metadata.deletion_timestamp is None and _may(state, f"delete {name}", view.now)
+    ]
+
+
+def _status(flow: JobFlow, wanted: JobFlowStatus) -> Patch:
+    """What must change in the status, computed from the version that we know."""
+    return Patch(
+        resource=kinds.JOB_FLOW.resource,
+        namespace=flow.metadata.namespace,
+        name=flow.metadata.name,
+        subresource="status",
+        patch={"status": merge_diff(msgspec.to_builtins(flow.status), msgspec.to_builtins(wanted))},
+        uid=flow.metadata.uid,
+        resource_version=flow.metadata.resource_version,
+    )
+
+
+def _retry_timer(state: FlowState, now: float) -> Plan:
+    """A timer for the end of the first wait after a refusal."""
+    until = [pace.until for pace in state.paces.values() if pace.until > now]
+    return _timed(state, RETRY_TIMER, min(until), now) if until else (state, [])
+
+
+def _timed(state: FlowState, name: str, due: float, now: float) -> Plan:
+    """Have a timer run until then; one that runs is not started anew."""
+    if state.timers.get(name) == due or due <= now:
+        return state, []
+    return replace(state, timers={**state.timers, name: due}), [StartTimer(name=name, due=due)]
