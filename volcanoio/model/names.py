@@ -39,6 +39,7 @@ COOLDOWN_TIME = "volcano.sh/cooldown-time"
 REVOCABLE_ZONE = "volcano.sh/revocable-zone"
 JDB_MIN_AVAILABLE = "volcano.sh/jdb-min-available"
 JDB_MAX_UNAVAILABLE = "volcano.sh/jdb-max-unavailable"
+JOB_FORWARDING = "volcano.sh/job-forwarding"
 JOB_TYPE = "volcano.sh/job-type"
 TASK_PRIORITY = "volcano.sh/task-priority"
 

@@ -9,6 +9,7 @@ import msgspec
 from volcanoio.engine.jobs import gate, supports
 from volcanoio.engine.jobs.counting import Counts, is_terminating
 from volcanoio.engine.jobs.dependencies import may_start
+from volcanoio.engine.jobs.draft import job_patch
 from volcanoio.engine.jobs.ledger import Target
 from volcanoio.engine.jobs.overriding import for_pod
 from volcanoio.engine.jobs.ownership import (
@@ -38,7 +39,7 @@ from volcanoio.framework.overrides import TaskOverride
 from volcanoio.model import kinds, names
 from volcanoio.model.batch import Job, TaskSpec
 from volcanoio.model.core import Pod
-from volcanoio.model.scheduling import PodGroup
+from volcanoio.model.scheduling import PodGroup, Queue
 
 
 class Upkeeping(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +115,9 @@ def sync(scene: Scene) -> Upkeeping:
     problem = _problem(scene)
     if problem is not None:
         return Upkeeping(stages=_stages(*leaving), problem=problem)
+    if _is_forwarded(scene) and names.JOB_FORWARDING not in job.metadata.annotations:
+        mark = {"metadata": {"annotations": {names.JOB_FORWARDING: "true"}}}
+        return Upkeeping(stages=_stages(*leaving, (job_patch(job, mark, ""),)))
     phase = current_phase(job)
     there = supports.keyed(job, state.supports)
     needed: list[WriteEffect] = [
@@ -161,6 +165,12 @@ def _problem(scene: Scene) -> Problem | None:
         text = f'persistent volume claim "{claim}" does not exist in namespace {job.metadata.namespace}'
         return Problem("PVCError", f"{text}; create it and the job goes on")
     return None
+
+
+def _is_forwarded(scene: Scene) -> bool:
+    """Whether the job's queue extends to other clusters, to which its pods may be forwarded."""
+    queue = scene.lookup.get(kinds.QUEUE, scene.job.spec.queue or names.DEFAULT_QUEUE)
+    return isinstance(queue, Queue) and bool(queue.spec.extend_clusters)
 
 
 def _must_restart(scene: Scene, pod: Pod) -> bool:

@@ -102,3 +102,17 @@ def key_of(effect: Create | Patch | Delete) -> str:
     """`resource/name` of the object that a write is about."""
     name = effect.manifest["metadata"]["name"] if isinstance(effect, Create) else effect.name
     return f"{effect.resource}/{name}"
+
+
+def job_patch(job: Job, patch: object, subresource: str) -> Patch:
+    """A patch of the job, or of its status, that holds for the version it was computed from alone."""
+    meta = job.metadata
+    return Patch(
+        resource=kinds.JOB.resource,
+        namespace=meta.namespace,
+        name=meta.name,
+        patch=patch,
+        subresource=subresource,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )

@@ -13,7 +13,7 @@ from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, TaskSpec
 
-_CARRIED_ANNOTATIONS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE)
+_CARRIED_ANNOTATIONS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE, names.JOB_FORWARDING)
 _CARRIED_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
 _TEMPLATE_META = ("labels", "annotations", "finalizers")
 
@@ -68,6 +68,7 @@ def _metadata(job: Job, task: TaskSpec, index: int, template: Manifest) -> Manif
         **both,
         names.JOB_NAMESPACE: job.metadata.namespace,
         **_carried(job.metadata.labels, _CARRIED_LABELS),
+        **_carried(job.metadata.annotations, (names.JOB_FORWARDING,)),
     }
     if task.partition_policy is not None and task.partition_policy.partition_size > 0:
         labels[names.PARTITION_ID] = str(index // task.partition_policy.partition_size)

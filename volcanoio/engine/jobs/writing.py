@@ -6,10 +6,9 @@ import msgspec
 
 from volcanoio.engine.jobs import status
 from volcanoio.engine.jobs.converge import Scene
-from volcanoio.engine.jobs.draft import Draft
+from volcanoio.engine.jobs.draft import Draft, job_patch
 from volcanoio.engine.jobs.ledger import Ledger
-from volcanoio.framework.effects import Patch, merge_diff
-from volcanoio.model import kinds
+from volcanoio.framework.effects import merge_diff
 from volcanoio.model.batch import Job, JobStatus
 
 
@@ -34,17 +33,3 @@ def annotate(draft: Draft, job: Job) -> None:
     patch = {"metadata": {"annotations": dict(draft.state.annotations)}}
     draft.set(annotations={})
     draft.stage([job_patch(job, patch, "")])
-
-
-def job_patch(job: Job, patch: object, subresource: str) -> Patch:
-    """A patch of the job, or of its status, that holds for the version it was computed from alone."""
-    meta = job.metadata
-    return Patch(
-        resource=kinds.JOB.resource,
-        namespace=meta.namespace,
-        name=meta.name,
-        patch=patch,
-        subresource=subresource,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-    )
