@@ -25,13 +25,20 @@ class RetainPolicy(StrEnum):
     DELETE = "delete"
 
 
+class HttpHeader(Model):
+    """One header of a request."""
+
+    name: str = ""
+    value: str = ""
+
+
 class HttpGet(Model):
-    """`probe.httpGetList[]`; `http_header` is one header, `Name: value`."""
+    """`probe.httpGetList[]`."""
 
     task_name: str = ""
     path: str = ""
     port: int = 0
-    http_header: str = ""
+    http_header: HttpHeader | None = None
 
 
 class TcpSocket(Model):

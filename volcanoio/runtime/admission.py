@@ -24,13 +24,21 @@ from volcanoio.runtime.loading import Registry
 
 _READS: dict[tuple[str, Operation], tuple[Kind, ...]] = {
     (kinds.JOB.resource, Operation.CREATE): (kinds.QUEUE,),
+    (kinds.CRON_JOB.resource, Operation.CREATE): (kinds.QUEUE,),
+    (kinds.CRON_JOB.resource, Operation.UPDATE): (kinds.QUEUE,),
     (kinds.POD_GROUP.resource, Operation.CREATE): (kinds.QUEUE, kinds.NAMESPACE),
     (kinds.QUEUE.resource, Operation.CREATE): (kinds.QUEUE,),
     (kinds.QUEUE.resource, Operation.UPDATE): (kinds.QUEUE,),
     (kinds.QUEUE.resource, Operation.DELETE): (kinds.QUEUE,),
 }
 """What a review looks up."""
-_HOOKS = {kinds.JOB.resource: "job", kinds.POD_GROUP.resource: "podgroup", kinds.QUEUE.resource: "queue"}
+_HOOKS = {
+    kinds.JOB.resource: "job",
+    kinds.CRON_JOB.resource: "cronjob",
+    kinds.JOB_FLOW.resource: "jobflow",
+    kinds.POD_GROUP.resource: "podgroup",
+    kinds.QUEUE.resource: "queue",
+}
 """As Volcano's webhooks are named: validatejob.volcano.sh and so on."""
 
 
@@ -85,7 +93,7 @@ class Reply:
 
 
 class InProcessAdmission:
-    """Reviews Jobs, PodGroups and Queues. Job plugins are those of the registry.
+    """Reviews Jobs, CronJobs, JobFlows, PodGroups and Queues. Job plugins are those of the registry.
 
     `strict` refuses older forms that are else accepted with a warning.
     """

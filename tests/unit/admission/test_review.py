@@ -56,10 +56,43 @@ FULL_GROUP: Manifest = {
         "subGroupPolicy": [{"name": "s", "networkTopology": {"mode": "hard"}}],
     },
 }
+FULL_CRON_JOB: Manifest = {
+    "metadata": {"name": "c", "namespace": "team"},
+    "spec": {
+        "schedule": "*/5 9-17 * * mon-fri",
+        "timeZone": "Europe/Berlin",
+        "concurrencyPolicy": "Forbid",
+        "startingDeadlineSeconds": 60,
+        "suspend": False,
+        "jobTemplate": {"metadata": {"labels": {"a": "b"}}, "spec": FULL_JOB["spec"]},
+    },
+}
+FULL_JOB_FLOW: Manifest = {
+    "metadata": {"name": "f", "namespace": "team"},
+    "spec": {
+        "flows": [
+            {"name": "a", "patch": {"jobSpec": {"queue": "q", "tasks": [{"name": "t", "replicas": 2}]}}},
+            {
+                "name": "b",
+                "dependsOn": {
+                    "targets": ["a"],
+                    "probe": {
+                        "httpGetList": [{"taskName": "t", "port": 80, "httpHeader": {"name": "X-A", "value": "b"}}],
+                        "tcpSocketList": [{"taskName": "t", "port": 22}],
+                        "taskStatusList": [{"taskName": "t", "phase": "Running"}],
+                    },
+                },
+            },
+        ],
+        "jobRetainPolicy": "delete",
+    },
+}
 FULL: dict[str, tuple[Kind, Manifest]] = {
     "job": (kinds.JOB, FULL_JOB),
     "queue": (kinds.QUEUE, FULL_QUEUE),
     "pod group": (kinds.POD_GROUP, FULL_GROUP),
+    "cron job": (kinds.CRON_JOB, FULL_CRON_JOB),
+    "job flow": (kinds.JOB_FLOW, FULL_JOB_FLOW),
 }
 junk = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | st.text(max_size=5),
@@ -112,7 +145,7 @@ def test_every_example_is_admitted(path: Any) -> None:
     for manifest in read_manifests(path):
         kind = kinds.named(manifest["apiVersion"], manifest["kind"])
         assert kind is not None
-        if kind in (kinds.JOB, kinds.QUEUE):
+        if kind in (kinds.JOB, kinds.QUEUE, kinds.CRON_JOB, kinds.JOB_FLOW):
             assert create(kind, manifest).messages == ()
 
 

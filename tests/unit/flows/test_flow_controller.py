@@ -206,7 +206,7 @@ def test_a_task_that_reached_its_phase_is_enough(world: World) -> None:
 
 
 def test_pods_that_answer_are_enough(world: World) -> None:
-    probe = {"httpGetList": [{"taskName": "main", "path": "/ready", "port": 80, "httpHeader": "X-A: b"}]}
+    probe = {"httpGetList": [{"taskName": "main", "path": "/ready", "port": 80, "httpHeader": {"name": "X-A", "value": "b"}}]}
     world.put(kinds.JOB_FLOW, flow(part("a"), part("b", "a", probe=probe)))
     world.phase("ns/f-a", "Running")
     pod(world, 0, "10.0.0.1")

@@ -20,6 +20,15 @@ LONGEST_NAME = 63
 
 def check_job(job: Job, lookup: AdmissionLookup, settings: AdmissionSettings, findings: Findings) -> None:
     """Everything that can be wrong with a new Job, with defaults set."""
+    check_content(job, settings, findings)
+    if job.spec.tasks:
+        check_job_queue(job.spec.queue, lookup, findings)
+    if not findings.messages:  # what is refused need not be warned of, and may have any shape
+        mention_job(job, findings)
+
+
+def check_content(job: Job, settings: AdmissionSettings, findings: Findings) -> None:
+    """What can be wrong with a Job whatever else there is in the cluster."""
     spec = job.spec
     if not spec.tasks:
         findings.refuse("spec.tasks", "No task specified in job spec", "add at least one task with a pod template")
@@ -31,10 +40,7 @@ def check_job(job: Job, lookup: AdmissionLookup, settings: AdmissionSettings, fi
     check_topology(spec.network_topology, "spec.networkTopology", findings)
     check_plugins(job, settings, findings)
     check_volumes(spec.volumes, findings)
-    check_job_queue(spec.queue, lookup, findings)
     check_dependencies(spec.tasks, findings)
-    if not findings.messages:  # what is refused need not be warned of, and may have any shape
-        mention_job(job, findings)
 
 
 def check_numbers(job: Job, findings: Findings) -> None:

@@ -11,9 +11,11 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from volcanoio.engine.admission.cronjobs import check_cron_job
 from volcanoio.engine.admission.decoding import known, typed
 from volcanoio.engine.admission.findings import Findings
 from volcanoio.engine.admission.jobdefaults import default_job
+from volcanoio.engine.admission.jobflows import check_job_flow
 from volcanoio.engine.admission.jobrules import check_job
 from volcanoio.engine.admission.jobupdate import check_update
 from volcanoio.engine.admission.notyet import mention_pod_group
@@ -24,6 +26,8 @@ from volcanoio.engine.admission.request import AdmissionLookup, AdmissionSetting
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.batch import Job
+from volcanoio.model.cron import CronJob
+from volcanoio.model.flow import JobFlow
 from volcanoio.model.scheduling import PodGroup, Queue
 
 Default: TypeAlias = Callable[[Manifest, ReviewRequest, AdmissionLookup, AdmissionSettings], None]
@@ -122,6 +126,20 @@ def _delete_queue(
     check_deletion(request.name, Tree(_queues(lookup)), settings, found)
 
 
+def _write_cron_job(
+    request: ReviewRequest, lookup: AdmissionLookup, settings: AdmissionSettings, found: Findings
+) -> None:
+    cron = typed(request.object, CronJob, found)
+    if cron is not None:
+        check_cron_job(cron, request.old, lookup, settings, found)
+
+
+def _write_job_flow(request: ReviewRequest, _: AdmissionLookup, __: AdmissionSettings, found: Findings) -> None:
+    flow = typed(request.object, JobFlow, found)
+    if flow is not None:
+        check_job_flow(flow, found)
+
+
 def _queues(lookup: AdmissionLookup) -> list[Queue]:
     return [queue for queue in lookup.all(kinds.QUEUE) if isinstance(queue, Queue)]
 
@@ -129,9 +147,14 @@ def _queues(lookup: AdmissionLookup) -> list[Queue]:
 TABLE: Mapping[tuple[str, Operation], Row] = {
     (kinds.JOB.resource, Operation.CREATE): Row(Job, _default_job, _create_job),
     (kinds.JOB.resource, Operation.UPDATE): Row(Job, None, _update_job),
+    (kinds.CRON_JOB.resource, Operation.CREATE): Row(CronJob, None, _write_cron_job),
+    (kinds.CRON_JOB.resource, Operation.UPDATE): Row(CronJob, None, _write_cron_job),
+    (kinds.JOB_FLOW.resource, Operation.CREATE): Row(JobFlow, None, _write_job_flow),
+    (kinds.JOB_FLOW.resource, Operation.UPDATE): Row(JobFlow, None, _write_job_flow),
     (kinds.POD_GROUP.resource, Operation.CREATE): Row(PodGroup, _default_pod_group, _create_pod_group),
     (kinds.QUEUE.resource, Operation.CREATE): Row(Queue, _default_queue, _write_queue),
     (kinds.QUEUE.resource, Operation.UPDATE): Row(Queue, _default_queue, _write_queue),
     (kinds.QUEUE.resource, Operation.DELETE): Row(Queue, None, _delete_queue),
 }
-"""Volcano's webhook paths as rows: /jobs, /podgroups and /queues, mutate and validate."""
+"""Volcano's webhook paths as rows: /jobs, /podgroups and /queues, mutate and validate; /cronjobs and /jobflows,
+validate."""

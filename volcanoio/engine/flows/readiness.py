@@ -125,12 +125,13 @@ def _pods(job: Job, task: TaskSpec, lookup: Lookup) -> Iterator[Pod]:
 
 def _check(pod: Pod, entry: HttpGet | TcpSocket) -> CheckEndpoint:
     path = (entry.path or "/") if isinstance(entry, HttpGet) else ""
-    header = entry.http_header if isinstance(entry, HttpGet) else ""
-    name, _, value = header.partition(":")
+    header = entry.http_header if isinstance(entry, HttpGet) else None
+    headers = {header.name: header.value} if header is not None and header.name else {}
+    told = "".join(f" {name}: {value}" for name, value in headers.items())
     return CheckEndpoint(
-        check=f"{pod.metadata.uid} {entry.port}{path} {header}".rstrip(),
+        check=f"{pod.metadata.uid} {entry.port}{path}{told}",
         host=pod.status.pod_ip,
         port=entry.port,
         path=path,
-        headers={name.strip(): value.strip()} if header else {},
+        headers=headers,
     )
