@@ -176,8 +176,9 @@ class ControllerManager:
         )
 
     async def synced(self) -> None:
-        """Return once every input and reference was listed."""
-        await self.informers.synced()
+        """Return once every input and reference was listed; one of somebody else's kind may not be served yet."""
+        for informer in self.informers:
+            await (informer.synced() if informer.kind.resource in kinds.BY_RESOURCE else informer.answered())
 
 
 def _policies(settings: ControllerSettings) -> PolicySet:

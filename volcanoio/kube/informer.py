@@ -21,7 +21,7 @@ from volcanoio.kube.backoff import Backoff
 from volcanoio.kube.cache import ObjectCache
 from volcanoio.kube.clock import Clock
 from volcanoio.kube.decoding import ObjectDecoder, UndecodableError, WithMeta
-from volcanoio.kube.errors import ApiError, Expired, Status, TooManyRequests, error_from_status, error_of
+from volcanoio.kube.errors import ApiError, Expired, NotFound, Status, TooManyRequests, error_from_status, error_of
 from volcanoio.kube.sharing import Shared
 from volcanoio.kube.transport import StreamRefused, Transport, TransportError
 from volcanoio.model.base import ApiObject, Manifest
@@ -29,6 +29,8 @@ from volcanoio.model.kinds import Kind
 
 _LOG = structlog.get_logger(__name__)
 _WATCH_SECONDS = (300, 600)
+_ABSENT_SECONDS = 2.0
+"""Between questions for a kind that is not served."""
 _SHORT_LIVED = 1.0
 """Seconds; a watch that ends sooner, and without a line, counts as a failure."""
 
@@ -72,6 +74,7 @@ class Informer:
         self._revision = ""
         """Where the watch goes on; "" when a list is needed."""
         self._synced = asyncio.Event()
+        self._answered = asyncio.Event()
         self._scope = anyio.CancelScope()
 
     @property
@@ -87,6 +90,10 @@ class Informer:
     async def synced(self) -> None:
         """Return once the kind is listed."""
         await self._synced.wait()
+
+    async def answered(self) -> None:
+        """Return once the kind is listed, or the server has said that it does not serve it (yet)."""
+        await self._answered.wait()
 
     def observe_own(self, response: bytes | Manifest) -> list[Observed]:
         """Fold the object in a response to our own write. The events are the caller's to publish."""
@@ -126,6 +133,9 @@ class Informer:
                 wait = self._backoff.next() if self._backoff.failures else 0.0
             except (TooManyRequests, TransportError) as error:  # the watch can go on from where it was
                 wait = self._failed(error)
+            except NotFound:
+                self._lose()
+                wait = self._absent()
             except (ApiError, UndecodableError, msgspec.DecodeError) as error:
                 self._lose()
                 wait = self._failed(error)
@@ -137,6 +147,13 @@ class Informer:
         self._probe.count("volcanoio_informer_failures_total", resource=self.kind.resource)
         _LOG.warning("list or watch failed", resource=self.kind.resource, error=str(error), retry_in=round(wait, 2))
         return wait
+
+    def _absent(self) -> float:
+        """The kind is not served: its definition may come at any time, and asking costs little."""
+        if not self._backoff.failures:
+            _LOG.warning("this kind is not served; it is asked for until it is", resource=self.kind.resource)
+        self._answered.set()
+        return min(self._backoff.next(), _ABSENT_SECONDS)
 
     def _lose(self) -> None:
         """The watch cannot go on: say so, once, and list next."""
@@ -173,6 +190,7 @@ class Informer:
             events = [*step]
         self._revision = revision or "0"
         self._synced.set()
+        self._answered.set()
         self._publish([*events, Synced(resource=self.kind.resource)])
 
     async def _watch(self) -> float:

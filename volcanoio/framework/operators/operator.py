@@ -1,0 +1,130 @@
+"""`Operator`: a `Controller` of which only the plan is left to write.
+
+The plan is level-triggered: it sees the object, what it owns and what is stored, and says what is to be written now.
+It is asked again after every change, but not while writes of its own are under way, and after a refusal only later.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from functools import partial
+from typing import ClassVar, Generic, TypeVar
+
+from msgspec.structs import replace
+
+from volcanoio.framework.controller import Input, Reference, Rule, Step, View
+from volcanoio.framework.effects import Create, Delete, Effect, Patch, StartTimer
+from volcanoio.framework.events import ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
+from volcanoio.framework.operators.objects import applied, owner_reference
+from volcanoio.framework.operators.parts import Parts, observed, owner_key
+from volcanoio.model.base import ApiObject, Manifest
+from volcanoio.model.kinds import Kind
+
+Object = TypeVar("Object", bound=ApiObject)
+RETRY = "operator/retry"
+LONGEST_BACKOFF = 60.0
+"""Seconds."""
+_READ = ("get", "list", "watch")
+
+
+class Operator(ABC, Generic[Object]):
+    """Makes what objects of `kind` need. `owns` are the kinds it makes, `looks_up` those it only reads.
+
+    What it makes names the object as its controller (`apply` sees to that). Deleting the object is left to
+    Kubernetes' garbage collector, which follows these references.
+    """
+
+    name: ClassVar[str]
+    kind: ClassVar[Kind]
+    owns: ClassVar[tuple[Kind, ...]] = ()
+    looks_up: ClassVar[tuple[Kind, ...]] = ()
+
+    @abstractmethod
+    def plan(self, parts: Parts[Object], view: View) -> Iterable[Iterable[Effect | None]]:
+        """The stages due now, nothing when all is as it should be; a None stands for no effect.
+
+        Effects of one stage run in parallel; the next stage only if all of it succeeded, so what tells of problems
+        belongs into the first. Pure: no I/O, no clock (`view.now`), no randomness. To be asked again at a time, add
+        StartTimer.
+        """
+
+    def apply(self, parts: Parts[Object], kind: Kind, manifest: Manifest) -> Create | Patch | None:
+        """Create an object that the subject controls, in its namespace, or patch what differs; None when it is so.
+
+        The manifest's metadata needs a name; labels and annotations follow it, too. Leave alone what may not be
+        changed, such as a pod that is there.
+        """
+        meta, subject = manifest["metadata"], parts.subject
+        owned = {**meta, "ownerReferences": [owner_reference(self.kind, subject)]}
+        if kind.namespaced:
+            owned.setdefault("namespace", subject.metadata.namespace)
+        return applied(kind, {**manifest, "metadata": owned}, parts.get(kind, meta["name"]))
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The kind, and what its objects own."""
+        owned = partial(_owner_keys, self.kind)
+        return (Input(self.kind, _own_key), *(Input(kind, owned) for kind in self.owns))
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What plans look up."""
+        return tuple(map(Reference, self.looks_up))
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The RBAC that follows from the kinds."""
+        kind = self.kind
+        return (
+            Rule(kind.group, (kind.plural,), (*_READ, "patch")),
+            Rule(kind.group, (f"{kind.plural}/status",), ("patch",)),
+            Rule(kind.group, (f"{kind.plural}/finalizers",), ("update",)),
+            *(Rule(each.group, (each.plural,), (*_READ, "create", "patch", "delete")) for each in self.owns),
+            *(Rule(each.group, (each.plural,), _READ) for each in self.looks_up),
+            Rule("", ("events",), ("create", "patch")),
+        )
+
+    def start(self, key: str) -> Parts[Object]:  # noqa: ARG002 - the same for every key
+        """Nothing is known."""
+        return Parts()
+
+    def reduce(self, state: Parts[Object], event: ControllerEvent, view: View) -> Step[Parts[Object]]:
+        """Fold one event, then plan, unless writes are under way or a refusal is waited for."""
+        writing = any(isinstance(effect, Create | Patch | Delete) for effect in view.in_flight.values())
+        match event:
+            case Observed():
+                state = observed(state, event, self.kind, view.key)
+            case EffectSucceeded() if state.problem and not writing and not state.troubled:
+                state = replace(state, failures=0, problem="")
+            case EffectFailed():
+                return _refused(state, event, view.now)
+            case TimerFired(name=name) if name == RETRY:
+                state = replace(state, retry_at=0.0)
+            case _:
+                pass
+        subject = state.found
+        if subject is None:
+            return Step(state if state.owned else None)
+        if not view.synced or writing or view.now < state.retry_at or subject.metadata.deletion_timestamp is not None:
+            return Step(state)
+        stages = (tuple(effect for effect in stage if effect is not None) for stage in self.plan(state, view))
+        due = tuple(stage for stage in stages if stage)
+        return Step(replace(state, troubled=False) if due and state.troubled else state, due)
+
+
+def _own_key(obj: ApiObject) -> Iterable[str]:
+    return (obj.metadata.key,)
+
+
+def _owner_keys(primary: Kind, obj: ApiObject) -> Iterable[str]:
+    key = owner_key(primary, obj)
+    return (key,) if key else ()
+
+
+def _refused(state: Parts[Object], event: EffectFailed, now: float) -> Step[Parts[Object]]:
+    """Later and later; soon when it was but overtaken by another's write."""
+    failures = state.failures + 1
+    due = now + (0.2 if event.code == 409 else min(2.0 ** (failures - 1), LONGEST_BACKOFF))
+    state = replace(state, failures=failures, retry_at=due, problem=event.message, troubled=True)
+    return Step(state, ((StartTimer(name=RETRY, due=due),),))
