@@ -108,6 +108,8 @@ class Columns:
         """Counts the times when room may have appeared, what a session takes back not among them."""
         self.freed_anywhere = 0
         """`freed` when that was last so of any row."""
+        self.capacity = capacity
+        """How many rows the arrays hold."""
         self.layout = 0
         """Counts the times when `Amounts` got another layout."""
         self.block: Ints
@@ -149,11 +151,6 @@ class Columns:
     def objects(self) -> Sequence[Node]:
         """Node objects by row."""
         return self._objects
-
-    @property
-    def capacity(self) -> int:
-        """How many rows the arrays hold."""
-        return int(self.block.shape[2])
 
     def resource(self, name: str) -> int:
         """The index of a resource, made when it is new."""
@@ -364,6 +361,7 @@ class Columns:
     def _lay(self, block: Ints) -> None:
         """Take a block with other room."""
         _, resources, capacity = block.shape
+        self.capacity = capacity
         self.block, self._flat = block, block.reshape(-1, capacity)
         self._occupied = self._flat[_OCCUPIED.start * resources : _OCCUPIED.stop * resources]
 

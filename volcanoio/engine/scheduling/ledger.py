@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from volcanoio.engine.scheduling.changes import Changes
 from volcanoio.engine.scheduling.columns import LOADS, Columns, Load
@@ -46,6 +46,8 @@ class Ledger:
         """Listed jobs by phase."""
         self.dirty: dict[str, JobInfo] = {}
         """Jobs that changed since the last cycle looked at them."""
+        self.put_off: dict[str, JobInfo] = {}
+        """Those of which cycles that were cut knew nothing new: their turn is still to come."""
         self.changes = Changes()
         self._sorted: dict[str, list[JobInfo]] = {}
         self.settled: set[str] = set()
@@ -83,13 +85,14 @@ class Ledger:
     def seated(self, tasks: Sequence[TaskInfo], status: TaskStatus, rows: Sequence[int]) -> None:
         """Follow alike tasks of one job that were put on rows; the columns count them already."""
         names, on_node = self.columns.names, self.on_node
-        for task, row in zip(tasks, rows, strict=True):
+        for task, row in zip(tasks, rows):  # noqa: B905 - asked after every gang; there is a row for each
             node = names[row]
             there = on_node.get(node)
             if there is None:
                 there = on_node[node] = {}
             there[task.uid] = task
-            task.status, task.node = status, node
+            task.status = status
+            task.node = node
             if task.claims:
                 self.volumes.weigh(task, node, 1)
         if self.pods.active:
@@ -167,6 +170,23 @@ class Ledger:
         self.dirty[job.key] = job
         self.changes.mark(job)
         self._backlog(job)
+
+    def looked_at(self, jobs: Iterable[JobInfo], *, all_known: bool) -> None:
+        """These jobs are as they were last looked at, and all others of which nothing new is known are put off."""
+        dirty, put_off = self.dirty, self.put_off
+        if all_known:
+            dirty.clear()
+            put_off.clear()
+            return
+        for job in jobs:
+            dirty.pop(job.key, None)
+            put_off.pop(job.key, None)
+        put_off.update(dirty)
+        dirty.clear()
+
+    def changed(self, job: JobInfo) -> bool:
+        """Whether a job changed since it was looked at."""
+        return job.key in self.dirty or job.key in self.put_off
 
     def in_phase(self, phase: str) -> list[JobInfo]:
         """Listed jobs of a phase, sorted by key; the list is kept until one enters or leaves."""
@@ -299,6 +319,7 @@ class Ledger:
             self.listed.pop(job.key, None)
             self.phases.get(job.phase, {}).pop(job.key, None)
             self.dirty.pop(job.key, None)
+            self.put_off.pop(job.key, None)
             if job.known:
                 self.orphans[job.key] = job
         self._forget_if_empty(job)
@@ -354,5 +375,6 @@ class Ledger:
         if not job.known and not job.members:
             self.jobs.pop(job.key, None)
             self.dirty.pop(job.key, None)
+            self.put_off.pop(job.key, None)
             self.backlog.pop(job.key, None)
             self.singles.pop(job.key, None)

@@ -49,7 +49,8 @@ class Filling:
         states, shape, values, one = self._states, answers.shape, answers.values, answers.one
         assert one is not None
         best, value = answers.best, answers.value
-        following, table = states.following(shape), values.table
+        following, state_of = states.following(shape), self._columns.state.item
+        known, end_known = values.table.item, len(values.table) - 1
         now: dict[int, int] = {}
         rows: list[int] = []
         placed, end = 0, len(tasks)
@@ -66,17 +67,17 @@ class Filling:
             row = best.rows.item(at)
             score = value.item(row)
             if score == top:
-                state = now.get(row, UNKNOWN)
-                if state == UNKNOWN:
+                state = now[row] if row in now else state_of(row)
+                if state < 0:
                     state = states.of(row)
                 while True:
                     before, state = state, following.get(state, UNKNOWN)
-                    if state == UNKNOWN:
+                    if state < 0:
                         state = states.after(before, shape)
-                    score = table.item(state) if state < len(table) - 1 else NAN
+                    score = known(state) if state < end_known else NAN
                     if score != score:
                         score = values.of(state, row, one)
-                        table = values.table
+                        known, end_known = values.table.item, len(values.table) - 1
                     rows.append(row)
                     placed += 1
                     if score < top or placed == stop:

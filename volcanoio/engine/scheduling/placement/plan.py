@@ -8,7 +8,9 @@ from volcanoio.engine.scheduling.inputs import Inputs
 from volcanoio.framework.scheduling.verdicts import Depends
 from volcanoio.framework.scheduling.views import Shape
 
-_AMOUNTS = Depends.NODE_AMOUNTS | Depends.NODE_USAGE
+_AMOUNTS = (Depends.NODE_AMOUNTS | Depends.NODE_USAGE).value
+_SHARED, _USAGE, _NOW, _SOURCE = SHARED.value, Depends.NODE_USAGE.value, Depends.NOW.value, Depends.SOURCE.value
+"""As numbers: the arithmetic of flags is slow, and every shape is asked about in every cycle."""
 
 
 class Plan:
@@ -59,7 +61,7 @@ class Plan:
 
     def by_amounts(self, shape: Shape) -> bool:
         """Whether the answers of scorers follow from a row's amounts alone."""
-        return self.by_row and not any(part.depends(shape) & ~_AMOUNTS for part in self.scorers)
+        return self.by_row and not any(part.depends(shape).value & ~_AMOUNTS for part in self.scorers)
 
 
 NO_PLAN = Plan()
@@ -69,32 +71,32 @@ def plan_for(shape: Shape, rules: Rules, inputs: Inputs) -> Plan:
     """Sort the parts by what they depend on for the shape."""
     plan = Plan()
     for part in rules.filters:
-        depends = part.depends(shape)
+        depends = part.depends(shape).value
         if not depends:
             plan.constant.append(part)
             continue
         plan.fleeting |= _changes_unseen(depends, part, inputs, plan.facts)
-        plan.by_moment |= part.moment is not None and bool(depends & Depends.NOW)
-        if depends & SHARED:
+        plan.by_moment |= part.moment is not None and bool(depends & _NOW)
+        if depends & _SHARED:
             plan.live_filters.append(part)
         else:
-            (plan.usage if depends & Depends.NODE_USAGE else plan.static).append(part)
+            (plan.usage if depends & _USAGE else plan.static).append(part)
     for scorer in rules.scorers:
-        depends = scorer.depends(shape)
+        depends = scorer.depends(shape).value
         if depends:  # what depends on nothing is the same for all nodes
             plan.fleeting |= _changes_unseen(depends, scorer, inputs, plan.facts)
-            (plan.live_scorers if depends & SHARED else plan.scorers).append(scorer)
+            (plan.live_scorers if depends & _SHARED else plan.scorers).append(scorer)
     return plan
 
 
-def _changes_unseen(
-    depends: Depends, part: FilterPart | ScorerPart, inputs: Inputs, facts: list[tuple[int, ...]]
-) -> bool:
+def _changes_unseen(depends: int, part: FilterPart | ScorerPart, inputs: Inputs, facts: list[tuple[int, ...]]) -> bool:
     """Whether an answer may be another in each cycle; where it follows from inputs, their versions tell."""
-    if part.moment is not None and depends & Depends.NOW:
+    if not depends & (_NOW | _SOURCE):
+        return False
+    if part.moment is not None and depends & _NOW:
         facts.append((part.moment(),))
-        depends &= ~Depends.NOW
-    if depends & Depends.SOURCE and part.watches:
+        depends &= ~_NOW
+    if depends & _SOURCE and part.watches:
         facts.append(inputs.versions(part.watches))
-        return bool(depends & Depends.NOW)
-    return bool(depends & (Depends.SOURCE | Depends.NOW))
+        return bool(depends & _NOW)
+    return bool(depends & (_SOURCE | _NOW))

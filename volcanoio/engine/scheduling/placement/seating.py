@@ -30,7 +30,7 @@ class Seating:
         self._tell(tasks, log)
 
     def _tell(self, tasks: Sequence[TaskInfo], log: list[TaskInfo]) -> None:
-        log.extend(tasks)
+        log += tasks
         assert self.rules is not None
         for tell in self.rules.tasks_in:
             for task in tasks:

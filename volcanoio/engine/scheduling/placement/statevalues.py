@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -84,58 +84,57 @@ class StateValues:
         if passing is not None:
             value[~passing[rows]] = NOWHERE
         missing = np.isnan(value).nonzero()[0]
-        if not len(missing):
-            self._states.count(len(rows), 0)
-        elif len(missing) <= FEW:
-            known = len(self._states.amounts)
-            for position, row in zip(missing.tolist(), rows[missing].tolist(), strict=True):
-                value[position] = self.of(self._states.of(row), row, one)
-            self._states.count(len(rows), len(self._states.amounts) - known)
-        elif not self._look_up(rows, state, missing, one, scorers):
-            return None
-        else:
-            value[missing] = self.table[state[missing]]
+        learned = 0
+        if len(missing):
+            asked = state[missing]
+            found = self._examples(asked, rows[missing])
+            if found is None:
+                return None
+            learned = self._learn(found, one, scorers)
+            value[missing] = self.table[asked]
+        self._states.count(len(rows), learned)
         return value
 
-    def _look_up(
-        self,
-        rows: NDArray[np.intp],
-        state: NDArray[np.int64],
-        missing: NDArray[np.intp],
-        one: OneRow,
-        scorers: Sequence[ScorerPart],
-    ) -> bool:
-        """Find the states of rows, which go into `state`, and their values; False when too many rows have new ones."""
-        unknown = missing[state[missing] == UNKNOWN]
-        for position in unknown[:INTERNED].tolist():
+    def _examples(self, state: NDArray[np.int64], rows: NDArray[np.intp]) -> dict[int, int] | None:
+        """A row of each state that these rows are in; ids that are not known are found and put into `state`.
+
+        None where that is so of too many.
+        """
+        if len(rows) > INTERNED:  # all rows of a new shape: told apart by a column, which is dear for a few
+            unknown = (state == UNKNOWN).nonzero()[0]
+            self._intern(unknown[:INTERNED].tolist(), state, rows)
+            if len(unknown) > INTERNED:
+                return None
+            example = np.full(len(self.table), -1, np.intp)
+            example[state] = rows
+            at = (example >= 0).nonzero()[0]
+            return dict(zip(at.tolist(), example[at].tolist(), strict=True))
+        numbers = rows.tolist()
+        examples = dict(zip(state.tolist(), numbers, strict=True))
+        if UNKNOWN in examples:
+            self._intern((state == UNKNOWN).nonzero()[0].tolist(), state, rows)
+            examples = dict(zip(state.tolist(), numbers, strict=True))
+        return examples
+
+    def _intern(self, positions: Sequence[int], state: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
+        for position in positions:
             state[position] = self._states.of(rows.item(position))
-        if len(unknown) > INTERNED:
-            return False
         if len(self._states.amounts) >= len(self.table):
             self.extend()
-        asked = missing[np.isnan(self.table[state[missing]])]
-        self._states.count(len(rows), self._learn(state[asked], rows[asked], one, scorers) if len(asked) else 0)
-        return True
 
-    def _learn(self, at: NDArray[np.int64], rows: NDArray[np.intp], one: OneRow, scorers: Sequence[ScorerPart]) -> int:
-        """Work out the values of states that rows are in; how many states there are."""
-        if len(at) > INTERNED:  # all rows of a new shape: told apart by a column, which is dear for a few
-            example = np.full(len(self.table), -1, np.intp)
-            example[at] = rows
-            at = (example >= 0).nonzero()[0]
-            rows = example[at]
-        examples = dict(zip(at.tolist(), rows.tolist(), strict=True))
+    def _learn(self, examples: Mapping[int, int], one: OneRow, scorers: Sequence[ScorerPart]) -> int:
+        """Work out the values of states, each with a row that is in it; how many there are."""
         if len(examples) <= FEW:
             for state, row in examples.items():
                 self.of(state, row, one)
             return len(examples)
-        known = np.fromiter(examples, np.intp, len(examples))
         numbers = list(examples.values())
         nodes = Rows(self._columns, np.array(numbers, np.intp))
         total = np.zeros(len(numbers), np.float64)
         everywhere = np.ones(len(numbers), np.bool_)
         for scorer in scorers:
             total += scorer.score(self._shape, nodes, everywhere, self._columns, numbers)
+        known = np.fromiter(examples, np.intp, len(examples))
         self.table[known] = np.where(fit_mask(self._shape, nodes, idle=True), total, NOWHERE)
         return len(known)
 
