@@ -18,7 +18,9 @@ from volcanoio.framework.arguments import ArgumentError, convert, suggestion
 from volcanoio.framework.decisions import Abstain, Alert, Decision, Override
 from volcanoio.framework.lifecycle import Occasion, PolicyContext
 from volcanoio.framework.overrides import TaskOverride, template_of
+from volcanoio.framework.podusage import usage_of
 from volcanoio.model import kinds, quantity
+from volcanoio.model.base import ApiObject
 from volcanoio.model.batch import Job, JobAction, JobEvent, TaskSpec
 from volcanoio.model.core import Container, Node, Pod, PodSpec, ResourceQuota, ResourceRequirements
 from volcanoio.model.quantity import QuantityError
@@ -50,7 +52,7 @@ class OomScaleUp:
 
     name = "oom_scale_up"
     events = (JobEvent.POD_FAILED, JobEvent.TASK_FAILED, Occasion.PODS_DUE)
-    indexes = (kinds.NODE.resource, kinds.RESOURCE_QUOTA.resource)
+    indexes = (kinds.NODE.resource, kinds.RESOURCE_QUOTA.resource, kinds.POD.resource)
     job_arguments = ("factor", "cap", "attempts", "action", "remember")
 
     def __init__(self, arguments: Mapping[str, Any] | None = None) -> None:
@@ -152,7 +154,10 @@ class OomScaleUp:
         if self._cap is not None and self._cap < bounds.node:
             bounds = replace(bounds, node=self._cap, why="the policy's cap is reached")
         quotas = context.indexes[kinds.RESOURCE_QUOTA.resource].within(context.job.metadata.namespace)
-        left = _quota_left(quota for quota in quotas.values() if isinstance(quota, ResourceQuota))
+        left = _quota_left(
+            [quota for quota in quotas.values() if isinstance(quota, ResourceQuota)],
+            context.indexes[kinds.POD.resource].within(context.job.metadata.namespace).values(),
+        )
         for field, names in (("request", ("requests.memory", "memory")), ("limit", ("limits.memory",))):
             rooms = [left[name] for name in names if name in left]
             if rooms:
@@ -194,6 +199,7 @@ class OomScaleUp:
 
 _MOST = 16.0
 _ENDLESS = 2**62
+_OF_QUOTAS = ("memory", "requests.memory", "limits.memory")
 
 
 class _Bounds(msgspec.Struct, frozen=True):
@@ -245,16 +251,24 @@ def _merged(
     return ResourceRequirements(requests={**has.requests, **of_memory}, limits={**has.limits, **limit})
 
 
-def _quota_left(quotas: Iterable[ResourceQuota]) -> dict[str, int]:
-    """What quotas without scopes leave of memory, by their keys; the killed pod does not count any more."""
+def _quota_left(quotas: list[ResourceQuota], pods: Iterable[ApiObject]) -> dict[str, int]:
+    """What quotas without scopes leave of memory, by their keys.
+
+    What is used is counted here: the quota's own status still counts the killed pod for a while.
+    """
     left: dict[str, int] = {}
     for quota in quotas:
         if quota.spec.scopes or quota.spec.scope_selector:
             continue
         for name, hard in quota.spec.hard.items():
-            if name in ("memory", "requests.memory", "limits.memory"):
-                room = quantity.value(hard) - quantity.value(quota.status.used.get(name, "0"))
-                left[name] = min(left.get(name, room), room)
+            if name in _OF_QUOTAS:
+                left[name] = min(left.get(name, _ENDLESS), quantity.value(hard))
+    if left:
+        for pod in pods:
+            if isinstance(pod, Pod) and pod.status.phase not in _ENDED:
+                usage = usage_of(pod.spec)
+                for name in left:
+                    left[name] -= -(-usage.get(name, 0) // 1000)
     return left
 
 

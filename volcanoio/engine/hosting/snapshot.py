@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -41,5 +42,5 @@ def _plain(value: Any) -> Any:
 
 
 def _table(value: Any) -> Any:
-    """A mapping of a type of its own, as states hold them."""
-    return dict(value)
+    """A mapping or a set of a type of its own, as states hold them."""
+    return dict(value) if isinstance(value, Mapping) else sorted(value)
