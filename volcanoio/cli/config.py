@@ -1,4 +1,4 @@
-"""`volcanoio config`: what is said about configurations of the scheduler before they are used."""
+"""`volcanoio config`: what is said about configurations before they are used, and what follows from them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import click
 _PATH = click.Path(path_type=Path, readable=False, allow_dash=True)
 
 
-@click.group(short_help="Check configurations of the scheduler.")
+@click.group(short_help="Check configurations, and print what follows from them.")
 def config() -> None:
-    """Check configurations of the scheduler."""
+    """Check configurations, and print what follows from them."""
 
 
 @config.command("lint", short_help="Find what is wrong in a configuration; exit code 1 on errors.")
@@ -37,3 +37,24 @@ def lint_command(
     from volcanoio.cli.linting import run_lint
 
     return run_lint(files, output, plugins_dir, ignore_unavailable=ignore_unavailable_plugins)
+
+
+@config.command("rbac", short_help="Print the ClusterRole that the controllers need.")
+@click.option("--controllers-dir", type=_PATH, multiple=True, help="Directory of controllers.")
+@click.option("--policies-dir", type=_PATH, multiple=True, help="Directory of policies.")
+def rbac_command(controllers_dir: tuple[Path, ...], policies_dir: tuple[Path, ...]) -> int:
+    """Print the ClusterRole that the installed controllers need, those of the directories included.
+
+    It follows from what each controller declares.
+    """
+    from volcanoio.cli.errors import CommandError, ExitCode
+    from volcanoio.compose.rbac import render
+    from volcanoio.runtime.loading import PluginError, discover
+    from volcanoio.runtime.mounted import MountError
+
+    try:
+        registry = discover(policies_dirs=policies_dir, controllers_dirs=controllers_dir)
+        print(render(registry), end="")
+    except (PluginError, MountError) as error:
+        raise CommandError(str(error), ExitCode.USAGE) from None
+    return ExitCode.OK

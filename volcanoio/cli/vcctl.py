@@ -6,94 +6,18 @@ In `queue` commands `-n` is the queue's name; in `job` commands `-N` is the job'
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
-import anyio
 import click
 
 from volcanoio import __version__
-
-FAILURE = 255
-
-
-def _log_flags() -> list[click.Parameter]:
-    """Volcano's logging flags: scripts pass them everywhere, and there is no log here that they could change."""
-    return [
-        click.Option(names, expose_value=False, hidden=True)
-        for names in (["--v", "-v"], ["--vmodule"], ["--log-flush-frequency"])
-    ]
+from volcanoio.cli.flowcommands import jobflow, jobtemplate
+from volcanoio.cli.vcctlframe import Group, cluster_flags, run_with_client
 
 
-class _Command(click.Command):
-    """A command that takes Volcano's logging flags."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.params += _log_flags()
-
-
-class _Group(click.Group):
-    """A group that takes Volcano's logging flags, and whose commands fail as Volcano's do."""
-
-    command_class = _Command
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.params += _log_flags()
-
-    def main(self, *args: Any, **kwargs: Any) -> Any:
-        kwargs["standalone_mode"] = False
-        try:
-            return super().main(*args, **kwargs)
-        except click.exceptions.Exit as stop:
-            sys.exit(stop.exit_code)
-        except click.exceptions.NoArgsIsHelpError as error:
-            print(error.format_message())
-            sys.exit(0)
-        except click.ClickException as error:
-            print(f"Error: {error.format_message()}")
-            if isinstance(error, click.UsageError) and error.ctx is not None:
-                print(f"Run '{error.ctx.command_path} --help' for usage.")
-            sys.exit(FAILURE)
-        except click.Abort:
-            sys.exit(130)
-
-
-def _cluster_flags(command: Callable[..., None]) -> Callable[..., None]:
-    for flag in (
-        click.option(
-            "--kubeconfig", "-k", type=click.Path(path_type=Path, readable=False), help="Path of the kubeconfig."
-        ),
-        click.option("--master", "-s", default="", help="Address of the API server, overriding the kubeconfig."),
-    ):
-        command = flag(command)
-    return command
-
-
-def _run(path: str, kubeconfig: Path | None, master: str, body: Callable[..., Awaitable[None]], *args: Any) -> None:
-    from volcanoio.cli.connection import connected
-    from volcanoio.cli.errors import CommandError, sole_error
-
-    async def call() -> None:
-        async with connected(kubeconfig, master) as client:
-            await body(client, *args)
-
-    try:
-        anyio.run(call)
-    except (CommandError, BaseExceptionGroup) as error:
-        told = sole_error(error)
-        if not isinstance(told, CommandError):
-            raise
-        print(f"Failed to {path}: {told}")
-        sys.exit(FAILURE)
-
-
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 def vcctl() -> None:
-    """Run and look at Volcano jobs and queues."""
+    """Run and look at Volcano jobs, queues, job flows and job templates."""
 
 
 @vcctl.command()
@@ -102,12 +26,12 @@ def version() -> None:
     print(f"volcanoio {__version__}")
 
 
-@vcctl.group(cls=_Group)
+@vcctl.group(cls=Group)
 def job() -> None:
     """Run, list, view, suspend, resume and delete jobs."""
 
 
-@vcctl.group(cls=_Group)
+@vcctl.group(cls=Group)
 def queue() -> None:
     """Create, list, get, operate and delete queues."""
 
@@ -122,7 +46,7 @@ def queue() -> None:
 @click.option("--limits", "-L", default="cpu=1000m,memory=100Mi", show_default=True, help="Limits of a pod.")
 @click.option("--scheduler", "-S", default="volcano", show_default=True, help="Scheduler of the job.")
 @click.option("--filename", "-f", type=click.Path(path_type=Path, readable=False), help="YAML file of the job.")
-@_cluster_flags
+@cluster_flags
 def job_run(
     name: str,
     namespace: str,
@@ -140,7 +64,7 @@ def job_run(
     from volcanoio.cli import jobs
 
     shape = jobs.JobFlags(name, namespace, image, minimum, replicas, requests, limits, scheduler)
-    _run("run job", kubeconfig, master, jobs.run, shape, filename)
+    run_with_client("run job", kubeconfig, master, jobs.run, shape, filename)
 
 
 @job.command("list")
@@ -149,7 +73,7 @@ def job_run(
 @click.option("--queue", "-q", default="", help="Only jobs of this queue.")
 @click.option("--scheduler", "-S", default="", help="Only jobs of this scheduler.")
 @click.option("--selector", default="", help="Only jobs whose name contains this.")
-@_cluster_flags
+@cluster_flags
 def job_list(
     namespace: str,
     all_namespaces: bool,
@@ -163,18 +87,18 @@ def job_list(
     from volcanoio.cli import jobs
 
     where = "" if all_namespaces else namespace
-    _run("list job", kubeconfig, master, jobs.list_jobs, where, queue, scheduler, selector)
+    run_with_client("list job", kubeconfig, master, jobs.list_jobs, where, queue, scheduler, selector)
 
 
 def _named_job(verb: str, summary: str) -> None:
     @click.option("--name", "-N", default="", help="Name of the job.")
     @click.option("--namespace", "-n", default="default", show_default=True, help="Namespace of the job.")
-    @_cluster_flags
+    @cluster_flags
     def command(name: str, namespace: str, kubeconfig: Path | None, master: str) -> None:
         from volcanoio.cli import jobs
 
         bodies = {"view": jobs.view, "suspend": jobs.suspend, "resume": jobs.resume, "delete": jobs.delete}
-        _run(f"{verb} job", kubeconfig, master, bodies[verb], namespace, name)
+        run_with_client(f"{verb} job", kubeconfig, master, bodies[verb], namespace, name)
 
     job.command(verb, help=summary)(command)
 
@@ -192,53 +116,57 @@ for _verb, _summary in {
 @click.option("--name", "-n", default="test", show_default=True, help="Name of the queue.")
 @click.option("--weight", "-w", type=int, default=1, show_default=True, help="Weight of the queue.")
 @click.option("--state", "-S", default="Open", show_default=True, help="Accepted for compatibility; queues open.")
-@_cluster_flags
+@cluster_flags
 def queue_create(name: str, weight: int, state: str, kubeconfig: Path | None, master: str) -> None:
     """Create a queue."""
     from volcanoio.cli import queues
 
-    _run("create queue", kubeconfig, master, queues.create, name, weight, state)
+    run_with_client("create queue", kubeconfig, master, queues.create, name, weight, state)
 
 
 @queue.command("list")
-@_cluster_flags
+@cluster_flags
 def queue_list(kubeconfig: Path | None, master: str) -> None:
     """List queues."""
     from volcanoio.cli import queues
 
-    _run("list queue", kubeconfig, master, queues.show, "")
+    run_with_client("list queue", kubeconfig, master, queues.show, "")
 
 
 @queue.command("get")
 @click.option("--name", "-n", required=True, help="Name of the queue.")
-@_cluster_flags
+@cluster_flags
 def queue_get(name: str, kubeconfig: Path | None, master: str) -> None:
     """Show one queue."""
     from volcanoio.cli import queues
 
-    _run("get queue", kubeconfig, master, queues.show, name)
+    run_with_client("get queue", kubeconfig, master, queues.show, name)
 
 
 @queue.command("operate")
 @click.option("--name", "-n", required=True, help="Name of the queue.")
 @click.option("--action", "-a", required=True, help="open, close or update.")
 @click.option("--weight", "-w", type=int, default=0, help="New weight, with update.")
-@_cluster_flags
+@cluster_flags
 def queue_operate(name: str, action: str, weight: int, kubeconfig: Path | None, master: str) -> None:
     """Open or close a queue, or change its weight."""
     from volcanoio.cli import queues
 
-    _run("operate queue", kubeconfig, master, queues.operate, name, action, weight)
+    run_with_client("operate queue", kubeconfig, master, queues.operate, name, action, weight)
 
 
 @queue.command("delete")
 @click.option("--name", "-n", required=True, help="Name of the queue.")
-@_cluster_flags
+@cluster_flags
 def queue_delete(name: str, kubeconfig: Path | None, master: str) -> None:
     """Delete a queue."""
     from volcanoio.cli import queues
 
-    _run("delete queue", kubeconfig, master, queues.delete, name)
+    run_with_client("delete queue", kubeconfig, master, queues.delete, name)
+
+
+vcctl.add_command(jobflow)
+vcctl.add_command(jobtemplate)
 
 
 def main() -> None:
