@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint types layers unit soak real-apiserver contract-real go-clients format crds wheel clean
+.PHONY: help demo up test lint types layers unit soak real-apiserver contract-real go-clients format crds rbac wheel clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -64,6 +64,9 @@ format: $(VENV)/.dev  ## Format the tree
 
 crds: $(VENV)/.runtime  ## Regenerate config/crds from volcanoio/model
 	$(BIN)/python -m volcanoio.model.crds
+
+rbac: $(VENV)/.runtime  ## Regenerate config/rbac/controllers.yaml from what controllers declare
+	$(BIN)/volcanoio config rbac > config/rbac/controllers.yaml
 
 wheel: $(VENV)/.dev  ## Build the wheel
 	$(BIN)/python -m build --wheel --outdir dist

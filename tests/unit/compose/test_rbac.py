@@ -1,0 +1,69 @@
+"""The ClusterRole of the controllers follows from what they declare, and the file of it is in step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+from click.testing import CliRunner
+
+from volcanoio.cli.main import volcanoio
+from volcanoio.compose.controllers import controllers
+from volcanoio.compose.rbac import merged, render
+from volcanoio.framework.controller import Rule
+from volcanoio.model.packaged import config_path
+from volcanoio.runtime.controller_setup import kinds_of
+from volcanoio.runtime.loading import discover
+
+OPERATOR = """
+from volcanoio.framework.operators import Operator
+from volcanoio.model import kinds
+from volcanoio.model.custom import custom_kind
+
+class Mine(Operator):
+    name = "mine-controller"
+    kind = custom_kind("example.com", "v1", "Mine")
+    owns = (kinds.CONFIG_MAP,)
+    looks_up = (kinds.NODE,)
+
+    def plan(self, parts, view):
+        return ()
+"""
+
+
+def test_the_file_is_what_the_controllers_declare() -> None:
+    told = "config/rbac/controllers.yaml is out of step with the controllers' rules; run `make rbac`"
+    assert (config_path("rbac") / "controllers.yaml").read_text() == render(discover()), told
+
+
+def test_controllers_may_do_what_their_inputs_take() -> None:
+    for controller in controllers(discover()):
+        granted = {
+            (rule.group, name, verb) for rule in controller.rules for name in rule.resources for verb in rule.verbs
+        }
+        for kind in kinds_of(controller):
+            missing = {(kind.group, kind.plural, verb) for verb in ("list", "watch")} - granted
+            assert not missing, (controller.name, missing)
+
+
+def test_rules_are_merged_by_resource_and_then_by_verbs() -> None:
+    rules = (
+        Rule("", ("pods",), ("watch", "get")),
+        Rule("", ("pods", "services"), ("delete",)),
+        Rule("", ("services",), ("get", "watch")),
+        Rule("apps", ("pods",), ("get",)),
+    )
+    assert merged(rules) == [
+        Rule("", ("pods", "services"), ("get", "watch", "delete")),
+        Rule("apps", ("pods",), ("get",)),
+    ]
+
+
+def test_the_command_takes_mounted_controllers_in(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OPERATOR)
+    said = CliRunner().invoke(volcanoio, ["config", "rbac", "--controllers-dir", str(tmp_path)], standalone_mode=False)
+    assert said.exit_code == 0, said.output
+    rules = yaml.safe_load(said.output)["rules"]
+    assert {"apiGroups": ["example.com"], "resources": ["mines/status"], "verbs": ["patch"]} in rules
+    (nodes,) = (rule for rule in rules if "nodes" in rule["resources"])
+    assert nodes["verbs"] == ["get", "list", "watch"]
