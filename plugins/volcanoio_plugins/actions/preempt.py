@@ -6,7 +6,7 @@ used before any node with victims, and what is placed passes every filter and li
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,9 +15,10 @@ from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.heap import Turns
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.session import Session
+from volcanoio.framework.scheduling.victims import Eligible
 from volcanoio.framework.scheduling.views import Job, Task, TaskStatus
 from volcanoio_plugins.actions.dryrun import DryRun
-from volcanoio_plugins.actions.taking import Eligible, Taking, runs_of, takers
+from volcanoio_plugins.actions.taking import Taking, runs_of, takers
 
 _TAKABLE = (TaskStatus.RUNNING, TaskStatus.BOUND)
 
@@ -80,7 +81,7 @@ class Preempt:
         """Let a job take from other jobs of its queue (by their keys), all it needs or nothing."""
         own = job.key
 
-        def eligible(there: Collection[Task], task: Task) -> list[Task]:
+        def eligible(there: Sequence[Task], task: Task) -> list[Task]:
             return _takable(there, task, mates, own)
 
         runs, victims = runs_of(session, job), session.victims
@@ -100,7 +101,7 @@ class Preempt:
         """Let a job's tasks take from its own of lower standing, one by one until one finds nothing."""
         only = (job.key,)
 
-        def eligible(there: Collection[Task], task: Task) -> list[Task]:
+        def eligible(there: Sequence[Task], task: Task) -> list[Task]:
             return _takable(there, task, only)
 
         if session.victims.awaits(job) or not job.count(*_TAKABLE):
@@ -122,7 +123,7 @@ class Preempt:
         return Taking(*what, own=own)
 
 
-def _takable(there: Collection[Task], task: Task, jobs: Container[str], but: str = "") -> list[Task]:
+def _takable(there: Sequence[Task], task: Task, jobs: Container[str], but: str = "") -> list[Task]:
     """Those of some jobs, one of them left out, that may be evicted for a task."""
     idle, running, bound = task.shape.best_effort, TaskStatus.RUNNING, TaskStatus.BOUND
     return [

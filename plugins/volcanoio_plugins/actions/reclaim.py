@@ -6,7 +6,7 @@ there without evictions, and what is placed passes every filter and limit (see `
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -56,7 +56,7 @@ class Reclaim:
             if name != job.queue and queue.object.spec.reclaimable is not False
         }
 
-        def eligible(there: Collection[Task], task: Task) -> list[Task]:  # noqa: ARG001 - whoever it is for
+        def eligible(there: Sequence[Task], task: Task) -> list[Task]:  # noqa: ARG001 - whoever it is for
             running = TaskStatus.RUNNING
             return [
                 victim

@@ -7,17 +7,14 @@ guarantee by it, and the evicted could not at once evict back. Room that is ther
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 
 from volcanoio.framework.scheduling.heap import Turns
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.session import Run, Session, Statement
-from volcanoio.framework.scheduling.victims import Hunt
+from volcanoio.framework.scheduling.victims import Eligible, Hunt
 from volcanoio.framework.scheduling.views import Job, Task
 from volcanoio.model.scheduling import PodGroupPhase
-
-Eligible = Callable[[Collection[Task], Task], list[Task]]
-"""Which of some tasks may be evicted for another by the action's own rules, whatever plugins say."""
 
 
 def takers(session: Session) -> Iterator[Job]:
@@ -177,7 +174,7 @@ class Taking:
     def candidates(self, task: Task, node: str) -> list[Task]:
         """Those who may be evicted on a node for a task, in the order in which they go; none where all are too few."""
         victims = self._victims
-        permitted = victims.permitted(self._purpose, task, self._eligible(victims.on(node), task))
+        permitted = victims.permitted(self._purpose, task, node, self._eligible)
         return permitted if permitted and victims.suffice(node, task.shape, permitted) else []
 
     def settle(self, task: Task, node: str, evicted: list[Task]) -> bool:

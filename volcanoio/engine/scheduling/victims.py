@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -14,8 +14,10 @@ from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.rests import rest
 from volcanoio.engine.scheduling.slots import NodeSlots
 from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.engine.scheduling.victimorder import VictimOrder
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.session import Run
+from volcanoio.framework.scheduling.victims import Eligible
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ KEPT = 64
 class Victims:
     """Implements `victims.Victims`."""
 
-    __slots__ = ("_failed", "_ledger", "_prospects", "_rules", "_session", "_vain")
+    __slots__ = ("_failed", "_ledger", "_order", "_prospects", "_rules", "_session", "_vain")
 
     def __init__(self, session: CycleSession) -> None:
         self._session = session
@@ -40,12 +42,14 @@ class Victims:
         self._vain: dict[Hashable, NDArray[np.bool_]] = {}
         """Rows where nothing was found for alike tasks."""
         self._prospects: dict[Hashable, Prospects] = {}
+        self._order = VictimOrder(session)
 
     def prepare(self) -> Iterator[None]:
         """As `victims.Victims`."""
         self._failed.clear()
         self._vain.clear()
         self._prospects.clear()
+        self._order.clear()
         return self._session.state.takable.refresh()
 
     def failed(self, purpose: Purpose, job: JobInfo, runs: Sequence[Run]) -> bool:
@@ -107,10 +111,6 @@ class Victims:
             prospects = self._prospects[key] = Prospects(session, task, purpose)
         return NodeHunt(session, task, prospects, self._vain.get(self._kind(purpose, task)) if self._vain else None)
 
-    def on(self, node: str) -> Collection[TaskInfo]:
-        """As `victims.Victims`."""
-        return self._ledger.on_node.get(node, {}).values()
-
     def running(self) -> Sequence[TaskInfo]:
         """As `victims.Victims`."""
         found: list[TaskInfo] = []
@@ -142,13 +142,17 @@ class Victims:
                 return True
         return False
 
-    def permitted(self, purpose: Purpose, taker: TaskInfo, candidates: Iterable[TaskInfo]) -> list[TaskInfo]:
+    def permitted(self, purpose: Purpose, taker: TaskInfo, node: str, eligible: Eligible) -> list[TaskInfo]:
         """As `victims.Victims`."""
         assert taker.owner is not None
-        ordered = self.ordered(candidates, taker.owner)
+        ordered = cast("list[TaskInfo]", eligible(self._order.on(node), taker))
         if not ordered:
             return ordered
-        ask = self._rules.preemptable if purpose is Purpose.PREEMPT else self._rules.reclaimable
+        if purpose is Purpose.PREEMPT:
+            ask = self._rules.preemptable
+        else:
+            ask = self._rules.reclaimable
+            ordered = self._order.by_queue(node, ordered, taker.owner.queue)
         return cast("list[TaskInfo]", ask(taker, ordered))
 
     def slots(self, task: TaskInfo, purpose: Purpose) -> NodeSlots:
@@ -163,28 +167,6 @@ class Victims:
         """As `victims.Victims`."""
         return cast("list[TaskInfo]", self._rules.evictable(job, purpose, candidates, partial=partial))
 
-    def ordered(self, tasks: Iterable[TaskInfo], taker: JobInfo) -> list[TaskInfo]:
-        """As `victims.Victims`."""
-        result = list(tasks)
-        if len(result) < 2:
-            return result
-        rules = self._rules
-        ask = rules.task_key if rules.orders_tasks else None
-        if len({task.job for task in result}) == 1:
-            keyed = [(ask and ask(task), task.key, task) for task in result]  # keys end in the uid: no two are equal
-            keyed.sort(reverse=True)
-            return [task for _, _, task in keyed]
-        jobs = {task.job: task.owner for task in result}
-        keys = {key: self._session.job_key(job) if job is not None else () for key, job in jobs.items()}
-        by_job = [(keys[task.job], ask and ask(task), task.key, task) for task in result]
-        by_job.sort(reverse=True)
-        result = [task for _, _, _, task in by_job]
-        names = {job.queue for job in jobs.values() if job is not None}
-        if len(names) > 1:
-            ranks = self.queue_ranks(names, taker.queue)
-            result.sort(key=lambda task: ranks[task.owner.queue] if task.owner is not None else -1)
-        return result
-
     def queue_ranks(self, queues: Iterable[str], taker: str) -> dict[str, int]:
         """As `victims.Victims`."""
         known = self._session.queues
@@ -196,7 +178,12 @@ class Victims:
 
     def fits(self, task: TaskInfo, node: str) -> bool:
         """As `victims.Victims`."""
-        return self._session.state.placer.passes(task, self._session.nodes.rows[node])
+        columns, wanted = self._session.nodes, task.shape.requests
+        row, item, index = columns.rows[node], columns.block.item, columns.resources
+        for name, amount in wanted.items():  # the usual answer, as it is asked before evictions, too
+            if item(_FUTURE, index[name], row) < amount:
+                return False
+        return self._session.state.placer.passes(task, row)
 
     def keeps_guarantee(self, victim: TaskInfo) -> bool:
         """As `victims.Victims`."""
@@ -212,18 +199,16 @@ class Victims:
 
     def would_return(self, purpose: Purpose, evicted: Sequence[TaskInfo], placed: Sequence[TaskInfo]) -> bool:
         """As `victims.Victims`; asked as if what was placed ran already."""
-        targets = [task for task in placed if task.preemptable]
-        if not targets:
+        losers = {task.job: task.owner for task in evicted}
+        starving = [key for key, job in losers.items() if job is not None and self._rules.job_starving(job)]
+        if not starving:  # the usual case: they had more than they need
             return False
-        starving: dict[str, bool] = {}
+        targets = [task for task in placed if task.preemptable]
         takers: dict[tuple[str, int, int], TaskInfo] = {}
         for task in evicted:
-            job = task.owner
-            if job is not None and task.job not in starving:
-                starving[task.job] = self._rules.job_starving(job)
-            if starving.get(task.job):  # few are: they had more than they need
+            if task.job in starving:
                 takers.setdefault((task.job, task.shape.id, task.priority), task)
-        if not takers or not any(self._may_take(purpose, taker) for taker in takers.values()):
+        if not targets or not any(self._may_take(purpose, taker) for taker in takers.values()):
             return False
         if purpose is Purpose.RECLAIM and all(_fixed(task) for task in targets):
             return False

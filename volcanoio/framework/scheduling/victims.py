@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.views import Job, Shape, Task
 
 if TYPE_CHECKING:
     from volcanoio.framework.scheduling.session import Run
+
+
+Eligible: TypeAlias = Callable[[Sequence[Task], Task], list[Task]]
+"""Which of some tasks on a node may be evicted for another by an action's own rules, whatever plugins say; in their
+order. Among those it is asked about may be some that are evicted already.
+"""
 
 
 class Hunt(Protocol):
@@ -108,10 +114,6 @@ class Victims(Protocol):
         """
         ...
 
-    def on(self, node: str) -> Collection[Task]:
-        """Tasks that weigh on a node."""
-        ...
-
     def running(self) -> Sequence[Task]:
         """All Running tasks of all jobs, by job and then by their order in it."""
         ...
@@ -120,11 +122,11 @@ class Victims(Protocol):
         """Whether what is free or being released on a node, and what these hold, is enough for one task."""
         ...
 
-    def permitted(self, purpose: Purpose, taker: Task, candidates: Iterable[Task]) -> list[Task]:
-        """Those of the candidates that plugins let a task have evicted, in the order in which they go.
+    def permitted(self, purpose: Purpose, taker: Task, node: str, eligible: Eligible) -> list[Task]:
+        """Those on a node that an action and plugins let a task have evicted, in the order in which they go.
 
-        Volcano: Preemptable or Reclaimable, BuildVictimsPriorityQueue. Candidates are asked about in that order too, so
-        that where a job can lose some of its tasks only, those go that would go first.
+        Volcano: Preemptable or Reclaimable, BuildVictimsPriorityQueue. Plugins are asked about them in that order too,
+        so that where a job can lose some of its tasks only, those go that would go first.
         """
         ...
 

@@ -22,7 +22,10 @@ class Seating:
     def seat(self, task: TaskInfo, status: TaskStatus, row: int, log: list[TaskInfo]) -> None:
         """Put one task on a row."""
         self._ledger.seat(task, status, row)
-        self._tell([task], log)
+        log.append(task)
+        assert self.rules is not None
+        for tell in self.rules.tasks_in:
+            tell(task)
 
     def seated(self, tasks: Sequence[TaskInfo], status: TaskStatus, rows: Sequence[int], log: list[TaskInfo]) -> None:
         """Tasks were placed on rows, and the columns count them already."""
