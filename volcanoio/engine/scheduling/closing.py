@@ -34,6 +34,8 @@ _SHORT: dict[str, str] = {PodGroupPhase.INQUEUE: PodGroupPhase.INQUEUE, PodGroup
 """What a gang that has got somewhere and is short of pods is: as before, or Running."""
 REPEAT_SECONDS = 60.0
 """How often an unchanged Unschedulable event is repeated at most; half as often at least."""
+UNFINISHED_SECONDS = 5.0
+"""How often a job is looked at that gets on in every cycle, each cut before all its tasks had their turn."""
 
 
 def close(session: CycleSession, period: float) -> Iterator[None]:
@@ -54,10 +56,11 @@ def close(session: CycleSession, period: float) -> Iterator[None]:
             _look(session, job, period)
             yield
     if session.cut:
-        for job in touched:
-            ledger.dirty.pop(job.key, None)
-    else:
-        ledger.dirty.clear()
+        for key in session.unfinished:
+            revisit.setdefault(key, session.now + UNFINISHED_SECONDS)
+    if not session.cut or session.now >= session.state.gone_through + period:
+        session.state.gone_through = session.now
+    ledger.looked_at(touched, all_known=not session.cut)
     write_queues(session, period)
 
 
@@ -87,12 +90,15 @@ def _look(session: CycleSession, job: JobInfo, period: float) -> None:
     news = (after.phase, after.conditions) != (before.phase, before.conditions)
     if not short and news and job.phase not in UNSETTLED:
         session.outbox.put(_record(job, "Normal", SCHEDULED, "pod group is ready"))
-    tell_pods(session, job, lasting=lasting or (waited and not short), period=period)
+    unfinished = session.cut and job.key in session.unfinished
+    tell_pods(session, job, lasting=(lasting or (waited and not short)) and not unfinished, period=period)
     if session.outbox.said != said:
         job.said_at = session.now
     if short or job.waiting or postponed:
         told = (lasting or not short) and (waited or not job.waiting) and session.now >= job.said_at + period
         rest = _repeat(job) if told and not postponed else period
+        if unfinished:
+            rest = UNFINISHED_SECONDS
         session.state.revisit[job.key] = session.now + rest
     else:
         session.state.revisit.pop(job.key, None)

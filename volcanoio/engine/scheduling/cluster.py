@@ -78,6 +78,8 @@ class ClusterState:
         self.claims = Claims(self.ledger, self.holds, hold_seconds)
         self.takable = VictimColumns(self.ledger)
         self.revisit: dict[str, float] = {}
+        self.gone_through = float("-inf")
+        """When all jobs that are due were last looked for: after a cut that is done once a period."""
         self.turn = 0
         self.prebinding: dict[str, tuple[PreBindStep, ...]] = {}
         """What is being done before binds that are under way, by the pod's uid."""

@@ -44,14 +44,14 @@ def give_up(session: CycleSession, job: JobInfo, runs: Sequence[Run]) -> None:
 def hopeless(session: CycleSession, job: JobInfo) -> bool:
     """Whether the last attempt says that another is of no use: neither room nor the queue's limit has changed."""
     attempts, state = job.attempts, session.state
-    if attempts.beyond is not None and job.key not in state.ledger.dirty:
+    if attempts.beyond is not None and not state.ledger.changed(job):
         shape, lacking, when = attempts.beyond
         assert job.queue_info is not None
         recent = session.now < when + session.period
         if recent and session.rules.allocatable(job.queue_info, shape, lacking) < lacking:
             return True
     useless = attempts.useless
-    if useless is None or session.now >= useless.until or job.key in state.ledger.dirty:
+    if useless is None or session.now >= useless.until or state.ledger.changed(job):
         return False
     if job.key in state.holds.by_job:
         return False

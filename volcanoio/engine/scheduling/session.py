@@ -6,6 +6,7 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain
+from math import inf
 
 from volcanoio.engine.scheduling import hopes
 from volcanoio.engine.scheduling.asking import Asking
@@ -74,10 +75,11 @@ class CycleSession:
     `conditions` are what plugins set, by job key and type; `refusals` why jobs were not enqueued; `leftovers` the
     logs of statements that stay until the close, `unended` of those neither committed, discarded nor kept;
     `homeless` tasks that request nothing and found no node, by job; `at_hand` the jobs that plugins close just
-    now; `tried` the keys of jobs it came to; `asks_waiting` whether the action at work goes through the waiting
-    jobs; `cut` whether the budget ended it, or a question without answer; `questions` what plugins ask others;
-    `action` the one at work, `coming` those still to come; `vain` the keys of jobs that it tried in vain; `victims`
-    what actions that evict ask; `claimed` the tasks for which it evicted.
+    now; `tried` the keys of jobs it came to, `unfinished` of those that got some places and are to have more turns;
+    `asks_waiting` whether the action at work goes through the waiting jobs; `cut` whether the budget ended it, or a
+    question without answer; `questions` what plugins ask others; `action` the one at work, `coming` those still to
+    come; `vain` the keys of jobs that it tried in vain; `victims` what actions that evict ask; `claimed` the tasks
+    for which it evicted.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class CycleSession:
         self.asks_waiting = False
         self.vain: set[str] = set()
         self.tried: set[str] = set()
+        self.unfinished: set[str] = set()
         self.claimed: list[TaskInfo] = []
         self.questions = Asking(state.answers, self.outbox, answering=opening.answering)
         self.ask, self.tell = self.questions.ask, self.questions.tell
@@ -173,11 +176,19 @@ class CycleSession:
         """As `sessionview.SessionView`; sorted by key, and while the session closes a few at a time."""
         if self.at_hand is not None:
             return self.at_hand
-        listed, revisit = self.state.ledger.listed, self.state.revisit
-        keys = set(self.state.ledger.dirty)
-        keys.update(key for key, due in revisit.items() if due <= self.now)
-        if self.cut:  # of waiting jobs that it neither came to nor moved it knows nothing new
-            keys = (keys & self.tried) | (keys - self.state.ledger.backlog.keys())
+        ledger, now = self.state.ledger, self.now
+        listed, dirty, put_off = ledger.listed, ledger.dirty, ledger.put_off
+        revisit, backlog = self.state.revisit, ledger.backlog
+        if self.cut:  # of waiting jobs that it neither came to nor moved, or is not done with, it knows nothing new
+            tried, unfinished = self.tried, self.unfinished
+            keys = {key for key in tried if revisit.get(key, inf) <= now}
+            keys.update([key for key in tried if key not in unfinished and (key in dirty or key in put_off)])
+            keys.update([key for key in dirty if key not in backlog])
+            if now >= self.state.gone_through + self.period:
+                keys.update([key for key, when in revisit.items() if when <= now and key not in backlog])
+        else:
+            keys = {key for key, when in revisit.items() if when <= now}
+            keys.update(dirty, put_off)
         return [listed[key] for key in sorted(keys & listed.keys())]
 
     def changes(self, owner: object, most: int | None = None) -> Collection[JobInfo]:

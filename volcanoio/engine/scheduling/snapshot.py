@@ -57,7 +57,7 @@ def _membership(ledger: Ledger) -> dict[str, Any]:
         "backlog": list(ledger.backlog),
         "singles": list(ledger.singles),
         "phases": {phase: list(jobs) for phase, jobs in ledger.phases.items() if jobs},
-        "dirty": list(ledger.dirty),
+        "dirty": [*ledger.put_off, *ledger.dirty],
     }
 
 

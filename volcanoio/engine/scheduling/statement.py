@@ -197,6 +197,10 @@ class JobStatement:
         """As `session.Statement`."""
         session, job, log = self._session, self._job, self._log
         session.vain.discard(job.key)
+        if job.waiting:
+            session.unfinished.add(job.key)
+        else:
+            session.unfinished.discard(job.key)
         ledger = session.state.ledger
         allocated = [task for task in log.seated if task.status is TaskStatus.ALLOCATED]
         pipelined = []
@@ -240,6 +244,7 @@ class JobStatement:
     def discard(self) -> None:
         """As `session.Statement`."""
         self._session.vain.add(self._job.key)
+        self._session.unfinished.discard(self._job.key)
         self._remember(self._log.seated)
         self._log.rollback(self._session.state.ledger, self._session.state.holds)
         self._session.unended.remove(self._log)
