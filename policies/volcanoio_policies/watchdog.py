@@ -19,12 +19,13 @@ from volcanoio.framework.podusage import usage_of
 from volcanoio.model import durations, kinds, quantity
 from volcanoio.model.batch import Job, JobPhase
 from volcanoio.model.core import Pod
+from volcanoio.model.scheduling import PodGroup
 from volcanoio.model.usage import PodMetrics
 from volcanoio_policies.prometheus import Prometheus
 
 EVERY = 15.0
 """Seconds between two looks at a job."""
-METRICS = kinds.POD_METRICS.resource
+GROUPS, METRICS = kinds.POD_GROUP.resource, kinds.POD_METRICS.resource
 _WATCHED = ("cpu", "memory")
 
 
@@ -65,7 +66,8 @@ class Watchdog:
                 raise ArgumentError(msg, key=key)
         self._arguments = given
         self._prometheus = Prometheus(given.prometheus) if given.prometheus else None
-        self.indexes: tuple[str, ...] = (METRICS,) if given.share is not None and not given.prometheus else ()
+        reads_metrics = given.share is not None and not given.prometheus
+        self.indexes: tuple[str, ...] = (GROUPS, METRICS) if reads_metrics else (GROUPS,)
         self._low: dict[str, float] = {}
         """Since when jobs use too little, by uid."""
 
@@ -97,8 +99,8 @@ class Watchdog:
         since = job.status.state.last_transition_time or job.metadata.creation_timestamp
         if limit is None or since is None or context.now - _epoch(since) < limit:
             return Abstain()
-        state = job.status.state
-        why = f"; it says: {state.message}" if state.message else ""
+        why = job.status.state.message or _unscheduled(context)
+        why = f"; {why}" if why else ""
         message = f"job {job.metadata.key} waits for longer than {durations.text(round(limit))}{why}"
         return self._alert("JobWaiting", message, f"waiting/{since}")
 
@@ -135,6 +137,16 @@ class Watchdog:
                     asked[resource] += _asked(pod, resource)
                     used[resource] += known[name].get(resource, 0.0)
         return asked, used
+
+
+def _unscheduled(context: PolicyContext) -> str:
+    """Why the job's PodGroup is not scheduled: its newest condition that holds, unless it says Scheduled."""
+    meta = context.job.metadata
+    group = context.indexes[GROUPS].get(f"{meta.namespace}/{meta.name}-{meta.uid}")
+    if not isinstance(group, PodGroup):
+        return ""
+    holding = [each for each in group.status.conditions if each.status == "True"]
+    return holding[-1].message if holding and holding[-1].type != "Scheduled" else ""
 
 
 def _asked(pod: Pod, resource: str) -> float:

@@ -11,6 +11,7 @@ from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
+from volcanoio.model.core import Pod
 
 _CAPS = "policies:\n- name: namespace_quota\n  arguments: {namespaces: {default: %s}}\n- name: declared\n"
 

@@ -28,7 +28,7 @@ def hungry(name: str, peak: str, limit: str, *, arguments: str = "", replicas: i
     return manifest
 
 
-def memory(pod: Pod) -> tuple[str, str]:
+def memory(pod: Pod) -> tuple[object, object]:
     resources = pod.spec.containers[0].resources
     return resources.requests["memory"], resources.limits["memory"]
 
