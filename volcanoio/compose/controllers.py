@@ -28,6 +28,7 @@ from volcanoio.model import kinds, names
 from volcanoio.runtime import controller_conf
 from volcanoio.runtime.controller_setup import DEFAULT, known_kinds, make_controllers, selected
 from volcanoio.runtime.controllers import ControllerHost
+from volcanoio.runtime.endpoints import Endpoints
 from volcanoio.runtime.loading import Registry
 from volcanoio.runtime.policy_reload import PolicyReloader
 from volcanoio.runtime.policy_sets import PolicySet
@@ -39,7 +40,7 @@ class ControllerSettings:
     """What the controllers' process is asked to do; `policies` None takes the configuration's.
 
     The configuration is reloaded from `configuration_file` and policies from `policies_dirs`, as these change.
-    `controllers` is Volcano's list of what runs; see `runtime.controller_setup`.
+    `controllers` is Volcano's list of what runs; see `runtime.controller_setup`. `endpoints` None is the network.
     """
 
     registry: Registry
@@ -52,6 +53,7 @@ class ControllerSettings:
     policy_limit: float = 10.0
     journal: Path | None = None
     seed: int = 0
+    endpoints: Endpoints | None = None
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +117,7 @@ class ControllerManager:
             policy_limit=settings.policy_limit,
             probe=probe,
             lister=Client(transport),
+            endpoints=settings.endpoints,
         )
         self._clock, self._probe, self._journal = clock, probe, settings.journal
         self._codec = Codec(known_kinds(made))

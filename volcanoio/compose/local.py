@@ -52,6 +52,7 @@ from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import Kind
 from volcanoio.runtime.admission import InProcessAdmission
 from volcanoio.runtime.controller_conf import ConfigurationError
+from volcanoio.runtime.endpoints import NetworkEndpoints
 from volcanoio.runtime.loading import PluginError, Registry, discover
 from volcanoio.runtime.metrics import PrometheusProbe
 from volcanoio.runtime.mounted import MountError
@@ -195,6 +196,7 @@ class LocalCluster:
             inherit_owner_annotations=options.inherit_owner_annotations,
             policies=self._policies,
             journal=options.journal and options.journal / "controllers",
+            endpoints=self.fleet.endpoints(NetworkEndpoints()),
         )
         self._scheduler_settings = SchedulerSettings(
             registry=registry,

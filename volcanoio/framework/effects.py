@@ -151,12 +151,14 @@ class CheckEndpoint(EffectBase, frozen=True, kw_only=True):
     """Ask once whether something serves at `host` and `port`: GET `path` over HTTP, or connect only when that is "".
 
     EffectSucceeded when it does (a status of 200 to 399), else EffectFailed with the HTTP status, 0 without an answer
-    within `timeout` seconds. `check` names the question among those of the key.
+    within `timeout` seconds. `check` names the question among those of the key; `pod` is the uid of the pod whose
+    address it is, if it is one's.
     """
 
     check: str
     host: str
     port: int
+    pod: str = ""
     path: str = ""
     headers: dict[str, str] = {}
     timeout: float = 5.0

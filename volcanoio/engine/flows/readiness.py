@@ -132,6 +132,7 @@ def _check(pod: Pod, entry: HttpGet | TcpSocket) -> CheckEndpoint:
         check=f"{pod.metadata.uid} {entry.port}{path}{told}",
         host=pod.status.pod_ip,
         port=entry.port,
+        pod=pod.metadata.uid,
         path=path,
         headers=headers,
     )

@@ -10,6 +10,7 @@ import anyio
 from volcanoio.kube.transport import Transport
 from volcanoio.localcluster.clock import Clock
 from volcanoio.localcluster.nodes.behaviour import DEFAULT_START_LATENCY
+from volcanoio.localcluster.nodes.endpoints import Network, SimulatedEndpoints
 from volcanoio.localcluster.nodes.executions import Executions
 from volcanoio.localcluster.nodes.feed import Feed
 from volcanoio.localcluster.nodes.hollow import hollow_nodes
@@ -81,6 +82,10 @@ class NodeFleet:
     def executions(self) -> Executions:
         """What runtimes carry out; while any of it is active, time must not be skipped."""
         return self._kubelets.executions
+
+    def endpoints(self, network: Network) -> SimulatedEndpoints:
+        """What serves in its pods; real ones are asked by way of `network`."""
+        return SimulatedEndpoints(self._kubelets.entries, network)
 
     async def run(self) -> None:
         """Register the nodes, then serve until cancelled."""
