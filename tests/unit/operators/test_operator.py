@@ -1,0 +1,159 @@
+"""When an operator's plan is asked, and what becomes of what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from volcanoio.engine.hosting.host import Host
+from volcanoio.framework.controller import View
+from volcanoio.framework.effects import Create, Effect, Patch, StartTimer
+from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Observed, Synced, TimerFired
+from volcanoio.framework.operators import Operator, Parts, owner_reference, status
+from volcanoio.model import kinds
+from volcanoio.model.base import ObjectMeta, OwnerReference
+from volcanoio.model.core import ConfigMap
+from volcanoio.model.custom import CustomObject, custom_kind
+from volcanoio.model.scheduling import Queue
+
+WIDGET = custom_kind("example.com", "v1", "Widget")
+
+
+class Widgets(Operator[CustomObject]):
+    """A ConfigMap for each widget."""
+
+    name = "widget-controller"
+    kind = WIDGET
+    owns = (kinds.CONFIG_MAP,)
+    looks_up = (kinds.QUEUE,)
+
+    def plan(self, parts: Parts[CustomObject], view: View) -> Iterable[Iterable[Effect | None]]:
+        queue = view.lookup.get(kinds.QUEUE, "q")
+        data = {"data": {"queue": "there" if queue else "missing"}}
+        yield [
+            status(WIDGET, parts.subject, {"problem": parts.problem or None}),
+            self.apply(parts, kinds.CONFIG_MAP, {"metadata": {"name": "m"}, **data}),
+        ]
+
+
+def widget(uid: str = "u", **meta: Any) -> CustomObject:
+    return CustomObject(metadata=ObjectMeta(name="w", namespace="ns", uid=uid, resource_version="1", **meta))
+
+
+def config(owner: str = "u", queue: str = "missing") -> ConfigMap:
+    reference = OwnerReference(api_version="example.com/v1", kind="Widget", name="w", uid=owner, controller=True)
+    return ConfigMap(
+        metadata=ObjectMeta(name="m", namespace="ns", uid="m", owner_references=(reference,)), data={"queue": queue}
+    )
+
+
+class Process:
+    """A host with the operator in it."""
+
+    def __init__(self) -> None:
+        self.host = Host([Widgets()])
+        self.now = 100.0
+
+    def tell(self, event: Any) -> list[Effect]:
+        stamped = msgspec.structs.replace(event, at=self.now)
+        return [each for done in self.host.handle(stamped) for stage in done.stages for each in stage]
+
+    def sees(self, resource: str, obj: Any, change: Change = Change.APPEARED) -> list[Effect]:
+        return self.tell(Observed(resource=resource, change=change, object=obj))
+
+    def listed(self) -> list[Effect]:
+        resources = (WIDGET.resource, kinds.CONFIG_MAP.resource, kinds.QUEUE.resource)
+        return [each for name in resources for each in self.tell(Synced(resource=name))]
+
+    def comes_back(self, code: int = 0) -> list[Effect]:
+        """The first effect in flight succeeds, or is refused."""
+        effect_id = next(iter(self.host["widget-controller"].in_flight("ns/w")))
+        where: dict[str, Any] = {"controller": "widget-controller", "key": "ns/w", "effect_id": effect_id}
+        return self.tell(EffectFailed(**where, code=code, message="no room") if code else EffectSucceeded(**where))
+
+
+def test_nothing_is_planned_before_all_is_listed() -> None:
+    process = Process()
+    assert process.sees(WIDGET.resource, widget()) == []
+    (created,) = process.listed()
+    assert isinstance(created, Create)
+    assert created.manifest == {
+        "metadata": {"name": "m", "namespace": "ns", "ownerReferences": [owner_reference(WIDGET, widget())]},
+        "data": {"queue": "missing"},
+    }
+
+
+def test_nothing_is_planned_while_writes_are_under_way() -> None:
+    process = Process()
+    process.sees(WIDGET.resource, widget())
+    process.listed()
+    assert process.sees(WIDGET.resource, widget(labels={"a": "1"}), Change.CHANGED) == []
+    assert process.sees(kinds.CONFIG_MAP.resource, config()) == []
+    assert process.comes_back() == []
+
+
+def test_a_lookup_that_changes_asks_again() -> None:
+    process = Process()
+    process.sees(WIDGET.resource, widget())
+    process.sees(kinds.CONFIG_MAP.resource, config())
+    assert process.listed() == []
+    (patch,) = process.sees(kinds.QUEUE.resource, Queue(metadata=ObjectMeta(name="q")))
+    assert isinstance(patch, Patch)
+    assert patch.patch == {"data": {"queue": "there"}}
+
+
+def test_what_an_older_object_of_the_name_owned_is_not_there() -> None:
+    process = Process()
+    process.sees(WIDGET.resource, widget(uid="new"))
+    process.sees(kinds.CONFIG_MAP.resource, config(owner="old"))
+    (created,) = process.listed()
+    assert isinstance(created, Create)
+
+
+def test_a_refusal_is_told_to_the_plan_and_met_with_patience() -> None:
+    process = Process()
+    process.sees(WIDGET.resource, widget())
+    process.listed()
+    (timer,) = process.comes_back(code=403)
+    assert isinstance(timer, StartTimer)
+    assert timer.due == 101.0
+    assert process.sees(WIDGET.resource, widget(labels={"a": "1"}), Change.CHANGED) == []
+    process.now = timer.due
+    told, created = process.tell(TimerFired(controller="widget-controller", key="ns/w", name=timer.name))
+    assert isinstance(told, Patch)
+    assert told.patch == {"status": {"problem": "no room"}}
+    assert isinstance(created, Create)
+    assert process.comes_back() == []
+    (timer,) = process.comes_back(code=403)
+    assert isinstance(timer, StartTimer)
+    assert timer.due == 103.0
+
+
+def test_a_problem_is_over_once_a_plan_was_carried_out() -> None:
+    process = Process()
+    process.sees(WIDGET.resource, widget())
+    process.listed()
+    (timer,) = process.comes_back(code=403)
+    assert isinstance(timer, StartTimer)
+    process.now = timer.due
+    process.tell(TimerFired(controller="widget-controller", key="ns/w", name=timer.name))
+    process.comes_back()
+    process.comes_back()
+    state: Parts[CustomObject] = process.host["widget-controller"].state("ns/w")
+    assert (state.problem, state.failures) == ("", 0)
+
+
+def test_an_object_that_is_deleted_is_left_to_the_garbage_collector() -> None:
+    process = Process()
+    process.sees(WIDGET.resource, widget(deletion_timestamp="2026-01-01T00:00:00Z"))
+    assert process.listed() == []
+    assert process.sees(WIDGET.resource, widget(), Change.GONE) == []
+    assert process.host["widget-controller"].keys == []
+
+
+def test_rules_follow_from_the_kinds() -> None:
+    granted = {(name, verb) for rule in Widgets().rules for name in rule.resources for verb in rule.verbs}
+    assert {("widgets", "watch"), ("widgets/status", "patch"), ("configmaps", "delete"), ("queues", "list")} <= granted
+    assert ("queues", "patch") not in granted
