@@ -110,13 +110,13 @@ class NamespaceQuota:
             return _in_line(context, ahead, why)
         waiting.pop(job.metadata.uid, None)
         through = state.gang_due(job, context.event.due)
-        add(free, gang, -1)
+        _take(free, gang)
         held_back = False
         for task, usage in extra:
             if ahead or held_back or not _fits(usage, free):
                 held_back = True
                 continue
-            add(free, usage, -1)
+            _take(free, usage)
             through[task] = through.get(task, 0) + 1
         self._promise(job, through, state, started=state.started(job))
         if not held_back:
@@ -319,6 +319,11 @@ _OVER = (*FINISHED_PHASES, JobPhase.ABORTED, JobPhase.ABORTING, JobPhase.COMPLET
 def _was_held(job: Job) -> bool:
     """Whether an earlier process left this job waiting in line: it shows so."""
     return job.status.state.message.startswith(WAITS)
+
+
+def _take(free: Amounts, needs: Mapping[str, int]) -> None:
+    for name in free:
+        free[name] -= needs.get(name, 0)
 
 
 def _fits(needs: Mapping[str, int], free: Mapping[str, int]) -> bool:

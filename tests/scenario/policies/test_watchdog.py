@@ -62,9 +62,9 @@ async def test_a_webhook_that_was_not_told_is_told_by_the_next_process(tmp_path:
 
 async def test_a_job_that_waits_too_long_is_told_of(tmp_path: Path) -> None:
     async with cluster(nodes=1, speed=100.0, controller_conf=configured(tmp_path, "{waiting: 60s}")) as c:
-        await c.create(job_manifest("full", cpu="8", run="never"))
+        await c.create(job_manifest("full", cpu="4", run="never"))
         await c.job("full", "Running")
-        await c.create(job_manifest("job", cpu="1"))
+        await c.create(job_manifest("job", cpu="5"))
         (event,) = await c.events("job", "JobWaiting")
         assert "waits for longer than 1m0s" in event.message
         assert "1/1 tasks in gang unschedulable" in event.message, "why it waits is told too"
