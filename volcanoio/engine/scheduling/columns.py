@@ -368,7 +368,7 @@ class Columns:
     def _append(self, node: Node) -> int:
         row = len(self._names)
         if row == self.capacity:
-            self._grow(2 * row + _STAGGER)
+            self._grow(row + row // 4 + _STAGGER)
         name = node.metadata.name
         self.rows[name] = row
         self._names.append(name)

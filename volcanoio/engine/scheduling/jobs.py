@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
 from volcanoio.engine.scheduling.explanation import Attempts
@@ -18,6 +19,8 @@ from volcanoio.model.scheduling import PodGroup, PodGroupPhase, PodGroupStatus
 if TYPE_CHECKING:
     from volcanoio.engine.scheduling.backlogs import Place
 
+_NEVER = -inf
+"""The one number for all of them."""
 Demand: TypeAlias = tuple[tuple[str, int], ...]
 _STATUSES = len(TaskStatus)
 _HOLDS = tuple(status in ALLOCATED_STATUSES for status in TaskStatus)
@@ -133,7 +136,7 @@ class JobInfo:
         self.place: Place | None = None
         """Where it stands in the backlog of its queue."""
         self.attempts = Attempts()
-        self.urgent_until = float("-inf")
+        self.urgent_until = _NEVER
         """Until then it goes before all other work: a bind of its gang was refused (epoch seconds)."""
         self.in_flight: PodGroupStatus | None = None
         """The status written and not yet seen."""
@@ -145,12 +148,12 @@ class JobInfo:
         """Since when it was found not ready at every look."""
         self.waiting_since: float | None = None
         """Since when it had pending tasks at every look."""
-        self.written_at = float("-inf")
+        self.written_at = _NEVER
         """When its status was written last."""
-        self.said_at = float("-inf")
+        self.said_at = _NEVER
         """When anything was said of it or its pods last."""
-        self.condition_at = float("-inf")
-        self.event_at = float("-inf")
+        self.condition_at = _NEVER
+        self.event_at = _NEVER
         self.event_text = ""
         self._describe()
 
@@ -169,7 +172,7 @@ class JobInfo:
         self.group = PodGroup()
         self.in_flight, self.writing = None, 0
         self.short_since = self.waiting_since = None
-        self.written_at = self.said_at = self.condition_at = self.event_at = self.urgent_until = float("-inf")
+        self.written_at = self.said_at = self.condition_at = self.event_at = self.urgent_until = _NEVER
         self.event_text = ""
         self.attempts = Attempts()
         self._describe()

@@ -210,7 +210,7 @@ class Ledger:
             self._weigh(task, node, load, 1)
         if task.job:
             job = self.job(task.job)
-            task.owner = job
+            task.owner, task.job = job, job.key  # the one text for all of them
             job.members[task.uid] = task
             job.recount(task, None, status)
             self.dirty[job.key] = job

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from volcanoio.engine.scheduling.volumes import named_by
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from volcanoio.engine.scheduling.jobs import JobInfo
     from volcanoio.engine.scheduling.kins import Kin
 
+_NEVER = -inf
+"""The one number for all of them."""
 TAKABLE = (TaskStatus.RUNNING, TaskStatus.BOUND)
 """Statuses in which a task can be evicted for others."""
 _PHASES = {
@@ -79,7 +82,7 @@ class TaskInfo:
         """Not to be placed before this time (epoch seconds)."""
         self.condition: tuple[str, str] | None = None
         """Reason and message of the PodScheduled condition last written for it."""
-        self.condition_at = float("-inf")
+        self.condition_at = _NEVER
         self.update(pod, shape)
 
     def update(self, pod: Pod, shape: Shape) -> None:
