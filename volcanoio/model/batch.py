@@ -22,6 +22,9 @@ class JobPhase(StrEnum):
     FAILED = "Failed"
 
 
+MOST_PODS = 50_000
+"""Pods of one Job, all tasks together: what is looked at in one go, and stored on the Job about its pods, has a limit.
+Volcano has none and fails at the size of its objects."""
 FINISHED_PHASES = frozenset({JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED})
 
 

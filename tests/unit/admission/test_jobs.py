@@ -437,3 +437,9 @@ def test_the_same_amount_written_otherwise_is_no_change() -> None:
 
 def test_jobs_may_be_deleted_and_other_kinds_are_not_looked_at() -> None:
     assert create(kinds.POD, {"metadata": {"name": "p"}}, *QUEUES).allowed
+
+
+def test_more_pods_than_a_job_can_have_are_refused_and_as_many_are_not() -> None:
+    review = create(kinds.JOB, job(task("a", 40_000), task("b", 10_001), minAvailable=1))
+    assert any("a job has at most 50000 pods" in message for message in review.messages)
+    assert create(kinds.JOB, job(task("a", 40_000), task("b", 10_000), minAvailable=1)).messages == ()

@@ -12,7 +12,7 @@ from volcanoio.engine.admission.jobvolumes import check_volumes
 from volcanoio.engine.admission.notyet import mention_job
 from volcanoio.engine.admission.queueuse import check_job_queue
 from volcanoio.engine.admission.request import AdmissionLookup, AdmissionSettings
-from volcanoio.model.batch import Job
+from volcanoio.model.batch import MOST_PODS, Job
 
 LONGEST_NAME = 63
 """A Job's name is also the value of its pods' labels."""
@@ -57,6 +57,12 @@ def check_numbers(job: Job, findings: Findings) -> None:
             "job 'minAvailable' should not be greater than total replicas in tasks "
             f"({spec.min_available} > {replicas})",
             "lower minAvailable or raise the tasks' replicas",
+        )
+    if replicas > MOST_PODS:
+        findings.refuse(
+            "spec.tasks",
+            f"a job has at most {MOST_PODS} pods, all tasks together ({replicas} wanted)",
+            "lower the tasks' replicas or submit several jobs",
         )
     for field, value in (("maxRetry", spec.max_retry), ("ttlSecondsAfterFinished", spec.ttl_seconds_after_finished)):
         if value is not None and value < 0:

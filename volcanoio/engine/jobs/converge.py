@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from volcanoio.engine.jobs import gate, supports
-from volcanoio.engine.jobs.counting import Counts, is_terminating
+from volcanoio.engine.jobs.counting import Counts, is_terminating, total_replicas
 from volcanoio.engine.jobs.dependencies import may_start
 from volcanoio.engine.jobs.draft import job_patch
 from volcanoio.engine.jobs.ledger import Target
@@ -142,7 +142,7 @@ def sync(scene: Scene) -> Upkeeping:
         if admitted:
             try:
                 passed = passage.through(_missing(scene))
-                missing = _creates(scene, state.pace.through(passed, whole=scene.gated))
+                missing = _creates(scene, state.pace.through(passed, total_replicas(job), whole=scene.gated))
             except PluginProblem as error:
                 problem = Problem("PluginError", str(error))
     return Upkeeping(

@@ -6,7 +6,7 @@ missing. Where a quota refused them, the job goes on as soon as it has room; oth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -18,8 +18,9 @@ from volcanoio.model.batch import TaskSpec
 from volcanoio.model.core import PodSpec, ResourceQuota
 from volcanoio.model.resources import Amounts
 
-BATCH = 500
-"""Pods that are made in one round: building more would hold up everything else for too long."""
+BATCH, ROUNDS = 500, 20
+"""Pods that are made in one round: building more would hold up everything else for too long. A very big job is made in
+so many rounds, as each looks at all its pods."""
 FORBIDDEN = 403
 _QUOTA = "exceeded quota"
 """How Kubernetes words it (plugin/pkg/admission/resourcequota)."""
@@ -36,11 +37,16 @@ class Pace(msgspec.Struct, frozen=True):
     refused: frozenset[str] = frozenset()
     denied: Amounts | None = None
 
-    def through(self, missing: Iterable[tuple[TaskSpec, int]], *, whole: bool) -> list[tuple[TaskSpec, int]]:
-        """Those of the missing pods that are tried in the next round; `whole` says that it must be all of them."""
+    def through(
+        self, missing: Sequence[tuple[TaskSpec, int]], total: int, *, whole: bool
+    ) -> list[tuple[TaskSpec, int]]:
+        """Those of the missing pods of a job of `total` that are tried in the next round.
+
+        `whole` says that it must be all of them: somebody let them through together.
+        """
         if whole and not self.limits:
             return list(missing)
-        left = dict(self.limits)
+        left, batch = dict(self.limits), max(BATCH, total // ROUNDS)
         tried: list[tuple[TaskSpec, int]] = []
         for task, index in missing:
             if left.get(task.name, 1) <= 0:
@@ -48,7 +54,7 @@ class Pace(msgspec.Struct, frozen=True):
             if task.name in left:
                 left[task.name] -= 1
             tried.append((task, index))
-            if not whole and len(tried) == BATCH:
+            if not whole and len(tried) == batch:
                 break
         return tried
 

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 import msgspec
 
 from volcanoio.engine.jobs.claims import Mount, mounts
+from volcanoio.engine.jobs.counting import total_replicas
 from volcanoio.engine.jobs.plugins import PluginFactory, PluginProblem, Wish, check_job, plugins_of, wishes
 from volcanoio.engine.jobs.podgroup import group_spec
 from volcanoio.framework.controller import Lookup
 from volcanoio.framework.gangs import priority_class_of
 from volcanoio.framework.overrides import TaskOverride
 from volcanoio.model import kinds
-from volcanoio.model.batch import Job, JobSpec
+from volcanoio.model.batch import MOST_PODS, Job, JobSpec
 from volcanoio.model.core import PriorityClass
 from volcanoio.model.quantity import QuantityError
 from volcanoio.model.scheduling import PodGroupSpec
@@ -67,6 +68,9 @@ def work_out(
     if before is not None and (before.spec, before.priorities, before.overrides) == (job.spec, priorities, own):
         return before
     wanted = Wanted(spec=job.spec, priorities=priorities, overrides=own, mounts=mounts(job))
+    if (pods := total_replicas(job)) > MOST_PODS:
+        message = f"a job has at most {MOST_PODS} pods, this one wants {pods}; lower replicas or submit several jobs"
+        return msgspec.structs.replace(wanted, problem=Problem("TooManyPods", message))
     try:
         group = group_spec(job, priorities, own)
         plugins = plugins_of(job, factories)
