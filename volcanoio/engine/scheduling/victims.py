@@ -149,11 +149,9 @@ class Victims:
         if not ordered:
             return ordered
         if purpose is Purpose.PREEMPT:
-            ask = self._rules.preemptable
-        else:
-            ask = self._rules.reclaimable
-            ordered = self._order.by_queue(node, ordered, taker.owner.queue)
-        return cast("list[TaskInfo]", ask(taker, ordered))
+            return cast("list[TaskInfo]", self._rules.preemptable(taker, ordered))
+        ordered = self._order.by_queue(node, ordered, taker.owner.queue)
+        return cast("list[TaskInfo]", self._rules.reclaimable(taker, ordered))
 
     def slots(self, task: TaskInfo, purpose: Purpose) -> NodeSlots:
         """As `victims.Victims`."""
