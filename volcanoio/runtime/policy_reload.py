@@ -38,7 +38,7 @@ class PolicyReloader(Reloading[Loaded]):
         probe: Probe,
     ) -> None:
         super().__init__(
-            watched, first, what="the controllers' configuration", figures=FIGURES,
+            watched, first, what="the controllers' configuration", when="at once", figures=FIGURES,
             refusals=(ConfigurationError, PluginError), clock=clock, probe=probe,
         )  # fmt: skip
         self._dirs = watched.plugins_dirs

@@ -25,7 +25,7 @@ class Reloader(Reloading[tuple[Known, Setup]]):
         self, watched: Watched, known: Known, first: Seen, *, adopt: Callable[[Setup], None], clock: Clock, probe: Probe
     ) -> None:
         super().__init__(
-            watched, first, what="the scheduler's configuration", figures=FIGURES,
+            watched, first, what="the scheduler's configuration", when="with the next cycle", figures=FIGURES,
             refusals=(ConfigurationError, PluginError), clock=clock, probe=probe,
         )  # fmt: skip
         self._dirs = watched.plugins_dirs

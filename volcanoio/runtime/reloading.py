@@ -76,8 +76,9 @@ class Watched:
 class Reloading(Generic[Made]):
     """Looks once a second, and hands over what changed; `run` until cancelled.
 
-    `first` is what was seen of what is in force, `what` how it is called, `refusals` what `make` raises for what cannot
-    take effect. `clock` is the machine's: files live in its time, however fast a simulated cluster's runs.
+    `first` is what was seen of what is in force, `what` how it is called and `when` it takes effect, `refusals` what
+    `make` raises for what cannot take effect. `clock` is the machine's: files live in its time, however fast that of a
+    simulated cluster runs.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Reloading(Generic[Made]):
         first: Seen,
         *,
         what: str,
+        when: str,
         figures: Figures,
         refusals: Sequence[type[Exception]],
         clock: Clock,
@@ -94,6 +96,7 @@ class Reloading(Generic[Made]):
         self._watched = watched
         self._in_force = self._judged = self._last = first
         self._what = what
+        self._when = when
         self._figures = figures
         self._refusals: tuple[type[Exception], ...] = (*refusals, MountError)
         self._clock = clock
@@ -135,7 +138,7 @@ class Reloading(Generic[Made]):
             self.take_over(made)
             self._probe.count(self._figures.reloads, result="success")
             self._good()
-            _log.info(f"{self._what} changed and takes effect", file=self.source)
+            _log.info(f"{self._what} changed; it takes effect {self._when}", file=self.source)
 
     @property
     def source(self) -> str:

@@ -67,7 +67,6 @@ async def test_a_job_that_waits_too_long_is_told_of(tmp_path: Path) -> None:
         await c.create(job_manifest("job", cpu="5"))
         (event,) = await c.events("job", "JobWaiting")
         assert "waits for longer than 1m0s" in event.message
-        assert "1/1 tasks in gang unschedulable" in event.message, "why it waits is told too"
 
 
 async def test_a_job_that_uses_little_of_what_it_asked_for_is_told_of(tmp_path: Path) -> None:

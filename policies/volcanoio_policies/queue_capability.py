@@ -1,0 +1,196 @@
+"""`queue-capability-controller`: a Queue's capability follows the nodes that are there, by a rule on the Queue.
+
+    metadata:
+      annotations:
+        volcanoio.dev/capability-rule: "{share: 0.5, min: {cpu: 4}, max: {cpu: 64}, hysteresis: 0.05, dryRun: false}"
+
+It is the half of the watchdog that is about no job, so it is a controller and no lifecycle policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import yaml
+
+from volcanoio.framework.arguments import ArgumentError, convert
+from volcanoio.framework.controller import Input, Reference, Rule, Step, View
+from volcanoio.framework.effects import Effect, Patch, Record, StartTimer
+from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
+from volcanoio.model import kinds
+from volcanoio.model.base import ObjectReference
+from volcanoio.model.core import Node, ResourceList
+from volcanoio.model.quantity import QuantityError
+from volcanoio.model.resources import Amounts, add, amounts, format_amount
+from volcanoio.model.scheduling import Queue
+
+RULE = "volcanoio.dev/capability-rule"
+SETTLE = 5.0
+"""Seconds in which changes are gathered: nodes come and go together, and what follows may be late by less than 30 s."""
+AGAIN = 20.0
+"""Seconds after which a refused write is tried again."""
+LOOK = "look"
+_ENDLESS = 2**62
+
+
+class CapabilityRule(msgspec.Struct, frozen=True):
+    """`share` of what ready nodes can allocate, of all resources alike or by resource; never less than `min` or the
+    queue's guarantee, never more than `max`. A change by less than the part `hysteresis` is left alone; with `dryRun`
+    it is only told.
+    """
+
+    share: float | dict[str, float]
+    min: dict[str, str | int | float] = {}
+    max: dict[str, str | int | float] = {}
+    hysteresis: float = 0.05
+    dryRun: bool = False  # noqa: N815 - as it is written in the annotation
+
+
+class CapabilityState(msgspec.Struct, frozen=True):
+    """The queue, whether a look is due, and what was told last."""
+
+    queue: Queue | None = None
+    looking: bool = False
+    told: str = ""
+
+
+class QueueCapabilityController:
+    """One key a queue; queues without a rule cost nothing."""
+
+    name = "queue-capability-controller"
+    references = (Reference(kinds.NODE),)
+    rules = (
+        Rule(kinds.QUEUE.group, ("queues",), ("get", "list", "watch", "patch")),
+        Rule("", ("nodes",), ("get", "list", "watch")),
+        Rule("", ("events",), ("create", "patch")),
+    )
+    inputs = (Input(kinds.QUEUE, lambda queue: (queue.metadata.name,)),)
+
+    def start(self, key: str) -> CapabilityState:  # noqa: ARG002 - all queues begin alike
+        """Nothing is known."""
+        return CapabilityState()
+
+    def reduce(self, state: CapabilityState, event: ControllerEvent, view: View) -> Step[CapabilityState]:
+        """Look some seconds after anything changed."""
+        if isinstance(event, Observed) and isinstance(event.object, Queue):
+            state = _folded(state, event.object, gone=event.change is Change.GONE)
+        elif isinstance(event, EffectSucceeded) and isinstance(event.object, Queue):
+            state = _folded(state, event.object, gone=False)
+        if state.queue is None:
+            return Step(None)
+        if RULE not in state.queue.metadata.annotations or not view.synced or view.in_flight:
+            return Step(msgspec.structs.replace(state, looking=False) if isinstance(event, TimerFired) else state)
+        if isinstance(event, TimerFired):
+            return _look(msgspec.structs.replace(state, looking=False), state.queue, view)
+        if state.looking:
+            return Step(state)
+        view.lookup.all(kinds.NODE)  # from now on changes of nodes are ours to hear
+        wait = AGAIN if isinstance(event, EffectFailed) else SETTLE
+        return Step(msgspec.structs.replace(state, looking=True), ((StartTimer(name=LOOK, due=view.now + wait),),))
+
+
+def rule_of(queue: Queue) -> CapabilityRule:
+    """The queue's rule; raises ArgumentError."""
+    text = queue.metadata.annotations[RULE]
+    try:
+        given = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        msg = f"{RULE}: {error}; give a mapping such as {{share: 0.5}}"
+        raise ArgumentError(msg) from None
+    if not isinstance(given, dict):
+        msg = f"{RULE}: it must be a mapping such as {{share: 0.5}}"
+        raise ArgumentError(msg)
+    rule = convert(given, CapabilityRule, RULE)
+    shares = rule.share.values() if isinstance(rule.share, dict) else (rule.share,)
+    if not all(0 < share <= 1 for share in shares):
+        msg = f'{RULE}: "share" must be more than 0 and at most 1; 0.5 is one half'
+        raise ArgumentError(msg, key="share")
+    if not 0 <= rule.hysteresis < 1:
+        msg = f'{RULE}: "hysteresis" must be at least 0 and less than 1; 0.05 leaves changes of a twentieth alone'
+        raise ArgumentError(msg, key="hysteresis")
+    return rule
+
+
+def capability(rule: CapabilityRule, nodes: Iterable[Node], guarantee: ResourceList) -> Amounts:
+    """What the rule comes to. Raises QuantityError."""
+    there: Amounts = {}
+    for node in nodes:
+        if _is_ready(node):
+            add(there, amounts(node.status.allocatable))
+    shares = rule.share if isinstance(rule.share, dict) else dict.fromkeys(("cpu", "memory"), rule.share)
+    least, most, promised = amounts(rule.min), amounts(rule.max), amounts(guarantee)
+    wanted: Amounts = {}
+    for name, share in shares.items():
+        part = int(there.get(name, 0) * Fraction(str(share)))
+        bounded = min(max(part, least.get(name, 0)), most.get(name, _ENDLESS))
+        wanted[name] = max(bounded, promised.get(name, 0))
+    return wanted
+
+
+def _look(state: CapabilityState, queue: Queue, view: View) -> Step[CapabilityState]:
+    try:
+        rule = rule_of(queue)
+        nodes = [node for node in view.lookup.all(kinds.NODE) if isinstance(node, Node)]
+        wanted = capability(rule, nodes, queue.spec.guarantee.resource)
+        has = amounts(queue.spec.capability)
+    except (ArgumentError, QuantityError) as error:
+        return _tell(state, queue, "Warning", "CapabilityRuleInvalid", str(error))
+    promised = amounts(queue.spec.guarantee.resource)
+    changed = {
+        name: amount
+        for name, amount in wanted.items()
+        if name not in has
+        or has[name] < promised.get(name, 0)
+        or abs(amount - has[name]) > rule.hysteresis * max(has[name], 1)
+    }
+    if not changed:
+        return Step(state)
+    texts = {name: format_amount(name, amount) for name, amount in sorted(changed.items())}
+    told = ", ".join(f"{name} {queue.spec.capability.get(name, 'none')} -> {text}" for name, text in texts.items())
+    if rule.dryRun:
+        return _tell(state, queue, "Normal", "CapabilityWouldChange", f"capability would follow the nodes: {told}")
+    meta = queue.metadata
+    patch = Patch(
+        resource=kinds.QUEUE.resource,
+        namespace="",
+        name=meta.name,
+        patch={"spec": {"capability": texts}},
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )
+    step = _tell(state, queue, "Normal", "CapabilityChanged", f"capability follows the nodes: {told}")
+    return Step(step.state, ((*_first(step.stages), patch),))
+
+
+def _first(stages: tuple[tuple[Effect, ...], ...]) -> tuple[Effect, ...]:
+    return stages[0] if stages else ()
+
+
+def _tell(state: CapabilityState, queue: Queue, kind: str, reason: str, message: str) -> Step[CapabilityState]:
+    """An event on the queue, unless it is what was told last."""
+    if state.told == message:
+        return Step(state)
+    regarding = ObjectReference(
+        api_version=kinds.QUEUE.api_version, kind=kinds.QUEUE.kind, name=queue.metadata.name, uid=queue.metadata.uid
+    )
+    record = Record(regarding=regarding, type=kind, reason=reason, message=message)
+    return Step(msgspec.structs.replace(state, told=message), ((record,),))
+
+
+def _folded(state: CapabilityState, queue: Queue, *, gone: bool) -> CapabilityState:
+    known = state.queue
+    if gone:
+        return CapabilityState()
+    if known is not None and known.metadata.uid == queue.metadata.uid:
+        newer = queue.metadata.revision > known.metadata.revision
+        return msgspec.structs.replace(state, queue=queue) if newer else state
+    return msgspec.structs.replace(state, queue=queue, told="")
+
+
+def _is_ready(node: Node) -> bool:
+    """Whether the node can hold pods at all: it is there and its kubelet speaks."""
+    ready: Any = next((each for each in node.status.conditions if each.type == "Ready"), None)
+    return node.metadata.deletion_timestamp is None and ready is not None and ready.status == "True"
