@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 QUEUE_NOT_FOUND = "QueueNotFound"
 SCHEDULABLE, UNSCHEDULABLE = "Schedulable", "Unschedulable"
+_NONE: frozenset[str] = frozenset()
 _TITLES = tuple(status.name.title() for status in TaskStatus)
 
 
@@ -80,7 +81,7 @@ class Attempts:
     def __init__(self) -> None:
         self.fit_errors: dict[str, FitErrors] = {}
         """By task uid, in task order."""
-        self.failed_roles: set[str] = set()
+        self.failed_roles: frozenset[str] = _NONE
         self.outcomes: dict[str, tuple[TaskStatus, str]] = {}
         """Status and node that tasks had when the statement was discarded (Volcano: LastTransaction)."""
         self.reason = Reason()
@@ -111,7 +112,7 @@ class Attempts:
         """Tasks found no node."""
         for task in tasks:
             self.fit_errors[task.uid] = errors
-            self.failed_roles.add(task.role)
+            self.failed_roles |= {task.role}
         self.explain(Reason("NodesUnavailable", errors.text, Precision.NODES))
 
 

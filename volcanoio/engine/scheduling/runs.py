@@ -33,7 +33,16 @@ def runs_of(session: CycleSession, job: JobInfo, members: Iterable[TaskInfo], *,
         tasks = [task for _, _, task in keyed]
     else:
         tasks.sort(key=lambda task: task.key)
-    nominated = session.state.claims.node_of
+    if not tasks:
+        return []
+    shape, role, claims = tasks[0].shape, tasks[0].role, session.state.claims
+    if not claims.by_task:
+        for task in tasks:
+            if task.shape is not shape or task.role != role or task.nominated:
+                break
+        else:  # a gang of one role, as most are
+            return [Run(shape, role, tasks, "")]
+    nominated = claims.node_of
     runs: list[Run] = []
     last: TaskInfo | None = None
     aimed = False

@@ -421,7 +421,7 @@ class CycleSession:
             job.attempts = Attempts()
             self._look_again(job)
         else:
-            job.attempts.failed_roles.clear()
+            job.attempts.failed_roles = frozenset()
 
     def give_up(self, job: JobInfo, runs: Sequence[Run]) -> None:
         """As `session.Session`."""

@@ -13,7 +13,12 @@ def outstanding(job: Job) -> Amounts:
     """minResources not allocated yet, by resource, without what waits behind scheduling gates."""
     allocated = job.allocated
     return _ungated(
-        job, {name: max(amount - allocated.get(name, 0), 0) for name, amount in (job.min_resources or {}).items()}
+        job,
+        {
+            name: left
+            for name, amount in (job.min_resources or {}).items()
+            if (left := amount - allocated.get(name, 0)) > 0
+        },
     )
 
 

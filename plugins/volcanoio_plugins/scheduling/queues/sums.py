@@ -44,14 +44,18 @@ class Sums(Generic[Key]):
             yield
 
     def _look(self, session: SessionView, job: Job) -> None:
-        if (counted := self._counted.pop(job.key, None)) is not None:
+        counted = self._counted.get(job.key)
+        amounts = [part(job) for part in self._parts] if job.key in session.jobs else []
+        if any(amounts):
+            now = self._by(job), amounts
+            if now != counted:
+                if counted is not None:
+                    self._add(*counted, -1)
+                self._counted[job.key] = now
+                self._add(*now, 1)
+        elif counted is not None:
+            del self._counted[job.key]
             self._add(*counted, -1)
-        if job.key in session.jobs:
-            amounts = [part(job) for part in self._parts]
-            if any(amounts):
-                key = self._by(job)
-                self._counted[job.key] = key, amounts
-                self._add(key, amounts, 1)
 
     def _forget_gone(self, session: SessionView) -> None:
         """Who is told of everything, because too much changed since it asked, is not told what is there no more."""
