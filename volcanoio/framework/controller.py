@@ -68,6 +68,12 @@ class Lookup(Protocol):
         """All objects of a reference kind, sorted by namespace and name."""
         ...
 
+    def mine(self, kind: Kind) -> Iterable[ApiObject]:
+        """The objects of an input that belong to the asking key, sorted by namespace and name: what a state need not
+        hold if it is seldom asked for.
+        """
+        ...
+
 
 class View(msgspec.Struct, frozen=True):
     """What a reducer sees beside its state: the key, the event's time, what is in flight, and the references.

@@ -117,6 +117,8 @@ class NoReferences:
         del kind
         return []
 
+    mine = all
+
 
 @given(st.lists(PODS, max_size=1), PODS, st.sampled_from([None, JOB]), st.sampled_from(list(Change)), st.booleans())
 def test_a_pod_that_no_plan_looks_at_is_folded_as_any(

@@ -61,13 +61,14 @@ class KeyedHost:
         for declared in controller.inputs:
             self._inputs.setdefault(declared.kind.resource, []).append(declared)
         references = frozenset(reference.kind.resource for reference in controller.references)
-        self._references = References(cache, references)
+        self._members: dict[str, set[tuple[str, str]]] = {}
+        self._looked_up = references
+        self._references = References(cache, references, self._members)
         self.resources = frozenset(self._inputs) | references | also
         self._open = False
         self.roster = Roster()
         """The lifecycle policies in force, as the reducer is shown them."""
         self._records: dict[str, KeyRecord] = {}
-        self._members: dict[str, set[tuple[str, str]]] = {}
 
     @property
     def synced(self) -> bool:
@@ -104,19 +105,18 @@ class KeyedHost:
 
     def objects(self, key: str, resource: str) -> list[ApiObject]:
         """The cached objects of an input that belong to a key, sorted by namespace and name."""
-        found = (
-            self._cache.get(resource, name) for kind, name in sorted(self._members.get(key, ())) if kind == resource
-        )
-        return [obj for obj in found if obj is not None]
+        return self._references.belonging(key, resource)
 
     def _keys_of(self, event: Observed) -> list[str]:
         """Every key the object belongs to, belonged to, or was looked up by; notes who belongs to whom."""
-        obj = event.obj
-        name = obj.metadata.key
+        obj, previous = event.object, event.previous
         keys: dict[str, None] = {}
         for declared in self._inputs.get(event.resource, ()):
             owners = self._owners(declared, obj, event)
-            before = owners if event.previous is None else self._owners(declared, event.previous, event)
+            before = owners if previous is None else self._owners(declared, previous, event)
+            if not owners and not before:  # most of what a controller sees of others' objects
+                continue
+            name = obj.metadata.key
             stays = [] if event.change is Change.GONE else owners
             for key in stays:
                 self._join(key, (event.resource, name))
@@ -126,8 +126,9 @@ class KeyedHost:
                     keys[key] = None
                     if key not in stays:
                         self._part(key, (event.resource, name))
-        for key in self._references.askers(event.resource, name):
-            keys[key] = None
+        if event.resource in self._looked_up:
+            for key in self._references.askers(event.resource, obj.metadata.key):
+                keys[key] = None
         return list(keys)
 
     def _join(self, key: str, member: tuple[str, str]) -> None:

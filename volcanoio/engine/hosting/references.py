@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 from volcanoio.engine.hosting.cache import ObjectCache
 from volcanoio.model.base import ApiObject
 from volcanoio.model.kinds import Kind
@@ -12,12 +14,17 @@ _EVERY = ""  # stands for "all objects of the resource": no object has an empty 
 class References:
     """The `Lookup` of one controller: reads the cache and remembers for each key what it asked for.
 
+    `members` are the (resource, object key) of the inputs' objects by controller key; the host keeps it.
+
     What a key looked up stays remembered until the key is forgotten: a needless wake is cheap, a missed one is a hang.
     """
 
-    def __init__(self, cache: ObjectCache, resources: frozenset[str]) -> None:
+    def __init__(
+        self, cache: ObjectCache, resources: frozenset[str], members: Mapping[str, Collection[tuple[str, str]]]
+    ) -> None:
         self._cache = cache
         self._resources = resources
+        self._members = members
         self._asked: dict[str, set[tuple[str, str]]] = {}
         self._askers: dict[tuple[str, str], set[str]] = {}
         self.asking = ""
@@ -32,6 +39,15 @@ class References:
         """All objects of a reference kind, sorted by namespace and name; the asking key is woken by any change."""
         self._remember(kind, _EVERY)
         return self._cache.all(kind.resource)
+
+    def mine(self, kind: Kind) -> list[ApiObject]:
+        """The objects of an input that belong to the asking key, sorted by namespace and name."""
+        return self.belonging(self.asking, kind.resource)
+
+    def belonging(self, key: str, resource: str) -> list[ApiObject]:
+        """The cached objects of an input that belong to a key, sorted by namespace and name."""
+        names = sorted(name for of, name in self._members.get(key, ()) if of == resource)
+        return [obj for name in names if (obj := self._cache.get(resource, name)) is not None]
 
     def askers(self, resource: str, object_key: str) -> list[str]:
         """The keys to wake for a change of that object, sorted."""

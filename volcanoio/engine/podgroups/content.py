@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from volcanoio.framework.podusage import as_resource_list, usage_of
 from volcanoio.engine.podgroups.membership import group_name
 from volcanoio.framework.effects import merge_diff
+from volcanoio.framework.podusage import as_resource_list, usage_of
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.batch import NetworkTopology

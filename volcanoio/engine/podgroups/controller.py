@@ -10,11 +10,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from volcanoio.engine.podgroups.membership import WORKLOADS, group_keys, pod_keys
-from volcanoio.engine.podgroups.plan import marks, plan
+from volcanoio.engine.podgroups.plan import mark, plan
 from volcanoio.engine.podgroups.state import GroupState, observed
 from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule, Step, View
 from volcanoio.framework.effects import Record, Stages, StartTimer
-from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
+from volcanoio.framework.events import ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
 from volcanoio.model import kinds
 from volcanoio.model.base import ObjectReference
 from volcanoio.model.core import Pod
@@ -55,8 +55,8 @@ class PodGroupController:
                 folded = observed(state, event)
                 if folded.forgettable:
                     return Step(None)
-                if event.resource == kinds.POD.resource:
-                    return self._after_pod(state, folded, event, view)
+                if isinstance(event.object, Pod):
+                    return self._after_pod(state, folded, event.object, view)
             case EffectFailed():
                 return _refused(state, event, view)
             case EffectSucceeded():
@@ -69,22 +69,20 @@ class PodGroupController:
                 folded = state
         return self._planned(folded, view)
 
-    def _after_pod(self, state: GroupState, folded: GroupState, event: Observed, view: View) -> Step[GroupState]:
-        """Where the group is there, one more pod is one more mark."""
+    def _after_pod(self, state: GroupState, folded: GroupState, pod: Pod, view: View) -> Step[GroupState]:
+        """Where the group is there, one more pod is one more mark; what is no news of the group asks for no plan."""
+        group = folded.group
         if folded is state:
             return Step(state)
-        if folded.group is None or folded.sample is not state.sample or event.change is Change.GONE:
+        if group is None or (folded.sample is not state.sample and folded.unmarked <= state.unmarked):
             return self._planned(folded, view)
-        name = event.obj.metadata.name
-        if folded.unmarked is state.unmarked or name not in folded.unmarked or _waits(folded, view):
-            return Step(folded)
-        if folded.group.metadata.deletion_timestamp is not None:
-            return Step(folded)
-        stage = marks(folded, view, (name,))
-        return Step(folded, (stage,) if stage else ())
+        marks: Stages = ()
+        if folded.unmarked > state.unmarked and group.metadata.deletion_timestamp is None and not _waits(folded, view):
+            marks = ((mark(pod, view),),)
+        return Step(folded, marks)
 
     def _planned(self, state: GroupState, view: View) -> Step[GroupState]:
-        if not view.synced or _waits(state, view):
+        if _waits(state, view):
             return Step(state)
         return Step(state, plan(state, view, inherit=self._inherit))
 

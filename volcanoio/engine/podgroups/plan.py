@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from volcanoio.engine.podgroups.content import changes, content, manifest
 from volcanoio.engine.podgroups.membership import owner_of, workload_of
-from volcanoio.engine.podgroups.state import GroupState
+from volcanoio.engine.podgroups.state import GroupState, is_unmarked
 from volcanoio.framework.controller import View
 from volcanoio.framework.effects import Create, Delete, Effect, Patch, Stages
 from volcanoio.model import kinds, names
@@ -34,10 +32,10 @@ def plan(state: GroupState, view: View, *, inherit: bool) -> Stages:
         created = Create(
             resource=kinds.POD_GROUP.resource, manifest=manifest(pod, content(pod, _owners(pod, view, inherit)))
         )
-        return ((created,), marks(state, view, state.unmarked))
+        return ((created,), _marks(state, view))
     if group.metadata.deletion_timestamp is not None:
         return ()
-    stage: tuple[Effect, ...] = marks(state, view, state.unmarked)
+    stage: tuple[Effect, ...] = _marks(state, view)
     if pod is not None and state.live and _is_current(pod, owner):
         patch = changes(group, content(pod, _owners(pod, view, inherit)))
         if patch:
@@ -45,21 +43,25 @@ def plan(state: GroupState, view: View, *, inherit: bool) -> Stages:
     return (stage,) if stage else ()
 
 
-def marks(state: GroupState, view: View, pods: Iterable[str]) -> tuple[Effect, ...]:
-    """The patches that tell pods, by name, which group they are in; none for those that are being told."""
-    told = {effect.name for effect in view.in_flight.values() if isinstance(effect, Patch)}
-    namespace, _, group = view.key.rpartition("/")
-    return tuple(
-        Patch(
-            resource=kinds.POD.resource,
-            namespace=namespace,
-            name=name,
-            uid=state.unmarked[name],
-            patch={"metadata": {"annotations": {names.GROUP_NAME: group}}},
-        )
-        for name in pods
-        if name not in told
+def mark(pod: Pod, view: View) -> Patch:
+    """Tells a pod which group it is in: what the scheduler goes by."""
+    meta = pod.metadata
+    return Patch(
+        resource=kinds.POD.resource,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        patch={"metadata": {"annotations": {names.GROUP_NAME: view.key.rpartition("/")[2]}}},
     )
+
+
+def _marks(state: GroupState, view: View) -> tuple[Effect, ...]:
+    """The marks of all pods that lack one and are not being told."""
+    if not state.unmarked:
+        return ()
+    told = {effect.uid for effect in view.in_flight.values() if isinstance(effect, Patch)}
+    pods = (pod for pod in view.lookup.mine(kinds.POD) if isinstance(pod, Pod) and is_unmarked(pod))
+    return tuple(mark(pod, view) for pod in pods if pod.metadata.uid not in told)
 
 
 def _about_group(effect: Effect) -> bool:

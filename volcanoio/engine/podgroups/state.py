@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import msgspec
 
-from volcanoio.engine.podgroups.membership import group_name, is_live, is_marked
+from volcanoio.engine.podgroups.membership import is_live, is_marked
 from volcanoio.framework.events import Change, Observed
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import PodGroup
 
 
 class GroupState(msgspec.Struct, frozen=True):
-    """One group: its PodGroup, how many `live` pods it has, and which of these are not marked with it, name to uid.
+    """One group: its PodGroup, how many `live` pods it has, and how many of these are not marked with it.
 
-    `sample` is the newest of its pods: the content is made from it. `failures` counts writes refused in a row; nothing
-    is tried before `retry_at` (epoch seconds), unless it is 0.
+    `sample` is the newest of its pods: the content is made from it. The others are the host's to remember. `failures`
+    counts writes refused in a row; nothing is tried before `retry_at` (epoch seconds), unless it is 0.
     """
 
     group: PodGroup | None = None
     sample: Pod | None = None
     live: int = 0
-    unmarked: dict[str, str] = {}
+    unmarked: int = 0
     failures: int = 0
     retry_at: float = 0.0
 
@@ -30,8 +30,13 @@ class GroupState(msgspec.Struct, frozen=True):
         return self.group is None and not self.live
 
 
+def is_unmarked(pod: Pod) -> bool:
+    """Whether a live pod does not say yet which PodGroup it is in."""
+    return not is_marked(pod) and is_live(pod)
+
+
 def observed(state: GroupState, event: Observed) -> GroupState:
-    """Fold an observation."""
+    """Fold an observation; the very state where it says nothing new."""
     match event.object:
         case PodGroup() as group:
             return msgspec.structs.replace(state, group=None if event.change is Change.GONE else group)
@@ -42,38 +47,31 @@ def observed(state: GroupState, event: Observed) -> GroupState:
 
 
 def _pod(state: GroupState, pod: Pod, event: Observed) -> GroupState:
-    name, uid = pod.metadata.name, pod.metadata.uid
-    before = event.previous if event.change is not Change.APPEARED else None
-    if before is None and event.change is Change.GONE:
-        before = pod
-    live = event.change is not Change.GONE and is_live(pod)
-    counted = state.live + live - (isinstance(before, Pod) and is_live(before))
-    unmarked = state.unmarked
-    if live and not is_marked(pod):
-        if unmarked.get(name) != uid:
-            unmarked = {**unmarked, name: uid}
-    elif name in unmarked:
-        unmarked = {other: known for other, known in unmarked.items() if other != name}
-    sample = state.sample if event.change is Change.GONE else _newer(state.sample, pod)
-    if counted == state.live and unmarked is state.unmarked and sample is state.sample:
+    there = event.change is not Change.GONE
+    before = event.previous if event.change is Change.CHANGED else None if there else pod
+    live, unmarked = state.live, state.unmarked
+    if there:
+        live, unmarked = live + is_live(pod), unmarked + is_unmarked(pod)
+    if isinstance(before, Pod):
+        live, unmarked = live - is_live(before), unmarked - is_unmarked(before)
+    sample = _newer(state.sample, pod) if there else state.sample
+    if live == state.live and unmarked == state.unmarked and sample is state.sample:
         return state
-    return msgspec.structs.replace(state, live=counted, unmarked=unmarked, sample=sample)
+    return msgspec.structs.replace(state, live=live, unmarked=unmarked, sample=sample)
 
 
 def _newer(sample: Pod | None, pod: Pod) -> Pod:
     """The newer of two pods; of one pod the version that differs in what a group is made from."""
     if sample is None:
         return pod
-    if sample.metadata.uid == pod.metadata.uid:
-        same = (
-            sample.spec == pod.spec
-            and sample.metadata.annotations == pod.metadata.annotations
-            and sample.metadata.labels == pod.metadata.labels
-            and sample.metadata.owner_references == pod.metadata.owner_references
-        )
-        return sample if same else pod
-    return max(sample, pod, key=_age) if group_name(sample) == group_name(pod) else pod
-
-
-def _age(pod: Pod) -> tuple[str, str]:
-    return (pod.metadata.creation_timestamp or "", pod.metadata.name)
+    known, meta = sample.metadata, pod.metadata
+    if known.uid != meta.uid:
+        newer = (meta.creation_timestamp or "", meta.name) > (known.creation_timestamp or "", known.name)
+        return pod if newer else sample
+    same = (
+        sample.spec == pod.spec
+        and known.annotations == meta.annotations
+        and known.labels == meta.labels
+        and known.owner_references == meta.owner_references
+    )
+    return sample if same else pod
