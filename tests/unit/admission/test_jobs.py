@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.unit.admission.objects import QUEUES, SETTINGS, TEMPLATE, create, job, task, update
+from volcanoio.framework.jobs import JobPlugin
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 
@@ -80,6 +81,29 @@ def test_frameworks_bring_the_plugins_they_need(plugins: Manifest, expected: set
     review = create(kinds.JOB, job(plugins=plugins))
     assert review.allowed
     assert set(spec_of(review.object)["plugins"]) == expected
+
+
+class Launcher(JobPlugin):
+    """A third party's."""
+
+    name = "launcher"
+    needs = ("mpi",)
+
+
+def test_a_third_partys_plugin_brings_what_it_needs_and_what_that_needs() -> None:
+    settings = msgspec.structs.replace(SETTINGS, job_plugins={**(SETTINGS.job_plugins or {}), "launcher": Launcher})
+    given = job(task("master"), plugins={"launcher": [], "svc": ["--disable-network-policy"]})
+    review = create(kinds.JOB, given, settings=settings)
+    assert review.allowed, review.messages
+    plugins = {"launcher": [], "mpi": [], "ssh": [], "svc": ["--disable-network-policy"]}
+    assert spec_of(review.object)["plugins"] == plugins
+
+
+def test_a_job_whose_plugin_is_gone_can_still_lose_its_finalizers() -> None:
+    before = job(plugins={"gone": []})
+    after = deepcopy(before)
+    after["metadata"]["finalizers"] = []
+    assert update(kinds.JOB, before, after).allowed
 
 
 RULES: dict[str, tuple[Manifest, str]] = {

@@ -71,7 +71,7 @@ def test_pytorch_lets_workers_wait_for_the_master() -> None:
     assert first == {"name": "init"}
     assert (waits["name"], waits["image"], waits["command"][:2]) == ("wait-for-master", "mine", ["sh", "-c"])
     assert "j-master-0.j 23456" in waits["command"][2]
-    assert "left=60" in waits["command"][2]
+    assert "+ 60))" in waits["command"][2]
     assert len(pod(plugin, TORCH, "master")["spec"]["initContainers"]) == 1
 
 
