@@ -43,7 +43,7 @@ async def until(c: Cluster, name: str, phase: str) -> JobFlow:
 
 async def test_the_example_runs_in_its_order() -> None:
     async with cluster(speed=math.inf, nodes=2) as c:
-        await c.example("09-jobflow.yaml")
+        await c.example("21-jobflow.yaml")
         done = await until(c, "pipeline", "Succeed")
         assert done.status.completed_jobs == ("pipeline-prepare", "pipeline-train", "pipeline-watch")
         began = {entry.name: entry.start_timestamp or "" for entry in done.status.job_status_list}
@@ -118,7 +118,7 @@ async def _vcctl(c: Cluster, *words: str, code: int = 0) -> str:
 
 async def test_vcctl_creates_lists_shows_and_deletes(tmp_path: Path) -> None:
     async with cluster(nodes=2) as c:
-        example = config_path("examples", "09-jobflow.yaml").read_text()
+        example = config_path("examples", "21-jobflow.yaml").read_text()
         *templates, jobflow = example.split("\n---\n")
         files = {"t.yaml": "\n---\n".join(templates), "f.yaml": jobflow}
         for name, text in files.items():
