@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from volcanoio.engine.scheduling.watching import reads_of
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import AmountsAt, Nodes, Shape
 
+Numbers: TypeAlias = Sequence[int] | NDArray[np.intp]
+"""The numbers of rows. Who goes through them one by one takes `listed` of them: few do."""
 SHARED = Depends.FEASIBLE_SET | Depends.PODS
 """An answer that depends on these may change for any row when one pod is placed."""
 
@@ -31,7 +33,7 @@ class FilterPart:
     """
 
     depends: Callable[[Shape], Depends]
-    feasible: Callable[[Shape, Nodes, Columns, Sequence[int]], Feasibility]
+    feasible: Callable[[Shape, Nodes, Columns, Numbers], Feasibility]
     allowed: Callable[[Shape, Columns], NDArray[np.bool_]]
     watches: tuple[str, ...] = ()
     moment: Callable[[], int] | None = None
@@ -45,11 +47,17 @@ class ScorerPart:
     """
 
     depends: Callable[[Shape], Depends]
-    score: Callable[[Shape, Nodes, NDArray[np.bool_], Columns, Sequence[int]], NDArray[np.float64]]
+    score: Callable[[Shape, Nodes, NDArray[np.bool_], Columns, Numbers], NDArray[np.float64]]
     one: Callable[[Shape, Row], float] | None
     watches: tuple[str, ...] = ()
     moment: Callable[[], int] | None = None
     from_amounts: Callable[[Shape, AmountsAt], Callable[[Sequence[int]], float]] | None = None
+
+
+def listed(rows: Numbers) -> Sequence[int]:
+    """The numbers as Python's own."""
+    numbers: Sequence[int] = rows.tolist() if isinstance(rows, np.ndarray) else rows
+    return numbers
 
 
 def _everything(_shape: Shape) -> Depends:
@@ -76,10 +84,10 @@ def filter_part(plugin: Any) -> FilterPart:
         )
     scalar = plugin.feasible_on
 
-    def feasible(shape: Shape, nodes: Nodes, columns: Columns, rows: Sequence[int]) -> Feasibility:
+    def feasible(shape: Shape, nodes: Nodes, columns: Columns, rows: Numbers) -> Feasibility:
         at = Row(columns)
         texts = []
-        for row in rows:
+        for row in listed(rows):
             at.point(row)
             texts.append(scalar(shape, at))
         reasons = tuple(
@@ -114,11 +122,11 @@ def scorer_part(plugin: Any) -> ScorerPart:
         )
 
     def score(
-        shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_], columns: Columns, rows: Sequence[int]
+        shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_], columns: Columns, rows: Numbers
     ) -> NDArray[np.float64]:
         at = Row(columns)
         scores = np.zeros(len(nodes), np.float64)
-        for position, row in enumerate(rows):
+        for position, row in enumerate(listed(rows)):
             if feasible[position]:
                 at.point(row)
                 scores[position] = plugin.score_on(shape, at)

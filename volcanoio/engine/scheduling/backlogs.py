@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.ledger import Ledger
@@ -21,9 +21,9 @@ AT_ONCE = 64
 _SPARE = 1024
 """Entries beyond twice those there were when the last ones were thrown away that hold no longer."""
 
-Place: TypeAlias = "tuple[SortKey, int, JobInfo, QueueBacklog]"
-"""Where a job stands: its key, a number no other place has, the job, and in which backlog."""
-Key: TypeAlias = Callable[[JobInfo], SortKey]
+Place: TypeAlias = tuple[Any, ...]
+"""Where a job stands: its key, followed by a number no other place has, the job, and the backlog it stands in."""
+Key: TypeAlias = Callable[[JobInfo], tuple[SortKey, ...]]
 
 
 class QueueBacklog:
@@ -57,13 +57,13 @@ class QueueBacklog:
     def __bool__(self) -> bool:
         return bool(self._late) or self._at < len(self._ordered)
 
-    def put(self, key: SortKey, job: JobInfo) -> None:
+    def put(self, key: tuple[SortKey, ...], job: JobInfo) -> None:
         """A job changed and stands there from now on."""
         self._news[job.key] = job
         place = job.place
-        if place is None or place[3] is not self or place[0] != key:
+        if place is None or place[-1] is not self or place[:-3] != key:
             self._number += 1
-            place = job.place = (key, self._number, job, self)
+            place = job.place = (*key, self._number, job, self)
             heappush(self._late, place)
 
     def pop(self) -> JobInfo | None:
@@ -78,7 +78,7 @@ class QueueBacklog:
             else:
                 self._at = at
                 return None
-            job = place[2]
+            job: JobInfo = place[-2]
             if job.place is not place:
                 continue
             taken = self._taken
@@ -96,7 +96,7 @@ class QueueBacklog:
         """As `session.Backlog`."""
         assert self.key is not None
         self._number += 1
-        place = job.place = (self.key(job), self._number, job, self)
+        place = job.place = (*self.key(job), self._number, job, self)
         heappush(self._late, place)
 
     def news(self) -> Iterator[JobInfo]:
@@ -104,24 +104,24 @@ class QueueBacklog:
         news = self._news
         while news:
             job = news.popitem()[1]
-            if job.place is not None and job.place[3] is self:
+            if job.place is not None and job.place[-1] is self:
                 yield job
 
     def rewind(self) -> None:
         """Begin anew: what was taken and stands here still can be taken again."""
         if self._taken:
-            self._ordered[: self._at] = [place for place in self._taken if place[2].place is place]
+            self._ordered[: self._at] = [place for place in self._taken if place[-2].place is place]
             self._taken.clear()
         elif self._at:
             del self._ordered[: self._at]
         self._at = 0
         for place in self._odd:
-            if place[2].place is place:
+            if place[-2].place is place:
                 heappush(self._late, place)
         self._odd.clear()
         if len(self._ordered) + len(self._late) > 2 * self._least + _SPARE:
-            self._ordered = [place for place in self._ordered if place[2].place is place]
-            self._late = [place for place in self._late if place[2].place is place]
+            self._ordered = [place for place in self._ordered if place[-2].place is place]
+            self._late = [place for place in self._late if place[-2].place is place]
             heapify(self._late)
             self._least = len(self._ordered) + len(self._late)
 

@@ -104,6 +104,8 @@ class Rules:
     @property
     def traits(self) -> tuple[tuple[str, Callable[[Task, Job], str]], ...]:
         """Who reads more of a task than its shape, by the plugin's name."""
+        if not self._traits:
+            return ()
         return tuple([(plugin.name, ask) for plugin, ask in self._traits if getattr(plugin, "has_traits", True)])
 
     def queue_key(self, queue: QueueView) -> SortKey:

@@ -66,7 +66,10 @@ class Heap(Generic[Item]):
 
     def pop(self) -> Item:
         """Take the first item; raises IndexError when there is none."""
-        if self._fresh:
+        fresh = self._fresh
+        if len(fresh) == 1:  # as when turns go round among a few
+            heapq.heappush(self._runs, (*fresh.pop(), []))
+        elif fresh:
             self._sort()
         first = self._runs[0]
         rest = first[3]

@@ -44,13 +44,13 @@ class UsageScorer:
 
     def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> Floats:  # noqa: ARG002 - not relative to other nodes
         """The score of all nodes."""
-        total: Floats = np.zeros(len(nodes))
+        total: Floats | None = None
         for weight, scorer in self._parts:
             scores = scorer(shape, nodes)
             if weight != 1:
                 scores *= weight
-            total += scores
-        return total
+            total = scores if total is None else np.add(total, scores, out=total)
+        return np.zeros(len(nodes)) if total is None else total
 
     def score_from(self, shape: Shape, at: AmountsAt) -> Score:
         """What scores one node: the same operations in the same order."""
@@ -76,12 +76,11 @@ def most_allocated(shape: Shape, nodes: Nodes) -> Floats:
 
 
 def _mean(shape: Shape, nodes: Nodes, *, least: bool) -> Floats:
-    size = len(nodes)
-    total: Floats = np.zeros(size)
+    total: Floats | None = None
     weights: NDArray[np.int64] | int = 0
     for resource in COUNTED:
         capacity = nodes.allocatable(resource)
-        part = nodes.nonzero_used(resource) + shape.nonzero_requests.get(resource, 0)
+        part: Floats = np.add(nodes.nonzero_used(resource), shape.nonzero_requests.get(resource, 0), dtype=np.float64)
         if least:
             np.subtract(capacity, part, out=part)
             np.maximum(part, 0, out=part)
@@ -90,12 +89,14 @@ def _mean(shape: Shape, nodes: Nodes, *, least: bool) -> Floats:
         part *= MAX
         if positive(capacity):
             weights = weights + 1
-            quotient = part / capacity
+            part /= capacity
         else:
             has = capacity != 0
             weights = weights + has
-            quotient = np.where(has, part / np.where(has, capacity, 1), 0.0)
-        total += np.floor(quotient, out=quotient)
+            part = np.where(has, part / np.where(has, capacity, 1), 0.0)
+        np.floor(part, out=part)
+        total = part if total is None else np.add(total, part, out=total)
+    assert total is not None
     total /= weights if isinstance(weights, int) else np.maximum(weights, 1)
     return np.floor(total, out=total)
 
@@ -157,9 +158,9 @@ def balanced(shape: Shape, nodes: Nodes) -> Floats:
     valid: list[NDArray[np.bool_] | None] = []
     for resource in _balanced_resources(shape):
         capacity = nodes.allocatable(resource)
-        taken = nodes.used(resource) + shape.requests.get(resource, 0)
+        taken: Floats = np.add(nodes.used(resource), shape.requests.get(resource, 0), dtype=np.float64)
         if positive(capacity):
-            fraction = taken / capacity
+            fraction = np.divide(taken, capacity, out=taken)
             valid.append(None)
         else:
             has = capacity != 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.scheduling.adapters import FilterPart, ScorerPart
+from volcanoio.engine.scheduling.adapters import FilterPart, Numbers, ScorerPart
 from volcanoio.engine.scheduling.columns import Columns, Quantity
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.inputs import Inputs
@@ -287,7 +287,7 @@ class Answers:
         if columns.spec_clock > since:
             respecified = np.flatnonzero(columns.respecified[:size] > since)
             if len(respecified):
-                self._answer_static(respecified, Rows(columns, respecified), respecified.tolist())
+                self._answer_static(respecified, Rows(columns, respecified), respecified)
         if not (self.by_state and self._look_up(rows)):
             self._ask(rows)
         return len(rows) / size
@@ -316,7 +316,7 @@ class Answers:
         fits = self.mask[rows] & fit_mask(self.shape, nodes, idle=True)
         self.value[rows] = np.where(fits, self.score[rows], NOWHERE)
 
-    def _answer_static(self, rows: NDArray[np.intp] | slice, nodes: Nodes, numbers: Sequence[int]) -> None:
+    def _answer_static(self, rows: NDArray[np.intp] | slice, nodes: Nodes, numbers: Numbers) -> None:
         """Ask the filters that depend on the node's own object at most."""
         ok = np.ones(len(nodes), np.bool_)
         for part in (*self._plan.constant, *self._plan.static):
@@ -326,7 +326,7 @@ class Answers:
 
     def _answer(self, rows: NDArray[np.intp] | slice, nodes: Nodes) -> None:
         """Ask what depends on usage: the other filters, and all scorers."""
-        numbers: Sequence[int] = range(rows.stop) if isinstance(rows, slice) else rows.tolist()
+        numbers: Numbers = range(rows.stop) if isinstance(rows, slice) else rows
         ok = self.standing[rows]
         if self._plan.usage:
             ok = ok.copy()
