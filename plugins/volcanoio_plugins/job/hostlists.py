@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from volcanoio.framework.jobpods import containers, domain_of, hosts, own_hostname
+from volcanoio.framework.jobpods import addresses, containers, domain_of, own_hostname
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, TaskSpec
 
@@ -19,11 +19,6 @@ STRING_BYTES = 128 * 1024 - 1
 """The longest NAME=VALUE, without the byte that ends it, that a program can be started with (Linux MAX_ARG_STRLEN)."""
 POD_BYTES = 224 * 1024
 """What all copies of a variable in one pod may take as JSON."""
-
-
-def addresses(job: Job, task: TaskSpec) -> list[str]:
-    """The addresses of a task's pods, in their order."""
-    return [host.address for host in hosts(job, task)]
 
 
 def ranged(job: Job, task: TaskSpec) -> str:
@@ -61,11 +56,11 @@ def too_long(sizes: Mapping[str, int], budget: int) -> set[str]:
 
 
 def parts(lines: Iterable[str], budget: int) -> list[str]:
-    """Lines as texts of at most so many bytes of JSON, each of whole lines without a newline at its end."""
+    """Lines of DNS names as texts of at most so many bytes of JSON, each of whole lines and no newline at its end."""
     found: list[list[str]] = []
     room = 0
     for line in lines:
-        size = json_bytes(line)
+        size = len(line) + 2  # a newline takes two in JSON
         if size > room:
             found.append([])
             room = budget

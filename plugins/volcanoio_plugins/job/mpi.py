@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from volcanoio.framework.arguments import flags
-from volcanoio.framework.jobpods import append, containers, open_port, task_named
+from volcanoio.framework.jobpods import addresses, append, containers, open_port, task_named
 from volcanoio.framework.jobs import JobPlugin, port
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, TaskSpec
-from volcanoio_plugins.job.hostlists import addresses, fits_pod, fits_variable, ranged
+from volcanoio_plugins.job.hostlists import fits_pod, fits_variable, ranged
 
 VARIABLE = "MPI_HOST"
 PORT_NAME = "mpijob-port"

@@ -7,10 +7,10 @@ the engine.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from volcanoio.framework.arguments import flags
-from volcanoio.framework.jobpods import append, containers, domain_of, hosts, own_hostname
+from volcanoio.framework.jobpods import addresses, append, containers, domain_of, own_hostname
 from volcanoio.framework.jobs import JobPlugin, PluginArgumentError, Support, port
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
@@ -81,8 +81,8 @@ class SshPlugin(JobPlugin):
         ssh takes the first entry that fits: `a-w-x-*` has to come before `a-w-*`. A pattern leaves whole addresses
         alone, as a pod's own entry does.
         """
-        texts = {task.name: "".join(self._entries(job, task)) for task in job.spec.tasks}
-        over = too_long({name: len(text.encode()) for name, text in texts.items()}, CONFIG_BYTES)
+        texts = {task.name: self._entries(job, task) for task in job.spec.tasks}
+        over = too_long({name: len(text) for name, text in texts.items()}, CONFIG_BYTES)
         listed = [texts[task.name] for task in job.spec.tasks if task.name not in over]
         patterns = [
             texts[task.name] if own_hostname(task) else self._pattern(job, task)
@@ -91,9 +91,17 @@ class SshPlugin(JobPlugin):
         ]
         return "".join(["StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n", *listed, *patterns])
 
-    def _entries(self, job: Job, task: TaskSpec) -> Iterator[str]:
-        for host in hosts(job, task):
-            yield f"Host {host.name}\n  HostName {host.address}\n  Port {self._port}\n"
+    def _entries(self, job: Job, task: TaskSpec) -> str:
+        """The entries of a task's pods; where they are too many in any case, just enough to show that."""
+        behind = len(domain_of(job, task)) + 1
+        entries, size = [], 0
+        for address in addresses(job, task):
+            entry = f"Host {address[:-behind]}\n  HostName {address}\n  Port {self._port}\n"
+            entries.append(entry)
+            size += len(entry)
+            if size > CONFIG_BYTES:
+                break
+        return "".join(entries)
 
     def _pattern(self, job: Job, task: TaskSpec) -> str:
         names = f"{job.metadata.name}-{task.name}-* !*.*"

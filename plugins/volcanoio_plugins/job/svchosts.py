@@ -10,16 +10,9 @@ from __future__ import annotations
 
 import msgspec
 
+from volcanoio.framework.jobpods import addresses
 from volcanoio.model.batch import Job, TaskSpec
-from volcanoio_plugins.job.hostlists import (
-    OBJECT_BYTES,
-    addresses,
-    fits_variable,
-    json_bytes,
-    parts,
-    ranged,
-    too_long,
-)
+from volcanoio_plugins.job.hostlists import OBJECT_BYTES, fits_variable, json_bytes, parts, ranged, too_long
 
 _KEY_BYTES = 16
 """Quotes, colon and comma of an entry, with room for the digits of a count."""
