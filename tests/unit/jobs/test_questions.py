@@ -6,8 +6,10 @@ from typing import Any
 
 from tests.unit.jobs.driver import World, spec, task
 from volcanoio.framework.decisions import Act, Alert, Annotate, Hold, Override
+from volcanoio.framework.events import PoliciesLoaded
+from volcanoio.framework.lifecycle import Roster, Wants
 from volcanoio.model import names
-from volcanoio.model.batch import JobAction
+from volcanoio.model.batch import JobAction, JobEvent
 from volcanoio.model.core import ResourceRequirements
 
 
@@ -116,3 +118,28 @@ def test_annotations_alerts_and_holds() -> None:
     assert world.job().status.state.message == "wait for the disk"
     world.pass_time(101)
     assert world.job().status.state.reason == ""
+
+
+def test_what_every_pod_goes_through_is_told_to_who_asks_for_it_by_name() -> None:
+    world = World()
+    wanted = Wants(events=frozenset({JobEvent.POD_PENDING, JobEvent.POD_RUNNING}))
+    world.host.handle(PoliciesLoaded(roster=Roster(everywhere={"p": wanted})))
+    world.submit(spec(task(replicas=1)))
+    world.settle()
+    world.phase("job-t-0", "Running")
+    world.settle()
+    assert world.asked == ["PodPending job-t-0", "PodRunning job-t-0"]
+
+
+def test_restarts_of_containers_fail_a_task_once_and_again_to_a_fresh_process() -> None:
+    world = running(policies=[])
+    world.held = None
+    for restarts in (1, 2, 5):
+        for index in (0, 1):
+            status = {"containerStatuses": [{"name": "c", "restartCount": restarts}], "phase": "Running"}
+            world.change("pods", f"default/job-t-{index}", {"status": status})
+            world.settle()
+    assert [asked.split()[0] for asked in world.asked] == ["TaskFailed"]
+    world.crash()
+    world.settle()
+    assert [asked.split()[0] for asked in world.asked] == ["TaskFailed", "TaskFailed"]

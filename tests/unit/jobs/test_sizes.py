@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.jobs.driver import World, spec, task
 from volcanoio.engine.jobs import delayed
 from volcanoio.engine.jobs.delayed import LONGEST_TEXT, Wait
+from volcanoio.engine.jobs.ledger import Delayed
 from volcanoio.engine.jobs.ranges import expand
 from volcanoio.model import kinds
 from volcanoio.model.batch import MOST_PODS, JobAction
@@ -34,7 +35,7 @@ def test_thousands_that_wait_for_slightly_different_times_stay_short_and_never_c
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 3)), max_size=30))
 def test_the_first_wait_for_an_action_stands_until_another_replaces_it(steps: list[tuple[int, int]]) -> None:
     actions = [JobAction.RESTART_POD, JobAction.RESTART_JOB, JobAction.ABORT_JOB, JobAction.RESTART_TASK]
-    entries: tuple[delayed.Delayed, ...] = ()
+    entries: tuple[Delayed, ...] = ()
     wanted: dict[int, tuple[JobAction, float]] = {}
     for moment, (index, action) in enumerate(steps):
         chosen = actions[action]

@@ -69,15 +69,21 @@ def is_task_completed(task: TaskSpec, pods: Iterable[Pod]) -> bool:
     return 0 < task.replicas <= done
 
 
-def is_task_failed(task: TaskSpec, pods: Iterable[Pod]) -> bool:
-    """Whether the containers of the task's pending and running pods were restarted `maxRetry` times or more.
+def has_failed_by(task: TaskSpec, old: Pod | None, new: Pod, pods: Iterable[Pod]) -> bool:
+    """Whether the containers of a task's pending and running pods were restarted `maxRetry` times by this change.
 
-    -1 is no limit.
+    `pods` are those of the job with the change, `old` is what `new` was before: None for a pod seen first, which tells
+    nothing of what was before. A `maxRetry` of -1 is no limit.
     """
     if task.max_retry < 0:
         return False
-    live = (pod for pod in pods if task_of(pod) == task.name and pod.status.phase in ("Pending", "Running"))
-    return sum(map(restarts, live)) >= max_retry(task.max_retry)
+    now = sum(_live_restarts(pod) for pod in pods if task_of(pod) == task.name)
+    before = 0 if old is None else now - _live_restarts(new) + _live_restarts(old)
+    return before < max_retry(task.max_retry) <= now
+
+
+def _live_restarts(pod: Pod) -> int:
+    return restarts(pod) if pod.status.phase in ("Pending", "Running") else 0
 
 
 def restarts(pod: Pod) -> int:

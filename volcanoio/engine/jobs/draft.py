@@ -9,7 +9,7 @@ import msgspec
 
 from volcanoio.engine.jobs.state import JobState, Question, WriteEffect
 from volcanoio.framework.effects import Ask, Create, Delete, Effect, Patch, Record, Stages
-from volcanoio.framework.lifecycle import LifecycleEvent
+from volcanoio.framework.lifecycle import LifecycleEvent, Roster
 from volcanoio.model import kinds
 from volcanoio.model.base import ObjectReference
 from volcanoio.model.batch import Job
@@ -21,6 +21,7 @@ class Draft:
 
     state: JobState
     now: float
+    roster: Roster = field(default_factory=Roster)
     writes: list[list[WriteEffect]] = field(default_factory=list)
     beside: list[Effect] = field(default_factory=list)
 

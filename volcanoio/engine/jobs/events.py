@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from volcanoio.engine.jobs.counting import is_task_completed, is_task_failed, restarts
+from volcanoio.engine.jobs.counting import has_failed_by, is_task_completed, restarts
 from volcanoio.engine.jobs.ledger import Ledger
 from volcanoio.engine.jobs.ownership import (
     belongs,
@@ -26,13 +26,13 @@ from volcanoio.engine.jobs.ownership import (
 from volcanoio.engine.jobs.pods import pod_name
 from volcanoio.engine.jobs.ranges import expand
 from volcanoio.engine.jobs.table import UPKEEP, Upkeep, phase_of
-from volcanoio.framework.lifecycle import LifecycleEvent, Occasion
+from volcanoio.framework.lifecycle import LifecycleEvent, Occasion, Roster
 from volcanoio.model.batch import Job, JobEvent, LifecyclePolicy, TaskSpec
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase
 
-ASIDE: frozenset[str] = frozenset({JobEvent.POD_PENDING, *Occasion})
-"""Events whose answer can only be a delay, and occasions: nothing else waits for it."""
+ASIDE: frozenset[str] = frozenset({JobEvent.POD_PENDING, JobEvent.POD_RUNNING, *Occasion})
+"""Events of pods that are well, and occasions: nothing else waits for their answers."""
 
 
 def pod_event(job: Job, pod: Pod, name: JobEvent) -> LifecycleEvent:
@@ -58,15 +58,16 @@ def from_pod(
     job: Job,
     old: Pod | None,
     new: Pod | None,
-    before: Mapping[str, Pod],
     after: Mapping[str, Pod],
     deleted: bool,
     succeeded: Mapping[str, int],
+    roster: Roster,
 ) -> list[LifecycleEvent]:
     """Events of one change: `old` None for a pod seen first, `new` None for one that is gone.
 
-    `before` and `after` are all known pods by uid around the change, looked at only where the answer depends on them;
-    `deleted` says that we deleted the pod ourselves; `succeeded` how many pods of each task did, at most.
+    `after` are all known pods by uid with the change, looked at only where the answer depends on them; `deleted` says
+    that we deleted the pod ourselves; `succeeded` how many pods of each task did, at most. What every pod goes through
+    is raised where somebody asked for it alone.
     """
     pod = new or old
     assert pod is not None
@@ -85,10 +86,13 @@ def from_pod(
         pods = own_pods(job, after)
         if is_task_completed(task, pods):
             events.append(pod_event(job, _last_done(job, task, pods) or new, JobEvent.TASK_COMPLETED))
-    if old is None and new.status.phase in ("", "Pending") and _may_time_out(job, task):
-        events.append(pod_event(job, new, JobEvent.POD_PENDING))
+    if old is None and new.status.phase in ("", "Pending"):
+        if _may_time_out(job, task) or roster.wants(job, JobEvent.POD_PENDING):
+            events.append(pod_event(job, new, JobEvent.POD_PENDING))
+    elif entered and new.status.phase == "Running" and roster.wants(job, JobEvent.POD_RUNNING):
+        events.append(pod_event(job, new, JobEvent.POD_RUNNING))
     restarted = restarts(new) > (restarts(old) if old is not None else 0)
-    if restarted and is_task_failed(task, own_pods(job, after)) > is_task_failed(task, own_pods(job, before)):
+    if restarted and has_failed_by(task, old, new, (pod for pod in after.values() if belongs(pod.metadata, job))):
         events.append(pod_event(job, new, JobEvent.TASK_FAILED))
     return events
 
@@ -139,7 +143,9 @@ def from_group(job: Job, old: PodGroup | None, new: PodGroup | None) -> list[Lif
     return [LifecycleEvent(name=JobEvent.UNKNOWN, job_uid=job.metadata.uid, version=version)]
 
 
-def from_storage(job: Job, ledger: Ledger, pods: Sequence[Pod], groups: Iterable[PodGroup]) -> list[LifecycleEvent]:
+def from_storage(
+    job: Job, ledger: Ledger, pods: Sequence[Pod], groups: Iterable[PodGroup], roster: Roster
+) -> list[LifecycleEvent]:
     """What storage proves to a process that saw no edge, evictions first."""
     if not asks(job):
         return []
@@ -149,7 +155,7 @@ def from_storage(job: Job, ledger: Ledger, pods: Sequence[Pod], groups: Iterable
     known = {pod.metadata.uid: pod for pod in pods}
     succeeded = Counter(task_of(pod) for pod in pods if pod.status.phase == "Succeeded")
     for pod in pods:
-        for event in from_pod(job, None, pod, {}, known, False, succeeded):
+        for event in from_pod(job, None, pod, known, False, succeeded, roster):
             if event.name in (JobEvent.TASK_COMPLETED, JobEvent.TASK_FAILED):
                 completed[f"{event.name}/{event.task}"] = event
             else:

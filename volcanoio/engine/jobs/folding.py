@@ -64,7 +64,9 @@ def _raise_from_storage(draft: Draft) -> None:
     if state.job is None or not state.started:
         return
     groups = sorted(state.groups.values(), key=lambda group: group.metadata.name)
-    raised = events.from_storage(state.job, read(state.job.status), own_pods(state.job, state.pods), groups)
+    raised = events.from_storage(
+        state.job, read(state.job.status), own_pods(state.job, state.pods), groups, draft.roster
+    )
     draft.queue(raised, events.ASIDE)
 
 
@@ -119,7 +121,7 @@ def _fold_pod(draft: Draft, pod: Pod, *, gone: bool) -> None:
         return
     deleted = uid in state.deleting
     raised = events.from_pod(
-        state.job, old, None if gone else pod, state.pods, draft.state.pods, deleted, draft.state.succeeded
+        state.job, old, None if gone else pod, draft.state.pods, deleted, draft.state.succeeded, draft.roster
     )
     draft.queue(raised, events.ASIDE)
 

@@ -47,7 +47,7 @@ def reduce_job(
         after = after_unplanned(state, event)
         if after is not None:
             return Step(after, ())
-    draft = Draft(state=state, now=view.now)
+    draft = Draft(state=state, now=view.now, roster=view.roster)
     match event:
         case Observed() if state.started and view.synced and is_bookkeeping(event):
             return Step(state, ())
