@@ -28,6 +28,8 @@ _ITEMS = re.compile(r"^items:\n(?=- )", re.MULTILINE)
 _AFTER_ITEMS = re.compile(r"^(?![- \n])", re.MULTILINE)
 _ENTRY = re.compile(r"^(?=- )", re.MULTILINE)
 _SEPARATOR = re.compile(r"^--- *$", re.MULTILINE)
+_HEADER = re.compile(r"\A(?:#.*\n)+")
+"""Comments at the top, which the plain form has nowhere."""
 _MARKER = re.compile(r"^(?:---(?! *$)|\.\.\.|%)", re.MULTILINE)
 """What is said of a document beside that it begins."""
 
@@ -78,7 +80,7 @@ def _documents(text: str) -> list[Any]:
     if _MARKER.search(text) is None:
         plain = PlainYaml(_resolved)
         with contextlib.suppress(yaml.YAMLError, TypeError):
-            return [_document(part, plain) for part in _SEPARATOR.split(text)]
+            return [_document(part, plain) for part in _SEPARATOR.split(_HEADER.sub("", text))]
     return list(yaml.load_all(text, Loader=_Loader))
 
 
