@@ -100,3 +100,21 @@ def test_parts_of_a_host_list_come_and_go_with_the_size_of_the_job() -> None:
         world.change(JOBS, "default/job", {"spec": {"tasks": [{**tasks[0], "replicas": replicas}]}})
         assert world.settle(admit=False).names("configmaps") == expected
     assert world.objects["configmaps", "default/job-svc"]["data"]["t.host"] == "job-t-0.job\njob-t-1.job"
+
+
+def test_what_a_job_owns_beside_is_left_alone() -> None:
+    """A ConfigMap of somebody else's, owned by the job and labelled with its name; one that Volcano made goes."""
+    world = World()
+    world.submit(spec(task(replicas=1), plugins={"svc": []}))
+    uid = world.job().metadata.uid
+    for name in ("results", "job-svc"):
+        owner = {"apiVersion": kinds.JOB.api_version, "kind": "Job", "name": "job", "uid": uid}
+        meta = {"name": name, "labels": {"volcano.sh/job-name": "job"}, "ownerReferences": [owner]}
+        world.put(kinds.CONFIG_MAP, "default", {"metadata": meta, "data": {}})
+    assert world.settle().names("configmaps") == ["job-svc", "results"]
+    world.command("AbortJob")
+    world.settle()
+    world.vanish()
+    assert world.settle().job().status.state.phase == "Aborted"
+    assert world.names("configmaps") == ["results"]
+    assert world.names("services") == []

@@ -88,7 +88,7 @@ def stop(scene: Scene) -> Upkeeping:
     job, state = scene.job, scene.state
     doomed = [pod for pod in scene.pods if is_live(pod) and not scene.going(pod)]
     groups = [_delete(kinds.POD_GROUP.resource, job, group) for group in _groups(scene) if _stays(state, group)]
-    rest = (*groups, *supports.removals(job, state.supports, state.deleting))
+    rest = (*groups, *supports.removals(job, scene.wanted.wishes, state.supports, state.deleting))
     return Upkeeping(stages=_stages(tuple(_delete(kinds.POD.resource, job, pod) for pod in doomed), rest))
 
 

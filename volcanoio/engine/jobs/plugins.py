@@ -22,6 +22,8 @@ SUPPORT_KINDS = (kinds.CONFIG_MAP, kinds.SERVICE, kinds.NETWORK_POLICY, kinds.SE
 _WATCHED = frozenset(kind.resource for kind in SUPPORT_KINDS)
 
 
+MADE_BY = "volcanoio.dev/job-plugin"
+"""On every object that a plugin wished for: the plugin's name. What else a job owns is not ours to delete."""
 CONTENT = "volcanoio.dev/content"
 """On a Secret that is kept up to date: the digest of what we gave it. Secrets are watched without their data."""
 
@@ -96,7 +98,7 @@ def wishes(job: Job, plugins: Sequence[JobPlugin]) -> tuple[Wish, ...]:
             if support.resource not in _WATCHED:
                 msg = f'job plugin "{plugin.name}" wishes for {support.resource}; known are: {", ".join(_WATCHED)}'
                 raise PluginProblem(msg)
-            result.append(Wish(plugin.name, _owned(job, support)))
+            result.append(Wish(plugin.name, _owned(job, plugin, support)))
     return tuple(result)
 
 
@@ -111,10 +113,12 @@ def pod_with_plugins(
         raise PluginProblem(msg) from error
 
 
-def _owned(job: Job, support: Support) -> Support:
+def _owned(job: Job, plugin: JobPlugin, support: Support) -> Support:
     meta: Manifest = dict(support.manifest.get("metadata") or {})
+    annotations = {**(meta.get("annotations") or {}), MADE_BY: plugin.name}
     if support.update and support.resource == kinds.SECRET.resource:
-        meta["annotations"] = {**(meta.get("annotations") or {}), CONTENT: _digest(support.manifest)}
+        annotations[CONTENT] = _digest(support.manifest)
+    meta["annotations"] = annotations
     meta["namespace"] = job.metadata.namespace
     meta["labels"] = {**(meta.get("labels") or {}), names.JOB_NAME: job.metadata.name}
     meta["ownerReferences"] = [owner_reference(job)]

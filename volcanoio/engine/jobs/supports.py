@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from volcanoio.engine.jobs.claims import Mount
 from volcanoio.engine.jobs.ownership import belongs
-from volcanoio.engine.jobs.plugins import CONTENT, Wish
+from volcanoio.engine.jobs.plugins import CONTENT, MADE_BY, Wish
 from volcanoio.engine.jobs.state import Owned, WriteEffect
 from volcanoio.framework.controller import Lookup
 from volcanoio.framework.effects import Create, Delete, Patch, merge_diff
@@ -40,7 +40,8 @@ def support_effects(
 ) -> list[WriteEffect]:
     """What brings the support objects of a Pending or Running job in line; those no plugin wishes for any more go."""
     wished = {wish.key for wish in wishes}
-    effects = _deletes(job, {key: owned for key, owned in there.items() if key not in wished}, deleting)
+    unwished = {key: owned for key, owned in there.items() if key not in wished and _is_made(owned)}
+    effects = _deletes(job, unwished, deleting)
     for wish in wishes:
         support = wish.support
         owned = there.get(wish.key)
@@ -61,9 +62,18 @@ def support_effects(
     return effects
 
 
-def removals(job: Job, supports: Mapping[str, Owned], deleting: Container[str]) -> list[WriteEffect]:
-    """Deletes of every support object of a stopping job."""
-    return _deletes(job, keyed(job, supports), deleting)
+def removals(
+    job: Job, wishes: Iterable[Wish], supports: Mapping[str, Owned], deleting: Container[str]
+) -> list[WriteEffect]:
+    """Deletes of every support object of a stopping job, also of those that Volcano made."""
+    wished = {wish.key for wish in wishes}
+    there = keyed(job, supports).items()
+    return _deletes(job, {key: owned for key, owned in there if key in wished or _is_made(owned)}, deleting)
+
+
+def _is_made(owned: Owned) -> bool:
+    """Whether a plugin wished for the object; a job may own others, which somebody else made."""
+    return MADE_BY in owned.object.metadata.annotations
 
 
 def _deletes(job: Job, there: Mapping[str, Owned], deleting: Container[str]) -> list[WriteEffect]:
