@@ -30,9 +30,12 @@ class CodecError(ValueError):
 
 
 class Codec:
-    """Encodes and decodes records. `known` are the kinds objects may have."""
+    """Encodes and decodes records. `known` are the kinds objects may have; of others, metadata alone is decoded if
+    `lenient`, else they are a CodecError.
+    """
 
-    def __init__(self, known: Iterable[Kind] = kinds.ALL) -> None:
+    def __init__(self, known: Iterable[Kind] = kinds.ALL, *, lenient: bool = False) -> None:
+        self._lenient = lenient
         self._by_type: dict[type[ApiObject], str] = {kind.type: f"{kind.api_version}/{kind.kind}" for kind in known}
         self._by_type[ApiObject] = "meta.k8s.io/v1/PartialObjectMetadata"  # kinds of which only metadata is decoded
         self._by_name = {name: type_ for type_, name in self._by_type.items()}
@@ -95,7 +98,9 @@ class Codec:
     def _restored(self, value: Any) -> Any:
         if isinstance(value, dict):
             if _KIND in value:
-                return msgspec.convert(value[_OBJECT], self._by_name[value[_KIND]])
+                name = value[_KIND]
+                struct = self._by_name.get(name, ApiObject) if self._lenient else self._by_name[name]
+                return msgspec.convert(value[_OBJECT], struct)
             return {key: self._restored(item) for key, item in value.items()}
         return [self._restored(item) for item in value] if isinstance(value, list) else value
 

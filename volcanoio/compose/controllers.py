@@ -40,7 +40,8 @@ class ControllerSettings:
     """What the controllers' process is asked to do; `policies` None takes the configuration's.
 
     The configuration is reloaded from `configuration_file` and policies from `policies_dirs`, as these change.
-    `controllers` is Volcano's list of what runs; see `runtime.controller_setup`. `endpoints` None is the network.
+    `controllers` is Volcano's list of what runs; see `runtime.controller_setup`. `scheduler_names` are the schedulers
+    whose pods are given PodGroups. `endpoints` None is the network.
     """
 
     registry: Registry
@@ -48,6 +49,7 @@ class ControllerSettings:
     configuration_file: Path | None = None
     policies_dirs: tuple[Path, ...] = ()
     controllers: tuple[str, ...] = DEFAULT
+    scheduler_names: tuple[str, ...] = (names.SCHEDULER_NAME,)
     inherit_owner_annotations: bool = True
     policies: tuple[LifecyclePolicy, ...] | None = None
     policy_limit: float = 10.0
@@ -60,6 +62,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     """Which controllers run and how they were asked to behave: what a journal must say for them to be made again."""
 
     controllers: tuple[str, ...]
+    scheduler_names: tuple[str, ...] = (names.SCHEDULER_NAME,)
     inherit_owner_annotations: bool = True
 
     @classmethod
@@ -67,12 +70,15 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
         """What settings ask for; raises PluginError."""
         return cls(
             controllers=selected(settings.controllers, settings.registry.names(groups.CONTROLLERS)),
+            scheduler_names=settings.scheduler_names,
             inherit_owner_annotations=settings.inherit_owner_annotations,
         )
 
     def make(self, registry: Registry) -> tuple[Controller[Any], ...]:
         """The controllers; one that cannot be made is left out and logged. Raises PluginError."""
-        context = ControllerContext(inherit_owner_annotations=self.inherit_owner_annotations)
+        context = ControllerContext(
+            scheduler_names=self.scheduler_names, inherit_owner_annotations=self.inherit_owner_annotations
+        )
         return make_controllers(registry, self.controllers, context)
 
 

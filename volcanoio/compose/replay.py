@@ -28,6 +28,7 @@ from volcanoio.framework.controller import Controller
 from volcanoio.framework.scheduling.featuregates import FeatureGate
 from volcanoio.framework.scheduling_effects import SchedulerEffect
 from volcanoio.framework.scheduling_events import ConfigurationChanged
+from volcanoio.model.kinds import Kind
 from volcanoio.runtime.controller_setup import known_kinds
 from volcanoio.runtime.controllers import CONTROLLER_EVENTS
 from volcanoio.runtime.loading import Registry
@@ -50,8 +51,9 @@ def replay_controllers(directory: Path, registry: Registry) -> Difference | None
     Every run in the directory is replayed, with the controllers and job plugins of this volcanoio. Raises JournalError
     for a journal that cannot be read.
     """
-    codec = Codec(known_kinds(controllers(registry)))
-    return _first(controllers_again(run, registry).difference for run in read_runs(directory, codec))
+    known = {kind.resource: kind for run in read_runs(directory, Codec(lenient=True)) for kind in _kinds(run, registry)}
+    runs = read_runs(directory, Codec(known.values()))  # only now is it known which kinds its controllers brought
+    return _first(controllers_again(run, registry).difference for run in runs)
 
 
 def replay_scheduler(directory: Path, registry: Registry) -> Difference | None:
@@ -114,6 +116,10 @@ def _controllers(run: Run, registry: Registry) -> tuple[Controller[Any], ...]:
     known = registry.with_sources(sources, groups.CONTROLLERS)
     running = run.configured.get(RUNNING)
     return msgspec.json.decode(running, type=Running).make(known) if running else controllers(known)
+
+
+def _kinds(run: Run, registry: Registry) -> list[Kind]:
+    return known_kinds(_controllers(run, registry))
 
 
 def _cycle(codec: Codec, cycle: ReplayedCycle, decisions: Sequence[SchedulerEffect], fault: str) -> Decided:

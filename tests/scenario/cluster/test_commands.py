@@ -34,6 +34,8 @@ def _write(directory: Path, name: str, text: str) -> str:
         (["up", "--scheduler-conf", "file"], 'actions: "allocat"\ntiers: []\n', 2, 'did you mean "allocate"?'),
         (["up", "--controller-conf", "file"], "policies:\n- name: declare\n", 2, 'did you mean "declared"?'),
         (["up", "--policies-dir", "nowhere"], "", 2, "nowhere: not a directory"),
+        (["up", "--controllers-dir", "nowhere"], "", 2, "nowhere: not a directory"),
+        (["up", "--controllers", "*,-job-controler"], "", 2, 'no controller "job-controler"; did you mean'),
         (["up", "--data", "file"], "not a directory", 2, "choose another directory with --data"),
         (["up", "--speed", "nan"], "", 2, "'nan' is not a number from 0.01 on"),
         (["up", "--kubelet-lag", "inf"], "", 2, "--kubelet-lag: inf is no finite number"),
