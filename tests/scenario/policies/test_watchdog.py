@@ -70,8 +70,8 @@ async def test_a_job_that_waits_too_long_is_told_of(tmp_path: Path) -> None:
 
 
 async def test_a_job_that_uses_little_of_what_it_asked_for_is_told_of(tmp_path: Path) -> None:
-    conf = configured(tmp_path, "{share: 0.2, after: 60s}")
-    async with cluster(speed=100.0, controller_conf=conf) as c:
+    conf = configured(tmp_path, "{share: 0.2, after: 20s}")
+    async with cluster(controller_conf=conf) as c:
         idle = {names.KWOK_USAGE_CPU: "50m", names.KWOK_USAGE_MEMORY: "1Gi"}
         await c.create(job_manifest("idle", run="never", annotations=idle))
         await c.create(job_manifest("busy", run="never", annotations={names.KWOK_USAGE_CPU: "900m"}))
