@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from volcanoio.engine.scheduling.jobs import add_amounts
+from volcanoio.engine.scheduling.amounts import add_amounts
 from volcanoio.engine.scheduling.queues import QueueInfo, nonzero
 from volcanoio.engine.scheduling.session import CycleSession
 from volcanoio.framework.effects import Patch
