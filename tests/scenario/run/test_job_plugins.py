@@ -103,6 +103,29 @@ def test_workers_wait_for_the_master_before_they_start(namespace: Namespace) -> 
         assert (waited["name"], waited["state"]["terminated"]["exitCode"]) == ("wait-for-master", 0)
 
 
+def test_workers_meet_a_master_that_was_restarted_elsewhere(namespace: Namespace, tmp_path: Path) -> None:
+    """The first master fails; the workers, already on their way, find the second, which has another address."""
+    job = example("09-pytorch.yaml")
+    master, _ = job["spec"]["tasks"]
+    master["policies"] = [{"event": "PodFailed", "action": "RestartPod"}]
+    spec = master["template"]["spec"]
+    spec["restartPolicy"] = "Never"
+    first = f"""
+import os, socket, sys
+flag = "{tmp_path}/tried"
+if not os.path.exists(flag):
+    open(flag, "w").write(socket.gethostbyname(socket.gethostname()))
+    sys.exit(1)
+print("before at", open(flag).read(), "now at", socket.gethostbyname(socket.gethostname()))
+"""
+    spec["containers"][0]["command"][2] = first + spec["containers"][0]["command"][2]
+    completed(namespace, job)
+    told, met = said(namespace, "pytorch-master-0")
+    before, now = told.removeprefix("before at ").split(" now at ")
+    assert before != now
+    assert met == "met ranks [0, 1, 2]"
+
+
 def test_two_jobs_with_the_same_ports_do_not_meet(namespace: Namespace) -> None:
     names = ("one", "two")
     for name in names:
