@@ -12,6 +12,7 @@ from volcanoio.framework.controller import View
 from volcanoio.framework.effects import Create, Effect, Patch, StartTimer
 from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Observed, Synced, TimerFired
 from volcanoio.framework.operators import Operator, Parts, owner_reference, status
+from volcanoio.framework.operators.operator import Standing
 from volcanoio.model import kinds
 from volcanoio.model.base import ObjectMeta, OwnerReference
 from volcanoio.model.core import ConfigMap
@@ -141,7 +142,7 @@ def test_a_problem_is_over_once_a_plan_was_carried_out() -> None:
     process.tell(TimerFired(controller="widget-controller", key="ns/w", name=timer.name))
     process.comes_back()
     process.comes_back()
-    state: Parts[CustomObject] = process.host["widget-controller"].state("ns/w")
+    state: Standing[CustomObject] = process.host["widget-controller"].state("ns/w")
     assert (state.problem, state.failures) == ("", 0)
 
 

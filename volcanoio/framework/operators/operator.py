@@ -11,13 +11,14 @@ from collections.abc import Iterable
 from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from volcanoio.framework.controller import Input, Reference, Rule, Step, View
 from volcanoio.framework.effects import Create, Delete, Effect, Patch, StartTimer
-from volcanoio.framework.events import ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
+from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
 from volcanoio.framework.operators.objects import applied, owner_reference
-from volcanoio.framework.operators.parts import Parts, observed, owner_key
+from volcanoio.framework.operators.parts import Parts, owner_key
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
 
@@ -26,6 +27,21 @@ RETRY = "operator/retry"
 LONGEST_BACKOFF = 60.0
 """Seconds."""
 _READ = ("get", "list", "watch")
+
+
+class Standing(msgspec.Struct, Generic[Object], frozen=True):
+    """An operator's state of one key: the object, and how its writes fare.
+
+    `problem` is what was said of the last one that was refused, "" once a whole plan was carried out; `failures` counts
+    refusals until then. Nothing is planned before `retry_at` (epoch seconds). `troubled`: one of the plan under way was
+    refused.
+    """
+
+    subject: Object | None = None
+    problem: str = ""
+    failures: int = 0
+    retry_at: float = 0.0
+    troubled: bool = False
 
 
 class Operator(ABC, Generic[Object]):
@@ -85,16 +101,17 @@ class Operator(ABC, Generic[Object]):
             Rule("", ("events",), ("create", "patch")),
         )
 
-    def start(self, key: str) -> Parts[Object]:  # noqa: ARG002 - the same for every key
+    def start(self, key: str) -> Standing[Object]:  # noqa: ARG002 - the same for every key
         """Nothing is known."""
-        return Parts()
+        return Standing()
 
-    def reduce(self, state: Parts[Object], event: ControllerEvent, view: View) -> Step[Parts[Object]]:
+    def reduce(self, state: Standing[Object], event: ControllerEvent, view: View) -> Step[Standing[Object]]:
         """Fold one event, then plan, unless writes are under way or a refusal is waited for."""
         writing = any(isinstance(effect, Create | Patch | Delete) for effect in view.in_flight.values())
         match event:
-            case Observed():
-                state = observed(state, event, self.kind, view.key)
+            case Observed(resource=resource, object=obj) if resource == self.kind.resource:
+                if obj.metadata.key == view.key:
+                    state = replace(state, subject=None if event.change is Change.GONE else obj)
             case EffectSucceeded() if state.problem and not writing and not state.troubled:
                 state = replace(state, failures=0, problem="")
             case EffectFailed():
@@ -103,12 +120,13 @@ class Operator(ABC, Generic[Object]):
                 state = replace(state, retry_at=0.0)
             case _:
                 pass
-        subject = state.found
+        subject = state.subject
         if subject is None:
-            return Step(state if state.owned else None)
+            return Step(None)
         if not view.synced or writing or view.now < state.retry_at or subject.metadata.deletion_timestamp is not None:
             return Step(state)
-        stages = (tuple(effect for effect in stage if effect is not None) for stage in self.plan(state, view))
+        planned = self.plan(Parts(subject, view.lookup, state.problem), view)
+        stages = (tuple(effect for effect in stage if effect is not None) for stage in planned)
         due = tuple(stage for stage in stages if stage)
         return Step(replace(state, troubled=False) if due and state.troubled else state, due)
 
@@ -122,7 +140,7 @@ def _owner_keys(primary: Kind, obj: ApiObject) -> Iterable[str]:
     return (key,) if key else ()
 
 
-def _refused(state: Parts[Object], event: EffectFailed, now: float) -> Step[Parts[Object]]:
+def _refused(state: Standing[Object], event: EffectFailed, now: float) -> Step[Standing[Object]]:
     """Later and later; soon when it was but overtaken by another's write."""
     failures = state.failures + 1
     due = now + (0.2 if event.code == 409 else min(2.0 ** (failures - 1), LONGEST_BACKOFF))

@@ -1,69 +1,46 @@
-"""What an operator knows about one object: the object, what it owns, and what was refused of late."""
+"""What an operator's plan is given of one object: the object, what it owns, and what was refused of late."""
 
 from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-import msgspec
-
-from volcanoio.framework.events import Change, Observed
+from volcanoio.framework.controller import Lookup
 from volcanoio.model.base import ApiObject
 from volcanoio.model.kinds import Kind
 
 Object = TypeVar("Object", bound=ApiObject)
 
 
-class Parts(msgspec.Struct, Generic[Object], frozen=True):
-    """The `subject`, and what it controls, by (resource, name).
+class Parts(Generic[Object]):
+    """The `subject`, and what it controls.
 
-    `problem` is what was said of the last write that was refused, "" once a whole plan was carried out. `failures`
-    counts refusals until then; nothing is planned before `retry_at` (epoch seconds). `troubled`: one of the plan under
-    way was refused.
+    `problem` is what was said of the last write that was refused, "" once a whole plan was carried out.
     """
 
-    found: Object | None = None
-    owned: dict[tuple[str, str], ApiObject] = {}
-    problem: str = ""
-    failures: int = 0
-    retry_at: float = 0.0
-    troubled: bool = False
-
-    @property
-    def subject(self) -> Object:
-        """The object that a plan is made for: it is there whenever one is asked for."""
-        assert self.found is not None
-        return self.found
+    def __init__(self, subject: Object, lookup: Lookup, problem: str = "") -> None:
+        self.subject = subject
+        self.problem = problem
+        self._lookup = lookup
+        self._owned: dict[str, dict[str, ApiObject]] = {}
 
     def get(self, kind: Kind, name: str) -> ApiObject | None:
         """The object of that kind and name that the subject owns; one of an older subject's is none."""
-        found = self.owned.get((kind.resource, name))
-        return found if found is not None and self._owns(found) else None
+        return self._of(kind).get(name)
 
     def all(self, kind: Kind) -> list[ApiObject]:
         """All of a kind that the subject owns, by name."""
-        return [
-            self.owned[key] for key in sorted(self.owned) if key[0] == kind.resource and self._owns(self.owned[key])
-        ]
+        return list(self._of(kind).values())
 
-    def _owns(self, obj: ApiObject) -> bool:
-        owner = obj.metadata.controller
-        return owner is not None and self.found is not None and owner.uid == self.found.metadata.uid
-
-
-def observed(parts: Parts[Object], event: Observed, primary: Kind, key: str) -> Parts[Object]:
-    """Fold an observation of the subject of a key, or of what belongs to it; a reference that changed is neither."""
-    obj = event.object
-    gone = event.change is Change.GONE
-    if event.resource == primary.resource and event.obj.metadata.key == key:
-        return msgspec.structs.replace(parts, found=None if gone else obj)
-    mark = (event.resource, event.obj.metadata.name)
-    belongs = not gone and owner_key(primary, event.obj) == key
-    if not belongs and mark not in parts.owned:
-        return parts
-    owned = {mark_: known for mark_, known in parts.owned.items() if mark_ != mark}
-    if belongs:
-        owned[mark] = event.obj
-    return msgspec.structs.replace(parts, owned=owned)
+    def _of(self, kind: Kind) -> dict[str, ApiObject]:
+        found = self._owned.get(kind.resource)
+        if found is None:
+            uid = self.subject.metadata.uid
+            found = self._owned[kind.resource] = {
+                obj.metadata.name: obj
+                for obj in self._lookup.mine(kind)
+                if (owner := obj.metadata.controller) is not None and owner.uid == uid
+            }
+        return found
 
 
 def owner_key(primary: Kind, obj: ApiObject) -> str:
