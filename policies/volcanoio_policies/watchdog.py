@@ -52,6 +52,7 @@ class Watchdog:
     name = "watchdog"
     events = (Occasion.TICK, Occasion.JOB_ENDED)
     every = EVERY
+    indexes: tuple[str, ...] = (GROUPS, METRICS)
     job_arguments = ("failed", "waiting", "share", "after")
 
     def __init__(self, arguments: Mapping[str, Any] | None = None) -> None:
@@ -67,7 +68,7 @@ class Watchdog:
         self._arguments = given
         self._prometheus = Prometheus(given.prometheus) if given.prometheus else None
         reads_metrics = given.share is not None and not given.prometheus
-        self.indexes: tuple[str, ...] = (GROUPS, METRICS) if reads_metrics else (GROUPS,)
+        self.indexes = (GROUPS, METRICS) if reads_metrics else (GROUPS,)
         self._low: dict[str, float] = {}
         """Since when jobs use too little, by uid."""
 

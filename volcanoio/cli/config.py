@@ -25,18 +25,25 @@ def config() -> None:
     help="For people or machines.",
 )
 @click.option("--plugins-dir", type=_PATH, multiple=True, help="Directory of scheduler plugins and actions.")
+@click.option("--policies-dir", type=_PATH, multiple=True, help="Directory of policies.")
 @click.option("--ignore-unavailable-plugins", is_flag=True, help="Warn of plugins that are not available yet.")
 def lint_command(
-    files: tuple[Path, ...], output: str, plugins_dir: tuple[Path, ...], ignore_unavailable_plugins: bool
+    files: tuple[Path, ...],
+    output: str,
+    plugins_dir: tuple[Path, ...],
+    policies_dir: tuple[Path, ...],
+    ignore_unavailable_plugins: bool,
 ) -> int:
-    """Find what is wrong in FILES (- is stdin): Volcano's scheduler configuration, or a ConfigMap that holds one.
+    """Find what is wrong in FILES (- is stdin): Volcano's scheduler configuration, the controllers', or a ConfigMap
+    that holds one.
 
-    Unknown keys, plugins, actions and arguments, wrong types, plugins that contradict each other, and what has no
-    effect. The exit code is 1 when there are errors, 0 when there are warnings at most.
+    Unknown keys, plugins, actions, policies and arguments, wrong types, plugins that contradict each other, and what
+    has no effect; given together, files are checked against each other. The exit code is 1 when there are
+    errors, 0 when there are warnings at most.
     """
     from volcanoio.cli.linting import run_lint
 
-    return run_lint(files, output, plugins_dir, ignore_unavailable=ignore_unavailable_plugins)
+    return run_lint(files, output, plugins_dir, policies_dir, ignore_unavailable=ignore_unavailable_plugins)
 
 
 @config.command("rbac", short_help="Print the ClusterRole that the controllers need.")

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from volcanoio.cli.errors import CommandError, ExitCode
-from volcanoio.engine.scheduling.configmaps import KEY, excerpts
+from volcanoio.engine.scheduling.configmaps import KEYS, excerpts
+from volcanoio.engine.scheduling.configuration import read
 from volcanoio.engine.scheduling.lint import Finding, Severity, lint
 from volcanoio.framework import groups
-from volcanoio.runtime.loading import PluginError, discover
+from volcanoio.runtime import policy_lint
+from volcanoio.runtime.loading import PluginError, Registry, discover
 from volcanoio.runtime.mounted import MountError
 
 
-def run_lint(files: Sequence[Path], output: str, plugins_dir: Sequence[Path], *, ignore_unavailable: bool) -> int:
+def run_lint(
+    files: Sequence[Path],
+    output: str,
+    plugins_dir: Sequence[Path],
+    policies_dir: Sequence[Path] = (),
+    *,
+    ignore_unavailable: bool,
+) -> int:
     """Print what is found in files; the exit code says whether there are errors. Raises CommandError."""
     try:
-        registry = discover(plugins_dirs=plugins_dir)
+        registry = discover(plugins_dirs=plugins_dir, policies_dirs=policies_dir)
         known: dict[str, Any] = {
             "plugins": registry.factories(groups.SCHEDULER_PLUGINS),
             "actions": registry.factories(groups.ACTIONS),
@@ -28,7 +37,9 @@ def run_lint(files: Sequence[Path], output: str, plugins_dir: Sequence[Path], *,
         }
     except (PluginError, MountError) as error:
         raise CommandError(str(error), ExitCode.USAGE) from None
-    found = [(str(file), finding) for file in files for finding in findings(_text(file), known)]
+    texts = [(str(file), _text(file)) for file in files]
+    scheduler = scheduler_plugins((text for _, text in texts), known["plugins"])
+    found = [(file, finding) for file, text in texts for finding in findings(text, known, registry, scheduler)]
     if output == "json":
         print(
             msgspec.json.format(
@@ -43,19 +54,46 @@ def run_lint(files: Sequence[Path], output: str, plugins_dir: Sequence[Path], *,
     return ExitCode.JOB_FAILED if errors else ExitCode.OK
 
 
-def findings(text: str, known: Mapping[str, Any]) -> list[Finding]:
-    """What is found in a file's text: a configuration, or a manifest with ConfigMaps that hold some."""
+def findings(
+    text: str, known: Mapping[str, Any], registry: Registry, scheduler: frozenset[str] | None
+) -> list[Finding]:
+    """What is found in a file's text: a configuration, or a manifest with ConfigMaps that hold some.
+
+    `scheduler` are the plugins that are on in the schedulers' configurations among the files, None without any.
+    """
+
+    def checked(configuration: str) -> Sequence[Finding]:
+        if policy_lint.is_controllers(configuration):
+            return policy_lint.lint(configuration, registry, scheduler)
+        return lint(configuration, **known)
+
     inside = excerpts(text)
     if inside is None:
-        return list(lint(text, **known))
+        return list(checked(text))
     if not inside:
-        return [Finding(Severity.ERROR, 1, 1, f"no ConfigMap here has a key {KEY}", "give a file that holds one")]
+        return [
+            Finding(
+                Severity.ERROR, 1, 1, f"no ConfigMap here has a key {' or '.join(KEYS)}", "give a file that holds one"
+            )
+        ]
     return [
         each._replace(line=place.line, column=place.column)
         for excerpt in inside
-        for each in lint(excerpt.text, **known)
+        for each in checked(excerpt.text)
         for place in [excerpt.place(each.line, each.column)]
     ]
+
+
+def scheduler_plugins(texts: Iterable[str], known: Collection[str]) -> frozenset[str] | None:
+    """The `known` plugins that schedulers' configurations among files name; None when none of them is one."""
+    named: set[str] | None = None
+    for text in texts:
+        inside = excerpts(text)
+        for configuration in [text] if inside is None else [excerpt.text for excerpt in inside]:
+            if not policy_lint.is_controllers(configuration):
+                read_so_far, _ = read(configuration, actions=(), plugins=known)
+                named = (named or set()) | {option.name for tier in read_so_far.tiers for option in tier.plugins}
+    return None if named is None else frozenset(named)
 
 
 def _text(file: Path) -> str:

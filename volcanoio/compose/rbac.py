@@ -24,8 +24,9 @@ def rules_of(registry: Registry) -> list[Rule]:
     declared = [rule for controller in controllers(registry) for rule in controller.rules]
     for factory in registry.factories(groups.LIFECYCLE_POLICIES).values():
         for resource in getattr(factory, "indexes", ()):
-            kind = kinds.BY_RESOURCE[resource]
-            declared.append(Rule(kind.group, (kind.plural,), ("get", "list", "watch")))
+            kind = kinds.READABLE[resource]
+            verbs = ("list",) if kind in kinds.POLLED else ("get", "list", "watch")
+            declared.append(Rule(kind.group, (kind.plural,), verbs))
     return merged(declared)
 
 

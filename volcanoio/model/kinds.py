@@ -112,6 +112,8 @@ _BY_NAME = {(kind.api_version, kind.kind): kind for kind in ALL}
 _BY_TYPE = {kind.type: kind for kind in ALL}
 BY_RESOURCE = {kind.resource: kind for kind in ALL}
 """The kinds by `Kind.resource`."""
+READABLE = {**BY_RESOURCE, **{kind.resource: kind for kind in POLLED}}
+"""What lifecycle policies may read, by `Kind.resource`."""
 
 
 def named(api_version: str, kind: str) -> Kind | None:

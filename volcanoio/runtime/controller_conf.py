@@ -12,12 +12,12 @@ No file, or no `policies`, means: `declared` alone, inline. A pure function over
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
 
-from volcanoio.engine.scheduling.yamlnodes import Reader, Value
+from volcanoio.engine.scheduling.yamlnodes import Problem, Reader, Value
 from volcanoio.framework.arguments import suggestion
 
 FILE = "volcano-controller.conf"
@@ -53,14 +53,21 @@ class ConfigurationError(ValueError):
 
 def parse(text: str, policies: Collection[str], source: str = FILE) -> ControllerConfiguration:
     """Read the file; `policies` are the known names. Raises ConfigurationError, so that the last good one stays."""
+    configuration, problems = read(text, policies)
+    if problems:
+        raise ConfigurationError("\n".join(f"{source}: {problem}" for problem in problems))
+    return configuration
+
+
+def read(text: str, policies: Collection[str]) -> tuple[ControllerConfiguration, Sequence[Problem]]:
+    """What can be read of the file, and all that is wrong with it."""
     if all(line.strip() == "" or line.lstrip().startswith("#") for line in text.splitlines()):
-        return ControllerConfiguration()
+        return ControllerConfiguration(), ()
     reader = Reader()
     root = reader.document(text, "policies:")
     settings = None if root is None else _policies(root, policies)
-    if reader.problems:
-        raise ConfigurationError("\n".join(f"{source}: {problem}" for problem in reader.problems))
-    return ControllerConfiguration() if settings is None else ControllerConfiguration(settings)
+    read_so_far = ControllerConfiguration() if settings is None else ControllerConfiguration(settings)
+    return read_so_far, reader.problems
 
 
 def _policies(root: Value, known: Collection[str]) -> tuple[PolicySetting, ...] | None:

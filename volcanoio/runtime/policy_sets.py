@@ -122,7 +122,6 @@ class PolicySet:
 
 
 _OCCASIONS = frozenset(Occasion)
-_READ = {**kinds.BY_RESOURCE, **{kind.resource: kind for kind in kinds.POLLED}}
 
 
 def _made(registry: Registry, setting: PolicySetting, arguments: Mapping[str, Any]) -> Member:
@@ -184,8 +183,8 @@ def _wants(policy: LifecyclePolicy) -> Wants:
 def _indexes(policy: LifecyclePolicy) -> tuple[Kind, ...]:
     found = []
     for resource in getattr(policy, "indexes", ()):
-        if resource not in _READ:
-            msg = f'policy "{policy.name}": index "{resource}" is unknown{suggestion(resource, sorted(_READ))}'
+        if resource not in kinds.READABLE:
+            msg = f'policy "{policy.name}": index "{resource}" is unknown{suggestion(resource, sorted(kinds.READABLE))}'
             raise PluginError(msg)
-        found.append(_READ[resource])
+        found.append(kinds.READABLE[resource])
     return tuple(found)

@@ -11,6 +11,8 @@ from volcanoio.engine.scheduling.yamlnodes import Place
 
 KEY = "volcano-scheduler.conf"
 """The key of Volcano's ConfigMap."""
+KEYS = (KEY, "volcano-controller.conf")
+"""The keys under which configurations are looked for, the controllers' too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +52,13 @@ def _objects(node: yaml.Node, fields: dict[str, yaml.Node]) -> Iterator[yaml.Nod
 
 
 def _configurations(fields: dict[str, yaml.Node]) -> Iterator[yaml.ScalarNode]:
-    """The values under our key; where there is none, those of keys that end in .conf."""
+    """The values under our keys; where there is none, those of keys that end in .conf."""
     kind = fields.get("kind")
     if kind is None or kind.value != "ConfigMap":
         return
     data = {key: value for key, value in _fields(fields.get("data")).items() if isinstance(value, yaml.ScalarNode)}
-    yield from [data[KEY]] if KEY in data else [value for key, value in data.items() if key.endswith(".conf")]
+    ours = [data[key] for key in KEYS if key in data]
+    yield from ours or [value for key, value in data.items() if key.endswith(".conf")]
 
 
 def _excerpt(node: yaml.ScalarNode, lines: list[str]) -> Excerpt:

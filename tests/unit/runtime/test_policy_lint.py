@@ -1,0 +1,71 @@
+"""`config lint` of the controllers' file: mistakes with places, and what would have no effect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from volcanoio.cli.linting import run_lint
+from volcanoio.runtime.policy_lint import is_controllers
+
+SCHEDULER = 'actions: "allocate"\ntiers: [{plugins: [{name: gang}%s]}]\n'
+
+
+def linted(tmp_path: Path, capsys: pytest.CaptureFixture[str], *texts: str) -> tuple[int, list[str]]:
+    files = []
+    for number, text in enumerate(texts):
+        files.append(tmp_path / f"{number}.conf")
+        files[-1].write_text(text)
+    code = run_lint(files, "text", (), ignore_unavailable=False)
+    return code, [line.removeprefix(f"{tmp_path}/") for line in capsys.readouterr().out.splitlines()]
+
+
+def test_mistakes_are_errors_with_their_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        "policies:\n- name: declared\n  jobs: some\n- name: min_runtme\n- name: oom_scale_up\n"
+        "  arguments: {factr: 2, attempts: 0}\n"
+    )
+    code, found = linted(tmp_path, capsys, text)
+    assert code == 1
+    assert found == [
+        '0.conf:3:9: error: jobs must be all or named, not "some"; known are: all, named',
+        '0.conf:4:9: error: policy "min_runtme" is unknown; did you mean "min_runtime"?',
+        '0.conf:5:3: error: oom_scale_up: unknown argument "factr"; did you mean "factor"?',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        ((), "lint the scheduler's configuration together with this one"),
+        ((SCHEDULER % "",), "which is off; add - name: cdp to a tier"),
+        ((SCHEDULER % ", {name: cdp}",), ""),
+    ],
+)
+def test_min_runtime_needs_cdp(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], others: tuple[str, ...], said: str
+) -> None:
+    code, found = linted(tmp_path, capsys, "policies:\n- name: min_runtime\n", *others)
+    warnings = [line for line in found if "min_runtime" in line]
+    assert code == 0
+    assert bool(warnings) == bool(said)
+    assert all(said in line and line.startswith("0.conf:2:3: warning: ") for line in warnings)
+
+
+def test_a_config_map_may_hold_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  volcano-controller.conf: |\n"
+        "    policies:\n    - name: declard\n"
+    )
+    code, found = linted(tmp_path, capsys, text)
+    assert code == 1
+    assert found == ['0.conf:7:13: error: policy "declard" is unknown; did you mean "declared"?']
+
+
+@pytest.mark.parametrize(
+    ("text", "whose"),
+    [("policies: []", True), ("policies:\n- [", True), ('actions: "a"', False), ("", False), ("a: [", False)],
+)
+def test_whose_a_file_is(text: str, whose: bool) -> None:
+    assert is_controllers(text) == whose

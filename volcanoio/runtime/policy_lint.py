@@ -1,0 +1,67 @@
+"""What is wrong with a configuration of the controllers, and what in it has no effect: all at once, with places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import yaml
+
+from volcanoio.engine.scheduling.lint import Finding, Severity
+from volcanoio.framework import groups
+from volcanoio.framework.arguments import ArgumentError
+from volcanoio.runtime.controller_conf import PolicySetting, read
+from volcanoio.runtime.loading import PluginError, Registry
+from volcanoio.runtime.policy_sets import LIMIT, Member
+from volcanoio.runtime.runaway import Errand, OverrunError
+
+
+def is_controllers(text: str) -> bool:
+    """Whether a configuration is the controllers' and not a scheduler's: it has `policies` and no `tiers`."""
+    try:
+        root = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text.lstrip().startswith("policies:")
+    return isinstance(root, dict) and "policies" in root and not {"tiers", "actions"} & root.keys()
+
+
+def lint(text: str, registry: Registry, scheduler: frozenset[str] | None) -> tuple[Finding, ...]:
+    """Everything found, in the order of lines. Makes the policies that are named.
+
+    `scheduler` are the plugins that are on in the scheduler, None where that is not known.
+    """
+    configuration, problems = read(text, registry.names(groups.LIFECYCLE_POLICIES))
+    found = [Finding.of(Severity.ERROR, problem) for problem in problems]
+    known = registry.names(groups.LIFECYCLE_POLICIES)
+    for setting in configuration.policies:
+        if setting.enabled and setting.name in known:
+            found += _of(setting, registry, scheduler)
+    return tuple(sorted(set(found), key=lambda finding: finding[1:3]))
+
+
+def _of(setting: PolicySetting, registry: Registry, scheduler: frozenset[str] | None) -> Iterator[Finding]:
+    place = (setting.line, 3)
+
+    def make() -> Member:
+        return Member.of(registry.get(groups.LIFECYCLE_POLICIES, setting.name).factory(dict(setting.arguments)))
+
+    try:
+        member = Errand(make, f"policy {setting.name}").wait(LIMIT)
+    except ArgumentError as error:
+        for fault in error.faults:
+            yield Finding(Severity.ERROR, *place, fault.text)
+        return
+    except (PluginError, OverrunError) as error:
+        yield Finding(Severity.ERROR, *place, f'policy "{setting.name}": {error}')
+        return
+    except BaseException as error:  # what the code of others raises
+        yield Finding(
+            Severity.ERROR, *place, f'policy "{setting.name}" cannot be made: {type(error).__name__}: {error}'
+        )
+        return
+    for plugin in getattr(member.policy, "needs_scheduler_plugins", ()):
+        text = f'policy "{setting.name}" has no effect unless the scheduler has its plugin {plugin}'
+        if scheduler is None:
+            advice = "lint the scheduler's configuration together with this one to have that checked"
+            yield Finding(Severity.WARNING, *place, text, advice)
+        elif plugin not in scheduler:
+            yield Finding(Severity.WARNING, *place, f"{text}, which is off", f"add - name: {plugin} to a tier")
