@@ -9,9 +9,10 @@ from typing import cast
 from volcanoio.engine.scheduling.budget import Budget, Unlimited
 from volcanoio.engine.scheduling.closing import close
 from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.cyclestats import CycleStats
 from volcanoio.engine.scheduling.picture import Picture, picture
 from volcanoio.engine.scheduling.profile import Profile
-from volcanoio.engine.scheduling.session import CycleSession, CycleStats
+from volcanoio.engine.scheduling.session import CycleSession
 from volcanoio.engine.scheduling.singles import NAME, place_singles
 from volcanoio.engine.scheduling.takeback import take_back
 from volcanoio.framework.scheduling.asks import Unanswered

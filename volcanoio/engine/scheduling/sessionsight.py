@@ -1,0 +1,131 @@
+"""What plugins see of a session: nodes, pods, jobs and queues as they are in it, and what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import inf
+
+from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.columns import Columns, Quantity
+from volcanoio.engine.scheduling.combine import Rules
+from volcanoio.engine.scheduling.explanation import fit_error
+from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.podindex import PodIndex
+from volcanoio.engine.scheduling.queues import QueueInfo
+from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.engine.scheduling.undo import PluginTable, Tables, UndoLog
+from volcanoio.engine.scheduling.volumes import VolumeIndex
+from volcanoio.framework.scheduling.sessionview import Text
+from volcanoio.framework.scheduling.views import Amounts
+from volcanoio.framework.scheduling_effects import PreBindStep
+from volcanoio.model.base import ApiObject
+
+
+class SessionSight:
+    """Implements `sessionview.SessionView`, but for questions; `session.CycleSession` says what the attributes are."""
+
+    state: ClusterState
+    rules: Rules
+    now: float
+    period: float
+    tables: Tables
+    unended: list[UndoLog]
+    conditions: dict[str, dict[str, tuple[str, Text]]]
+    at_hand: list[JobInfo] | None
+    cut: bool
+    tried: set[str]
+    unfinished: set[str]
+
+    @property
+    def nodes(self) -> Columns:
+        """As `sessionview.SessionView`."""
+        return self.state.ledger.columns
+
+    @property
+    def pods(self) -> PodIndex:
+        """As `sessionview.SessionView`."""
+        return self.state.ledger.pods
+
+    @property
+    def used(self) -> Amounts:
+        """As `sessionview.SessionView`."""
+        return self.nodes.totals(Quantity.USED)
+
+    @property
+    def jobs(self) -> Mapping[str, JobInfo]:
+        """As `sessionview.SessionView`."""
+        return self.state.ledger.listed
+
+    @property
+    def queues(self) -> Mapping[str, QueueInfo]:
+        """As `sessionview.SessionView`."""
+        return self.state.ledger.known_queues
+
+    @property
+    def touched(self) -> Collection[JobInfo]:
+        """As `sessionview.SessionView`; sorted by key, and while the session closes a few at a time."""
+        if self.at_hand is not None:
+            return self.at_hand
+        ledger, now = self.state.ledger, self.now
+        listed, dirty, put_off = ledger.listed, ledger.dirty, ledger.put_off
+        revisit, backlog = self.state.revisit, ledger.backlog
+        if self.cut:  # of waiting jobs that it neither came to nor moved, or is not done with, it knows nothing new
+            tried, unfinished = self.tried, self.unfinished
+            keys = {key for key in tried if revisit.get(key, inf) <= now}
+            keys.update([key for key in tried if key not in unfinished and (key in dirty or key in put_off)])
+            keys.update([key for key in dirty if key not in backlog])
+            if now >= self.state.gone_through + self.period:
+                keys.update([key for key, when in revisit.items() if when <= now and key not in backlog])
+        else:
+            keys = {key for key, when in revisit.items() if when <= now}
+            keys.update(dirty, put_off)
+        return [listed[key] for key in sorted(keys & listed.keys())]
+
+    def changes(self, owner: object, most: int | None = None) -> Collection[JobInfo]:
+        """As `sessionview.SessionView`."""
+        return self.state.ledger.changes.since(owner, self.state.ledger.listed.values(), most)
+
+    def jobs_in(self, phase: str) -> Iterable[JobInfo]:
+        """As `sessionview.SessionView`."""
+        return self.state.ledger.in_phase(phase)
+
+    def table(self, owner: str, name: str) -> PluginTable:
+        """As `sessionview.SessionView`."""
+        return self.tables.get(owner, name)
+
+    def set_condition(self, job: str, condition: str, reason: str, message: Text) -> None:
+        """As `sessionview.SessionView`."""
+        self.conditions.setdefault(job, {})[condition] = (reason, message)
+
+    def fit_error(self, job: str) -> str:
+        """As `sessionview.SessionView`."""
+        info = self.state.ledger.listed[job]
+        return fit_error(info, ready=self.rules.job_ready(info))
+
+    @property
+    def evicting(self) -> list[TaskInfo]:
+        """As `sessionview.SessionView`."""
+        tasks, asked = self.state.ledger.tasks, self.state.pods.evicting
+        before = [tasks[uid] for uid in sorted(asked & tasks.keys())]
+        return before + [entry.task for log in self.unended for entry in log.evicted]
+
+    def objects(self, resource: str) -> Mapping[str, ApiObject]:
+        """As `sessionview.SessionView`."""
+        if resource not in self.rules.watches:
+            msg = f'{resource} are read but not watched; name them in the plugin\'s "watches"'
+            raise LookupError(msg)
+        return self.state.inputs.objects(resource)
+
+    def since(self, resource: str, version: int) -> Sequence[str] | None:
+        """As `sessionview.SessionView`."""
+        return self.state.inputs.since(resource, version)
+
+    @property
+    def prebinding(self) -> Mapping[str, Sequence[PreBindStep]]:
+        """As `sessionview.SessionView`."""
+        return self.state.prebinding
+
+    @property
+    def volumes(self) -> VolumeIndex:
+        """As `sessionview.SessionView`."""
+        return self.state.ledger.volumes
