@@ -55,6 +55,9 @@ class UsageScorer:
     def score_from(self, shape: Shape, at: AmountsAt) -> Score:
         """What scores one node: the same operations in the same order."""
         parts = [(weight, make(shape, at)) for weight, make in self._singly]
+        if len(parts) == 2:  # as without arguments
+            (its, first), (others, second) = parts
+            return lambda amounts: first(amounts) * its + second(amounts) * others
 
         def score(amounts: Sequence[int]) -> float:
             total = 0.0

@@ -45,6 +45,20 @@ class OneRow:
             total += ask(values)
         return total
 
+    def value(self, row: int, values: Sequence[int]) -> float:
+        """The score where a task fits what is idle, else NOWHERE."""
+        if self._layout != self._columns.layout:
+            self._find()
+        for at, amount in self._fits_idle:
+            if values[at] < amount:
+                return NOWHERE
+        if self._pointed:
+            self._at.become(row, values)
+        total = 0.0
+        for ask in self._asks:
+            total += ask(values)
+        return total
+
     def fits(self, values: Sequence[int], *, idle: bool) -> bool:
         """Whether a task fits the room that will be idle, and with `idle` what is idle now, too."""
         if self._layout != self._columns.layout:

@@ -70,8 +70,7 @@ class StateValues:
             self.extend()
         value = self.table.item(state)
         if value != value:
-            values = self._states.amounts[state]
-            value = self.table[state] = one.score(row, values) if one.fits(values, idle=True) else NOWHERE
+            value = self.table[state] = one.value(row, self._states.amounts[state])
         return value
 
     def at(
@@ -125,8 +124,9 @@ class StateValues:
     def _learn(self, examples: Mapping[int, int], one: OneRow, scorers: Sequence[ScorerPart]) -> int:
         """Work out the values of states, each with a row that is in it; how many there are."""
         if len(examples) <= FEW:
+            table, amounts, ask = self.table, self._states.amounts, one.value
             for state, row in examples.items():
-                self.of(state, row, one)
+                table[state] = ask(row, amounts[state])
             return len(examples)
         numbers = list(examples.values())
         nodes = Rows(self._columns, np.array(numbers, np.intp))
