@@ -245,14 +245,14 @@ class Scheduler:
         """Take in what waits, with turns of the loop where it is much."""
         waiting = len(inbox)
         while waiting > AT_ONCE:
-            self._take_in(inbox.drain(AT_ONCE))
+            await self._take_in(inbox.drain(AT_ONCE))
             waiting -= AT_ONCE
             if not self._cycle:
                 gc.freeze()  # what is listed lives long: the collector need not look at it
             await checkpoint()
-        self._take_in(inbox.drain(waiting))
+        await self._take_in(inbox.drain(waiting))
 
-    def _take_in(self, events: list[Event]) -> None:
+    async def _take_in(self, events: list[Event]) -> None:
         """Fold events; what could alter a decision asks for a cycle."""
         for event in events:
             self._folded = event.seq
@@ -268,6 +268,9 @@ class Scheduler:
             if self.state.fold(folded):
                 self._trigger = event.seq
                 self._pace.want()
+            if self.state.unfinished is not None:
+                for _ in self.state.finish():
+                    await checkpoint()
 
     async def _run_cycle(self, dispatcher: Dispatcher, asker: Asker | None) -> None:
         """One cycle, from its opening to its close; both are events."""

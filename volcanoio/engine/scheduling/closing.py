@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 from zlib import crc32
 
@@ -20,6 +21,7 @@ from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.podconditions import tell_pods
 from volcanoio.engine.scheduling.queuestatus import write_queues
 from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.engine.scheduling.touched import in_order, orphaned, touched
 from volcanoio.framework.effects import Patch, Record, merge_diff
 from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.views import TaskStatus
@@ -41,26 +43,31 @@ UNFINISHED_SECONDS = 5.0
 def close(session: CycleSession, period: float) -> Iterator[None]:
     """Let plugins close, then write what changed, a few jobs at a time; the session's leftovers are still in place."""
     ledger, revisit = session.state.ledger, session.state.revisit
-    touched = list(session.touched)
-    for start in range(0, max(len(touched), 1), SLICE):
-        session.at_hand = touched[start : start + SLICE]
+    keys = yield from in_order(session, touched(session))
+    looked_at: list[JobInfo] = []
+    while True:
+        session.at_hand = [ledger.listed[key] for key in islice(keys, SLICE)]
+        if looked_at and not session.at_hand:
+            break
         for closes in session.rules.closes:
             closes(session)
         for job in session.at_hand:
             _look(session, job, period)
             yield
-    session.at_hand = None
-    for key, job in sorted(ledger.orphans.items()):
-        if revisit.get(key, session.now) <= session.now:
-            _orphan(session, job)
-            _look(session, job, period)
-            yield
+        looked_at += session.at_hand
+        if len(session.at_hand) < SLICE:
+            break
+    session.at_hand = ()
+    for key in (yield from in_order(session, orphaned(session))):
+        _orphan(session, ledger.orphans[key])
+        _look(session, ledger.orphans[key], period)
+        yield
     if session.cut:
         for key in session.unfinished:
             revisit.setdefault(key, session.now + UNFINISHED_SECONDS)
     if not session.cut or session.now >= session.state.gone_through + period:
         session.state.gone_through = session.now
-    ledger.looked_at(touched, all_known=not session.cut)
+    ledger.looked_at(looked_at, all_known=not session.cut)
     write_queues(session, period)
 
 

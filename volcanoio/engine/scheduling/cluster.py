@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from volcanoio.engine.scheduling.backlogs import Backlogs
@@ -33,6 +33,8 @@ from volcanoio.model.scheduling import PodGroup, Queue
 NEEDED = tuple(kind.resource for kind in (kinds.NODE, kinds.PRIORITY_CLASS, kinds.QUEUE, kinds.POD_GROUP, kinds.POD))
 """The resources of which every one must be listed before anything is decided, whatever plugins there are."""
 
+JOBS_AT_ONCE = 2048
+"""How many jobs follow an event in one step."""
 REWRITTEN_AFTER = 1.0
 """Seconds after which a PodGroup's status that came to be another than the one written is written again."""
 _RETRY_FIRST, _RETRY_MOST = 0.1, 5.0
@@ -81,6 +83,8 @@ class ClusterState:
         self.gone_through = float("-inf")
         """When all jobs that are due were last looked for: after a cut that is done once a period."""
         self.turn = 0
+        self.unfinished: Iterator[None] | None = None
+        """What is left of the last event."""
         self.prebinding: dict[str, tuple[PreBindStep, ...]] = {}
         """What is being done before binds that are under way, by the pod's uid."""
         self.refused: set[str] = set()
@@ -123,10 +127,35 @@ class ClusterState:
         return dict(self._classes)
 
     def fold(self, event: SchedulerEvent) -> bool:
-        """Take in one event; True when it could alter a decision, so that a cycle is worth starting."""
+        """Take in one event; True when it could alter a decision, so that a cycle is worth starting.
+
+        What an event means for very many jobs may be left: see `finish`.
+        """
+        if self.unfinished is not None:
+            for _ in self.finish():
+                pass
         changed = self._fold(event)
         self.rests.news += changed
         return changed
+
+    def finish(self) -> Iterator[None]:
+        """Take in what is left of the last event, some jobs at a time; without it the next event or cycle does so."""
+        left, self.unfinished = self.unfinished, None
+        return left or iter(())
+
+    def _for_each(self, jobs: Sequence[JobInfo], follow: Callable[[JobInfo], None]) -> None:
+        """Have jobs follow what the event at hand says: the first of them now."""
+
+        def steps() -> Iterator[None]:
+            for start in range(0, len(jobs), JOBS_AT_ONCE):
+                for job in jobs[start : start + JOBS_AT_ONCE]:
+                    follow(job)
+                if start + JOBS_AT_ONCE < len(jobs):
+                    yield
+
+        left = steps()
+        if next(left, self) is None:
+            self.unfinished = left
 
     def _fold(self, event: SchedulerEvent) -> bool:
         match event:
@@ -276,8 +305,7 @@ class ClusterState:
             self.ledger.known_queues[info.name] = info
             info.settle()
         if old is None or gone:
-            for job in list(info.members.values()):
-                self.ledger.relist(job)
+            self._for_each(list(info.members.values()), self.ledger.relist)
         if gone and not info.members:
             self.ledger.queues.pop(info.name, None)
         changed = gone or old is None or old.spec != queue.spec or old.status.state != queue.status.state
@@ -286,18 +314,20 @@ class ClusterState:
         return changed
 
     def _class(self, priority_class: PriorityClass, gone: bool) -> bool:
-        if gone:
-            self._classes.pop(priority_class.metadata.name, None)
-        else:
-            self._classes[priority_class.metadata.name] = priority_class
-        changed = False
-        for job in self.ledger.jobs.values():
-            priority = self._priority(job.group.spec.priority_class_name) if job.known else 0
-            if priority != job.priority:
-                changed = True
-                job.priority, job.standing = priority, None
-                self.ledger.changes.mark(job)
-        return changed
+        name = priority_class.metadata.name
+        before, after = self._classes.pop(name, None), None if gone else priority_class
+        if after is not None:
+            self._classes[name] = after
+        if _worth(before) == _worth(after):
+            return False
+        self._for_each(list(self.ledger.jobs.values()), self._prioritise)
+        return True
+
+    def _prioritise(self, job: JobInfo) -> None:
+        priority = self._priority(job.group.spec.priority_class_name) if job.known else 0
+        if priority != job.priority:
+            job.priority, job.standing = priority, None
+            self.ledger.changes.mark(job)
 
     def _priority(self, class_name: str) -> int:
         """The value of a PriorityClass, else the global default's, else 0."""
@@ -372,6 +402,11 @@ class ClusterState:
             self.pods.condition_failed(key)
             return self.queue_gates.failed(key, event.code)
         return False
+
+
+def _worth(priority_class: PriorityClass | None) -> tuple[int, bool] | None:
+    """What jobs follow of a class."""
+    return None if priority_class is None else (priority_class.value, priority_class.global_default)
 
 
 def _same_node(old: Node, new: Node) -> bool:

@@ -75,6 +75,8 @@ def run_cycle(
     generator is closed early, or a plugin raises, what was not handed out in a Checkpoint is undone. `shown` asks for
     the result's picture.
     """
+    for _ in state.finish():  # the caller may have done so in steps
+        pass
     state.require(state.rules_of(profile).watches)
     if not state.ready:
         msg = f"no cycle before these are listed: {', '.join(state.missing)}; fold their Synced events first"

@@ -124,6 +124,8 @@ def _fold(state: ClusterState, waiting: list[Event], upto: int) -> None:
     waiting[:] = [event for event in waiting if event.seq > upto]
     for event in folded:
         state.fold(event)
+    for _ in state.finish():
+        pass
 
 
 def _run(state: ClusterState, profile: Profile, opening: CycleOpened, journal: _Journal) -> ReplayedCycle:

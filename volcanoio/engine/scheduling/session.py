@@ -68,7 +68,7 @@ class CycleSession(SessionVotes):
         self.conditions: dict[str, dict[str, tuple[str, Text]]] = {}
         self.refusals: dict[str, str] = {}
         self.homeless: list[tuple[JobInfo, Sequence[TaskInfo]]] = []
-        self.at_hand: list[JobInfo] | None = None
+        self.at_hand: Sequence[JobInfo] = ()
         self.cut = False
         self.asks_waiting = False
         self.vain: set[str] = set()

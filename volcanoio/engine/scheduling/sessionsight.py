@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import inf
 
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.columns import Columns, Quantity
@@ -31,7 +30,7 @@ class SessionSight:
     tables: Tables
     unended: list[UndoLog]
     conditions: dict[str, dict[str, tuple[str, Text]]]
-    at_hand: list[JobInfo] | None
+    at_hand: Sequence[JobInfo]
     cut: bool
     tried: set[str]
     unfinished: set[str]
@@ -63,23 +62,8 @@ class SessionSight:
 
     @property
     def touched(self) -> Collection[JobInfo]:
-        """As `sessionview.SessionView`; sorted by key, and while the session closes a few at a time."""
-        if self.at_hand is not None:
-            return self.at_hand
-        ledger, now = self.state.ledger, self.now
-        listed, dirty, put_off = ledger.listed, ledger.dirty, ledger.put_off
-        revisit, backlog = self.state.revisit, ledger.backlog
-        if self.cut:  # of waiting jobs that it neither came to nor moved, or is not done with, it knows nothing new
-            tried, unfinished = self.tried, self.unfinished
-            keys = {key for key in tried if revisit.get(key, inf) <= now}
-            keys.update([key for key in tried if key not in unfinished and (key in dirty or key in put_off)])
-            keys.update([key for key in dirty if key not in backlog])
-            if now >= self.state.gone_through + self.period:
-                keys.update([key for key, when in revisit.items() if when <= now and key not in backlog])
-        else:
-            keys = {key for key, when in revisit.items() if when <= now}
-            keys.update(dirty, put_off)
-        return [listed[key] for key in sorted(keys & listed.keys())]
+        """As `sessionview.SessionView`; in the order of keys and a few at a time, while the session closes."""
+        return self.at_hand
 
     def changes(self, owner: object, most: int | None = None) -> Collection[JobInfo]:
         """As `sessionview.SessionView`."""

@@ -14,6 +14,9 @@ from volcanoio.framework.scheduling.heap import GroupedHeap, Heap, MovingHeap, T
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.model.scheduling import PodGroupPhase
 
+SOME_JOBS = 0.25
+"""How long putting jobs in order takes in one step, as a part of asking plugins about all nodes."""
+
 
 class SessionTurns(SessionSight):
     """What `session.Session` says of budget, order and turns."""
@@ -96,7 +99,9 @@ class SessionTurns(SessionSight):
         if not self.steady_job_keys:
             jobs = [job for job in self.pending() if job.phase != PodGroupPhase.PENDING] if admitted else self.waiting()
             return (yield from fresh(jobs, self.job_turns))
-        yield from kept.follow(self._member_key, self._rulings, self._urgent)
+        for _ in kept.follow(self._member_key, self._rulings, self._urgent):
+            self.state.placer.overall += SOME_JOBS
+            yield
         if not admitted:
             self.asks_waiting = True
             return kept.begin(self._member_key, self.state.refused, admitted=False)

@@ -1,0 +1,86 @@
+"""What an event or the close of a session means for very many jobs is done in steps, and comes to the same."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.scenario.scheduling.harness import World, group, node, pods, queue
+from volcanoio.engine.scheduling import cluster, touched
+from volcanoio.engine.scheduling.cycle import Unlimited
+from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.framework.scheduling_events import CycleOpened
+from volcanoio.model.base import Manifest
+
+JOBS = 7
+HIGH: Manifest = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "high", "uid": "high"},
+    "value": 100,
+}
+
+
+@pytest.fixture
+def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "JOBS_AT_ONCE", 2)
+    monkeypatch.setattr(touched, "SOME", 3)
+
+
+def waiting(where: str) -> World:
+    """Jobs of one pod each in a queue that may not exist."""
+    jobs = [
+        [group(f"j{at}", 1, queue=where, priorityClassName="high"), *pods(f"j{at}", 1, f"j{at}")] for at in range(JOBS)
+    ]
+    return World(node("n1", cpu="2"), *chain(*jobs))
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_jobs_follow_their_queue_in_steps() -> None:
+    world = waiting("late")
+    world.put(queue("late"))
+    assert len(world.state.ledger.listed) == 2
+    steps = sum(1 for _ in world.state.finish())
+    assert steps == 2
+    assert len(world.state.ledger.listed) == JOBS
+    assert not world.state.ledger.orphans
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_what_is_left_of_an_event_goes_before_the_next_one_and_before_a_cycle() -> None:
+    world = waiting("late")
+    world.put(queue("late"))
+    world.put(HIGH)
+    assert len(world.state.ledger.listed) == JOBS
+    assert sum(job.priority == 100 for job in world.state.ledger.listed.values()) == 2
+    world.run()
+    assert {job.priority for job in world.state.ledger.listed.values()} == {100}
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_all_jobs_without_a_queue_are_told_so() -> None:
+    world = waiting("none")
+    world.run()
+    said = [job.attempts.reason.text for job in world.state.ledger.orphans.values()]
+    assert len(said) == JOBS
+    assert set(said) == {'queue "none" does not exist; create it, or name another in spec.queue'}
+
+
+@given(st.lists(st.tuples(st.lists(st.text("abc", max_size=3)), st.sets(st.text("abc", max_size=3)))))
+def test_keys_are_found_in_order_and_each_once(sources: list[tuple[list[str], set[str]]]) -> None:
+    world = World(node("n1"))
+    session = CycleSession(world.state, world.profile, CycleOpened(cycle=1, upto=0, seed=1), Unlimited())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(touched, "SOME", 2)
+        steps = touched.in_order(session, [(keys, meant.__contains__) for keys, meant in sources])
+        found: Any = None
+        while found is None:
+            try:
+                next(steps)
+            except StopIteration as stop:
+                found = list(stop.value)
+    assert found == sorted({key for keys, meant in sources for key in keys if key in meant})
