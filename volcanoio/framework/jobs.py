@@ -22,13 +22,15 @@ class Support(msgspec.Struct, frozen=True, kw_only=True):
 
     `resource` is `Kind.resource`: a ConfigMap, Secret, Service or NetworkPolicy. `fill` as in `effects.Create`. With
     `update` the controller keeps its content equal to `manifest` (data or spec; keys that `fill` made stay); without,
-    it is only created where missing.
+    it is only created where missing. `fixed` are entries of its data that never change in the life of the job, such as
+    keys that were given: they are left out of what tells two contents apart, which is written on the object.
     """
 
     resource: str
     manifest: Manifest
     fill: str = ""
     update: bool = False
+    fixed: frozenset[str] = frozenset()
 
 
 class PluginArgumentError(ValueError):

@@ -60,7 +60,8 @@ class SshPlugin(JobPlugin):
             "data": {key: base64.b64encode(text.encode()).decode() for key, text in data.items()},
         }
         fill = "" if self._private else KEYPAIR
-        return (Support(resource=kinds.SECRET.resource, manifest=manifest, fill=fill, update=True),)
+        keys = frozenset({PRIVATE, PUBLIC, AUTHORIZED})
+        return (Support(resource=kinds.SECRET.resource, manifest=manifest, fill=fill, update=True, fixed=keys),)
 
     def on_pod_create(self, pod: Manifest, job: Job, task: TaskSpec, index: int) -> None:  # noqa: ARG002 - as declared
         """Mount the Secret where ssh looks for it; sshd refuses keys that others may read."""

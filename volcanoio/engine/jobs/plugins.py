@@ -117,7 +117,7 @@ def _owned(job: Job, plugin: JobPlugin, support: Support) -> Support:
     meta: Manifest = dict(support.manifest.get("metadata") or {})
     annotations = {**(meta.get("annotations") or {}), MADE_BY: plugin.name}
     if support.update and support.resource == kinds.SECRET.resource:
-        annotations[CONTENT] = _digest(support.manifest)
+        annotations[CONTENT] = _digest(support)
     meta["annotations"] = annotations
     meta["namespace"] = job.metadata.namespace
     meta["labels"] = {**(meta.get("labels") or {}), names.JOB_NAME: job.metadata.name}
@@ -125,6 +125,8 @@ def _owned(job: Job, plugin: JobPlugin, support: Support) -> Support:
     return msgspec.structs.replace(support, manifest={**support.manifest, "metadata": meta})
 
 
-def _digest(manifest: Manifest) -> str:
+def _digest(support: Support) -> str:
     """What tells two contents of a Secret apart without a look at them."""
-    return hashlib.sha256(msgspec.json.encode(manifest.get("data") or {}, order="sorted")).hexdigest()[:32]
+    data = support.manifest.get("data") or {}
+    changing = {key: value for key, value in data.items() if key not in support.fixed}
+    return hashlib.sha256(msgspec.json.encode(changing, order="sorted")).hexdigest()[:32]
