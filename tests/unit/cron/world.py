@@ -12,7 +12,7 @@ from volcanoio.engine.hosting.dispatch import Dispatch, InvariantError
 from volcanoio.engine.hosting.host import Host
 from volcanoio.engine.jobs.times import rfc3339
 from volcanoio.framework.controller import Controller, ControllerContext
-from volcanoio.framework.effects import Create, Delete, Effect, Patch, Record, StartTimer, StopTimer
+from volcanoio.framework.effects import Create, Delete, Effect, Measure, Patch, Record, StartTimer, StopTimer
 from volcanoio.framework.events import (
     Change,
     ControllerEvent,
@@ -49,6 +49,7 @@ class World:
         self.revision = 0
         self.writes: list[str] = []
         self.events: list[str] = []
+        self.figures: list[str] = []
         self.others: list[tuple[str, str, Effect]] = []
         self.refuse: list[tuple[int, str]] = []
         self.dies_at = 0
@@ -172,6 +173,8 @@ class World:
                 heapq.heapify(self._timers)
             case Record(type=type_, reason=reason, message=message):
                 self.events.append(f"{type_} {reason}: {message}")
+            case Measure(name=name, labels=labels):
+                self.figures.append(f"{name} {labels}")
             case Create() | Patch() | Delete():
                 return self._write(dispatch, effect, dropped)
             case _:

@@ -77,6 +77,7 @@ def test_jobs_start_in_the_order_of_their_dependencies(world: World) -> None:
     world.phase("ns/f-c", "Completed")
     world.phase("ns/f-d", "Completed")
     assert (phase(world), the(world).status.completed_jobs) == ("Succeed", ("f-a", "f-b", "f-c", "f-d"))
+    assert world.figures == ["volcano_jobflow_succeed_phase_count {'jobflow_namespace': 'ns'}"]
     assert world.events == [f"Normal Created: Created job f-{name}" for name in "abcd"]
 
 
@@ -124,6 +125,8 @@ def test_a_job_that_fails_ends_the_flow(world: World, ended: str, expected: str)
     assert phase(world) == expected
     world.phase("ns/f-a", "Completed")
     assert ("f-b" in world.names(kinds.JOB)) is (expected == "Running")
+    counted = ["volcano_jobflow_failed_phase_count {'jobflow_namespace': 'ns'}"]
+    assert world.figures == (counted if expected == "Failed" else [])
 
 
 @pytest.mark.parametrize("job_phase", sorted(LISTS))
@@ -206,7 +209,9 @@ def test_a_task_that_reached_its_phase_is_enough(world: World) -> None:
 
 
 def test_pods_that_answer_are_enough(world: World) -> None:
-    probe = {"httpGetList": [{"taskName": "main", "path": "/ready", "port": 80, "httpHeader": {"name": "X-A", "value": "b"}}]}
+    probe = {
+        "httpGetList": [{"taskName": "main", "path": "/ready", "port": 80, "httpHeader": {"name": "X-A", "value": "b"}}]
+    }
     world.put(kinds.JOB_FLOW, flow(part("a"), part("b", "a", probe=probe)))
     world.phase("ns/f-a", "Running")
     pod(world, 0, "10.0.0.1")

@@ -23,6 +23,8 @@ from volcanoio.framework.effects import (
     Create,
     Delete,
     Effect,
+    Measure,
+    Measurement,
     Patch,
     Record,
     Stages,
@@ -39,6 +41,11 @@ CHECKS_AT_ONCE = 16
 """Checks of one round."""
 OPEN = ("", FlowPhase.PENDING, FlowPhase.RUNNING)
 """Phases in which jobs are made."""
+METRICS = {
+    FlowPhase.SUCCEED: "volcano_jobflow_succeed_phase_count",
+    FlowPhase.FAILED: "volcano_jobflow_failed_phase_count",
+}
+"""Counters of flows that came to an end, under Volcano's names."""
 Plan: TypeAlias = tuple[FlowState, list[Effect]]
 
 
@@ -47,6 +54,7 @@ def plan(state: FlowState, view: View) -> tuple[FlowState, Stages]:
     flow = state.flow
     if flow is None or flow.metadata.deletion_timestamp is not None:
         return state, ()
+    figures: tuple[Measure, ...] = ()
     if flow.status.state.phase == FlowPhase.SUCCEED and flow.spec.job_retain_policy == RetainPolicy.DELETE:
         state, effects = _cleared(state, view)
     else:
@@ -56,9 +64,10 @@ def plan(state: FlowState, view: View) -> tuple[FlowState, Stages]:
             state, effects = _started(state, flow, view)
         if wanted != flow.status and _may(state, STATUS, view.now):
             effects.append(_status(flow, wanted))
+            figures = _figures(flow, wanted)
     state, timers = _retry_timer(state, view.now)
     sent = {name for effect in effects if (name := subject(effect))}
-    return replace(state, sent=state.sent | sent), ((*effects, *timers),)
+    return replace(state, sent=state.sent | sent), ((*effects, *timers), figures)
 
 
 def _may(state: FlowState, about: str, now: float) -> bool:
@@ -146,6 +155,15 @@ def _status(flow: JobFlow, wanted: JobFlowStatus) -> Patch:
         uid=flow.metadata.uid,
         resource_version=flow.metadata.resource_version,
     )
+
+
+def _figures(flow: JobFlow, wanted: JobFlowStatus) -> tuple[Measure, ...]:
+    """That the flow came to its end; told once the status says so."""
+    name = METRICS.get(wanted.state.phase)
+    if name is None or wanted.state.phase == flow.status.state.phase:
+        return ()
+    labels = {"jobflow_namespace": flow.metadata.namespace}
+    return (Measure(measurement=Measurement.COUNT, name=name, labels=labels),)
 
 
 def _retry_timer(state: FlowState, now: float) -> Plan:
