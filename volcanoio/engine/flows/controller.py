@@ -86,7 +86,7 @@ def _succeeded(state: FlowState, event: EffectSucceeded, view: View) -> tuple[Fl
         if about.startswith(_CREATE) and state.flow is not None:
             records.append(told(state.flow, NORMAL, "Created", f"Created job {about.removeprefix(_CREATE)}"))
         if not about.startswith((_CREATE, _DELETE)) and about != STATUS:
-            state = replace(state, passed=state.passed | {about})
+            state = replace(state, passed=state.passed | {about}, answered=True)
     return replace(state, paces={about: pace for about, pace in state.paces.items() if about not in done}), records
 
 
@@ -107,6 +107,7 @@ def _refused(state: FlowState, event: EffectFailed, view: View) -> tuple[FlowSta
         return state, records
     for about in done:
         if not about.startswith((_CREATE, _DELETE)) and about != STATUS:
+            state = replace(state, answered=True)
             continue
         pace = state.paces.get(about, Pace()).refused(event.code, view.now, flow.metadata.revision)
         state = replace(state, paces={**state.paces, about: pace})

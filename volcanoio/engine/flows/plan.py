@@ -6,6 +6,7 @@ ended; answers to checks are asked for again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 
 from volcanoio.engine.flows.graph import graph_problems
 from volcanoio.engine.flows.jobs import build_job, job_name
-from volcanoio.engine.flows.readiness import unknown_tasks, waiting
+from volcanoio.engine.flows.readiness import Asked, unknown_tasks, waiting
 from volcanoio.engine.flows.state import STATUS, FlowState, subject
 from volcanoio.engine.flows.status import phases, wanted_status
 from volcanoio.engine.flows.telling import warned
@@ -41,7 +42,7 @@ CHECKS_AT_ONCE = 16
 """Checks of one round."""
 OPEN = ("", FlowPhase.PENDING, FlowPhase.RUNNING)
 """Phases in which jobs are made."""
-METRICS = {
+METRICS: Mapping[str, str] = {
     FlowPhase.SUCCEED: "volcano_jobflow_succeed_phase_count",
     FlowPhase.FAILED: "volcano_jobflow_failed_phase_count",
 }
@@ -62,6 +63,8 @@ def plan(state: FlowState, view: View) -> tuple[FlowState, Stages]:
         effects = []
         if wanted.state.phase in OPEN:
             state, effects = _started(state, flow, view)
+        else:
+            state = replace(state, passed=frozenset(), asked=frozenset())
         if wanted != flow.status and _may(state, STATUS, view.now):
             effects.append(_status(flow, wanted))
             figures = _figures(flow, wanted)
@@ -84,22 +87,27 @@ def _started(state: FlowState, flow: JobFlow, view: View) -> Plan:
             effects += records
         return state, effects
     of_jobs = phases(flow, state.own)
+    look = not _asking(state) and (state.answered or view.now >= state.check_at)
     checks: list[CheckEndpoint] = []
+    asks = False
     for part in flow.spec.flows:
         if job_name(flow, part.name) in of_jobs:
             continue
-        lacks = waiting(flow, part, of_jobs, state.own, state.passed, view.lookup)
+        lacks = waiting(flow, part, of_jobs, state.own, Asked(state.passed, look), view.lookup)
         if lacks is None:
             state, more = _made(state, flow, part, view)
             effects += more
             continue
         checks += lacks.checks
+        asks = asks or lacks.asks
         for task in unknown_tasks(flow, part, state.own):
             told = f"flow {part.name}: its probe names task {task}, which none of its targets has; mend the JobFlow"
             state, records = warned(state, flow, "UnknownTask", f"{part.name}/{task}", told)
             effects += records
-    state, more = _checked(state, checks, view.now)
-    return state, [*effects, *more]
+    if look and asks:
+        state, more = _checked(state, checks, view.now)
+        effects += more
+    return state, effects
 
 
 def _made(state: FlowState, flow: JobFlow, part: Flow, view: View) -> Plan:
@@ -121,18 +129,23 @@ def _made(state: FlowState, flow: JobFlow, part: Flow, view: View) -> Plan:
     return state, [Create(resource=kinds.JOB.resource, manifest=build_job(flow, part, template))]
 
 
+def _asking(state: FlowState) -> bool:
+    """Whether any check is under way."""
+    return any(about != STATUS and not about.startswith(("create ", "delete ")) for about in state.sent)
+
+
 def _checked(state: FlowState, checks: list[CheckEndpoint], now: float) -> Plan:
-    """The next round of checks, if the last one is over and its pause, too."""
-    if not checks or any(check.check in state.sent for check in checks):
-        return state, []
-    if now < state.check_at:
-        return _timed(state, CHECK_TIMER, state.check_at, now)
+    """The next portion of a round of checks; the next round waits for its time."""
     unique = {check.check: check for check in checks}
-    rest = [check for name, check in unique.items() if name not in state.asked] or [*unique.values()]
-    due = rest[:CHECKS_AT_ONCE]
-    whole_round = len(rest) <= CHECKS_AT_ONCE
-    asked = frozenset() if whole_round else state.asked | {check.check for check in due}
-    return replace(state, asked=asked, check_at=now + CHECK_PERIOD if whole_round else 0.0), [*due]
+    rest = [check for name, check in unique.items() if name not in state.asked]
+    if not state.asked and now < state.check_at:  # only news of the last round were looked for
+        rest = []
+    portion = rest[:CHECKS_AT_ONCE]
+    asked = state.asked | {check.check for check in portion} if len(rest) > CHECKS_AT_ONCE else frozenset()
+    if now >= state.check_at:
+        state = replace(state, check_at=now + CHECK_PERIOD)
+    state, timers = _timed(state, CHECK_TIMER, state.check_at, now)
+    return replace(state, asked=asked, answered=False), [*portion, *timers]
 
 
 def _cleared(state: FlowState, view: View) -> Plan:

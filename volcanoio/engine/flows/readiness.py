@@ -29,12 +29,26 @@ PHASES: Mapping[str, tuple[str, ...]] = {
 }
 """What `taskStatusList[].phase` may say, and the pod phases that count for it: who has succeeded was running."""
 
+MOST = 100
+"""Pods of a task that are asked, the first by index: of those of a larger task these stand for all."""
+
 
 class Waiting(msgspec.Struct, frozen=True):
-    """A flow whose targets are not far enough: why, and the checks whose answers could change that."""
+    """A flow whose targets are not far enough: why, and the checks whose answers could change that.
+
+    `asks` says that it waits for answers, whether or not anybody can be asked now.
+    """
 
     reason: str
     checks: tuple[CheckEndpoint, ...] = ()
+    asks: bool = False
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """The checks that `passed`. Pods are gone through only where `look` says so: a task may have thousands."""
+
+    passed: frozenset[str]
+    look: bool
 
 
 def waiting(
@@ -42,7 +56,7 @@ def waiting(
     part: Flow,
     of_jobs: Mapping[str, str],
     own: Mapping[str, Job],
-    passed: frozenset[str],
+    asked: Asked,
     lookup: Lookup,
 ) -> Waiting | None:
     """What a flow waits for; None when it may start. `of_jobs` are the phases of the jobs by name."""
@@ -51,6 +65,7 @@ def waiting(
         return None
     reasons: list[str] = []
     checks: list[CheckEndpoint] = []
+    asks = False
     for target in depends.targets:
         name = job_name(flow, target)
         if of_jobs.get(name) == JobPhase.COMPLETED:
@@ -59,11 +74,12 @@ def waiting(
         if job is None or depends.probe is None or depends.probe.empty:
             reasons.append(f"{name} to complete")
             continue
-        found = _of_target(job, depends.probe, passed, lookup)
+        found = _of_target(job, depends.probe, asked, lookup)
         if found is not None:
             reasons.append(found.reason)
             checks += found.checks
-    return Waiting(", ".join(reasons), tuple(checks)) if reasons else None
+            asks = asks or found.asks
+    return Waiting(", ".join(reasons), tuple(checks), asks) if reasons else None
 
 
 def unknown_tasks(flow: JobFlow, part: Flow, own: Mapping[str, Job]) -> list[str]:
@@ -84,22 +100,22 @@ def _entries(probe: FlowProbe) -> Iterator[HttpGet | TcpSocket | TaskStatusProbe
     yield from probe.task_status_list
 
 
-def _of_target(job: Job, probe: FlowProbe, passed: frozenset[str], lookup: Lookup) -> Waiting | None:
+def _of_target(job: Job, probe: FlowProbe, asked: Asked, lookup: Lookup) -> Waiting | None:
     """What a target that goes on lacks. An entry that names no task is about each of them."""
-    asked = {entry.task_name for entry in _entries(probe)}
-    if "" not in asked and asked.isdisjoint(task.name for task in job.spec.tasks):
+    named = {entry.task_name for entry in _entries(probe)}
+    if "" not in named and named.isdisjoint(task.name for task in job.spec.tasks):
         return Waiting(f"{job.metadata.name} to complete")
     for task in job.spec.tasks:
         for entry in _entries(probe):
             if entry.task_name in ("", task.name):
-                found = _of_task(job, task, entry, passed, lookup)
+                found = _of_task(job, task, entry, asked, lookup)
                 if found is not None:
                     return found
     return None
 
 
 def _of_task(
-    job: Job, task: TaskSpec, entry: HttpGet | TcpSocket | TaskStatusProbe, passed: frozenset[str], lookup: Lookup
+    job: Job, task: TaskSpec, entry: HttpGet | TcpSocket | TaskStatusProbe, asked: Asked, lookup: Lookup
 ) -> Waiting | None:
     needed = task.replicas if task.min_available is None else task.min_available
     where = f"task {task.name} of {job.metadata.name}"
@@ -107,17 +123,20 @@ def _of_task(
         counts = job.status.task_status_count.get(task.name)
         count = sum(counts.phase.get(phase, 0) for phase in PHASES.get(entry.phase, ())) if counts else 0
         return None if count >= needed else Waiting(f"{where} to be {entry.phase} ({count} of {needed} pods are)")
+    if not asked.look:
+        return Waiting(f"{where} to answer at port {entry.port}", asks=True)
+    needed = min(needed, MOST)
     checks = [_check(pod, entry) for pod in _pods(job, task, lookup)]
-    count = sum(check.check in passed for check in checks)
+    count = sum(check.check in asked.passed for check in checks)
     if count >= needed:
         return None
     told = f"{where} to answer at port {entry.port} ({count} of {needed} pods do)"
-    return Waiting(told, tuple(check for check in checks if check.check not in passed))
+    return Waiting(told, tuple(check for check in checks if check.check not in asked.passed), asks=True)
 
 
 def _pods(job: Job, task: TaskSpec, lookup: Lookup) -> Iterator[Pod]:
-    """The pods of a task that can be asked: they run and have an address."""
-    for index in range(task.replicas):
+    """Pods of a task that can be asked: they run and have an address."""
+    for index in range(min(task.replicas, MOST)):
         pod = lookup.get(kinds.POD, pod_name(job, task, index), job.metadata.namespace)
         if isinstance(pod, Pod) and pod.status.phase == "Running" and pod.status.pod_ip:
             yield pod

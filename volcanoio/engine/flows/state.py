@@ -23,7 +23,8 @@ class FlowState(msgspec.Struct, frozen=True, kw_only=True):
 
     `sent` names the effects under way (see `subject`), `paces` those that were refused and when they may be tried
     again, `taken` the jobs under whose names something else stands. `passed` are the checks that were answered, `asked`
-    those of a round that goes on; the next round is at `check_at` (epoch seconds). `said` is what was last told, by
+    those of a round that goes on; the next round is at `check_at` (epoch seconds), `answered` that one brought news.
+    `said` is what was last told, by
     reason and subject; `timers` run until the given moment.
     """
 
@@ -35,6 +36,7 @@ class FlowState(msgspec.Struct, frozen=True, kw_only=True):
     passed: frozenset[str] = frozenset()
     asked: frozenset[str] = frozenset()
     check_at: float = 0.0
+    answered: bool = False
     said: dict[str, str] = {}
     timers: dict[str, float] = {}
 
