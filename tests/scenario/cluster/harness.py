@@ -59,12 +59,12 @@ class Cluster:
         """Watch a kind in `default` (or cluster-wide) until `holds(objects by name)`; fails saying `what`."""
         objects: dict[str, Object] = {}
         namespace = "default" if kind.namespaced else ""
-        listed = await self.client.list(kind, namespace)
-        found = {obj.metadata.name: obj for obj in listed if isinstance(obj, struct)}
-        if holds(found):  # a watch says nothing where there is nothing
-            return found
         with anyio.move_on_after(PATIENCE):
             async with self.client.watch(kind, namespace) as changes:
+                listed = await self.client.list(kind, namespace)
+                found = {obj.metadata.name: obj for obj in listed if isinstance(obj, struct)}
+                if holds(found):  # a watch says nothing where there is nothing
+                    return found
                 async for change in changes:
                     obj = change.object
                     assert isinstance(obj, struct)
