@@ -34,6 +34,8 @@ LOOK_AGAIN = 30.0
 """Seconds until the first in line is asked again when nothing changed."""
 MOST = 200_000
 """Usages that are remembered."""
+NEAR = 4
+"""Places whose holders look at every change of the job before them."""
 LONGEST = 60.0
 """Seconds until one far back in line is, to show its place."""
 WAITS = "waits for the quota"
@@ -93,7 +95,9 @@ class NamespaceQuota:
         caps = self._caps.get(namespace, self._caps.get(OTHERS))
         if caps is None:
             return Abstain()
-        waiting = self._waiting.setdefault(namespace, {})
+        waiting = self._waiting.get(namespace)
+        if waiting is None:
+            waiting = self._waiting[namespace] = _held_before(context)
         state = _State(self, context, caps)
         gang, extra = state.wanted(job, context.event.due)
         if not _fits(gang, caps):
@@ -102,7 +106,7 @@ class NamespaceQuota:
             reason = f"namespace {namespace} can never have it: {why}"
             return Hold(reason=reason, until=context.now + LONGEST)
         let_in = state.started(job) or bool(self.promised(job))
-        ahead = _Line(self, context, waiting).ahead(job)
+        ahead = _Line(context, waiting).ahead(job)
         free = state.free
         if gang and ((ahead and not let_in) or not _fits(gang, free)):
             why = f"needs {_text(gang, caps)} at once; free are {_caps(free)} of {_caps(caps)}"
@@ -164,13 +168,17 @@ class NamespaceQuota:
         return known
 
 
-def _in_line(context: PolicyContext, ahead: list[str], why: str) -> Hold:
-    """A hold that shows the place; the first is woken by what frees quota, each other one by who is before it."""
+def _in_line(context: PolicyContext, ahead: list[Job], why: str) -> Hold:
+    """A hold that shows the place; the first is woken by what frees quota, each other one when who is before it is let
+    in or gone, and the first few by any change of that job, as it may be aborted.
+    """
     namespace, place = context.job.metadata.namespace, len(ahead) + 1
     reason = f"{WAITS} of namespace {namespace}, place {place} in line: {why}"
     if ahead:
-        wake = (Wake(JOBS, namespace, ahead[-1]),)
-        return Hold(reason=reason, until=context.now + min(LONGEST, 5.0 * place), wake=wake)
+        before = ahead[-1]
+        of_job = Wake(JOBS, namespace, before.metadata.name, gone=place > NEAR)
+        let_in = Wake(GROUPS, namespace, f"{before.metadata.name}-{before.metadata.uid}")
+        return Hold(reason=reason, until=context.now + min(LONGEST, 5.0 * place), wake=(of_job, let_in))
     return Hold(reason=reason, until=context.now + LOOK_AGAIN, wake=_freed(namespace))
 
 
@@ -280,29 +288,24 @@ class _State:
 class _Line:
     """Who waits in a namespace, in order."""
 
-    def __init__(self, policy: NamespaceQuota, context: PolicyContext, waiting: dict[str, str]) -> None:
+    def __init__(self, context: PolicyContext, waiting: dict[str, str]) -> None:
         self._asked = {uid: number for number, uid in enumerate(waiting)}
         namespace = context.job.metadata.namespace
         self._classes = context.indexes[CLASSES]
         jobs = context.indexes[JOBS].within(namespace)
+        self._jobs: list[Job] = []
         for uid, name in list(waiting.items()):
             job = jobs.get(name)
-            if not isinstance(job, Job) or job.metadata.uid != uid or job.status.state.phase in _OVER:
+            if isinstance(job, Job) and job.metadata.uid == uid and _may_start(job):
+                self._jobs.append(job)
+            else:
                 del waiting[uid]
-        self._jobs = [
-            job
-            for job in jobs.values()
-            if isinstance(job, Job)
-            and job.status.state.phase not in _OVER
-            and job.metadata.deletion_timestamp is None
-            and (job.metadata.uid in waiting or (_was_held(job) and not policy.promised(job)))
-        ]
 
-    def ahead(self, job: Job) -> list[str]:
-        """The names of the jobs before this one, in order."""
+    def ahead(self, job: Job) -> list[Job]:
+        """The jobs before this one, in order."""
         own = self._place(job)
-        places = sorted(self._place(other) for other in self._jobs if other.metadata.uid != job.metadata.uid)
-        return [place.name for place in places if place < own]
+        before = [(place, other) for other in self._jobs if (place := self._place(other)) < own]
+        return [other for _, other in sorted(before, key=lambda each: each[0])]
 
     def _place(self, job: Job) -> _Place:
         named = [job.spec.priority_class_name, *(priority_class_of(task) for task in job.spec.tasks[:1])]
@@ -316,9 +319,18 @@ class _Line:
 _OVER = (*FINISHED_PHASES, JobPhase.ABORTED, JobPhase.ABORTING, JobPhase.COMPLETING, JobPhase.TERMINATING)
 
 
-def _was_held(job: Job) -> bool:
-    """Whether an earlier process left this job waiting in line: it shows so."""
-    return job.status.state.message.startswith(WAITS)
+def _may_start(job: Job) -> bool:
+    return job.status.state.phase not in _OVER and job.metadata.deletion_timestamp is None
+
+
+def _held_before(context: PolicyContext) -> dict[str, str]:
+    """Who an earlier process left waiting in line: such jobs show so, and ask one after the other."""
+    jobs = context.indexes[JOBS].within(context.job.metadata.namespace).values()
+    return {
+        job.metadata.uid: job.metadata.name
+        for job in jobs
+        if isinstance(job, Job) and job.status.state.message.startswith(WAITS) and _may_start(job)
+    }
 
 
 def _take(free: Amounts, needs: Mapping[str, int]) -> None:

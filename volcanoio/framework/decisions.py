@@ -30,11 +30,15 @@ class Act(DecisionBase, frozen=True, kw_only=True):
 
 
 class Wake(msgspec.Struct, frozen=True):
-    """A change that ends a wait: of any object of `resource` (`Kind.resource`), of a namespace, or one by name too."""
+    """A change that ends a wait: of any object of `resource` (`Kind.resource`), of a namespace, or one by name too.
+
+    With `gone` only that one is gone ends it.
+    """
 
     resource: str
     namespace: str = ""
     name: str = ""
+    gone: bool = False
 
 
 class Hold(DecisionBase, frozen=True, kw_only=True):

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from volcanoio.framework.decisions import Wake
-from volcanoio.framework.events import Observed
+from volcanoio.framework.events import Change, Observed
 
 TOGETHER = 0.02
 """Seconds (of the machine's) after a change in which others are taken with it."""
+
+_Key = tuple[str, str, str, bool]
 
 
 class Wakes:
     """A table from what may change to the timers that wait for it; empty, it costs one `if` an event."""
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[str, str, str], set[Hashable]] = {}
+        self._waiting: dict[_Key, set[Hashable]] = {}
         self._of: dict[Hashable, Sequence[Wake]] = {}
 
     def __bool__(self) -> bool:
@@ -27,15 +29,15 @@ class Wakes:
         if wakes:
             self._of[timer] = wakes
             for wake in wakes:
-                self._waiting.setdefault((wake.resource, wake.namespace, wake.name), set()).add(timer)
+                self._waiting.setdefault(_key(wake), set()).add(timer)
 
     def forget(self, timer: Hashable) -> None:
         """A timer fired or was stopped."""
         for wake in self._of.pop(timer, ()):
-            key = (wake.resource, wake.namespace, wake.name)
-            self._waiting[key].discard(timer)
-            if not self._waiting[key]:
-                del self._waiting[key]
+            if waiting := self._waiting.get(key := _key(wake)):
+                waiting.discard(timer)
+                if not waiting:
+                    del self._waiting[key]
 
     def all(self) -> list[Hashable]:
         """Every timer that waits for a change."""
@@ -45,9 +47,15 @@ class Wakes:
         """The timers that wait for this change, sorted."""
         meta = event.obj.metadata
         resource, namespace, name = event.resource, meta.namespace, meta.name
-        found = set[Hashable]().union(
-            self._waiting.get((resource, "", ""), ()),
-            self._waiting.get((resource, namespace, ""), ()),
-            self._waiting.get((resource, namespace, name), ()),
-        )
+        found: set[Hashable] = set()
+        for gone in (False, True) if event.change is Change.GONE else (False,):
+            for key in ((resource, "", "", gone), (resource, namespace, "", gone), (resource, namespace, name, gone)):
+                found |= self._waiting.get(key, _NOBODY)
         return sorted(found, key=str)
+
+
+_NOBODY: frozenset[Hashable] = frozenset()
+
+
+def _key(wake: Wake) -> _Key:
+    return wake.resource, wake.namespace, wake.name, wake.gone
