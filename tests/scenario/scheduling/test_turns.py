@@ -6,7 +6,9 @@ import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pods, queue
 from volcanoio.engine.scheduling.replay import CutAt
+from volcanoio.framework.effects import Patch
 from volcanoio.framework.scheduling_effects import BindBatch
+from volcanoio.model import kinds
 from volcanoio.model.scheduling import PodGroupPhase
 
 ALLOCATE_ONLY = """
@@ -285,3 +287,44 @@ def test_gangs_that_fill_the_budget_in_vain_keep_no_others_from_their_turn(actio
         world.cycle(budget=CutAt(2))
         world.echo()
     assert world.binds == {"small-0": "n1"}
+
+
+def test_of_tasks_whose_turn_is_still_to_come_nothing_is_said() -> None:
+    """Nor is a job looked at that gets on in every cycle, each of which is cut: that would be every job each time."""
+    world = World(
+        node("n1", cpu="16"),
+        group("a", 1, phase="Inqueue"),
+        *pods("a", 4, "a", cpu="1"),
+        *pods("b", 1, "b", cpu="1"),
+        group("b", 1, phase="Inqueue"),
+        conf=ALLOCATE_ONLY,
+        period=0.25,
+    )
+    for number in range(1, 4):
+        world.cycle(budget=CutAt(2))
+        assert [bind.name for batch in world.last if isinstance(batch, BindBatch) for bind in batch.binds]
+        assert len(order(world)) == number
+        assert not [patch for patch in world.last if isinstance(patch, Patch) and patch.resource == kinds.POD.resource]
+        world.now += 2.0  # long enough for what lasts to be said
+    assert world.group("a").status.phase == PodGroupPhase.INQUEUE
+    for _ in range(3):
+        world.cycle()
+        world.echo()
+    assert len(order(world)) == 5
+    assert world.group("a").status.phase == PodGroupPhase.RUNNING
+
+
+def test_a_job_that_gets_on_in_cycles_that_are_cut_is_looked_at_at_last() -> None:
+    world = World(
+        node("n1", cpu="64"),
+        group("a", 1, phase="Inqueue"),
+        *pods("a", 40, "a", cpu="1"),
+        conf=ALLOCATE_ONLY,
+    )
+    phases = []
+    for _ in range(20):
+        world.cycle(budget=CutAt(2))
+        world.echo()
+        phases.append(world.group("a").status.phase)
+    assert len(order(world)) < 40
+    assert phases[-1] == PodGroupPhase.RUNNING
