@@ -6,6 +6,7 @@ from datetime import datetime
 
 from volcanoio.engine.cron.zones import TimeZoneError, zone
 from volcanoio.engine.jobs.times import epoch
+from volcanoio.framework.operators import owner_reference
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
@@ -24,16 +25,7 @@ def build_job(cron: CronJob, due: float) -> Manifest:
         "name": run_name(cron, due),
         "namespace": cron.metadata.namespace,
         "annotations": {**template.metadata.annotations, names.SCHEDULED_TIMESTAMP: _stamp(cron, due)},
-        "ownerReferences": [
-            {
-                "apiVersion": kinds.CRON_JOB.api_version,
-                "kind": kinds.CRON_JOB.kind,
-                "name": cron.metadata.name,
-                "uid": cron.metadata.uid,
-                "controller": True,
-                "blockOwnerDeletion": True,
-            }
-        ],
+        "ownerReferences": [owner_reference(kinds.CRON_JOB, cron)],
     }
     if template.metadata.labels:
         metadata["labels"] = dict(template.metadata.labels)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from volcanoio.engine.cron.runs import scheduled_at
 from volcanoio.engine.cron.state import is_active, is_scheduled
 from volcanoio.engine.jobs.times import epoch, rfc3339
+from volcanoio.framework.operators import object_reference
 from volcanoio.model import kinds
-from volcanoio.model.base import ObjectReference
 from volcanoio.model.batch import Job, JobPhase
 from volcanoio.model.cron import CronJob, CronJobStatus
 
@@ -39,7 +39,7 @@ def wanted_status(cron: CronJob, runs: Sequence[Job], last: float | None) -> Cro
     known = {reference.uid: reference for reference in stored.active}
     active = [job for job in runs if is_active(job) and (is_scheduled(job) or job.metadata.uid in known)]
     return CronJobStatus(
-        active=tuple(known.get(job.metadata.uid) or _reference(job) for job in active),
+        active=tuple(known.get(job.metadata.uid) or object_reference(kinds.JOB, job) for job in active),
         last_schedule_time=stored.last_schedule_time if last is None else rfc3339(last),
         last_successful_time=_newest(stored.last_successful_time, runs),
     )
@@ -85,15 +85,3 @@ def _newest(stored: str | None, runs: Sequence[Job]) -> str | None:
 
 def _completed(job: Job) -> bool:
     return job.status.state.phase == JobPhase.COMPLETED
-
-
-def _reference(job: Job) -> ObjectReference:
-    meta = job.metadata
-    return ObjectReference(
-        api_version=kinds.JOB.api_version,
-        kind=kinds.JOB.kind,
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-    )

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from volcanoio.engine.cron.state import CronState
 from volcanoio.framework.effects import Record
+from volcanoio.framework.operators import event
 from volcanoio.model import kinds
-from volcanoio.model.base import ObjectReference
 from volcanoio.model.cron import CronJob
 
 WARNING, NORMAL = "Warning", "Normal"
@@ -15,16 +15,7 @@ WARNING, NORMAL = "Warning", "Normal"
 
 def told(cron: CronJob, type_: str, reason: str, message: str) -> Record:
     """One Event."""
-    meta = cron.metadata
-    regarding = ObjectReference(
-        api_version=kinds.CRON_JOB.api_version,
-        kind=kinds.CRON_JOB.kind,
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-    )
-    return Record(regarding=regarding, type=type_, reason=reason, message=message)
+    return event(kinds.CRON_JOB, cron, reason, message, type_=type_)
 
 
 def told_once(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from volcanoio.engine.flows.patching import patched
+from volcanoio.framework.operators import owner_reference
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.flow import Flow, JobFlow, JobTemplate
@@ -33,16 +34,7 @@ def build_job(flow: JobFlow, part: Flow, template: JobTemplate) -> Manifest:
             "namespace": namespace,
             "annotations": marks,
             "labels": {key: value for key, value in marks.items() if len(value) <= _LABEL},
-            "ownerReferences": [
-                {
-                    "apiVersion": kinds.JOB_FLOW.api_version,
-                    "kind": kinds.JOB_FLOW.kind,
-                    "name": flow.metadata.name,
-                    "uid": flow.metadata.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "ownerReferences": [owner_reference(kinds.JOB_FLOW, flow)],
         },
         "spec": patched(template.spec, part.patch.job_spec) if part.patch is not None else template.spec,
     }

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from volcanoio.engine.flows.state import FlowState
 from volcanoio.framework.effects import Record
+from volcanoio.framework.operators import event
 from volcanoio.model import kinds
-from volcanoio.model.base import ObjectReference
 from volcanoio.model.flow import JobFlow
 
 WARNING, NORMAL = "Warning", "Normal"
@@ -15,16 +15,7 @@ WARNING, NORMAL = "Warning", "Normal"
 
 def told(flow: JobFlow, type_: str, reason: str, message: str) -> Record:
     """One Event."""
-    meta = flow.metadata
-    regarding = ObjectReference(
-        api_version=kinds.JOB_FLOW.api_version,
-        kind=kinds.JOB_FLOW.kind,
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-    )
-    return Record(regarding=regarding, type=type_, reason=reason, message=message)
+    return event(kinds.JOB_FLOW, flow, reason, message, type_=type_)
 
 
 def warned(state: FlowState, flow: JobFlow, reason: str, about: str, message: str) -> tuple[FlowState, list[Record]]:
