@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods
 from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.replay import CutAt
+from volcanoio.engine.scheduling.singles import ALWAYS, NAME
 from volcanoio.framework.effects import Patch, Record
 from volcanoio.framework.scheduling_effects import BindBatch
 from volcanoio.model import kinds
@@ -113,3 +115,20 @@ def test_nothing_is_left_of_a_pod_that_is_gone() -> None:
     assert not ledger.singles
     assert not ledger.jobs
     assert not ledger.tasks
+
+
+def test_who_was_tried_in_vain_gives_way_to_those_a_cut_cycle_did_not_come_to() -> None:
+    """Others of the same port are more important and find no node: whether one appears must be tried each time."""
+    ports = [{"containerPort": 80, "hostPort": 80}]
+    serving = {"containers": [{"name": "main", "ports": ports}], **OTHERS}
+    there = world(
+        node("n1", cpu="8"),
+        pod("server", on="n1", phase="Running", spec=serving),
+        *[pod(f"more-{number}", spec={**serving, "priority": 9}) for number in range(ALWAYS)],
+        single("small", cpu="1"),
+    )
+    there.cycle(budget=CutAt(1))
+    assert bound(there) == {}
+    there.cycle(budget=CutAt(1))
+    assert bound(there) == {"small": "n1"}
+    assert not there.state.vain[NAME]

@@ -22,18 +22,25 @@ NAME = "singles"
 
 
 def place_singles(session: CycleSession) -> Iterator[None]:
-    """Bind what finds a node; tell the others why not."""
+    """Bind what finds a node; tell the others why not.
+
+    After a cut those that were not come to go before those that were tried in vain, until none is left.
+    """
     jobs = sorted(session.state.ledger.singles.values(), key=_order)
+    vain = session.state.vain.setdefault(NAME, set())
+    session.vain.clear()
     tried = 0
     for job in jobs:
         task = next(iter(job.waiting.values()))
-        if task.gated or task.retry_at > session.now or session.hopeless(job):
+        if task.gated or task.retry_at > session.now or job.key in vain or session.hopeless(job):
             continue
         tried += 1
         if tried > ALWAYS and session.exhausted():
+            vain.update(session.vain)
             return
         _place(session, job, task)
         yield
+    vain.clear()
 
 
 def _order(job: JobInfo) -> tuple[int, str, str]:
