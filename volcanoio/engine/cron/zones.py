@@ -1,4 +1,4 @@
-"""Time zones by name. Their data are the tz database's: constant while the process runs, and the same for a replay."""
+"""Time zones by name. Their data are the tz database's: constant while a process runs, and a replay needs the same."""
 
 from __future__ import annotations
 
