@@ -32,6 +32,7 @@ from volcanoio.kube.clock import Clock
 from volcanoio.model import kinds
 from volcanoio.model.kinds import Kind
 from volcanoio.model.scheduling import PodGroup
+from volcanoio.runtime.reload import VALID
 from volcanoio.runtime.scheduler_metrics import CycleMetrics
 from volcanoio.runtime.scheduler_outlets import Asker, Dispatcher, Outlets
 from volcanoio.runtime.scheduler_pace import Pace
@@ -159,6 +160,9 @@ class Scheduler:
         self._trigger = 0
         self._next: Setup | None = None
         self._profile: Profile | None = None
+        self._setup: Setup | None = None
+        self._proven: Setup | None = None
+        """What is in force, and with what a cycle ended without a fault last."""
         self._watching: frozenset[str] = frozenset()
         self._running = False
         self._settled = 0
@@ -323,6 +327,7 @@ class Scheduler:
         self._bus.publish([closed])
         self._pace.close(self._clock.monotonic(), cut=bool(result.where), fault=bool(fault))
         self._metrics.close(result, fault)
+        self._judge(fault)
         if result.questions and asker is not None:
             await asker.answer(result.questions)
         await self._report()
@@ -341,11 +346,27 @@ class Scheduler:
         """Between cycles, take over a configuration that was given, once all that its plugins read is listed."""
         setup = self._next
         if setup is not None and watched(setup.profile).issubset(self.state.listed):
-            self._profile, self._next = setup.profile, None
+            self._profile, self._next, self._setup = setup.profile, None, setup
             self._watch()
             self._bus.publish([setup.event])
             if self._sources is not None:
                 self._sources.follow(setup.profile)
+
+    def _judge(self, fault: str) -> None:
+        """After a cycle: a configuration with which none has ended without a fault yet gives way to the last good one.
+
+        A plugin that raises as its first session opens would else end every cycle from then on.
+        """
+        if not fault:
+            self._proven = self._setup
+        elif self._proven is not None and self._proven is not self._setup and self._next is None:
+            self._next = self._proven
+            self._probe.gauge(VALID, 0.0)
+            _log.error(
+                "the new configuration is set aside, as the first cycle with it ended by a fault; the last good one"
+                " stays: mend the plugin or the configuration and write it again",
+                fault=fault,
+            )
 
     def _watch(self) -> None:
         """Have watched what the plugins of the profile read, and those of the next one, and nothing else."""

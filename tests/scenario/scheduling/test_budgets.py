@@ -77,3 +77,31 @@ def test_what_was_decided_counts_until_the_pods_show_it() -> None:
         world.put(manifest)
     world.cycle()
     assert len(world.evictions) == 1
+
+
+def test_a_pod_that_ends_counts_until_its_budget_was_written_again() -> None:
+    """Who keeps the budget learns of the end no sooner than we do."""
+    world = World(*full(1), *wanting("a", 1), conf=CONF)
+    world.cycle()
+    (victim,) = world.evictions
+    world.set_pod(victim.partition("/")[2] or victim, deleting=True)
+    for manifest in wanting("b", 1):
+        world.put(manifest)
+    world.cycle()
+    assert world.evictions == [victim]
+    world.put(budget(1))
+    world.cycle()
+    assert len(world.evictions) == 2
+
+
+def test_a_budget_that_is_never_written_again_holds_for_a_while_only() -> None:
+    world = World(*full(1), *wanting("a", 1), conf=CONF)
+    world.cycle()
+    (victim,) = world.evictions
+    world.set_pod(victim.partition("/")[2] or victim, deleting=True)
+    for manifest in wanting("b", 1):
+        world.put(manifest)
+    world.cycle()
+    world.now += 60
+    world.cycle()
+    assert len(world.evictions) == 2

@@ -422,7 +422,10 @@ def test_a_gang_its_queue_cannot_take_is_not_tried_again_until_the_queue_can() -
     world.run(2)
     world.now -= world.period  # within the period it is known
     assert "ns/b" not in tried(world)
-    assert "has no room left for" in world.state.ledger.jobs["ns/b"].attempts.reason.text
+    why = "queue q has no room left for 2 of its tasks"
+    assert world.state.ledger.jobs["ns/b"].attempts.reason.text == why
+    assert [entry.message for entry in world.pod("b-1").status.conditions] == [why]
+    assert world.group("b").status.conditions[-1].message.endswith(f". Origin reason is {why}")
     world.set_pod("a-0", phase="Succeeded")
     world.run()
     assert not world.binds, "two of three"

@@ -172,6 +172,24 @@ async def test_a_plugin_that_raises_ends_the_cycle_and_not_the_scheduler(caplog:
         assert sorted(batch.group for batch in rig.batches) == ["ns/bad", "ns/good"]
 
 
+async def test_a_configuration_whose_plugin_raises_gives_way_to_the_last_good_one() -> None:
+    good = "actions: 'enqueue, allocate'\ntiers: [{plugins: [{name: gang}]}]"
+    probe = Series()
+    rig = Rig(more_plugins={"broken": Broken}, configuration=good, probe=probe)
+    async with rig.running(*CLUSTER):
+        rig.put(*gang("bad", 1))
+        await rig.clock.advance(1.0)
+        assert [batch.group for batch in rig.batches] == ["ns/bad"]
+        rig.scheduler.configure(WITH_BROKEN)
+        await rig.clock.advance(3.0)
+        assert [event.text for event in rig.configurations] == [good, WITH_BROKEN, good]
+        assert ("volcano_scheduler_config_valid", "") in probe.series
+        rig.put(*gang("good", 1))
+        await rig.clock.advance(1.0)
+        assert [batch.group for batch in rig.batches] == ["ns/bad", "ns/good"]
+        assert sum(bool(event.fault) for event in rig.closed) == 1
+
+
 async def test_a_configuration_takes_effect_between_cycles_and_a_bad_one_changes_nothing() -> None:
     rig = Rig()
     async with rig.running(*CLUSTER):

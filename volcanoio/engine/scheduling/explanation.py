@@ -122,7 +122,10 @@ def histogram(counts: Mapping[str, int]) -> list[str]:
 
 
 def task_outcome(job: JobInfo, task: TaskInfo) -> tuple[str, str]:
-    """The reason and message of a task that is not placed; the message is "" where only the gang's text applies."""
+    """The reason and message of a task that is not placed; the message is "" where only the gang's text applies.
+
+    Where it was not tried on any node because its queue has no room left for it, that is said.
+    """
     status, node = job.attempts.outcomes.get(task.uid, (task.status, task.node))
     pod = f"Pod {task.namespace}/{task.name} can possibly be assigned to {node}, once "
     if status is TaskStatus.ALLOCATED:
@@ -130,7 +133,13 @@ def task_outcome(job: JobInfo, task: TaskInfo) -> tuple[str, str]:
     if status is TaskStatus.PIPELINED:
         return UNSCHEDULABLE, f"{pod}resource is released and minAvailable is satisfied"
     errors = job.attempts.fit_errors.get(task.uid)
-    return UNSCHEDULABLE, "" if errors is None else errors.text
+    return UNSCHEDULABLE, _held_back(job) if errors is None else errors.text
+
+
+def _held_back(job: JobInfo) -> str:
+    """That a job's queue has no room left for some of its tasks, "" where that is not so."""
+    reason = job.attempts.reason
+    return reason.text if job.attempts.limited and reason.precision is Precision.QUOTA else ""
 
 
 def fit_error(job: JobInfo, *, ready: bool) -> str:
@@ -150,7 +159,8 @@ def fit_error(job: JobInfo, *, ready: bool) -> str:
         member = job.members.get(uid)
         if member is not None:
             return f"{text}. Origin reason is {member.name}: {errors.text}"
-    return text
+    held_back = _held_back(job)
+    return f"{text}. Origin reason is {held_back}" if held_back else text
 
 
 def group_text(job: JobInfo, *, ready: bool) -> str:
