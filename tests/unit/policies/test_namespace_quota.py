@@ -1,0 +1,159 @@
+"""The line of a namespace under any order of questions: never over the cap, gangs whole, nobody forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from volcanoio_policies.namespace_quota import NamespaceQuota
+
+from volcanoio.framework.arguments import ArgumentError
+from volcanoio.framework.decisions import Abstain, Decision, Hold
+from volcanoio.framework.lifecycle import LifecycleEvent, Occasion, PolicyContext
+from volcanoio.model import names
+from volcanoio.model.batch import Job
+from volcanoio.model.core import Pod, PriorityClass
+from volcanoio.model.scheduling import PodGroup
+from volcanoio.runtime.policy_indexes import Indexes
+
+CAP = 6
+
+
+@dataclass
+class Line:
+    """A namespace whose jobs are asked about, as the controller would."""
+
+    policy: NamespaceQuota = field(default_factory=lambda: NamespaceQuota({"namespaces": {"ns": {"pods": CAP}}}))
+    jobs: dict[str, Job] = field(default_factory=dict)
+    groups: dict[str, PodGroup] = field(default_factory=dict)
+    pods: dict[str, Pod] = field(default_factory=dict)
+    over: set[str] = field(default_factory=set)
+
+    def submit(self, replicas: int, gang: int, high: bool) -> None:
+        name = f"j{len(self.jobs):03d}"
+        task = {"name": "t", "replicas": replicas, "template": {"spec": {"containers": [{"name": "c"}]}}}
+        manifest = {
+            "metadata": {"name": name, "namespace": "ns", "uid": name, "creationTimestamp": name},
+            "spec": {"minAvailable": gang, "tasks": [task], "priorityClassName": "high" if high else ""},
+            "status": {"state": {"phase": "Pending"}},
+        }
+        self.jobs[name] = msgspec.convert(manifest, Job)
+
+    def due(self, name: str) -> tuple[int, ...]:
+        replicas = self.jobs[name].spec.tasks[0].replicas
+        return tuple(index for index in range(replicas) if f"{name}-{index}" not in self.pods)
+
+    def ask(self, name: str) -> Decision:
+        """One question, and what follows of the answer."""
+        due = self.due(name)
+        if name in self.over or (name in self.groups and not due):
+            return Abstain()
+        decision = self._decision(name, due)
+        through = (
+            len(due)
+            if isinstance(decision, Abstain)
+            else decision.pods.get("t", 0)
+            if isinstance(decision, Hold)
+            else 0
+        )
+        if name not in self.groups:
+            if through:
+                self._add_group(name)
+            return decision
+        before = len(self._live(name))
+        for index in due[:through]:
+            self._add_pod(name, index)
+        if before == 0 and through:
+            assert len(self._live(name)) >= self.jobs[name].spec.min_available, "a gang is made whole"
+        return decision
+
+    def finish(self, name: str) -> None:
+        """The job is over: its pods ended."""
+        self.over.add(name)
+        job = self.jobs[name]
+        state = msgspec.structs.replace(job.status.state, phase="Completed")
+        self.jobs[name] = msgspec.structs.replace(job, status=msgspec.structs.replace(job.status, state=state))
+        self.pods = {key: pod for key, pod in self.pods.items() if pod.metadata.annotations["job"] != name}
+        self.groups.pop(name, None)
+
+    def _live(self, name: str) -> list[Pod]:
+        return [pod for pod in self.pods.values() if pod.metadata.annotations["job"] == name]
+
+    def _owned(self, name: str, job: str) -> dict[str, Any]:
+        owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": job, "uid": job, "controller": True}
+        marks = {names.JOB_VERSION: "0", names.TASK_SPEC: "t", "job": job}
+        return {"name": name, "namespace": "ns", "uid": name, "ownerReferences": [owner], "annotations": marks}
+
+    def _add_group(self, job: str) -> None:
+        self.groups[job] = msgspec.convert({"metadata": self._owned(f"{job}-{job}", job)}, PodGroup)
+
+    def _add_pod(self, job: str, index: int) -> None:
+        name = f"{job}-{index}"
+        manifest = {
+            "metadata": self._owned(name, job),
+            "spec": {"containers": [{"name": "c"}]},
+            "status": {"phase": "Running"},
+        }
+        self.pods[name] = msgspec.convert(manifest, Pod)
+
+    def _decision(self, name: str, due: tuple[int, ...]) -> Decision:
+        indexes = Indexes()
+        indexes.add("jobs.batch.volcano.sh", self.jobs.values())
+        indexes.add("podgroups.scheduling.volcano.sh", self.groups.values())
+        indexes.add("pods", self.pods.values())
+        high = msgspec.convert({"metadata": {"name": "high"}, "value": 9}, PriorityClass)
+        indexes.add("priorityclasses.scheduling.k8s.io", [high])
+        event = LifecycleEvent(name=Occasion.PODS_DUE, job_uid=name, version=0, due={"t": due})
+        views = indexes.view(NamespaceQuota.indexes)
+        call = self.policy.decide(PolicyContext(event=event, job=self.jobs[name], pods=(), now=0.0, indexes=views))
+        with pytest.raises(StopIteration) as end:
+            call.send(None)
+        decision: Decision = end.value.value
+        return decision
+
+
+steps = st.one_of(
+    st.tuples(st.just("submit"), st.integers(1, 8), st.integers(1, 8), st.booleans()),
+    st.tuples(st.just("ask"), st.integers(0, 30)),
+    st.tuples(st.just("finish"), st.integers(0, 30)),
+    st.tuples(st.just("restart")),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(steps, max_size=60))
+def test_the_cap_holds_gangs_are_whole_and_whoever_fits_gets_in(history: list[tuple[Any, ...]]) -> None:
+    line = Line()
+    for step in history:
+        known = list(line.jobs)
+        match step:
+            case ("submit", replicas, gang, high):
+                line.submit(replicas, min(gang, replicas), high)
+            case ("ask", number) if known:
+                line.ask(known[number % len(known)])
+            case ("finish", number) if known:
+                name = known[number % len(known)]
+                if line._live(name):
+                    line.finish(name)
+            case ("restart",):
+                line.policy = Line().policy
+        assert len(line.pods) <= CAP
+    for _ in range(3 * len(line.jobs) + 3):  # everybody is asked until nothing moves, and what runs ends
+        for name in line.jobs:
+            line.ask(name)
+        running = [name for name in line.jobs if line._live(name) and name not in line.over]
+        if running:
+            line.finish(running[0])
+    left = [name for name in line.jobs if name not in line.over]
+    assert all(line.jobs[name].spec.min_available > CAP for name in left), left
+
+
+def test_caps_that_make_no_sense_are_told() -> None:
+    with pytest.raises(ArgumentError, match="namespaces\": team: 'many' is not a quantity"):
+        NamespaceQuota({"namespaces": {"team": {"cpu": "many"}}})
+    with pytest.raises(ArgumentError):
+        NamespaceQuota({})

@@ -1,0 +1,44 @@
+"""Code of others that does not come back is given up, and what computes is made to stop."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from volcanoio.runtime.runaway import Errand, OverrunError, interrupt
+
+
+def test_an_errand_gives_what_the_call_gave() -> None:
+    done = threading.Event()
+    errand = Errand(lambda: 7, "test", done.set)
+    assert errand.wait(5) == 7
+    assert done.wait(5)
+
+
+def test_an_errand_raises_what_the_call_raised() -> None:
+    def call() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        Errand(call, "test").wait(5)
+
+
+def test_a_loop_is_given_up_and_ends() -> None:
+    def call() -> None:
+        while True:
+            pass
+
+    done = threading.Event()
+    errand = Errand(call, "test", done.set)
+    with pytest.raises(OverrunError, match=r"longer than its limit of 0.05 s"):
+        errand.wait(0.05)
+    errand.thread.join(10)
+    assert not errand.thread.is_alive()
+    assert not done.is_set()
+
+
+def test_a_thread_that_ended_is_not_interrupted() -> None:
+    errand = Errand(lambda: None, "test")
+    errand.thread.join(10)
+    interrupt(errand.thread)
