@@ -135,22 +135,26 @@ class Backlogs:
         """Admitted or not."""
         self._ruled = 0
         self._urgent: frozenset[str] = frozenset()
+        self._moved: set[str] = set()
+        """Jobs that became urgent, or are so no longer, and were not put in their place yet."""
         ledger.changes.since(self, ())
 
     def follow(self, key: Key, ruled: int, urgent: Collection[str]) -> Iterator[None]:
-        """Take in what changed, a few jobs at a time.
+        """Take in what changed, a few jobs at a time; a cycle may end in the midst of it.
 
         Keys hold while `ruled` is the same number, but for those of jobs that became `urgent` or are so no longer.
         """
         if ruled != self._ruled:
-            self._ruled = ruled
+            self._ruled = -1
             self._tables = {True: {}, False: {}}
             yield from self._place(list(self._ledger.listed.values()), key)
-        if self._urgent or urgent:
-            moved = self._urgent.symmetric_difference(urgent)
+            self._ruled = ruled
+        if self._urgent or urgent or self._moved:
+            self._moved |= self._urgent.symmetric_difference(urgent)
             self._urgent = frozenset(urgent)
             jobs = self._ledger.jobs
-            yield from self._place([jobs[name] for name in moved if name in jobs], key)
+            yield from self._place([jobs[name] for name in self._moved if name in jobs], key)
+            self._moved.clear()
         while changed := self._ledger.changes.since(self, self._ledger.listed.values(), AT_ONCE):
             yield from self._place(changed, key)
 
