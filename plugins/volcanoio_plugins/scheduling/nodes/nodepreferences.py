@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends
 from volcanoio.framework.scheduling.views import Nodes, Shape
-from volcanoio.model.core import PreferredSchedulingTerm
+from volcanoio.model.core import PreferredSchedulingTerm, Toleration
 from volcanoio_plugins.scheduling.nodes import nodescores
 from volcanoio_plugins.scheduling.nodes.nodeindex import Mask, NodeIndex
 from volcanoio_plugins.scheduling.nodes.nodematch import effective, soft_untolerated
@@ -80,7 +80,8 @@ class TaintScorer(_Preferences):
 
     def __init__(self, index: NodeIndex, weight: int) -> None:
         super().__init__(index, weight)
-        self._minds: dict[int, bool] = {}
+        self._minds: dict[tuple[Toleration, ...], bool] = {}
+        """By tolerations: many shapes have the same, mostly none."""
 
     def open(self, session: SessionView) -> None:
         """Nodes may have changed since the last cycle."""
@@ -103,12 +104,11 @@ class TaintScorer(_Preferences):
         return known.scaled(feasible)
 
     def _is_minded(self, shape: Shape, nodes: Nodes) -> bool:
-        minds = self._minds.get(shape.like)
+        tolerations = shape.tolerations
+        minds = self._minds.get(tolerations)
         if minds is None:
             present = self._index.over(nodes).taints.present()
-            minds = any(soft_untolerated(taints, shape.tolerations) for taints in present)
-            if shape.like >= 0:
-                self._minds[shape.like] = minds
+            minds = self._minds[tolerations] = any(soft_untolerated(taints, tolerations) for taints in present)
         return minds
 
 
