@@ -23,7 +23,7 @@ from volcanoio.framework.lifecycle import LifecyclePolicy, PolicyContext
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.kube.clock import Clock
 from volcanoio.model.kinds import Kind
-from volcanoio.runtime.policy_calls import BadAnswerError, can_suspend, checked, decide_at_once, described
+from volcanoio.runtime.policy_calls import BadAnswerError, checked, decide_at_once, described
 from volcanoio.runtime.policy_desk import Desk
 from volcanoio.runtime.policy_sets import Member, PolicySet
 from volcanoio.runtime.policy_thread import Outcome, PolicyThread
@@ -184,7 +184,7 @@ class PolicyHost:
                 question.position += 1
             elif id(policy) in self._stuck_ones:
                 question.position += 1
-            elif not member.inline or id(policy) in self._too_slow or can_suspend(policy.decide):
+            elif not member.inline or id(policy) in self._too_slow:
                 self._call(question, policy)
                 return
             elif self._settled(question, policy, self._at_once(policy, question.context)):

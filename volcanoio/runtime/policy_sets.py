@@ -20,6 +20,7 @@ from volcanoio.model import kinds
 from volcanoio.model.kinds import Kind
 from volcanoio.runtime.controller_conf import FILE, ConfigurationError, ControllerConfiguration, PolicySetting
 from volcanoio.runtime.loading import PluginError, Registry
+from volcanoio.runtime.policy_calls import can_suspend
 from volcanoio.runtime.runaway import Errand, OverrunError
 
 LIMIT = 10.0
@@ -30,7 +31,9 @@ _NOTHING = Wants()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
-    """A policy that may be asked; `fault` says why there is none. `inline` ones answer on the main loop."""
+    """A policy that may be asked; `fault` says why there is none. `inline` ones answer on the main loop: those that the
+    configuration trusts and whose code cannot suspend.
+    """
 
     name: str
     policy: LifecyclePolicy | None = None
@@ -42,7 +45,8 @@ class Member:
     @classmethod
     def of(cls, policy: LifecyclePolicy, *, inline: bool = False) -> Self:
         """A policy as its attributes describe it; raises PluginError for attributes that make no sense."""
-        return cls(policy.name, policy, _wants(policy), _indexes(policy), inline)
+        at_once = inline and not can_suspend(policy.decide)
+        return cls(policy.name, policy, _wants(policy), _indexes(policy), at_once)
 
     def hears(self, event: str) -> bool:
         """Whether it is asked about an event."""
