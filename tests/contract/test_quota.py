@@ -167,11 +167,12 @@ def test_what_was_there_before_counts(namespace: Namespace) -> None:
     path = namespace.path("resourcequotas", "late")
     namespace.cluster.create(namespace.path("resourcequotas"), quota("late", {"pods": "1"})).ok()
     settled(namespace, path, lambda status: status.get("used") == {"pods": "1"})
+    answer = create_pod(namespace, pod("q"))
     for _ in range(100):  # the real server's admission learns of the quota a moment after its status is there
-        answer = create_pod(namespace, pod("q"))
         if answer.code != 201:
             break
         namespace.cluster.delete(namespace.path("pods", "q"), {"gracePeriodSeconds": 0}).ok()
+        answer = create_pod(namespace, pod("q"))
     assert "exceeded quota: late" in refusal(answer)
     settled(namespace, path, lambda status: status.get("used") == {"pods": "1"})
     namespace.cluster.patch(path, {"spec": {"hard": {"pods": "2"}}}).ok()
