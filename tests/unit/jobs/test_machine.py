@@ -13,7 +13,7 @@ from volcanoio.engine.jobs import pausing
 from volcanoio.model.batch import FINISHED_PHASES
 
 ACTIONS = ["RestartJob", "RestartTask", "RestartPod", "TerminateJob", "CompleteJob", "AbortJob"]
-EVENTS = ["*", "PodFailed", "PodEvicted", "TaskCompleted"]
+EVENTS = ["*", "PodFailed", "PodEvicted", "TaskCompleted", "JobUpdated"]
 COMMANDS = ["RestartJob", "AbortJob", "ResumeJob", "TerminateJob", "CompleteJob"]
 MAX_RETRY = 3
 
