@@ -42,7 +42,8 @@ class Wake(msgspec.Struct, frozen=True):
 
 
 class Hold(DecisionBase, frozen=True, kw_only=True):
-    """Wait until `until` (epoch seconds), then be asked again; `reason` is shown on the job while it lasts.
+    """Wait until `until` (epoch seconds), then be asked again, after a second at the soonest; `reason` is shown on the
+    job while it lasts.
 
     About PodsDue it holds back what the job lacks and nothing else: no PodGroup is made where there is none, and no
     pod. `pods` lets through as many more pods of each task as it says, the lowest indexes first; with at least one the

@@ -68,6 +68,8 @@ class Reading:
         self._listed = listed
         self._indexes = Indexes()
         self._pending: dict[str, Kind] = {}
+        self._told: dict[str, str] = {}
+        """Why kinds could not be listed last."""
         self._tasks: TaskGroup | None = None
         for kind in begun:
             if kind in POLLED:
@@ -121,5 +123,9 @@ class Reading:
             try:
                 objects = await self._lister.list(kind)
             except (ApiError, TransportError) as error:
-                _log.warning("what policies read cannot be listed", kind=str(kind), error=str(error))
+                if self._told.get(kind.resource) != str(error):
+                    _log.warning("what policies read cannot be listed", kind=str(kind), error=str(error))
+                self._told[kind.resource] = str(error)
+            else:
+                self._told.pop(kind.resource, None)
         self._indexes.add(kind.resource, objects)

@@ -95,6 +95,15 @@ def test_a_hold_keeps_podgroup_and_pods_back_and_shows_why() -> None:
     assert world.job().status.state.reason == ""
 
 
+def test_a_hold_that_is_over_already_is_not_asked_about_without_end() -> None:
+    world = on_due(lambda c: Hold(reason="no room", until=c.now))
+    world.submit(spec())
+    world.settle()
+    assert len(world.asked) == 1
+    world.pass_time(1)
+    assert len(world.asked) == 2
+
+
 def test_some_pods_are_let_through_lowest_indexes_first() -> None:
     world = on_due(
         lambda c: Hold(reason="half", until=c.now + 9, pods={"t": 3 - len(c.pods)}) if len(c.pods) < 4 else Abstain()

@@ -79,7 +79,7 @@ def _is_about_gate(draft: Draft, job: Job, question: Question, decision: Decisio
     once it is stored; whatever else is decided is carried out and holds nothing back.
     """
     hold = decision if isinstance(decision, Hold) else None
-    draft.set(gate=gate.answered(draft.state.gate, question.number, hold))
+    draft.set(gate=gate.answered(draft.state.gate, question.number, hold, draft.now))
     if isinstance(decision, Override) and overriding.is_new(job, decision):
         draft.set(gate=None)
     if hold is not None:  # its timer may differ in what wakes it alone

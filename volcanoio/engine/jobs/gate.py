@@ -14,6 +14,8 @@ from volcanoio.framework.decisions import Hold
 from volcanoio.framework.lifecycle import LifecycleEvent, Occasion
 from volcanoio.model.batch import Job, TaskSpec
 
+SOONEST = 1.0
+"""Seconds until a held question is asked again, unless something wakes it."""
 HOLD = "Hold"
 """The reason that a job shows while a policy holds it."""
 
@@ -84,13 +86,16 @@ def passage(gate: Gate | None, job: Job, missing: Iterable[tuple[TaskSpec, int]]
     return Passage(gate.hold.pods, _problem(gate), msgspec.structs.replace(gate) if again else None)
 
 
-def answered(gate: Gate | None, number: int, hold: Hold | None) -> Gate | None:
-    """The gate after the answer to a question; the same when it was about something else."""
+def answered(gate: Gate | None, number: int, hold: Hold | None, now: float) -> Gate | None:
+    """The gate after the answer to a question; the same when it was about something else.
+
+    A hold that is over when it is answered is asked about again after a while all the same, not without end.
+    """
     if gate is None or gate.number != number:
         return gate
     if hold is None:
         return Gate(gate.event, gate.started, passed=True)
-    return Gate(gate.event, gate.started, hold=hold, due=hold.until)
+    return Gate(gate.event, gate.started, hold=hold, due=max(hold.until, now + SOONEST))
 
 
 def _problem(gate: Gate | None) -> Problem | None:
