@@ -84,9 +84,10 @@ _DECIMAL = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 1
 def canonical(text: str | int | float) -> str:
     """The one text that Kubernetes writes for this quantity: 0.1 → `100m`, 1024Mi → `1Gi`, 1000m → `1`.
 
-    The family of suffixes stays: decimal, binary (unless the amount is small or no whole number) or exponent. No
-    digits but the significant ones, and the largest suffix without a fraction. Raises QuantityError.
-    Source: k8s.io/apimachinery/pkg/api/resource, Quantity.CanonicalizeBytes.
+    The family of suffixes stays: decimal, binary (where the amount is a multiple of 1024) or exponent. No digits but
+    the significant ones, and the largest suffix without a fraction. Raises QuantityError.
+    Source: k8s.io/apimachinery/pkg/api/resource, Quantity.CanonicalizeBytes; as a server shows it, which has stored and
+    read it once: an amount in Ki that no binary suffix fits is read again as a decimal one.
     """
     plain = str(text).strip()
     exact = parse(plain)
@@ -97,7 +98,7 @@ def canonical(text: str | int | float) -> str:
     exact = Fraction(-((-nano.numerator) // nano.denominator), 10**9) if nano >= 0 else Fraction(nano // 1, 10**9)
     if not exact:
         return "0"
-    if suffix is not None and suffix.endswith("i") and exact.denominator == 1 and abs(exact) >= 1024:
+    if suffix is not None and suffix.endswith("i") and exact.denominator == 1 and not exact.numerator % 1024:
         sign, amount = ("-", -exact) if exact < 0 else ("", exact)
         return sign + format_bytes(int(amount))
     power = 18

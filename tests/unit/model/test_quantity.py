@@ -20,6 +20,7 @@ from volcanoio.model.quantity import canonical, parse
         ("1.5Gi", "1536Mi"),
         ("0.5Ki", "512"),
         ("1.1Ki", "1126400m"),
+        ("125312.5Ki", "128320k"),
         ("1000k", "1M"),
         ("100k", "100k"),
         ("1e6", "1e6"),
