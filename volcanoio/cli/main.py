@@ -109,6 +109,13 @@ _CLUSTER_OPTIONS = (
         help="Controllers to run, separated by commas: * for all, NAME or +NAME for one, -NAME for all but it.",
     ),
     click.option(
+        "--scheduler-name",
+        multiple=True,
+        default=("volcano",),
+        show_default=True,
+        help="Pods of this schedulerName are Volcano's; Jobs that say nothing get the first.",
+    ),
+    click.option(
         "--inherit-owner-annotations",
         type=bool,
         is_flag=False,

@@ -193,6 +193,7 @@ class LocalCluster:
             configuration_file=options.controller_conf,
             policies_dirs=options.policies_dir,
             controllers=tuple(name for entry in options.controllers for name in entry.split(",")),
+            scheduler_names=options.scheduler_name,
             inherit_owner_annotations=options.inherit_owner_annotations,
             policies=self._policies,
             journal=options.journal and options.journal / "controllers",
@@ -205,11 +206,16 @@ class LocalCluster:
             ignore_unavailable=options.ignore_unavailable_plugins,
             debounce=options.debounce,
             period=options.schedule_period,
-            singles=(names.DEFAULT_SCHEDULER,),
+            scheduler_names=options.scheduler_name,
+            singles=() if names.DEFAULT_SCHEDULER in options.scheduler_name else (names.DEFAULT_SCHEDULER,),
             journal=options.journal and options.journal / "scheduler",
         )
         self.workloads = ControllerHost(self.transport, self.clock, controllers(), probe=self.probe)
-        api.core.admission.append(InProcessAdmission(self.transport, registry, strict=options.strict_admission))
+        api.core.admission.append(
+            InProcessAdmission(
+                self.transport, registry, strict=options.strict_admission, scheduler_name=options.scheduler_name[0]
+            )
+        )
         self._tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(self._tasks.cancel_scope.cancel)
         self._tasks.start_soon(self.fleet.run)

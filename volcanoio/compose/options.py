@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from volcanoio.localcluster.nodes.shapes import NodeResourcesError, parse_node_resources
 from volcanoio.localcluster.processes.images import ImageMapError, Images
+from volcanoio.model import names
 from volcanoio.runtime.scheduler import DEBOUNCE, PERIOD
 
 DEFAULT_RESOURCES = "cpu=8,memory=32Gi,pods=110"
@@ -27,6 +28,7 @@ class LocalOptions:
     `schedule_period` are the scheduler's; `kubelet_lag` is by how much nodes see changes late. With `run`, pods run
     their commands as local processes; `run_image` holds IMAGE=COMMAND for those that name none. `controllers` is
     Volcano's list of controllers to run, each entry one or several separated by commas; () runs all.
+    `scheduler_name` are the names under which pods are Volcano's; Jobs that say nothing get the first.
     """
 
     nodes: int = 4
@@ -43,6 +45,7 @@ class LocalOptions:
     controllers_dir: tuple[Path, ...] = ()
     controllers: tuple[str, ...] = ()
     inherit_owner_annotations: bool = True
+    scheduler_name: tuple[str, ...] = (names.SCHEDULER_NAME,)
     ignore_unavailable_plugins: bool = False
     strict_admission: bool = False
     journal: Path | None = None
@@ -63,6 +66,9 @@ class LocalOptions:
             if not math.isfinite(number) and not (flag == "--speed" and number == math.inf):
                 msg = f"{flag}: {number} is no finite number; give a number such as 10"
                 raise OptionError(msg)
+        if not options.scheduler_name or not all(options.scheduler_name):
+            msg = "--scheduler-name: a name must not be empty; give one such as volcano"
+            raise OptionError(msg)
         _check_run(options)
         for flag, path in (
             ("--scheduler-conf", options.scheduler_conf),

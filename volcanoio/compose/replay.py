@@ -18,7 +18,7 @@ from volcanoio.bus.records import Decided
 from volcanoio.bus.replay import Difference, compare
 from volcanoio.bus.runs import Run, read_runs
 from volcanoio.compose.controllers import Running, controllers
-from volcanoio.compose.journals import FEATURE_GATES, INDEXES, RUNNING, SINGLES, SOURCE
+from volcanoio.compose.journals import FEATURE_GATES, INDEXES, RUNNING, SCHEDULER_NAMES, SINGLES, SOURCE
 from volcanoio.engine.hosting.host import Host
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.profile import Profile
@@ -28,6 +28,7 @@ from volcanoio.framework.controller import Controller
 from volcanoio.framework.scheduling.featuregates import FeatureGate
 from volcanoio.framework.scheduling_effects import SchedulerEffect
 from volcanoio.framework.scheduling_events import ConfigurationChanged
+from volcanoio.model import names
 from volcanoio.model.kinds import Kind
 from volcanoio.runtime.controller_setup import known_kinds
 from volcanoio.runtime.controllers import CONTROLLER_EVENTS
@@ -86,6 +87,7 @@ def scheduler_again(run: Run, registry: Registry, *, upto: int = 0) -> Replay[Cl
     """One run of the scheduler; after its last cycle the events up to `upto` are folded."""
     state, codec = (
         ClusterState(
+            scheduler_names=frozenset(run.configured.get(SCHEDULER_NAMES, names.SCHEDULER_NAME).split()),
             single_names=frozenset(run.configured.get(SINGLES, "").split()),
             feature_gates=frozenset(map(FeatureGate, run.configured.get(FEATURE_GATES, "").split())),
         ),

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 
 from volcanoio.bus.bus import EventBus
-from volcanoio.compose.journals import FEATURE_GATES, SINGLES, InForce, journalled
+from volcanoio.compose.journals import FEATURE_GATES, SCHEDULER_NAMES, SINGLES, InForce, journalled
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.configuration import default_text
 from volcanoio.engine.scheduling.metricsection import without_password
@@ -48,8 +48,8 @@ class SchedulerSettings:
 
     The configuration is reloaded from `configuration_file` and plugins from `plugins_dirs`, as these change.
     With `ignore_unavailable`, plugins and actions of Volcano that are not available yet are left out with a warning.
-    `singles` are other schedulers whose pods are bound too, without gangs: where there is no kube-scheduler.
-    `feature_gates` are those that are on.
+    `scheduler_names` are the schedulers it is; `singles` are others whose pods are bound too, without gangs, where
+    there is no kube-scheduler. `feature_gates` are those that are on.
     """
 
     registry: Registry
@@ -60,6 +60,7 @@ class SchedulerSettings:
     debounce: float = DEBOUNCE
     period: float = PERIOD
     budget: float = BUDGET
+    scheduler_names: tuple[str, ...] = (names.SCHEDULER_NAME,)
     singles: tuple[str, ...] = ()
     feature_gates: frozenset[FeatureGate] = frozenset()
     journal: Path | None = None
@@ -101,7 +102,9 @@ class SchedulerProcess:
             clock=clock,
             known=self._known,
             state=ClusterState(
-                single_names=frozenset(settings.singles), feature_gates=frozenset(settings.feature_gates)
+                scheduler_names=frozenset(settings.scheduler_names),
+                single_names=frozenset(settings.singles),
+                feature_gates=frozenset(settings.feature_gates),
             ),
             configuration=setup,
             debounce=settings.debounce,
@@ -114,6 +117,7 @@ class SchedulerProcess:
         )
         self._configured = {
             CONFIGURATION_FILE: without_password(text),
+            SCHEDULER_NAMES: "\n".join(settings.scheduler_names),
             SINGLES: "\n".join(settings.singles),
             FEATURE_GATES: "\n".join(sorted(settings.feature_gates)),
         }

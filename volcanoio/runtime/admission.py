@@ -17,7 +17,7 @@ from volcanoio.engine.admission.review import TABLE, review
 from volcanoio.framework import groups
 from volcanoio.kube.errors import ApiError, check
 from volcanoio.kube.transport import Transport, TransportError
-from volcanoio.model import kinds
+from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
 from volcanoio.runtime.loading import Registry
@@ -95,16 +95,23 @@ class Reply:
 class InProcessAdmission:
     """Reviews Jobs, CronJobs, JobFlows, PodGroups and Queues. Job plugins are those of the registry.
 
-    `strict` refuses older forms that are else accepted with a warning.
+    `strict` refuses older forms that are else accepted with a warning. `scheduler_name` is for Jobs that name none.
     """
 
     resources: Final = frozenset(resource for resource, _ in TABLE)
     """What is reviewed: nothing else has to be shown."""
 
-    def __init__(self, transport: Transport, registry: Registry, *, strict: bool = False) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        registry: Registry,
+        *,
+        strict: bool = False,
+        scheduler_name: str = names.SCHEDULER_NAME,
+    ) -> None:
         self._transport = transport
         plugins = registry.factories(groups.JOB_PLUGINS)
-        self.settings = AdmissionSettings(job_plugins=plugins, strict=strict)
+        self.settings = AdmissionSettings(job_plugins=plugins, strict=strict, scheduler_name=scheduler_name)
         self._decoded: dict[Kind, dict[bytes, ApiObject]] = {}
 
     async def review(self, request: Request) -> Reply:

@@ -35,6 +35,7 @@ def _write(directory: Path, name: str, text: str) -> str:
         (["up", "--controller-conf", "file"], "policies:\n- name: declare\n", 2, 'did you mean "declared"?'),
         (["up", "--policies-dir", "nowhere"], "", 2, "nowhere: not a directory"),
         (["up", "--controllers-dir", "nowhere"], "", 2, "nowhere: not a directory"),
+        (["up", "--scheduler-name", ""], "", 2, "--scheduler-name: a name must not be empty"),
         (["up", "--controllers", "*,-job-controler"], "", 2, 'no controller "job-controler"; did you mean'),
         (["up", "--data", "file"], "not a directory", 2, "choose another directory with --data"),
         (["up", "--speed", "nan"], "", 2, "'nan' is not a number from 0.01 on"),

@@ -168,3 +168,20 @@ async def test_pods_of_jobs_and_of_other_schedulers_get_no_group_of_ours() -> No
         await running(c, "web", 2)
         names_ = {group.metadata.name for group in await c.client.list(kinds.POD_GROUP, "default")}
         assert [name.rpartition("-")[0].startswith("job") for name in names_] == [True]
+
+
+async def test_a_cluster_may_go_by_other_names() -> None:
+    """Jobs that name no scheduler get the first name; pods under any of them are bound, in groups."""
+    async with cluster(scheduler_name=("first", "second")) as c:
+        job = job_manifest("job", replicas=1, run="never")
+        job["spec"].pop("schedulerName", None)
+        await c.create(job)
+        await c.job("job", "Running")
+        assert {pod.spec.scheduler_name for pod in await c.pods("job")} == {"first"}
+        for name in ("second", "volcano"):
+            pod = {"apiVersion": "v1", "kind": "Pod", **template()}
+            pod["metadata"]["name"] = pod["spec"]["schedulerName"] = name
+            await c.create(pod)
+        await running(c, "second", 1)
+        (stranger,) = await c.pods("volcano")
+        assert names.GROUP_NAME not in stranger.metadata.annotations
