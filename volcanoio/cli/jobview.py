@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from volcanoio.framework.overrides import stored
 from volcanoio.model.batch import Job, TaskSpec
 from volcanoio.model.core import Event
 
@@ -80,12 +81,21 @@ def _description(job: Job, events: Sequence[Event]) -> Iterator[str]:
         yield from _task(task)
     yield "Status:"
     yield _line(1, "Phase", status.state.phase)
+    if status.state.reason:
+        yield _line(1, "Reason", f"{status.state.reason}: {status.state.message}")
     yield _line(1, "Last Transition", status.state.last_transition_time or "")
     yield _line(1, "Version", status.version)
     yield _line(1, "Retry Count", status.retry_count)
     for name in _COUNTS:
         if getattr(status, name):
             yield _line(1, name.capitalize(), getattr(status, name))
+    for override in stored(job):
+        index = "" if override.index is None else f"-{override.index}"
+        for container, given in sorted(override.resources.items()):
+            has = (*((f"request {name}", each) for name, each in given.requests.items()),
+                   *((f"limit {name}", each) for name, each in given.limits.items()))  # fmt: skip
+            told = ", ".join(f"{name}={each}" for name, each in has)
+            yield _line(1, "Override", f"{override.task}{index} {container}: {told} (attempt {override.attempts})")
     if status.conditions:
         yield "  Conditions:"
         for condition in status.conditions:

@@ -14,7 +14,7 @@ _MINE = {names.POLICIES: "min_runtime", names.POLICY_ARGUMENTS + "min_runtime": 
 async def test_a_young_pod_is_not_preempted_and_an_old_one_is(tmp_path: Path) -> None:
     scheduler = tmp_path / "volcano-scheduler.conf"
     scheduler.write_text(CONF.replace("  - name: gang\n", "  - name: gang\n  - name: cdp\n"))
-    async with cluster(nodes=1, scheduler_conf=scheduler) as c:  # of 8 cpus
+    async with cluster(nodes=1, speed=60.0, scheduler_conf=scheduler) as c:  # of 8 cpus
         await c.create(high())
         low = job_manifest("low", replicas=4, minimum=1, cpu="2", run="never")
         low["metadata"]["annotations"] = dict(_MINE)
