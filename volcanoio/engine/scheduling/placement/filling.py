@@ -14,13 +14,13 @@ from volcanoio.engine.scheduling.placement.answers import Answers
 from volcanoio.engine.scheduling.placement.onerow import NOWHERE
 from volcanoio.engine.scheduling.placement.seating import Seating
 from volcanoio.engine.scheduling.placement.states import States
-from volcanoio.engine.scheduling.placement.ties import TAKEN, Best, TieKeys
+from volcanoio.engine.scheduling.placement.ties import Best, TieKeys
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.framework.scheduling.views import TaskStatus
 
 NAN = float("nan")
 KEPT = 64
-"""For how many shapes the best rows are kept, 16 bytes for each."""
+"""For how many shapes the best rows are kept."""
 
 
 class Filling:
@@ -61,10 +61,7 @@ class Filling:
                 best = self._look(answers)
                 if best is None:
                     break
-            top, keys, at = best.top, best.keys, 0
-            if keys is not None:
-                at = int(keys.argmin())
-            row = best.rows.item(at)
+            top, row = best.top, best.rows[-1]
             score = value.item(row)
             if score == top:
                 state = now[row] if row in now else state_of(row)
@@ -85,10 +82,8 @@ class Filling:
                 now[row] = state
                 value[row] = score
             if score < top:
-                best.left -= 1
-                if keys is not None and best.left:
-                    keys[at] = TAKEN
-                else:
+                best.rows.pop()
+                if not best.rows:
                     best = None
             elif score > top:
                 best = None

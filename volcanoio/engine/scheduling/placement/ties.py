@@ -9,6 +9,8 @@ from volcanoio.engine.scheduling.columns import Columns
 from volcanoio.framework.scheduling.views import Shape
 
 MASK = (1 << 64) - 1
+FIRST = 256
+"""How many of many equally good rows are put in order at once."""
 TAKEN = np.uint64(MASK)
 """The key of a row that is out."""
 
@@ -76,13 +78,18 @@ class Ties:
 class Best:
     """The rows that had the best value, `top`, when they were looked for; whose value is another by now is out.
 
-    `left` is how many were not taken since; `keys` is None where there was one.
+    `rows` has them in turn, the one that is taken next at the end. Of many there are only the first: who has taken
+    these looks again.
     """
 
-    __slots__ = ("keys", "left", "rows", "top")
+    __slots__ = ("rows", "top")
 
     def __init__(self, top: float, rows: NDArray[np.intp], keys: NDArray[np.uint64] | None) -> None:
+        """`keys` of more than one row."""
         self.top = top
-        self.rows = rows
-        self.keys = keys
-        self.left = len(rows)
+        if keys is not None:
+            if len(rows) > 2 * FIRST:
+                first = keys.argpartition(FIRST)[:FIRST]
+                rows, keys = rows[first], keys[first]
+            rows = rows[keys.argsort()[::-1]]
+        self.rows: list[int] = rows.tolist()
