@@ -115,6 +115,25 @@ class JobTally:
             taken = (after is not None and _TAKES[after]) - (before is not None and _TAKES[before])
             add_amounts(queue.by_namespace.setdefault(self.namespace, {}), requests, taken)
 
+    def evicted(self, task: TaskInfo, before: TaskStatus) -> None:
+        """`recount` of a task that occupied its node and is Releasing now."""
+        self.standing = None
+        counts, role, releasing = self.counts, self.by_role[task.role], TaskStatus.RELEASING
+        counts[before] -= 1
+        counts[releasing] += 1
+        role[before] -= 1
+        role[releasing] += 1
+        self.ready_count -= 1
+        requests, queue = task.shape.requests, self.queue_info
+        if queue is None:
+            add_to_each(requests, -1, self.held, self.wanted)
+        else:
+            add_to_each(requests, -1, self.held, self.wanted, queue.held, queue.wanted)
+            if queue.by_namespace is not None:
+                add_amounts(queue.by_namespace.setdefault(self.namespace, {}), requests, -1)
+        if self.parts is not None:
+            self.parts.recount(task, before, releasing)
+
     def seated(self, tasks: Sequence[TaskInfo], after: TaskStatus) -> None:
         """`recount` of alike Pending tasks (one role, one shape) that were Allocated or Pipelined."""
         self.standing = None

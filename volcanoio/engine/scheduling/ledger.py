@@ -81,7 +81,18 @@ class Ledger:
     def seat(self, task: TaskInfo, status: TaskStatus, row: int) -> None:
         """Put a Pending task on a row as Allocated or Pipelined."""
         self.columns.apply(row, task.shape, LOADS[status], 1)
-        self.seated([task], status, [row])
+        node, tasks = self.columns.names[row], (task,)
+        there = self.on_node.get(node)
+        if there is None:
+            there = self.on_node[node] = {}
+        there[task.uid] = task
+        task.status, task.node = status, node
+        if task.claims:
+            self.volumes.weigh(task, node, 1)
+        if self.pods.active:
+            self.pods.seated(tasks)
+        if task.owner is not None:
+            task.owner.seated(tasks, status)
 
     def seated(self, tasks: Sequence[TaskInfo], status: TaskStatus, rows: Sequence[int]) -> None:
         """Follow alike tasks of one job that were put on rows; the columns count them already."""
@@ -119,7 +130,7 @@ class Ledger:
         task.status = TaskStatus.RELEASING
         job = task.owner
         if job is not None:
-            job.recount(task, before, TaskStatus.RELEASING)
+            job.evicted(task, before)
             self.dirty[job.key] = job
             self.changes.mark(job)
 
