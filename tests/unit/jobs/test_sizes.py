@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 from tests.unit.jobs.driver import World, spec, task
 from volcanoio.engine.jobs import delayed
 from volcanoio.engine.jobs.delayed import LONGEST_TEXT, Wait
-from volcanoio.engine.jobs.ledger import Delayed
+from volcanoio.engine.jobs.ledger import Delayed, Ledger
+from volcanoio.engine.jobs.overriding import MOST_SINGLE, entered
 from volcanoio.engine.jobs.ranges import expand
+from volcanoio.framework.decisions import Override
 from volcanoio.model import kinds
 from volcanoio.model.batch import MOST_PODS, JobAction
+from volcanoio.model.core import ResourceRequirements
 
 LIMIT = 256 * 1024
 PODS = 600
@@ -93,3 +96,12 @@ def test_a_job_of_too_many_pods_waits_with_the_reason() -> None:
     state = world.job().status.state
     assert (state.phase, state.reason) == ("Pending", "TooManyPods")
     assert not world.names(kinds.POD_GROUP.resource)
+
+
+def test_what_is_learned_of_too_many_single_pods_holds_for_their_task() -> None:
+    ledger = Ledger()
+    for index in range(MOST_SINGLE + 1):
+        resources = {"c": ResourceRequirements(limits={"memory": f"{index + 1}Gi"})}
+        ledger = entered(ledger, Override(task="t", index=index, resources=resources))
+    (only,) = ledger.overrides
+    assert (only.index, only.resources["c"].limits) == (None, {"memory": f"{MOST_SINGLE + 1}Gi"})

@@ -15,8 +15,8 @@ from volcanoio.framework.events import Notified
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
 
-MOST = 32
-"""Alerts that are kept on a job; the oldest go first."""
+MOST, LONGEST = 32, 1024
+"""Alerts that are kept on a job, the oldest go first; characters of a message that are stored of each."""
 PATIENCE = 86_400.0
 """Seconds in which a webhook may come to hear of an alert."""
 ALERTS = "volcanoio_policy_alerts_total"
@@ -35,7 +35,11 @@ def entered(ledger: Ledger, state: JobState, now: float) -> Ledger:
     known = {raised.key for raised in ledger.alerts}
     fresh = tuple(
         Raised(
-            key=key_of(each), reason=each.alert.reason, message=each.alert.message, at=now, webhook=each.alert.webhook
+            key=key_of(each),
+            reason=each.alert.reason,
+            message=each.alert.message[:LONGEST],
+            at=now,
+            webhook=each.alert.webhook,
         )
         for each in state.alerts
         if key_of(each) not in known

@@ -12,6 +12,8 @@ from volcanoio.framework.overrides import LEARNED_SUFFIX, TaskOverride, added, s
 from volcanoio.model import kinds, names
 from volcanoio.model.batch import Job, TaskSpec
 
+MOST_SINGLE = 64
+"""Overrides of single pods that a job holds: it has to stay small, whatever its policies learn."""
 _CONFLICT, _NOT_FOUND = 409, 404
 
 
@@ -22,9 +24,18 @@ def is_new(job: Job, decision: Override) -> bool:
 
 
 def entered(ledger: Ledger, decision: Override) -> Ledger:
-    """The bookkeeping with an override; the same when it says nothing new."""
-    overrides = added(ledger.overrides, _entry(decision))
-    return ledger if overrides is ledger.overrides else msgspec.structs.replace(ledger, overrides=overrides)
+    """The bookkeeping with an override; the same when it says nothing new.
+
+    What is learned of one pod too many holds for its whole task from then on, in the place of all its single ones.
+    """
+    known, new = ledger.overrides, _entry(decision)
+    overrides = added(known, new)
+    if overrides is known:
+        return ledger
+    if new.index is not None and sum(1 for each in overrides if each.index is not None) > MOST_SINGLE:
+        others = tuple(each for each in known if each.task != new.task or each.index is None)
+        overrides = added(others, msgspec.structs.replace(new, index=None))
+    return msgspec.structs.replace(ledger, overrides=overrides)
 
 
 def for_pod(task: TaskSpec, index: int, overrides: tuple[TaskOverride, ...]) -> TaskSpec:

@@ -18,6 +18,8 @@ from volcanoio.engine.jobs.times import epoch, rfc3339
 from volcanoio.model.batch import Job, JobCondition, JobPhase, JobState, JobStatus
 from volcanoio.model.durations import text as duration_text
 
+LONGEST_MESSAGE = 4096
+"""Characters; servers and policies may say more."""
 _PLUGIN, _CLAIM = "plugin-", "volume-pvc-"
 _TIMED = frozenset(phase for phase, upkeep in UPKEEP.items() if upkeep is Upkeep.STOP)
 
@@ -52,7 +54,8 @@ def with_controlled(job: Job, mounts: Iterable[Mount], status: JobStatus) -> Job
 
 def with_reason(status: JobStatus, reason: str, message: str) -> JobStatus:
     """The status with the reason why the job waits; "" when it does not."""
-    return msgspec.structs.replace(status, state=msgspec.structs.replace(status.state, reason=reason, message=message))
+    state = msgspec.structs.replace(status.state, reason=reason, message=message[:LONGEST_MESSAGE])
+    return msgspec.structs.replace(status, state=state)
 
 
 def enter(job: Job, status: JobStatus, phase: JobPhase, now: float) -> JobStatus:
