@@ -1,0 +1,1 @@
+"""A virtual day of a platform: what `bench.platform` runs."""

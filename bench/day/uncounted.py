@@ -1,0 +1,34 @@
+"""The negative control: a scheduler that does not count what it has bound until it sees it bound.
+
+What such a one does wrong the nodes must notice; if they do not, that they notice nothing else means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from volcanoio.engine.scheduling import ledger
+from volcanoio.engine.scheduling.columns import LOADS, Load
+from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.ledger import Ledger
+from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.framework.scheduling.views import TaskStatus
+
+
+@contextmanager
+def binding_tasks_not_counted() -> Iterator[None]:
+    """Within it Binding tasks do not weigh on their nodes, in this whole process."""
+    counted, loads = Ledger.bind, list(LOADS)
+    loads[TaskStatus.BINDING] = Load.NONE
+
+    def bind(self: Ledger, job: JobInfo, tasks: Sequence[TaskInfo]) -> None:
+        for task in tasks:
+            self._weigh(task, task.node, Load.OCCUPIES, -1)
+        counted(self, job, tasks)
+
+    Ledger.bind, ledger.LOADS = bind, tuple(loads)  # type: ignore[method-assign]  # that is the experiment
+    try:
+        yield
+    finally:
+        Ledger.bind, ledger.LOADS = counted, LOADS  # type: ignore[method-assign]  # as above
