@@ -27,8 +27,10 @@ def binding_tasks_not_counted() -> Iterator[None]:
             self._weigh(task, task.node, Load.OCCUPIES, -1)
         counted(self, job, tasks)
 
-    Ledger.bind, ledger.LOADS = bind, tuple(loads)  # type: ignore[method-assign]  # that is the experiment
+    Ledger.bind = bind  # type: ignore[method-assign]  # that is the experiment
+    vars(ledger)["LOADS"] = tuple(loads)
     try:
         yield
     finally:
-        Ledger.bind, ledger.LOADS = counted, LOADS  # type: ignore[method-assign]  # as above
+        Ledger.bind = counted  # type: ignore[method-assign]  # as above
+        vars(ledger)["LOADS"] = LOADS

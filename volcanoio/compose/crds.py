@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import msgspec
 
 from volcanoio.kube.errors import check
@@ -18,14 +20,19 @@ def definitions() -> list[Manifest]:
     return [manifest for file in sorted(config_path("crds").glob("*.yaml")) for manifest in read_manifests(file)]
 
 
+@cache
+def _bodies() -> tuple[tuple[str, bytes, bytes], ...]:
+    """Name, the whole and the patch of each, read once: a process may serve many clusters."""
+    encode = msgspec.json.encode
+    return tuple((one["metadata"]["name"], encode(one), encode({"spec": one["spec"]})) for one in definitions())
+
+
 async def install_crds(transport: Transport) -> None:
     """Create our definitions; one that exists gets our spec. Raises ApiError."""
-    for manifest in definitions():
-        response = await transport.request("POST", _PATH, body=msgspec.json.encode(manifest))
+    for name, whole, patch in _bodies():
+        response = await transport.request("POST", _PATH, body=whole)
         if response.status == 409:
-            name = manifest["metadata"]["name"]
-            body = msgspec.json.encode({"spec": manifest["spec"]})
             response = await transport.request(
-                "PATCH", f"{_PATH}/{name}", body=body, content_type=ContentType.MERGE_PATCH
+                "PATCH", f"{_PATH}/{name}", body=patch, content_type=ContentType.MERGE_PATCH
             )
         check(response)

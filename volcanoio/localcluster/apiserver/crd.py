@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
+
+import msgspec
 
 from volcanoio.localcluster.apiserver.fields import FieldError
 from volcanoio.localcluster.apiserver.resources import Resource
@@ -87,7 +90,7 @@ def compile_version(version: Manifest, spec: Manifest | None = None) -> CustomRe
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
     subresources = version.get("subresources") or {}
     scale = _scale(subresources.get("scale"))
-    compiled = CompiledSchema(schema, scale)
+    compiled = _compiled(msgspec.json.encode(schema), scale)
     return CustomResource(
         schema=schema,
         prune=compiled.prune,
@@ -102,6 +105,12 @@ def compile_version(version: Manifest, spec: Manifest | None = None) -> CustomRe
         deprecation=deprecation,
         refusal=refusal,
     )
+
+
+@lru_cache(maxsize=64)
+def _compiled(schema: bytes, scale: ScalePaths | None) -> CompiledSchema:
+    """The same for all clusters of a process: what a schema compiles to depends on its text alone."""
+    return CompiledSchema(msgspec.json.decode(schema), scale)
 
 
 def _scale(given: Manifest | None) -> ScalePaths | None:

@@ -10,6 +10,7 @@ from volcanoio.localcluster.apiserver.cel.types import Type
 from volcanoio.localcluster.apiserver.crds.costs import Costs
 from volcanoio.localcluster.apiserver.crds.defaults import default_errors
 from volcanoio.localcluster.apiserver.crds.expressions import rule_errors, rule_text_errors
+from volcanoio.localcluster.apiserver.crds.sound import remember, without_known
 from volcanoio.localcluster.apiserver.crds.structural import structural_errors
 from volcanoio.localcluster.apiserver.schema.declarations import declare, escaped
 from volcanoio.model.base import Manifest
@@ -52,6 +53,13 @@ def schema_errors(schema: Any, path: str, *, status: bool) -> list[FieldError]:
     """What is wrong with the schema of a version; `status` says whether it has the status subresource."""
     if not isinstance(schema, dict):
         return [invalid(path, schema, "must be a schema")]
+    if not _errors(without_known(schema), path, status=status):
+        remember(schema)
+        return []
+    return _errors(schema, path, status=status)
+
+
+def _errors(schema: Manifest, path: str, *, status: bool) -> list[FieldError]:
     found = [invalid(where, value, "must be a schema") for where, value in _strangers(schema, path)]
     if found:
         return found

@@ -30,6 +30,7 @@ def _unknown(schema: Any) -> Iterator[str]:
     if schema.get("format") and not known_format(schema):
         yield schema["format"]
     for word in ("items", "allOf", "anyOf", "oneOf", "not", "additionalProperties"):
-        yield from _unknown(schema.get(word))
+        if word in schema:
+            yield from _unknown(schema[word])
     for one in (schema.get("properties") or {}).values():
         yield from _unknown(one)
