@@ -47,7 +47,10 @@ class Node:
 
 
 class Task:
-    """A pod; `requests` hold `pods`: 1. `evicted` says that it was in this session."""
+    """A pod; `requests` hold `pods`: 1. `evicted` says that it was in this session.
+
+    `homeless` is one that requests nothing and found no node: it does not count as placed.
+    """
 
     def __init__(self, manifest: Manifest) -> None:
         meta, spec, status = manifest["metadata"], manifest["spec"], manifest.get("status", {})
@@ -77,6 +80,12 @@ class Task:
         self.node: str = spec.get("nodeName", "")
         self.state = _state(manifest)
         self.evicted = False
+        self.homeless = False
+
+    @property
+    def is_free(self) -> bool:
+        """Pending and without requests: as good as placed."""
+        return self.state == "pending" and self.best_effort and not self.homeless
 
     @property
     def order(self) -> tuple[float, str, str]:
@@ -98,7 +107,7 @@ def _state(pod: Manifest) -> str:
 
 
 class Job:
-    """A PodGroup with its pods. `homeless` tasks request nothing and found no node: they do not count as placed."""
+    """A PodGroup with its pods. `expendable`: gangs may take its places, which a PodGroup can forbid."""
 
     def __init__(self, manifest: Manifest, priorities: Mapping[str, int]) -> None:
         meta, spec = manifest["metadata"], manifest["spec"]
@@ -115,9 +124,12 @@ class Job:
         self.minimum_resources = None if self.given is None else amounts(self.given)
         self.priority = priorities.get(spec.get("priorityClassName", ""), 0)
         self.phase: str = manifest.get("status", {}).get("phase") or "Pending"
+        self.policies: list[dict[str, Any]] = spec.get("subGroupPolicy", [])
+        said = self.annotations.get("volcano.sh/preemptable") or self.labels.get("volcano.sh/preemptable", "true")
+        self.expendable = said != "false"
         self.tasks: list[Task] = []
-        self.homeless = 0
         self.failed_roles: set[str] = set()
+        self.needed_parts: set[str] = set()
 
     def count(self, *states: str) -> int:
         return sum(task.state in states for task in self.tasks)
@@ -131,8 +143,8 @@ class Job:
 
     @property
     def free_number(self) -> int:
-        """Pending tasks that request nothing: as good as placed."""
-        return sum(task.state == "pending" and task.best_effort for task in self.tasks) - self.homeless
+        """How many tasks are as good as placed."""
+        return sum(task.is_free for task in self.tasks)
 
     def is_ready(self) -> bool:
         return self.ready_number + self.free_number >= self.minimum
@@ -151,9 +163,7 @@ class Job:
         if self.minimum < sum(self.role_minimums.values()):
             return True
         return all(
-            self.role(role, *states)
-            + sum(free and t.role == role and t.state == "pending" and t.best_effort for t in self.tasks)
-            >= minimum
+            self.role(role, *states) + sum(free and t.role == role and t.is_free for t in self.tasks) >= minimum
             for role, minimum in self.role_minimums.items()
         )
 

@@ -9,7 +9,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tests.oracle.cluster import Cluster, Job, Node, Queue, Task
+from tests.oracle.cluster import Amounts, Cluster, Job, Node, Queue, Task
+from tests.oracle.parts import Part
 from tests.oracle.plugins.plugin import Plugin
 from tests.oracle.plugins.table import PLUGINS
 
@@ -62,6 +63,9 @@ class Session:
     def task_key(self, task: Task) -> Key:
         return (*[p.task_key(task) for p in self.every("task_key")], task.order)
 
+    def part_key(self, part: Part) -> Key:
+        return (*[p.part_key(part) for p in self.every("part_key")], part.number, part.key)
+
     def victim_queue_key(self, queue: Queue, taker: Queue) -> Key:
         return tuple([p.victim_queue_key(queue, taker) for p in self.every("victim_queue_key")])
 
@@ -70,11 +74,11 @@ class Session:
     def overused(self, queue: Queue) -> bool:
         return any(p.overused(queue) for p in self.every("overused"))
 
-    def allocatable(self, queue: Queue, task: Task) -> bool:
-        return all(p.allocatable(queue, task) for p in self.every("allocatable"))
+    def allocatable(self, queue: Queue, requests: Amounts) -> bool:
+        return all(p.allocatable(queue, requests) for p in self.every("allocatable"))
 
-    def preemptive(self, queue: Queue, task: Task) -> bool:
-        return all(p.preemptive(queue, task) for p in self.every("preemptive"))
+    def preemptive(self, queue: Queue, requests: Amounts) -> bool:
+        return all(p.preemptive(queue, requests) for p in self.every("preemptive"))
 
     def valid(self, job: Job) -> bool:
         return all(p.valid(job) for p in self.every("valid"))
@@ -85,10 +89,17 @@ class Session:
     def pipelined(self, job: Job) -> bool:
         return self._poll("pipelined", job)
 
+    def part_ready(self, part: Part) -> bool:
+        return all(p.part_ready(part) for p in self.every("part_ready"))
+
+    def part_stands(self, part: Part) -> bool:
+        """Whether a sub-job is worth keeping: ready, or waiting for what is being released."""
+        return self.part_ready(part) or self._poll("part_pipelined", part)
+
     def enqueueable(self, job: Job) -> bool:
         return self._poll("enqueueable", job)
 
-    def _poll(self, method: str, job: Job) -> bool:
+    def _poll(self, method: str, job: Job | Part) -> bool:
         """A tier in which any says no, or none says no and any yes, decides; nothing said is a yes."""
         for tier in self.tiers_with(method):
             votes = [getattr(plugin, method)(job) for plugin in tier]
@@ -106,11 +117,19 @@ class Session:
         return False
 
     def victims(self, method: str, taker: Task, candidates: Sequence[Task]) -> list[Task]:
-        """preemptable or reclaimable: a tier's intersection; a plugin that names none ends its tier without result."""
+        """preemptable or reclaimable: whom the plugins let a task take."""
+        return self._named(method, candidates, taker, candidates)
+
+    def evictable(self, job: Job, action: str, candidates: Sequence[Task]) -> list[Task]:
+        """Whom they let a gang take; the action is gangpreempt or gangreclaim."""
+        return self._named("evictable", candidates, job, action, candidates)
+
+    def _named(self, method: str, candidates: Sequence[Task], *given: Any) -> list[Task]:
+        """A tier's intersection; a plugin that names none ends its tier without result."""
         for tier in self.tiers_with(method):
             named: list[Task] | None = None
             for plugin in tier:
-                answer = getattr(plugin, method)(taker, candidates)
+                answer = getattr(plugin, method)(*given)
                 if answer is None:
                     continue
                 if not answer:

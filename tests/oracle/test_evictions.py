@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracle.compare import compare
 from tests.oracle.confs import confs
 from tests.oracle.contests import contested
+from tests.oracle.examples import examples
 from tests.oracle.worlds import Mix
 from tests.scenario.scheduling.harness import World
 from volcanoio.model.base import Manifest
@@ -21,13 +22,13 @@ PREEMPT = confs(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(PREEMPT, contested(MIX))
 def test_preempt(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     confs(
         ("reclaim", "allocate, reclaim", "enqueue, allocate, backfill, reclaim, preempt", "reclaim, allocate"),
@@ -41,7 +42,7 @@ def test_reclaim(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     confs(
         ("reclaim", "allocate, reclaim", "preempt, reclaim"),
@@ -55,7 +56,7 @@ def test_reclaim_by_capacity(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     confs(
         ("preempt", "allocate, preempt", "reclaim, preempt"),
@@ -69,7 +70,7 @@ def test_where_pods_keep_others_away(conf: str, objects: list[Manifest]) -> None
     compare(World(*objects, conf=conf), conf)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     confs(
         ("preempt", "allocate, preempt"),

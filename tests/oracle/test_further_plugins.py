@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracle.compare import compare
 from tests.oracle.confs import confs
 from tests.oracle.contests import contested
+from tests.oracle.examples import examples
 from tests.oracle.plugins.times import epoch
 from tests.oracle.worlds import Mix, worlds
 from tests.scenario.scheduling.harness import CREATED, World
@@ -33,7 +34,7 @@ BUDGETS = {
 ZONES = {"volcano.sh/revocable-zone": st.sampled_from([None, "night", "noon", "never"])}
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     confs(ACTIONS, ("gang", "predicates", "sla"), USUAL),
     worlds(Mix(job_annotations={"volcano.sh/sla-waiting-time": st.sampled_from([None, None, "10s", "2h"])})),
@@ -42,7 +43,7 @@ def test_sla(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf, now=START), conf)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     confs(ACTIONS, ("gang", "predicates", "tdm"), USUAL),
     worlds(Mix(running=True, pod_annotations=MOVABLE, job_annotations=BUDGETS, node_labels=ZONES)),
@@ -52,7 +53,7 @@ def test_lent_nodes(conf: str, objects: list[Manifest], hour: int) -> None:
     compare(World(*objects, conf=conf, now=START + 3600 * hour), conf)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     confs(("shuffle", "shuffle, allocate"), ("predicates",), ("pdb", *USUAL), first=("gang", "tdm")),
     contested(Mix(pod_annotations=MOVABLE, job_annotations=BUDGETS, node_labels=ZONES)),
@@ -73,7 +74,7 @@ TOPOLOGY = {
 }
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     confs(ACTIONS, ("gang", "predicates", "task-topology"), USUAL),
     worlds(Mix(running=True, jobs=3, job_annotations=TOPOLOGY)),
@@ -99,7 +100,7 @@ QUOTAS = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(confs(("enqueue, allocate",), ("gang", "predicates", "resourcequota"), USUAL), worlds(Mix()), QUOTAS)
 def test_quotas_of_namespaces(conf: str, objects: list[Manifest], quotas: list[Manifest]) -> None:
     compare(World(*objects, *quotas, conf=conf), conf)
@@ -113,7 +114,7 @@ SIDE = st.fixed_dictionaries(
 AFFINITY = st.fixed_dictionaries({}, optional={"nodeGroupAffinity": SIDE, "nodeGroupAntiAffinity": SIDE})
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     confs(ACTIONS, ("gang", "predicates", "nodegroup"), USUAL, entries={"nodegroup": {"enableHierarchy": True}}),
     worlds(
@@ -138,7 +139,7 @@ WISHES = {
 }
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(confs(ACTIONS, ("gang", "predicates", "resource-strategy-fit"), USUAL), worlds(Mix(pod_annotations=WISHES)))
 def test_strategies(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
@@ -149,7 +150,7 @@ FIGURES = st.lists(st.tuples(BUSY, BUSY, st.sampled_from([0, 0, 400])), max_size
 """Percent of cpu and memory, and the age of both in seconds."""
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(confs(ACTIONS, ("gang", "predicates", "usage"), USUAL), worlds(Mix(running=True)), FIGURES)
 def test_usage(conf: str, objects: list[Manifest], figures: list[tuple[float, float, int]]) -> None:
     world = World(*objects, conf=conf, now=START)
@@ -171,7 +172,7 @@ def budget(app: str, allowed: int) -> Manifest:
     }
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     confs(EVICTING, ("predicates",), ("proportion", "nodeorder"), first=("gang", "priority", "cdp", "pdb")),
     contested(Mix(limits=True, pod_annotations={"volcano.sh/cooldown-time": st.sampled_from([None, "30s", "2m"])})),

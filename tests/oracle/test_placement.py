@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracle.changes import CHANGES, change
 from tests.oracle.compare import compare
 from tests.oracle.confs import confs, text
+from tests.oracle.examples import examples
 from tests.oracle.worlds import Mix, worlds
 from tests.scenario.scheduling.harness import World
 from volcanoio.model.base import Manifest
@@ -31,19 +32,19 @@ CONFS = confs(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(worlds(Mix()))
 def test_as_shipped(objects: list[Manifest]) -> None:
     compare(World(*objects, conf=DEFAULT), DEFAULT)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(CONFS, worlds(Mix(rules=True)))
 def test_whatever_is_configured(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(CONFS, worlds(Mix(rules=True, running=True, jobs=3)), st.lists(CHANGES, min_size=1, max_size=4), st.data())
 def test_what_lives_across_cycles_changes_nothing(
     conf: str, objects: list[Manifest], changes: list[Any], data: st.DataObject

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracle.changes import CHANGES, change
 from tests.oracle.compare import compare
 from tests.oracle.confs import confs
+from tests.oracle.examples import examples
 from tests.oracle.worlds import Mix, worlds
 from tests.scenario.scheduling.harness import World
 from volcanoio.model.base import Manifest
@@ -24,13 +25,13 @@ WAYS = {
 }
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(confs(ACTIONS, ("gang", "predicates", "capacity"), ("drf", *OTHERS)), worlds(FLAT))
 def test_capacity(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     confs(
         ACTIONS, ("gang", "predicates", "capacity"), ("drf", *OTHERS), entries={"capacity": {"enableHierarchy": True}}
@@ -48,13 +49,13 @@ def test_a_tree_of_capacity(conf: str, objects: list[Manifest], changes: list[An
         compare(world, conf)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(confs(ACTIONS, ("gang", "predicates", "proportion"), ("drf", *OTHERS)), worlds(FLAT))
 def test_proportion(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     confs(ACTIONS, ("gang", "predicates", "drf"), OTHERS, entries={"drf": {"enableHierarchy": True}}),
     worlds(Mix(running=True, queue_annotations=WAYS)),

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from tests.oracle.cluster import READY, Job, Queue, Task
+from tests.oracle.parts import Part, minimums, parts_of
 from tests.oracle.session import Session, Statement, first
+
+Sheet = list[Task] | dict[str, list[Task]]
+"""What is left to place of a job: tasks, by sub-job where it has such."""
 
 
 def allocate(session: Session) -> None:
-    left: dict[str, list[Task]] = {}
+    left: dict[str, Sheet] = {}
     waiting: dict[str, list[Job]] = {}
     for job in session.cluster.jobs:
         if job.phase == "Pending":
@@ -16,10 +20,10 @@ def allocate(session: Session) -> None:
             job.phase = "Inqueue"
         if not session.valid(job):
             continue
-        tasks = session.pending(job, best_effort=False)
-        if tasks:
+        sheet = _sheet(session, job)
+        if sheet:
             job.failed_roles = set()
-            left[job.uid] = tasks
+            left[job.uid] = sheet
             waiting.setdefault(job.queue, []).append(job)
     queues = [session.cluster.queues[name] for name in waiting]
     while queues:
@@ -33,22 +37,32 @@ def allocate(session: Session) -> None:
             waiting[queue.name].append(job)
 
 
-def _turn(session: Session, queue: Queue, job: Job, tasks: list[Task]) -> bool:
+def _sheet(session: Session, job: Job) -> Sheet:
+    tasks = session.pending(job, best_effort=False)
+    if not job.policies:
+        return tasks
+    job.needed_parts = needed(session, job)
+    parts = {part.key: [task for task in tasks if task in part.tasks] for part in parts_of(job)}
+    return {key: own for key, own in parts.items() if own}
+
+
+def needed(session: Session, job: Job) -> set[str]:
+    """The sub-jobs that must become ready so that each group has as many as it must have."""
+    parts, chosen = parts_of(job), set()
+    for group, least in minimums(job).items():
+        lacking = least - sum(part.group == group and session.part_ready(part) for part in parts)
+        others = [part for part in parts if part.group == group and not session.part_ready(part)]
+        chosen |= {part.key for part in sorted(others, key=session.part_key)[: max(lacking, 0)]}
+    return chosen
+
+
+def _turn(session: Session, queue: Queue, job: Job, sheet: Sheet) -> bool:
     """One turn of a job; whether its statement was committed. One that is pipelined stays as it is."""
     statement = Statement(session)
-    while tasks:
-        task = tasks.pop(0)
-        if (task.role and task.role in job.failed_roles) or not session.allocatable(queue, task):
-            continue
-        found = session.find(task)
-        if found is None:
-            job.failed_roles.add(task.role)
-            if not _may_become_ready(job):
-                break
-            continue
-        statement.place(task, *found)
-        if session.ready(job):
-            break
+    if isinstance(sheet, list):
+        _place(session, queue, statement, job, sheet)
+    else:
+        _place_parts(session, queue, statement, job, sheet)
     if session.ready(job):
         statement.commit()
         return True
@@ -57,10 +71,51 @@ def _turn(session: Session, queue: Queue, job: Job, tasks: list[Task]) -> bool:
     return False
 
 
-def _may_become_ready(job: Job) -> bool:
+def _place_parts(session: Session, queue: Queue, statement: Statement, job: Job, sheet: dict[str, list[Task]]) -> None:
+    """Sub-jobs one by one, those first that are needed; one that does not become whole is left out from then on."""
+    while sheet:
+        part = first(
+            [part for part in parts_of(job) if part.key in sheet],
+            lambda part: (part.key not in job.needed_parts, session.part_key(part)),
+        )
+        tasks = sheet.pop(part.key)
+        job.failed_roles = set()
+        mark = statement.mark()
+        _place(session, queue, statement, job, tasks, part)
+        if statement.mark() == mark or not session.part_stands(part):
+            statement.rollback(mark)
+            continue
+        if tasks:
+            sheet[part.key] = tasks
+        if session.ready(job):
+            break
+
+
+def _place(
+    session: Session, queue: Queue, statement: Statement, job: Job, tasks: list[Task], part: Part | None = None
+) -> None:
+    """Place tasks until the job, or that part of it, is ready or cannot become so."""
+    while tasks:
+        task = tasks.pop(0)
+        if (task.role and task.role in job.failed_roles) or not session.allocatable(queue, task.requests):
+            continue
+        found = session.find(task)
+        if found is None:
+            job.failed_roles.add(task.role)
+            if not _may_become_ready(job, part):
+                break
+            continue
+        statement.place(task, *found)
+        if session.ready(job) if part is None else session.part_ready(part):
+            break
+
+
+def _may_become_ready(job: Job, part: Part | None) -> bool:
     """Volcano: NeedContinueAllocating."""
     if job.minimum == len(job.tasks):
         return False
+    if part is not None:
+        return part.size < len(part.tasks)
     if job.minimum < sum(job.role_minimums.values()):
         pending = sum(task.state == "pending" and task.role not in job.failed_roles for task in job.tasks)
         return job.ready_number + pending >= job.minimum

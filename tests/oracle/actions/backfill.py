@@ -29,7 +29,7 @@ def _place(session: Session, job: Job) -> None:
     for task in session.pending(job, best_effort=True):
         found = session.find(task, idle_only=True)
         if found is None:
-            job.homeless += 1
+            task.homeless = True
         else:
             statement.place(task, *found)
     if session.ready(job):

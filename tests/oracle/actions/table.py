@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from tests.oracle.actions.allocate import allocate
 from tests.oracle.actions.backfill import backfill
 from tests.oracle.actions.enqueue import enqueue
+from tests.oracle.actions.gangs import gangpreempt, gangreclaim
 from tests.oracle.actions.preempt import preempt
 from tests.oracle.actions.reclaim import reclaim
 from tests.oracle.actions.shuffle import shuffle
@@ -19,4 +20,6 @@ ACTIONS: Mapping[str, Callable[[Session], None]] = {
     "preempt": preempt,
     "reclaim": reclaim,
     "shuffle": shuffle,
+    "gangpreempt": gangpreempt,
+    "gangreclaim": gangreclaim,
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.oracle.actions.worth import keeps_guarantee, of_use, would_return
 from tests.oracle.cluster import Job, Node, Task
 from tests.oracle.session import Session, Statement, first
 
@@ -74,9 +75,9 @@ class Taking:
     def end(self) -> bool:
         """Whether what was done is worth it; without evictions it is left to allocate if that is still to come."""
         session, statement = self.session, self.statement
-        worth = session.pipelined(self.job) and (bool(statement.evicted) or "allocate" not in session.coming)
         pipelined = [task for task in statement.placed if task.state == "pipelined"]
-        if worth and statement.evicted and self._would_return(statement.victims, pipelined):
+        worth = of_use(session, self.job, pipelined) and (bool(statement.evicted) or "allocate" not in session.coming)
+        if worth and statement.evicted and would_return(session, self.method, self.queue, statement.victims, pipelined):
             worth = False
         if worth:
             statement.commit()
@@ -86,7 +87,7 @@ class Taking:
 
     def wants(self, task: Task) -> bool:
         """reclaim: whether the queue may have more at all."""
-        return self.method == "preemptable" or self.session.preemptive(self.queue, task)
+        return self.method == "preemptable" or self.session.preemptive(self.queue, task.requests)
 
     def _evict_for(self, task: Task) -> bool:
         nodes = self.nodes(task)
@@ -159,7 +160,7 @@ class Taking:
         for victim in chosen:
             if fits:
                 break
-            if self.method == "reclaimable" and not self._keeps_guarantee(victim):
+            if self.method == "reclaimable" and not keeps_guarantee(self.session, victim):
                 continue
             self.statement.evict(victim, self.reason)
             evicted.append(victim)
@@ -172,45 +173,10 @@ class Taking:
     def settle(self, task: Task, node: Node, evicted: list[Task]) -> bool:
         self.statement.place(task, node, "pipelined")
         self.made = task, node
-        return not evicted or not self._would_return(evicted, [task])
+        return not evicted or not would_return(self.session, self.method, self.queue, evicted, [task])
 
     def fits(self, task: Task, node: Node) -> bool:
         return self.session.passes(task, node) and self._limits(task)
 
     def _limits(self, task: Task) -> bool:
-        return self.session.allocatable(self.queue, task)
-
-    def _keeps_guarantee(self, victim: Task) -> bool:
-        assert victim.job is not None
-        queue = self.session.cluster.queues[victim.job.queue]
-        held = queue.sum("allocated", "bound", "running")
-        return all(
-            held.get(name, 0) - amount >= queue.guarantee[name]
-            for name, amount in victim.requests.items()
-            if queue.guarantee.get(name)
-        )
-
-    def _would_return(self, evicted: list[Task], placed: list[Task]) -> bool:
-        """Whether any of the evicted may evict any of what was placed, were that running."""
-        session = self.session
-        targets = [task for task in placed if task.preemptable]
-        if self.method == "reclaimable" and not self.queue.reclaimable:
-            return False
-        takers = [task for task in evicted if self._may_take(task)]
-        for task in targets:
-            task.state = "running"
-        back = any(
-            session.victims(self.method, taker, [task for task in targets if task.best_effort or not taker.best_effort])
-            for taker in takers
-            if self._may_take(taker)
-        )
-        for task in targets:
-            task.state = "pipelined"
-        return back
-
-    def _may_take(self, taker: Task) -> bool:
-        session = self.session
-        if taker.job is None or taker.never_preempts or not session.starving(taker.job):
-            return False
-        queue = session.cluster.queues[taker.job.queue]
-        return self.method == "preemptable" or (not session.overused(queue) and session.preemptive(queue, taker))
+        return self.session.allocatable(self.queue, task.requests)

@@ -82,8 +82,8 @@ class Capacity(Plugin):
             return True
         return self.sound(queue.name) and not any(each.parent == queue.name for each in self.queues.values())
 
-    def near(self, name: str) -> list[str]:
-        return [each for each in self.above(name)[: self.level] if each != "root"]
+    def near(self, name: str, level: int) -> list[str]:
+        return [each for each in self.above(name)[:level] if each != "root"]
 
     def held(self, name: str) -> Amounts:
         """What a queue and those below it hold."""
@@ -121,13 +121,11 @@ class Capacity(Plugin):
     def valid(self, job: Job) -> bool:
         return self.usable(self.queues[job.queue])
 
-    def allocatable(self, queue: Queue, task: Task) -> bool:
+    def allocatable(self, queue: Queue, requests: Amounts) -> bool:
         return (
             queue.open
             and self.usable(queue)
-            and all(
-                self._below(name, task.requests, self.ceiling[name]) for name in (queue.name, *self.above(queue.name))
-            )
+            and all(self._below(name, requests, self.ceiling[name]) for name in (queue.name, *self.above(queue.name)))
         )
 
     def _below(self, name: str, requests: Amounts, limit: Mapping[str, int]) -> bool:
@@ -138,17 +136,17 @@ class Capacity(Plugin):
             if amount > 0 and resource != "pods"
         )
 
-    def preemptive(self, queue: Queue, task: Task) -> bool:
+    def preemptive(self, queue: Queue, requests: Amounts) -> bool:
         """Within what it may have, and within what it, or a near ancestor, deserves of any requested resource."""
         if not queue.open or not self.usable(queue):
             return False
-        if not self._below(queue.name, task.requests, self.ceiling[queue.name]):
+        if not self._below(queue.name, requests, self.ceiling[queue.name]):
             return False
-        for name in (queue.name, *self.near(queue.name)):
+        for name in (queue.name, *self.near(queue.name, self.level)):
             held, deserved = self.held(name), self.deserved[name]
             if any(
                 held.get(resource, 0) + amount <= deserved.get(resource, 0) >= 0.1
-                for resource, amount in task.requests.items()
+                for resource, amount in requests.items()
                 if amount > 0 and resource != "pods"
             ):
                 return True
@@ -175,23 +173,35 @@ class Capacity(Plugin):
 
     def reclaimable(self, taker: Task, candidates: Sequence[Task]) -> list[Task]:
         assert taker.job is not None
-        mine = taker.job.queue
-        if not self.usable(self.queues[mine]):
+        return self._losable(taker.job, taker.requests, self.level, candidates)
+
+    def _losable(self, job: Job, wanted: Amounts | None, level: int, candidates: Sequence[Task]) -> list[Task]:
+        mine = job.queue
+        if mine not in self.deserved or not self.usable(self.queues[mine]):
             return []
         left = {name: self.held(name) for name in self.deserved}
         victims = []
         for task in candidates:
             if task.job is None or task.job.queue not in self.deserved:
                 continue
-            if self._may_lose(task, task.job.queue, taker.requests, mine, left):
+            if self._may_lose(task, task.job.queue, wanted, mine, left, level):
                 victims.append(task)
                 for name in (task.job.queue, *self.above(task.job.queue)):
                     for resource, amount in task.requests.items():
                         left[name][resource] = left[name].get(resource, 0) - amount
         return victims
 
-    def _may_lose(self, task: Task, queue: str, wanted: Amounts, mine: str, left: Mapping[str, Amounts]) -> bool:
-        if not common({name: amount for name, amount in task.requests.items() if name != "pods"}, wanted):
+    def evictable(self, job: Job, action: str, candidates: Sequence[Task]) -> list[Task]:
+        """For a gang of the same queue all; of another by what queues have, without regard to what is wanted."""
+        if action == "gangpreempt":
+            return list(candidates)
+        return self._losable(job, None, 0, candidates)
+
+    def _may_lose(
+        self, task: Task, queue: str, wanted: Amounts | None, mine: str, left: Mapping[str, Amounts], level: int
+    ) -> bool:
+        requests = {name: amount for name, amount in task.requests.items() if name != "pods"}
+        if wanted is not None and not common(requests, wanted):
             return False
         shared = {mine, *self.above(mine)} & {queue, *self.above(queue)}
         for name in (queue, *self.above(queue)):  # ours: ancestors too, unless the taker is below them
@@ -202,12 +212,12 @@ class Capacity(Plugin):
             ):
                 return False
         if not common(task.requests, self.deserved[queue]):
-            if {*self.near(mine)} & {*self.near(queue)} and not common(wanted, self.deserved[mine]):
+            if {*self.near(mine, level)} & {*self.near(queue, level)} and not common(wanted or {}, self.deserved[mine]):
                 return False
         elif not exceeds(left[queue], self.deserved[queue], task.requests):
             return False
         others = self.above(mine)
-        for step, name in enumerate(self.above(queue)[: self.level]):
+        for step, name in enumerate(self.above(queue)[:level]):
             if name == "root" or (step < len(others) and others[step] == name):
                 continue
             deserved = self.deserved[name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.oracle.cluster import Task
+from tests.oracle.cluster import Job, Task
 from tests.oracle.plugins.plugin import Plugin
 
 
@@ -18,3 +18,6 @@ class Conformance(Plugin):
         ]
 
     reclaimable = preemptable
+
+    def evictable(self, job: Job, action: str, candidates: Sequence[Task]) -> list[Task]:
+        return self.preemptable(candidates[0], candidates) if candidates else []

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tests.oracle.cluster import READY, Job, Task
+from tests.oracle.parts import Part, enough
 from tests.oracle.plugins.plugin import Plugin
 
 
@@ -13,16 +14,26 @@ class Gang(Plugin):
     def valid(self, job: Job) -> bool:
         if not job.roles(*READY, "pipelined", "pending", free=False):
             return False
-        return job.count(*READY, "pipelined", "pending") >= job.minimum
+        return enough(job, "is_valid") and job.count(*READY, "pipelined", "pending") >= job.minimum
 
     def job_key(self, job: Job) -> bool:
         return job.is_ready()
 
     def ready(self, job: Job) -> bool:
-        return job.is_ready() and job.roles(*READY, free=True)
+        return job.is_ready() and job.roles(*READY, free=True) and enough(job, "is_ready")
 
     def pipelined(self, job: Job) -> int:
-        return 1 if job.is_pipelined() and job.roles(*READY, "pipelined", free=True) else -1
+        roles = job.roles(*READY, "pipelined", free=True)
+        return 1 if job.is_pipelined() and roles and enough(job, "is_pipelined") else -1
+
+    def part_key(self, part: Part) -> bool:
+        return part.is_ready()
+
+    def part_ready(self, part: Part) -> bool:
+        return part.is_ready()
+
+    def part_pipelined(self, part: Part) -> int:
+        return 1 if part.is_pipelined() else -1
 
     def starving(self, job: Job) -> bool:
         return job.is_starving()
@@ -39,3 +50,7 @@ class Gang(Plugin):
         return victims
 
     reclaimable = preemptable
+
+    def evictable(self, job: Job, action: str, candidates: Sequence[Task]) -> list[Task]:
+        """All: the actions themselves take what a job can spare, or the job whole."""
+        return list(candidates)

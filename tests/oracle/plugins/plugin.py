@@ -14,6 +14,9 @@ SWITCHES = {
     "job_key": "enableJobOrder",
     "queue_key": "enableQueueOrder",
     "task_key": "enableTaskOrder",
+    "part_key": "enabledSubJobOrder",
+    "part_ready": "enabledSubJobReady",
+    "part_pipelined": "enabledSubJobPipelined",
     "ready": "enableJobReady",
     "pipelined": "enableJobPipelined",
     "starving": "enableJobStarving",
@@ -31,7 +34,7 @@ SWITCHES = {
     "overused": "enabledOverused",
     "allocatable": "enabledAllocatable",
 }
-"""Points that are not here (valid, victim_queue_key, placed, removed) are always on."""
+"""Points that are not here (valid, victim_queue_key, evictable, placed, removed) are always on."""
 
 
 class Plugin:

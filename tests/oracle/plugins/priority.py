@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.oracle.cluster import READY, Job, Task
+from tests.oracle.parts import Part
 from tests.oracle.plugins.plugin import Plugin
 
 
 class Priority(Plugin):
     def job_key(self, job: Job) -> int:
         return -job.priority
+
+    def part_key(self, part: Part) -> int:
+        return -max([0, *[task.priority for task in part.tasks]])
 
     def task_key(self, task: Task) -> int:
         return -task.priority
@@ -25,4 +29,12 @@ class Priority(Plugin):
             for task in candidates
             if task.job is not None
             and (task.priority < taker.priority if task.job is taker.job else task.job.priority < taker.job.priority)
+        ]
+
+    def evictable(self, job: Job, action: str, candidates: Sequence[Task]) -> list[Task]:
+        """For a gang of another queue all."""
+        return [
+            task
+            for task in candidates
+            if action == "gangreclaim" or (task.job is not None and task.job.priority < job.priority)
         ]

@@ -65,11 +65,11 @@ class Proportion(Plugin):
         held = self.held(queue)
         return all(amount - held.get(name, 0) < 0.1 for name, amount in self.deserved[queue.name].items())
 
-    def allocatable(self, queue: Queue, task: Task) -> bool:
+    def allocatable(self, queue: Queue, requests: Amounts) -> bool:
         held, deserved = self.held(queue), self.deserved[queue.name]
         return queue.open and all(
             held.get(name, 0) + amount <= deserved.get(name, 0)
-            for name, amount in task.requests.items()
+            for name, amount in requests.items()
             if amount > 0 and name != "pods"
         )
 

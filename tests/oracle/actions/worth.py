@@ -1,0 +1,65 @@
+"""When evictions are worth it. Ours: guarantees are kept, and the evicted could not at once evict back."""
+
+from __future__ import annotations
+
+from tests.oracle.cluster import Job, Queue, Task
+from tests.oracle.parts import parts_of
+from tests.oracle.session import Session
+
+
+def of_use(session: Session, job: Job, placed: list[Task]) -> bool:
+    """Whether reservations help the job, and each sub-job that has some of them."""
+    touched = [part for part in parts_of(job) if any(task in part.tasks for task in placed)]
+    return session.pipelined(job) and all(session.part_stands(part) for part in touched)
+
+
+def keeps_guarantee(session: Session, victim: Task) -> bool:
+    """Whether the queue of a victim keeps what it is guaranteed of what the victim holds."""
+    assert victim.job is not None
+    queue = session.cluster.queues[victim.job.queue]
+    held = queue.sum("allocated", "bound", "running")
+    return all(
+        held.get(name, 0) - amount >= queue.guarantee[name]
+        for name, amount in victim.requests.items()
+        if queue.guarantee.get(name)
+    )
+
+
+def would_return(session: Session, method: str, winner: Queue, evicted: list[Task], placed: list[Task]) -> bool:
+    """Whether any of the evicted may evict any of what was placed in a queue, were that running."""
+    targets = [task for task in placed if task.preemptable]
+    if method == "reclaimable" and not winner.reclaimable:
+        return False
+    takers = [task for task in evicted if _may_take(session, method, task)]
+    for task in targets:
+        task.state = "running"
+    back = any(_would_take(session, method, taker, targets) for taker in takers if _may_take(session, method, taker))
+    for task in targets:
+        task.state = "pipelined"
+    return back
+
+
+def _may_take(session: Session, method: str, taker: Task) -> bool:
+    if taker.job is None or taker.never_preempts or not session.starving(taker.job):
+        return False
+    queue = session.cluster.queues[taker.job.queue]
+    return method == "preemptable" or (not session.overused(queue) and session.preemptive(queue, taker.requests))
+
+
+def _would_take(session: Session, method: str, taker: Task, targets: list[Task]) -> bool:
+    """By one of the actions that are configured."""
+    job = taker.job
+    assert job is not None
+    action = "preempt" if method == "preemptable" else "reclaim"
+    if action in session.actions:
+        open_to_it = [task for task in targets if task.best_effort or not taker.best_effort]
+        if session.victims(method, taker, open_to_it):
+            return True
+    if f"gang{action}" not in session.actions:
+        return False
+    open_to_it = [
+        task
+        for task in targets
+        if task.job is not None and task.job.expendable and (action == "reclaim" or task.job.priority < job.priority)
+    ]
+    return bool(open_to_it and session.evictable(job, f"gang{action}", open_to_it))

@@ -1,0 +1,58 @@
+"""Jobs with sub-jobs are placed, and make room, as the loop has it: whole sub-jobs, those first that must be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.oracle.changes import CHANGES, change
+from tests.oracle.compare import compare
+from tests.oracle.confs import confs
+from tests.oracle.contests import contested
+from tests.oracle.examples import examples
+from tests.oracle.partitions import partitioned, roled
+from tests.oracle.worlds import Mix, worlds
+from tests.scenario.scheduling.harness import World
+from volcanoio.model.base import Manifest
+
+ACTIONS = ("enqueue, allocate, backfill", "allocate, backfill", "allocate")
+USUAL = ("priority", "overcommit", "drf", "proportion", "nodeorder", "binpack")
+RUNNING = Mix(running=True, jobs=3)
+
+
+@examples(80)
+@given(confs(ACTIONS, ("gang", "predicates"), USUAL), partitioned(worlds(RUNNING)))
+def test_sub_jobs(conf: str, objects: list[Manifest]) -> None:
+    compare(World(*objects, conf=conf), conf)
+
+
+@examples(40)
+@given(
+    confs(ACTIONS, ("gang", "predicates"), USUAL),
+    partitioned(worlds(RUNNING)),
+    st.lists(CHANGES, min_size=1, max_size=3),
+    st.data(),
+)
+def test_sub_jobs_across_cycles(conf: str, objects: list[Manifest], changes: list[Any], data: st.DataObject) -> None:
+    world = World(*objects, conf=conf)
+    compare(world, conf)
+    for number, each in enumerate(changes):
+        world.echo()
+        change(world, each, data.draw, RUNNING, 10 + number)
+        compare(world, conf)
+
+
+@examples(60)
+@given(
+    confs(
+        ("preempt", "allocate, preempt", "reclaim, allocate", "reclaim, preempt"),
+        always=("predicates",),
+        maybe=("proportion", "nodeorder"),
+        first=("priority", "gang"),
+    ),
+    roled(partitioned(contested(Mix(limits=True)))),
+)
+def test_sub_jobs_that_evict(conf: str, objects: list[Manifest]) -> None:
+    compare(World(*objects, conf=conf), conf)
