@@ -170,5 +170,16 @@ class _Owned(msgspec.Struct, frozen=True):
     metadata: dict[str, Any] = {}
 
 
+class _MarkedMeta(msgspec.Struct, rename="camel", frozen=True):
+    deletion_timestamp: str | None = None
+
+
+class _Marked(msgspec.Struct, frozen=True):
+    metadata: _MarkedMeta = _MarkedMeta()
+
+
+_marked = msgspec.json.Decoder(_Marked).decode
+
+
 def _terminating(body: bytes) -> bool:
-    return bool(msgspec.json.decode(body, type=_Owned).metadata.get("deletionTimestamp"))
+    return bool(_marked(body).metadata.deletion_timestamp)

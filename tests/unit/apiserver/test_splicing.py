@@ -58,14 +58,20 @@ ANNOTATIONS = st.dictionaries(st.sampled_from(["a", "resourceVersion"]), TEXTS |
 
 
 async def stored_after(
-    annotations: dict[str, str], patches: list[tuple[str, Manifest]], added: dict[str, str], query: dict[str, str]
+    annotations: dict[str, str],
+    patches: list[tuple[str, Manifest]],
+    added: dict[str, str],
+    deleted: bool,
+    query: dict[str, str],
 ) -> list[tuple[int, bytes, object]]:
-    """What every write was answered and what was stored after it, of a pod that is bound and patched."""
+    """What every write was answered and what was stored after it, of a pod that is bound, deleted or not, patched."""
     async with running(clock=SetClock()) as api, api.watch("/api/v1/pods", fieldSelector="spec.nodeName!="):
         made = await api.made(PODS, {**pod(), "metadata": {"name": "p", "annotations": annotations}})
         meta: Manifest = {"name": "p", **({"annotations": added} if added else {})}
         bound = await api("POST", f"{PODS}/p/binding", {"metadata": meta, "target": {"name": "n1"}})
         assert bound.code == 201
+        if deleted:
+            assert (await api("DELETE", f"{PODS}/p")).code == 200
         found = []
         for kind, status in patches:
             answer = await api("PATCH", f"{PODS}/p/status", {"status": status}, kind=kind, **query)
@@ -86,12 +92,17 @@ def stored(api: Api, made: Manifest) -> tuple[bytes, object]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(ANNOTATIONS, st.lists(st.tuples(st.sampled_from([STRATEGIC, MERGE]), PATCHES), max_size=3), ANNOTATIONS)
+@given(
+    ANNOTATIONS,
+    st.lists(st.tuples(st.sampled_from([STRATEGIC, MERGE]), PATCHES), max_size=3),
+    ANNOTATIONS,
+    st.booleans(),
+)
 def test_patches_of_a_status_store_the_same_either_way(
-    annotations: dict[str, str], patches: list[tuple[str, Manifest]], added: dict[str, str]
+    annotations: dict[str, str], patches: list[tuple[str, Manifest]], added: dict[str, str], deleted: bool
 ) -> None:
-    spliced = asyncio.run(stored_after(annotations, patches, added, {}))
-    assert spliced == asyncio.run(stored_after(annotations, patches, added, GENERAL_WAY))
+    spliced = asyncio.run(stored_after(annotations, patches, added, deleted, {}))
+    assert spliced == asyncio.run(stored_after(annotations, patches, added, deleted, GENERAL_WAY))
 
 
 @given(PATCHES, PATCHES)

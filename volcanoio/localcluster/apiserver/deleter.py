@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 
 from volcanoio.localcluster.apiserver import errors
-from volcanoio.localcluster.apiserver.admission import AdmissionRequest, review_all
+from volcanoio.localcluster.apiserver.admission import AdmissionRequest, judges, review_all
 from volcanoio.localcluster.apiserver.clock import parse_rfc3339, rfc3339
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.crds import CLEANUP
@@ -65,7 +65,7 @@ class Deleter:
             why = "this is a system priority class and cannot be deleted"
             raise errors.forbidden(resource, target.name, why)
         warnings: tuple[str, ...] = ()
-        if core.admission:
+        if judges(core.admission, resource.name):
             request = AdmissionRequest(
                 operation="DELETE",
                 group=resource.group,
@@ -124,7 +124,7 @@ class Deleter:
         if grace == 0 and not finalizers:
             if target.resource.name == "pods" and meta.get("deletionGracePeriodSeconds") != 0:
                 self._mark(meta, 0)  # watchers see the end of the grace period before the pod goes, as on the real one
-                obj = core.store.put(target.ref, obj).decode()
+                core.store.put(target.ref, obj)
             last = core.store.remove(target.ref, obj)
             return Deleted(last.data, last.uid, gone=True)
         if finalizers:
@@ -139,7 +139,7 @@ class Deleter:
         return self._put_if_changed(target, stored, obj)
 
     def _put_if_changed(self, target: Target, stored: Stored, obj: Manifest) -> Deleted:
-        if obj == stored.decode():
+        if stored.deleting and obj == stored.decode():  # the first mark is a change
             return Deleted(stored.data, stored.uid, gone=False)
         return Deleted(self._core.store.put(target.ref, obj).data, stored.uid, gone=False)
 

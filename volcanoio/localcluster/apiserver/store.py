@@ -71,10 +71,7 @@ class Store:
 
         def made(revision: int) -> Stored:
             obj["metadata"]["resourceVersion"] = str(revision)
-            new = Stored(ref.namespace, ref.name, revision, obj)
-            if collection.reads_fields is not None:  # read here, it need not be decoded for it
-                new.fields = collection.reads_fields(obj)
-            return new
+            return _stored(collection, ref, revision, obj)
 
         return self.put_made(ref, made)
 
@@ -106,7 +103,7 @@ class Store:
             last = old.at(self.revision)
         else:
             last_state["metadata"]["resourceVersion"] = str(self.revision)
-            last = Stored(ref.namespace, ref.name, self.revision, last_state)
+            last = _stored(collection, ref, self.revision, last_state)
         self._index(ref, old, None)
         self._publish(ref, collection, Event("DELETED", last, old))
         return last
@@ -142,3 +139,11 @@ class Store:
                 self._by_uid.pop(old.uid, None)
         elif old is None:
             self._by_uid[new.uid] = ref
+
+
+def _stored(collection: Collection, ref: Ref, revision: int, obj: Manifest) -> Stored:
+    """A version of an object; what its watchers select by is read here, where it need not be decoded for it."""
+    new = Stored(ref.namespace, ref.name, revision, obj)
+    if collection.reads_fields is not None:
+        new.fields = collection.reads_fields(obj)
+    return new

@@ -30,11 +30,12 @@ def patch_status(core: Core, target: Target, request: ApiRequest, current: Store
     """Store a patch of a pod's status and give the new object; None for one that is not of this form.
 
     The form: our own component patches the status alone, of a pod whose fields have no managers; it may state the uid
-    and the version. Raises ApiError 409 and 422 where these are others.
+    and the version. Raises ApiError 409 and 422 where these are others. A pod that is being deleted still waits for
+    something, else it were gone, and a status does not change what it waits for.
     """
     if request.query or not is_ours(request.headers.get("user-agent")):
         return None
-    if core.webhooks.configured or current.deleting or b'"managedFields"' in current.data:
+    if core.webhooks.configured or b'"managedFields"' in current.data:
         return None
     merge, patch = _merge_of(request), _patch(request.body)
     if merge is None or patch is None:
