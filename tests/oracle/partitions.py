@@ -24,7 +24,7 @@ ROLES = st.dictionaries(st.sampled_from(["", "a", "b"]), st.integers(1, 2), min_
 @st.composite
 def partitioned(draw: Draw, worlds: st.SearchStrategy[list[Manifest]]) -> list[Manifest]:
     """A world in which most jobs have policies and their pods labels."""
-    objects = draw(worlds)
+    objects: list[Manifest] = draw(worlds)
     for each in objects:
         if each["kind"] == "PodGroup" and draw(st.integers(0, 3)):
             policies = draw(st.lists(POLICY, min_size=1, max_size=2))
@@ -44,7 +44,7 @@ def _label(draw: Draw, name: str, objects: list[Manifest]) -> None:
 @st.composite
 def roled(draw: Draw, worlds: st.SearchStrategy[list[Manifest]]) -> list[Manifest]:
     """A world in which some jobs have minimums of roles."""
-    objects = draw(worlds)
+    objects: list[Manifest] = draw(worlds)
     for each in objects:
         if each["kind"] == "PodGroup" and draw(st.booleans()):
             each["spec"]["minTaskMember"] = {role: least for role, least in draw(ROLES).items() if role}

@@ -99,6 +99,8 @@ class Taking:
         self._own = own
         self._hindered = False
         """Whether a node was given up where room could be made, but a limit or a filter stood against the task."""
+        self._limited = False
+        """Whether room that is there was not to be had when it was last asked for, because of the queue's limit."""
         self._vain: list[tuple[Task, str, bool]] = []
         """Tasks and nodes where nothing was found, and whether the statement had changed nothing by then."""
 
@@ -118,6 +120,11 @@ class Taking:
                     hunt.changed(at)
                 number += 1
                 continue
+            if at and self._elsewhere(run, number):
+                if hunt is not None:
+                    hunt.changed(task.node)
+                number += 1
+                continue
             hunt = hunt or victims.hunt(task, self._purpose, own=self._own)
             at = yield from self.search(task, hunt)
             if not at:
@@ -131,6 +138,14 @@ class Taking:
             number += 1
             yield  # a placement with evictions takes as long as two looks in vain
         return number
+
+    def _elsewhere(self, run: Run, number: int) -> bool:
+        """Whether a task has room now where it had none, because who kept it away from there is evicted elsewhere, or
+        the queue is below its limit again: then it is placed.
+        """
+        if not self._limited and self._victims.row_by_row(run.tasks[number]):
+            return False
+        return self._within(run, 1) > 0 and self._statement.reserve(run, number, 1) > 0
 
     def search(self, task: Task, hunt: Hunt) -> Generator[None, None, str]:
         """Make room for a task on the best node where that can be done, and place it; "" when there is none."""
@@ -206,13 +221,19 @@ class Taking:
             if not self._wants(run.tasks[number]):
                 break
             some = self._session.at_once(run.shape, len(run.tasks) - number)
-            allowed = self._wanted(run.tasks[number : number + victims.within_limits(self._job, run.shape, some)])
+            allowed = self._wanted(run.tasks[number : number + self._within(run, some)])
             placed = self._statement.reserve(run, number, allowed) if allowed > 0 else 0
             number += placed
             if placed < some:
                 break
             yield
         return number
+
+    def _within(self, run: Run, count: int) -> int:
+        """How many the queue may have of so many more."""
+        allowed = self._victims.within_limits(self._job, run.shape, count)
+        self._limited = allowed < count
+        return allowed
 
     def _wants(self, task: Task) -> bool:
         """Whether the queue may have room made for the task at all."""

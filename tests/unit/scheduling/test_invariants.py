@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.oracle.examples import examples
 from tests.scenario.scheduling.harness import World, group, node, pod, pods
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.columns import LOADS, Columns, Load, Quantity
@@ -100,7 +101,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(steps=STEPS, minimum=st.integers(0, 3))
 def test_totals_equal_recomputation(steps: list[tuple[str, int]], minimum: int) -> None:
     world = World(node("n0", cpu="2"), group("g0", minimum, phase="Inqueue"))
@@ -145,7 +146,7 @@ GANGS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(nodes=st.lists(st.integers(1, 5), min_size=1, max_size=4), gangs=GANGS, cycles=st.integers(1, 3))
 def test_no_node_over_its_allocatable_and_no_gang_in_part(
     nodes: list[int], gangs: list[tuple[int, int, str]], cycles: int
@@ -169,7 +170,7 @@ def test_no_node_over_its_allocatable_and_no_gang_in_part(
     assert len({request.uid for request in world.requests}) == len(world.requests)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(nodes=st.lists(st.integers(1, 5), min_size=1, max_size=4), counts=st.lists(st.integers(1, 4), max_size=4))
 def test_discard_restores_every_column(nodes: list[int], counts: list[int]) -> None:
     world = World(
@@ -202,7 +203,7 @@ def test_discard_restores_every_column(nodes: list[int], counts: list[int]) -> N
     check(state)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(steps=STEPS, minimum=st.integers(1, 3))
 def test_attempts_that_are_left_out_would_have_placed_nothing(steps: list[tuple[str, int]], minimum: int) -> None:
     worlds = [World(node("n0", cpu="2"), group("g0", minimum, phase="Inqueue"), period=1.0) for _ in range(2)]

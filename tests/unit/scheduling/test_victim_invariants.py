@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.oracle.examples import examples
 from tests.scenario.scheduling.harness import World, group, node, pod, queue
 from tests.unit.scheduling.test_invariants import check
 from volcanoio.engine.scheduling.cycle import Unlimited
@@ -129,7 +130,7 @@ def guarantees(world: World) -> dict[str, int]:
     return found
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     conf=st.sampled_from(CONFS),
     nodes=st.lists(st.integers(2, 6), min_size=1, max_size=3),
@@ -156,7 +157,7 @@ def test_evictions_pay_for_placements(
             or all(guarantees(world)[name] >= held for name, held in before.items())
         )
         new = [claim for uid, claim in world.state.claims.by_task.items() if uid not in claims]
-        _each_pays(life, evicted, {claim.node for claim in new}, limits="proportion" in conf)
+        _each_pays(life, evicted, {claim.node for claim in new}, limits="proportion" in conf or "capacity" in conf)
         if turn > LAST_ARRIVAL:  # newcomers change what queues may have
             owed |= {claim.task.uid for claim in new}
             edges = {(claim.task.job, one.group) for claim in new for one in evicted if claim.node == one.node}
@@ -203,7 +204,7 @@ def _no_gang_in_part(world: World, jobs: list[Any]) -> None:
 STEPS = st.lists(st.tuples(st.sampled_from(["evict", "spare", "pipeline", "mark", "rollback"]), st.integers(0, 9)))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(steps=STEPS)
 def test_what_is_tried_is_taken_back_bit_by_bit(steps: list[tuple[str, int]]) -> None:
     """Evictions, placements and savepoints in any order: at each mark, and in the end, all is as it was there."""

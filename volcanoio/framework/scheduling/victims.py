@@ -114,6 +114,10 @@ class Victims(Protocol):
         """
         ...
 
+    def row_by_row(self, task: Task) -> bool:
+        """Whether room for a task that was looked for changes on a node only by what happens there."""
+        ...
+
     def running(self) -> Sequence[Task]:
         """All Running tasks of all jobs, by job and then by their order in it."""
         ...
