@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint types layers unit soak real-apiserver contract-real go-clients format crds rbac wheel clean
+.PHONY: help demo up test lint types layers unit soak soak-lifecycle real-apiserver contract-real go-clients format crds rbac wheel clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -48,6 +48,9 @@ unit: $(VENV)/.dev  ## pytest
 
 soak: $(VENV)/.dev  ## 24 virtual hours of random clients and faults, 200 kills (minutes; CI does a short form)
 	VOLCANOIO_SOAK_HOURS=24 VOLCANOIO_SOAK_SEEDS=1 VOLCANOIO_SOAK_KILLS=200 $(BIN)/pytest -q tests/soak
+
+soak-lifecycle: $(VENV)/.dev  ## 2,000 random lives of jobs in a whole world with accidents (minutes; CI does a short form)
+	VOLCANOIO_SOAK_LIFECYCLE=2000 $(BIN)/pytest -q --timeout 3600 tests/stateful/test_lifecycle.py
 
 real-apiserver:  ## Build etcd, kube-apiserver and kube-controller-manager (needs Go; once; minutes)
 	@$(PYTHON) -m tests.realcluster.build

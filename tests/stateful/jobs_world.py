@@ -28,6 +28,7 @@ from volcanoio.engine.jobs.plugins import SUPPORT_KINDS
 from volcanoio.framework.lifecycle import LifecyclePolicy
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import NotFound
+from volcanoio.kube.transport import Transport
 from volcanoio.localcluster.apiserver.faults import Faults
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.server import ApiServer
@@ -77,7 +78,8 @@ class ServerTime:
 class JobsWorld:
     """One store, and one controllers' process over it after the other.
 
-    `lives` are the connections of all processes there were, the last is the one that is alive, if any.
+    `lives` are the connections of all processes there were, the last is the one that is alive, if any, whose inside is
+    `manager`. `line` is what their connections go through.
     """
 
     def __init__(
@@ -93,26 +95,37 @@ class JobsWorld:
         self._process: asyncio.Task[None] | None = None
         self.client = Client(self._transport)
         self.lives: list[Mortal] = []
+        self.line: Transport = self._transport
+        self.manager: ControllerManager | None = None
 
     # The process.
 
-    async def start(self, die_at: int = 0, *, after: bool = False) -> None:
-        """Start the controllers; they die at their write number `die_at`, before or after it is carried out."""
+    async def start(self, die_at: int = 0, *, after: bool = False, waiting: bool = True) -> None:
+        """Start the controllers; they die at their write number `die_at`, before or after it is carried out.
+
+        `waiting` until they have listed all.
+        """
         assert self._process is None
-        life = Mortal(self._transport, die_at, after=after)
-        settings = ControllerSettings(registry=_plugins(), policies=self._policies, controllers=self._controllers)
-        manager = ControllerManager(life, clock=LoopClock(), settings=settings)
+        life = Mortal(self.line, die_at, after=after)
+        manager = self._manager(life)
         manager.host.adopt(PolicySet.of(self._policies, inline=True), {})  # a thread's time is not ours
         self.lives.append(life)
+        self.manager = manager
         self._process = asyncio.create_task(manager.run())
-        await manager.synced()
+        if waiting:
+            await manager.synced()
+
+    def _manager(self, life: Transport) -> ControllerManager:
+        """The inside of a process."""
+        settings = ControllerSettings(registry=plugins(), policies=self._policies, controllers=self._controllers)
+        return ControllerManager(life, clock=LoopClock(), settings=settings)
 
     async def kill(self) -> None:
         """End the process wherever it is; what it had in flight is what it left."""
         if self._process is not None:
             self._process.cancel()
             await asyncio.wait([self._process])
-            self._process = None
+            self._process = self.manager = None
 
     async def reset(self) -> None:
         """Begin anew on an empty store, which costs less than another world."""
@@ -205,11 +218,12 @@ class JobsWorld:
                     await self.bind(name)
                 await self.end_pod(name, "Running")
 
-    async def end_pod(self, name: str, phase: str, exit_code: int | None = None) -> None:
-        """Report a pod's phase."""
+    async def end_pod(self, name: str, phase: str, exit_code: int | None = None, reason: str = "") -> None:
+        """Report a pod's phase, and how its container ended."""
         status: Manifest = {"phase": phase}
         if exit_code is not None:
-            state = {"terminated": {"exitCode": exit_code, "startedAt": None, "finishedAt": None}}
+            ended = {"exitCode": exit_code, "reason": reason, "startedAt": None, "finishedAt": None}
+            state = {"terminated": ended}
             status["containerStatuses"] = [
                 {"name": "c", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": state}
             ]
@@ -267,7 +281,8 @@ class JobsWorld:
 
 
 @cache
-def _plugins() -> Registry:
+def plugins() -> Registry:
+    """What is installed."""
     return discover()
 
 

@@ -1,0 +1,16 @@
+"""The lifecycle whole, at random; `make soak-lifecycle` tries for as long as one likes."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+from tests.stateful.lifecycle_machine import Lifecycle
+
+EXAMPLES = int(os.environ.get("VOLCANOIO_SOAK_LIFECYCLE", "60"))
+
+TestLifecycle = Lifecycle.TestCase
+TestLifecycle.settings = settings(
+    max_examples=EXAMPLES, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
