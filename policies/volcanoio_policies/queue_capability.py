@@ -18,10 +18,10 @@ import yaml
 
 from volcanoio.framework.arguments import ArgumentError, convert
 from volcanoio.framework.controller import Input, Reference, Rule, Step, View
-from volcanoio.framework.effects import Effect, Patch, Record, StartTimer
+from volcanoio.framework.effects import Effect, Patch, StartTimer
 from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
+from volcanoio.framework.operators import event
 from volcanoio.model import kinds
-from volcanoio.model.base import ObjectReference
 from volcanoio.model.core import Node, ResourceList
 from volcanoio.model.quantity import QuantityError
 from volcanoio.model.resources import Amounts, add, amounts, format_amount
@@ -173,10 +173,7 @@ def _tell(state: CapabilityState, queue: Queue, kind: str, reason: str, message:
     """An event on the queue, unless it is what was told last."""
     if state.told == message:
         return Step(state)
-    regarding = ObjectReference(
-        api_version=kinds.QUEUE.api_version, kind=kinds.QUEUE.kind, name=queue.metadata.name, uid=queue.metadata.uid
-    )
-    record = Record(regarding=regarding, type=kind, reason=reason, message=message)
+    record = event(kinds.QUEUE, queue, reason, message, type_=kind)
     return Step(msgspec.structs.replace(state, told=message), ((record,),))
 
 

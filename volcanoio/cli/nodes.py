@@ -10,10 +10,10 @@ from volcanoio.cli.errors import CommandError, ExitCode
 from volcanoio.cli.tables import columns
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import NotFound
-from volcanoio.localcluster.clock import rfc3339
 from volcanoio.localcluster.nodes.chaos import ChaosError, Outlook, outlook
 from volcanoio.model import durations, kinds, names
 from volcanoio.model.core import Node, Pod
+from volcanoio.model.times import rfc3339
 
 _HEADER = ("Name", "Status", "Pods", "CPU", "Memory", "Trouble")
 _WIDTHS = (24, 28, 7, 8, 10, 30)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime
 from typing import Protocol
 
 
@@ -51,8 +50,3 @@ class WallClock:
         await asyncio.sleep(seconds)
 
     idle = sleep
-
-
-def rfc3339(moment: float) -> str:
-    """A time of day as Kubernetes writes `metav1.Time`: UTC, whole seconds."""
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

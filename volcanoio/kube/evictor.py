@@ -11,13 +11,14 @@ from volcanoio.framework.effects import PatchType
 from volcanoio.framework.scheduling_effects import Evict
 from volcanoio.framework.scheduling_events import EvictDone, EvictRefused
 from volcanoio.kube import requests
-from volcanoio.kube.clock import Clock, rfc3339
+from volcanoio.kube.clock import Clock
 from volcanoio.kube.errors import Conflict, Invalid, NotFound
 from volcanoio.kube.informer import Publish
 from volcanoio.kube.presence import is_gone
 from volcanoio.kube.sending import Sender
 from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import POD
+from volcanoio.model.times import rfc3339
 
 
 class Evictor:

@@ -16,12 +16,13 @@ import structlog
 
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.kube import requests
-from volcanoio.kube.clock import Clock, rfc3339
+from volcanoio.kube.clock import Clock
 from volcanoio.kube.requests import Request
 from volcanoio.kube.sending import Gate
 from volcanoio.kube.transport import Transport, TransportError
 from volcanoio.model.base import Manifest, ObjectReference
 from volcanoio.model.kinds import EVENT
+from volcanoio.model.times import rfc3339
 
 _LOG = structlog.get_logger(__name__)
 _BURST = 25

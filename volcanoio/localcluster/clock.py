@@ -11,8 +11,6 @@ import heapq
 import itertools
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Protocol
 
 
@@ -183,18 +181,3 @@ class VirtualClock:
     async def _settle(self) -> None:
         for _ in range(self._SETTLE_TURNS):
             await asyncio.sleep(0)
-
-
-@lru_cache(maxsize=1024)
-def _text(second: int) -> str:
-    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def rfc3339(moment: float) -> str:
-    """An instant as Kubernetes writes it: UTC, whole seconds."""
-    return _text(int(moment))
-
-
-def epoch(text: str | None) -> float | None:
-    """The instant that a Kubernetes timestamp means; None for none."""
-    return datetime.fromisoformat(text).timestamp() if text else None

@@ -13,7 +13,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.unit.controllers.worlds import Refused, World
 from volcanoio.framework.effects import Create, Delete, Patch
-from volcanoio.localcluster.clock import rfc3339
 from volcanoio.localcluster.controllers.deployments.controller import DeploymentController
 from volcanoio.localcluster.controllers.jobs.controller import JobController
 from volcanoio.localcluster.controllers.kinds import BATCH_JOB, DEPLOYMENT, REPLICA_SET, STATEFUL_SET
@@ -21,6 +20,7 @@ from volcanoio.localcluster.controllers.replicasets.controller import ReplicaSet
 from volcanoio.localcluster.controllers.statefulsets.controller import StatefulSetController
 from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import POD, Kind
+from volcanoio.model.times import rfc3339
 
 PICK = st.integers(0, 1_000)
 LIVELY = settings(max_examples=40, stateful_step_count=40, deadline=None)

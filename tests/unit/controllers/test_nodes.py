@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.controllers.worlds import World
-from volcanoio.localcluster.clock import rfc3339
 from volcanoio.localcluster.controllers.nodes.collection import MOST_FINISHED, QUARANTINE, PodCollector
 from volcanoio.localcluster.controllers.nodes.eviction import TaintEvictionController
 from volcanoio.localcluster.controllers.nodes.health import GRACE, NodeHealthController
 from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import LEASE, NODE, POD
+from volcanoio.model.times import rfc3339
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
 READY = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}

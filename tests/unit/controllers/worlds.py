@@ -14,13 +14,13 @@ from volcanoio.framework.effects import Create, Delete, Patch
 from volcanoio.framework.events import Observed
 from volcanoio.kube.cache import ObjectCache
 from volcanoio.localcluster.apiserver.patches import strategic
-from volcanoio.localcluster.clock import rfc3339
 from volcanoio.localcluster.controllers.frame.contract import Controller, Plan, Trouble, View
 from volcanoio.localcluster.controllers.frame.tables import Tables
 from volcanoio.localcluster.controllers.kinds import KINDS
 from volcanoio.model import mergepatch
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
+from volcanoio.model.times import rfc3339
 
 _BY_RESOURCE = {kind.resource: kind for kind in KINDS}
 _STATUS = {kind.resource for kind in KINDS if kind.status_subresource}

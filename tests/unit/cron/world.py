@@ -10,7 +10,6 @@ import msgspec
 
 from volcanoio.engine.hosting.dispatch import Dispatch, InvariantError
 from volcanoio.engine.hosting.host import Host
-from volcanoio.engine.jobs.times import rfc3339
 from volcanoio.framework.controller import Controller, ControllerContext
 from volcanoio.framework.effects import Create, Delete, Effect, Measure, Patch, Record, StartTimer, StopTimer
 from volcanoio.framework.events import (
@@ -26,6 +25,7 @@ from volcanoio.model import kinds, mergepatch
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.batch import Job
 from volcanoio.model.kinds import Kind
+from volcanoio.model.times import rfc3339
 
 BEGIN = 1_700_000_000.0
 """2023-11-14T22:13:20Z."""
@@ -59,8 +59,11 @@ class World:
         self.start()
 
     def start(self) -> None:
-        """A new process over what is stored."""
+        """A new process over what is stored; one that dies in its first moments has a successor."""
+        while not self._comes_up():
+            pass
 
+    def _comes_up(self) -> bool:
         def fail(fault: InvariantError) -> None:
             raise fault
 
@@ -70,11 +73,15 @@ class World:
         inputs = [given.kind for each in made for given in each.inputs]
         references = [given.kind for each in made for given in each.references]
         watched = dict.fromkeys(kind.resource for kind in (*inputs, *references))
-        for resource, key in list(self.objects):
-            if resource in watched:
-                self._tell(Observed(resource=resource, change=Change.APPEARED, object=self._typed(resource, key)))
-        for resource in watched:
-            self._tell(Synced(resource=resource))
+        try:
+            for resource, key in list(self.objects):
+                if resource in watched:
+                    self._tell(Observed(resource=resource, change=Change.APPEARED, object=self._typed(resource, key)))
+            for resource in watched:
+                self._tell(Synced(resource=resource))
+        except Crash:
+            return False
+        return True
 
     def put(self, kind: Kind, manifest: Manifest) -> None:
         """Store an object, new or laid over the old one, and tell of it."""

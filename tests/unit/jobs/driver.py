@@ -385,6 +385,6 @@ def _merged(target: Manifest, patch: Manifest) -> Manifest:
 
 
 def _stamp(moment: float) -> str:
-    from volcanoio.engine.jobs.times import rfc3339
+    from volcanoio.model.times import rfc3339
 
     return rfc3339(moment)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.nodes.pods import T0
-from volcanoio.localcluster.clock import rfc3339
 from volcanoio.localcluster.nodes.chaos import QUIET, ChaosError, Flapping, outlook, without_now
 from volcanoio.model import names
+from volcanoio.model.times import rfc3339
 
 FAILS, FLAPS, DRAINS = names.NODE_NOT_READY_AT, names.NODE_FLAP, names.NODE_DRAIN
 

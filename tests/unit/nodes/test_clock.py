@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from volcanoio.localcluster.clock import RunningClock, VirtualClock, epoch, rfc3339
+from volcanoio.localcluster.clock import RunningClock, VirtualClock
+from volcanoio.model.times import epoch, rfc3339
 
 
 async def test_virtual_time_fires_timers_in_order_and_all_they_cause() -> None:

@@ -7,8 +7,8 @@ import msgspec
 from volcanoio.engine.cron.calendar import Schedule
 from volcanoio.engine.cron.grammar import ScheduleError, parse
 from volcanoio.engine.cron.zones import TimeZoneError
-from volcanoio.engine.jobs.times import epoch
 from volcanoio.model.cron import CronJob
+from volcanoio.model.times import epoch
 
 MANY = 100
 """So many missed runs are told of (Kubernetes: pkg/controller/cronjob)."""

@@ -26,12 +26,12 @@ from volcanoio.engine.cron.runs import build_job, run_name
 from volcanoio.engine.cron.state import CronState, Sent, is_active
 from volcanoio.engine.cron.status import last_schedule, left, strangers, surplus, wanted_status
 from volcanoio.engine.cron.telling import NORMAL, WARNING, told, told_once
-from volcanoio.engine.jobs.times import rfc3339
 from volcanoio.framework.controller import View
 from volcanoio.framework.effects import Create, Delete, Patch, Record, Stages, StartTimer, merge_diff
 from volcanoio.model import kinds
 from volcanoio.model.batch import Job
 from volcanoio.model.cron import ConcurrencyPolicy, CronJob, CronJobStatus
+from volcanoio.model.times import rfc3339
 
 SCHEDULE_TIMER, RETRY_TIMER = "schedule", "retry"
 Plan: TypeAlias = tuple[CronState, Stages]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from volcanoio.engine.cron.zones import TimeZoneError, zone
-from volcanoio.engine.jobs.times import epoch
-from volcanoio.framework.operators import owner_reference
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
 from volcanoio.model.cron import CronJob
+from volcanoio.model.references import owner_reference
+from volcanoio.model.times import epoch
 
 
 def run_name(cron: CronJob, due: float) -> str:

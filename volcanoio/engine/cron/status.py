@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from volcanoio.engine.cron.runs import scheduled_at
 from volcanoio.engine.cron.state import is_active, is_scheduled
-from volcanoio.engine.jobs.times import epoch, rfc3339
-from volcanoio.framework.operators import object_reference
 from volcanoio.model import kinds
 from volcanoio.model.batch import Job, JobPhase
 from volcanoio.model.cron import CronJob, CronJobStatus
+from volcanoio.model.references import object_reference
+from volcanoio.model.times import epoch, rfc3339
 
 _SUCCESSFUL = "successful_jobs_history_limit"
 _FAILED = "failed_jobs_history_limit"

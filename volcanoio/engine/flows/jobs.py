@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from volcanoio.engine.flows.patching import patched
-from volcanoio.framework.operators import owner_reference
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.flow import Flow, JobFlow, JobTemplate
+from volcanoio.model.references import owner_reference
 
 _LABEL = 63
 """Bytes of a label's value."""

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from volcanoio.engine.flows.jobs import job_name
-from volcanoio.engine.jobs.times import epoch, rfc3339
 from volcanoio.model import durations
 from volcanoio.model.batch import Job, JobPhase
 from volcanoio.model.flow import (
@@ -19,6 +18,7 @@ from volcanoio.model.flow import (
     JobFlowStatus,
     RunningHistory,
 )
+from volcanoio.model.times import epoch, rfc3339
 
 LISTS: Mapping[str, str] = {
     JobPhase.PENDING: "pending_jobs",

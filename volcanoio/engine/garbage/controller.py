@@ -13,13 +13,13 @@ from collections.abc import Iterable
 import msgspec
 from msgspec.structs import replace
 
-from volcanoio.engine.jobs.times import epoch
 from volcanoio.framework.controller import Input, Reference, Rule, Step, View
 from volcanoio.framework.effects import Delete, Stages, StartTimer, StopTimer
 from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, Observed, TimerFired
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.batch import Job, JobPhase
+from volcanoio.model.times import epoch
 
 TTL = "ttl"
 FINISHED = frozenset({JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED})

@@ -7,13 +7,13 @@ import msgspec
 from volcanoio.engine.jobs.draft import Draft
 from volcanoio.engine.jobs.ledger import Ledger, Raised, read
 from volcanoio.engine.jobs.state import JobState, Pending
-from volcanoio.engine.jobs.times import rfc3339
 from volcanoio.framework.controller import View
 from volcanoio.framework.decisions import Alert
 from volcanoio.framework.effects import Measure, Measurement, Notify
 from volcanoio.framework.events import Notified
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
+from volcanoio.model.times import rfc3339
 
 MOST, LONGEST = 32, 1024
 """Alerts that are kept on a job, the oldest go first; characters of a message that are stored of each."""

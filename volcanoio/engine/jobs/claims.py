@@ -10,10 +10,10 @@ import hashlib
 
 import msgspec
 
-from volcanoio.engine.jobs.podgroup import owner_reference
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, VolumeSpec
+from volcanoio.model.references import owner_reference
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SUFFIX = 12
@@ -72,7 +72,7 @@ def _claim_manifest(job: Job, name: str, spec: Manifest) -> Manifest:
         "metadata": {
             "name": name,
             "namespace": job.metadata.namespace,
-            "ownerReferences": [owner_reference(job)],
+            "ownerReferences": [owner_reference(kinds.JOB, job)],
         },
         "spec": spec,
     }

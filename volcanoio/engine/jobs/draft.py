@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from volcanoio.engine.jobs.state import JobState, Question, WriteEffect
-from volcanoio.framework.effects import Ask, Create, Delete, Effect, Patch, Record, Stages
+from volcanoio.framework.effects import Ask, Create, Delete, Effect, Patch, Stages
 from volcanoio.framework.lifecycle import LifecycleEvent, Roster
+from volcanoio.framework.operators import event as told
 from volcanoio.model import kinds
-from volcanoio.model.base import ObjectReference
 from volcanoio.model.batch import Job
 
 
@@ -37,7 +37,7 @@ class Draft:
     def report(self, kind: str, reason: str, message: str) -> None:
         """Write an Event about the job, `kind` Normal or Warning."""
         if self.state.job is not None:
-            self.beside.append(Record(regarding=reference(self.state.job), type=kind, reason=reason, message=message))
+            self.beside.append(told(kinds.JOB, self.state.job, reason, message, type_=kind))
 
     def warn_once(self, reason: str, message: str, topic: str = "") -> None:
         """A Warning about waiting, unless it is what was said last, or was last said about the same topic."""
@@ -85,18 +85,6 @@ class Draft:
             return tuple(tuple(stage) for stage in stages)
         first = tuple(stages[0]) if stages else ()
         return ((*self.beside, *first), *(tuple(stage) for stage in stages[1:]))
-
-
-def reference(job: Job) -> ObjectReference:
-    """The job as an Event regards it."""
-    return ObjectReference(
-        api_version=kinds.JOB.api_version,
-        kind=kinds.JOB.kind,
-        namespace=job.metadata.namespace,
-        name=job.metadata.name,
-        uid=job.metadata.uid,
-        resource_version=job.metadata.resource_version,
-    )
 
 
 def key_of(effect: Create | Patch | Delete) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from volcanoio.engine.jobs.times import epoch
 from volcanoio.framework.effects import Measure, Measurement
 from volcanoio.model.batch import Job, JobPhase
+from volcanoio.model.times import epoch
 
 LATENCY = "volcano_controller_job_to_pod_creation_latency_milliseconds"
 COUNTERS = {

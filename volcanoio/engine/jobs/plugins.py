@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from volcanoio.engine.jobs.claims import Mount
-from volcanoio.engine.jobs.podgroup import owner_reference
 from volcanoio.engine.jobs.pods import build_pod
 from volcanoio.framework.arguments import suggestion
 from volcanoio.framework.jobs import JobPlugin, Support
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, TaskSpec
+from volcanoio.model.references import owner_reference
 
 PluginFactory = Callable[[Sequence[str]], JobPlugin]
 
@@ -121,7 +121,7 @@ def _owned(job: Job, plugin: JobPlugin, support: Support) -> Support:
     meta["annotations"] = annotations
     meta["namespace"] = job.metadata.namespace
     meta["labels"] = {**(meta.get("labels") or {}), names.JOB_NAME: job.metadata.name}
-    meta["ownerReferences"] = [owner_reference(job)]
+    meta["ownerReferences"] = [owner_reference(kinds.JOB, job)]
     return msgspec.structs.replace(support, manifest={**support.manifest, "metadata": meta})
 
 

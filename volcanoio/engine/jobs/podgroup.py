@@ -20,6 +20,7 @@ from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, NetworkTopology, TaskSpec
 from volcanoio.model.core import ResourceList
+from volcanoio.model.references import owner_reference
 from volcanoio.model.resources import Amounts, add
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, PodGroupSpec, SubGroupPolicy
 
@@ -27,18 +28,6 @@ from volcanoio.model.scheduling import PodGroup, PodGroupPhase, PodGroupSpec, Su
 def group_name(job: Job) -> str:
     """`<job>-<uid>`: a job of the same name later has another group."""
     return f"{job.metadata.name}-{job.metadata.uid}"
-
-
-def owner_reference(job: Job) -> Manifest:
-    """The reference by which an object belongs to the job and goes with it."""
-    return {
-        "apiVersion": kinds.JOB.api_version,
-        "kind": kinds.JOB.kind,
-        "name": job.metadata.name,
-        "uid": job.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
 
 
 def group_spec(job: Job, priorities: Mapping[str, int], overrides: tuple[TaskOverride, ...] = ()) -> PodGroupSpec:
@@ -65,7 +54,7 @@ def group_manifest(job: Job, spec: PodGroupSpec) -> Manifest:
             "namespace": job.metadata.namespace,
             "labels": dict(job.metadata.labels),
             "annotations": {**job.metadata.annotations, names.JOB_VERSION: str(job.status.version)},
-            "ownerReferences": [owner_reference(job)],
+            "ownerReferences": [owner_reference(kinds.JOB, job)],
         },
         "spec": msgspec.to_builtins(spec),
     }

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import msgspec
 
 from volcanoio.engine.jobs.claims import Mount
-from volcanoio.engine.jobs.podgroup import group_name, owner_reference
+from volcanoio.engine.jobs.podgroup import group_name
 from volcanoio.framework.jobs import JobPlugin
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, TaskSpec
+from volcanoio.model.references import owner_reference
 
 _CARRIED_ANNOTATIONS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE, names.JOB_FORWARDING)
 _CARRIED_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
@@ -78,7 +79,7 @@ def _metadata(job: Job, task: TaskSpec, index: int, template: Manifest) -> Manif
         "namespace": job.metadata.namespace,
         "labels": labels,
         "annotations": annotations,
-        "ownerReferences": [owner_reference(job)],
+        "ownerReferences": [owner_reference(kinds.JOB, job)],
     }
 
 

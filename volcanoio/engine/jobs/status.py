@@ -14,9 +14,9 @@ from volcanoio.engine.jobs.claims import Mount
 from volcanoio.engine.jobs.counting import Counts, max_retry, task_minimum, total_replicas
 from volcanoio.engine.jobs.ledger import KEYS, Ledger, write
 from volcanoio.engine.jobs.table import SETTLES_AS, UPKEEP, Upkeep, phase_of
-from volcanoio.engine.jobs.times import epoch, rfc3339
 from volcanoio.model.batch import Job, JobCondition, JobPhase, JobState, JobStatus
 from volcanoio.model.durations import text as duration_text
+from volcanoio.model.times import epoch, rfc3339
 
 LONGEST_MESSAGE = 4096
 """Characters; servers and policies may say more."""

@@ -6,7 +6,6 @@ Source: Volcano, pkg/controllers/podgroup/pg_controller_handler.go (buildPodGrou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -17,6 +16,7 @@ from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.batch import NetworkTopology
 from volcanoio.model.core import Pod
+from volcanoio.model.references import owner_reference
 from volcanoio.model.resources import Amounts, add
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, PodGroupSpec
 from volcanoio.model.workloads import ReplicaSet, StatefulSet
@@ -65,7 +65,8 @@ def content(pod: Pod, owners: Sequence[ApiObject]) -> Content:
 def manifest(pod: Pod, wanted: Content) -> Manifest:
     """The PodGroup to create: owned by whoever owns the pod, if that has a controller, else by the pod."""
     meta = pod.metadata
-    owners = meta.owner_references
+    inherited = msgspec.to_builtins(meta.owner_references)
+    owners = [owner_reference(kinds.POD, pod)] if meta.controller is None else inherited
     return {
         "apiVersion": kinds.POD_GROUP.api_version,
         "kind": kinds.POD_GROUP.kind,
@@ -74,7 +75,7 @@ def manifest(pod: Pod, wanted: Content) -> Manifest:
             "namespace": meta.namespace,
             "labels": wanted.labels,
             "annotations": wanted.annotations,
-            "ownerReferences": [_reference(pod)] if meta.controller is None else msgspec.to_builtins(owners),
+            "ownerReferences": owners,
         },
         "spec": {"minMember": 0, **msgspec.to_builtins(wanted.spec)},
         "status": {"phase": PodGroupPhase.PENDING.value},
@@ -129,15 +130,3 @@ def _topology(annotations: Mapping[str, str]) -> NetworkTopology | None:
         mode=lowered if lowered in _MODES else "hard",
         highest_tier_allowed=int(tier) if tier and tier.isascii() and tier.isdigit() else None,
     )
-
-
-def _reference(pod: Pod) -> dict[str, Any]:
-    """The reference by which a group belongs to a bare pod and goes with it."""
-    return {
-        "apiVersion": kinds.POD.api_version,
-        "kind": kinds.POD.kind,
-        "name": pod.metadata.name,
-        "uid": pod.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }

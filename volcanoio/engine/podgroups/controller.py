@@ -13,10 +13,10 @@ from volcanoio.engine.podgroups.membership import WORKLOADS, group_keys, pod_key
 from volcanoio.engine.podgroups.plan import mark, plan
 from volcanoio.engine.podgroups.state import GroupState, observed
 from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule, Step, View
-from volcanoio.framework.effects import Record, Stages, StartTimer
+from volcanoio.framework.effects import Stages, StartTimer
 from volcanoio.framework.events import ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
+from volcanoio.framework.operators import event as told
 from volcanoio.model import kinds
-from volcanoio.model.base import ObjectReference
 from volcanoio.model.core import Pod
 
 RETRY = "retry"
@@ -98,15 +98,6 @@ def _refused(state: GroupState, event: EffectFailed, view: View) -> Step[GroupSt
     stages: Stages = ((StartTimer(name=RETRY, due=due),),)
     pod = state.sample
     if pod is not None and event.code not in (0, 404, 409):
-        meta = pod.metadata
-        regarding = ObjectReference(
-            api_version=kinds.POD.api_version,
-            kind=kinds.POD.kind,
-            namespace=meta.namespace,
-            name=meta.name,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-        )
         message = f"PodGroup {view.key.rpartition('/')[2]}: {event.message}"
-        stages = ((Record(regarding=regarding, type="Warning", reason="FailedCreate", message=message), *stages[0]),)
+        stages = ((told(kinds.POD, pod, "FailedCreate", message, type_="Warning"), *stages[0]),)
     return Step(replace(state, failures=failures, retry_at=due), stages)

@@ -6,7 +6,6 @@ between any two writes resumes here: a Command stays until the state it asks for
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -20,6 +19,7 @@ from volcanoio.model import kinds, names
 from volcanoio.model.command import Command
 from volcanoio.model.scheduling import Queue
 from volcanoio.model.scheduling import QueueState as Phase
+from volcanoio.model.times import epoch
 
 COUNT_DELAY = 0.2
 """Seconds that changes of counts are gathered before they are written."""
@@ -117,7 +117,7 @@ def _created(command: Command, now: float) -> float:
     """When the Command was made, in epoch seconds; now, if it does not say."""
     text = command.metadata.creation_timestamp
     try:
-        return datetime.fromisoformat(text).timestamp() if text else now
+        return epoch(text) or now
     except ValueError:
         return now
 

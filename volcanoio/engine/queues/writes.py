@@ -6,8 +6,8 @@ from typing import Any
 
 from volcanoio.engine.queues.state import FIELDS, QueueState
 from volcanoio.framework.effects import Delete, Patch, Record
+from volcanoio.framework.operators import event
 from volcanoio.model import kinds, names
-from volcanoio.model.base import ObjectReference
 from volcanoio.model.command import Command
 from volcanoio.model.scheduling import Queue
 
@@ -46,14 +46,7 @@ def consumed(command: Command) -> Delete:
 
 def told(queue: Queue, type_: str, reason: str, message: str) -> Record:
     """An Event on the queue."""
-    regarding = ObjectReference(
-        api_version=kinds.QUEUE.api_version,
-        kind=kinds.QUEUE.kind,
-        name=queue.metadata.name,
-        uid=queue.metadata.uid,
-        resource_version=queue.metadata.resource_version,
-    )
-    return Record(regarding=regarding, type=type_, reason=reason, message=message)
+    return event(kinds.QUEUE, queue, reason, message, type_=type_)
 
 
 def _patch(queue: Queue, content: dict[str, Any]) -> Patch:

@@ -22,11 +22,11 @@ from volcanoio.engine.scheduling.podconditions import tell_pods
 from volcanoio.engine.scheduling.queuestatus import write_queues
 from volcanoio.engine.scheduling.session import CycleSession
 from volcanoio.engine.scheduling.touched import in_order, orphaned, touched
-from volcanoio.framework.effects import Patch, Record, merge_diff
+from volcanoio.framework.effects import Patch, merge_diff
+from volcanoio.framework.operators import event
 from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model import kinds
-from volcanoio.model.base import ObjectReference
 from volcanoio.model.scheduling import PodGroupCondition, PodGroupPhase, PodGroupStatus
 
 SLICE = 64
@@ -96,7 +96,7 @@ def _look(session: CycleSession, job: JobInfo, period: float) -> None:
     after = job.status
     news = (after.phase, after.conditions) != (before.phase, before.conditions)
     if not short and news and job.phase not in UNSETTLED:
-        session.outbox.put(_record(job, "Normal", SCHEDULED, "pod group is ready"))
+        session.outbox.put(event(kinds.POD_GROUP, job.group, SCHEDULED, "pod group is ready"))
     unfinished = session.cut and job.key in session.unfinished
     tell_pods(session, job, lasting=(lasting or (waited and not short)) and not unfinished, period=period)
     if session.outbox.said != said:
@@ -230,19 +230,6 @@ def _tell_group(session: CycleSession, job: JobInfo, period: float) -> None:
         return
     job.event_at, job.event_text = session.now, told
     if refusal:
-        session.outbox.put(_record(job, "Normal", UNSCHEDULABLE, refusal))
+        session.outbox.put(event(kinds.POD_GROUP, job.group, UNSCHEDULABLE, refusal))
     if job.members:
-        session.outbox.put(_record(job, "Warning", UNSCHEDULABLE, text))
-
-
-def _record(job: JobInfo, kind: str, reason: str, message: str) -> Record:
-    meta = job.group.metadata
-    regarding = ObjectReference(
-        api_version=kinds.POD_GROUP.api_version,
-        kind=kinds.POD_GROUP.kind,
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-    )
-    return Record(regarding=regarding, type=kind, reason=reason, message=message)
+        session.outbox.put(event(kinds.POD_GROUP, job.group, UNSCHEDULABLE, text, type_="Warning"))

@@ -257,15 +257,12 @@ class Columns:
 
     def occupy(self, shape: Shape, rows: Sequence[int], states: Mapping[int, int]) -> None:
         """Count tasks of one shape that were allocated on these rows, which are in these states then."""
-        delta = (self._deltas.get(shape.like) or self._delta(shape))[Load.OCCUPIES]
         number = len(states)
         if number == 1:
             row = rows[0]
-            column = self.block[_OCCUPIED, :, row]
-            column += delta * len(rows) if len(rows) > 1 else delta
-            self.state[row] = states[row]
-            self._note(row)
+            self.occupy_row(shape, row, states[row], len(rows))
             return
+        delta = (self._deltas.get(shape.like) or self._delta(shape))[Load.OCCUPIES]
         at = np.fromiter(states, np.intp, number)
         there = self._occupied.take(at, axis=1)
         if number == len(rows):
@@ -276,6 +273,16 @@ class Columns:
         self._occupied[:, at] = there
         self.state[at] = np.fromiter(states.values(), np.int64, number)
         self._note_all(at)
+
+    def occupy_row(self, shape: Shape, row: int, state: int = UNKNOWN, number: int = 1) -> None:
+        """`occupy` of one row."""
+        delta = (self._deltas.get(shape.like) or self._delta(shape))[Load.OCCUPIES]
+        column = self.block[_OCCUPIED, :, row]
+        column += delta if number == 1 else delta * number
+        self.state[row] = state
+        self.clock = clock = self.clock + 1
+        self.changed[row] = clock
+        self._log[clock % LOGGED] = row
 
     def changed_since(self, clock: int) -> NDArray[np.intp]:
         """The rows that changed since then, some maybe several times."""

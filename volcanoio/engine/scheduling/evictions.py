@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.engine.scheduling.undo import Evicted
-from volcanoio.framework.effects import Patch, PatchType, Record
+from volcanoio.framework.effects import Patch, PatchType
+from volcanoio.framework.operators import event
 from volcanoio.framework.scheduling_effects import Evict
 from volcanoio.model import kinds
-from volcanoio.model.base import ObjectMeta, ObjectReference
 
 if TYPE_CHECKING:
     from volcanoio.engine.scheduling.session import CycleSession
@@ -27,9 +27,9 @@ def send_evictions(session: CycleSession, evicted: Sequence[Evicted]) -> None:
         session.outbox.put(effect)
         if task.owner is not None and task.owner.known and task.job not in told:
             told.add(task.job)
-            session.outbox.put(_record(kinds.POD_GROUP, task.owner.group.metadata, "Normal", reason))
+            session.outbox.put(event(kinds.POD_GROUP, task.owner.group, "Evict", reason))
         said = f"Pod is evicted, because of {reason}"
-        session.outbox.put(_record(kinds.POD, task.pod.metadata, "Warning", said))
+        session.outbox.put(event(kinds.POD, task.pod, "Evict", said, type_="Warning"))
         session.nodes.free(session.nodes.rows[task.node])
     stats, action = session.stats, evicted[0].reason
     stats.evicted += len(evicted)
@@ -58,15 +58,3 @@ def claim(
                 patch={"status": {"nominatedNodeName": task.node}},
             )
         )
-
-
-def _record(kind: kinds.Kind, meta: ObjectMeta, type_: str, message: str) -> Record:
-    regarding = ObjectReference(
-        api_version=kind.api_version,
-        kind=kind.kind,
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-    )
-    return Record(regarding=regarding, type=type_, reason="Evict", message=message)

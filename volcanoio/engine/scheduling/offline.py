@@ -15,7 +15,6 @@ from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.cycle import Budget, CycleResult, run_cycle
 from volcanoio.engine.scheduling.picture import Picture
 from volcanoio.engine.scheduling.profile import Profile
-from volcanoio.engine.scheduling.times import timestamp
 from volcanoio.engine.scheduling.watching import watched
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.events import Change, Observed, Synced
@@ -25,6 +24,7 @@ from volcanoio.model import kinds, mergepatch
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import Kind
+from volcanoio.model.times import rfc3339
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -185,7 +185,7 @@ class Offline:
                 node=evict.node,
             )
         )
-        meta = msgspec.structs.replace(pod.metadata, deletion_timestamp=timestamp(self.now))
+        meta = msgspec.structs.replace(pod.metadata, deletion_timestamp=rfc3339(self.now))
         self.put(msgspec.structs.replace(pod, metadata=meta))
 
     def _patch(self, patch: Patch) -> None:

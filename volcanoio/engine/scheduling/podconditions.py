@@ -9,7 +9,7 @@ from volcanoio.engine.scheduling.tasks import TaskInfo, scheduler_of_single
 from volcanoio.framework.effects import Patch, PatchType, Record
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model import kinds
-from volcanoio.model.base import ObjectReference
+from volcanoio.model.references import object_reference
 
 SCHEDULER_ERROR = "SchedulerError"
 
@@ -74,7 +74,6 @@ def _tell(session: CycleSession, task: TaskInfo, reason: str, message: str, peri
         "message": message,
         "lastTransitionTime": session.timestamp,
     }
-    meta = task.pod.metadata
     session.outbox.put(
         Patch(
             resource=kinds.POD.resource,
@@ -86,17 +85,9 @@ def _tell(session: CycleSession, task: TaskInfo, reason: str, message: str, peri
             patch={"status": {"conditions": [condition]}},
         )
     )
-    regarding = ObjectReference(
-        api_version=kinds.POD.api_version,
-        kind=kinds.POD.kind,
-        namespace=task.namespace,
-        name=task.name,
-        uid=task.uid,
-        resource_version=meta.resource_version,
-    )
     session.outbox.put(
         Record(
-            regarding=regarding,
+            regarding=object_reference(kinds.POD, task.pod),
             type="Warning",
             reason="FailedScheduling",
             message=message,

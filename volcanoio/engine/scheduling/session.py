@@ -24,13 +24,13 @@ from volcanoio.engine.scheduling.sessionvotes import SessionVotes
 from volcanoio.engine.scheduling.statement import JobStatement
 from volcanoio.engine.scheduling.subjobs import SubJobInfo
 from volcanoio.engine.scheduling.tasks import TaskInfo
-from volcanoio.engine.scheduling.times import timestamp
 from volcanoio.engine.scheduling.undo import Tables, UndoLog
 from volcanoio.engine.scheduling.victims import Victims
 from volcanoio.framework.scheduling.session import Run
 from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.views import Amounts
 from volcanoio.framework.scheduling_events import CycleOpened
+from volcanoio.model.times import rfc3339
 
 UNDONE = 8
 """How many tasks are taken back in one step."""
@@ -58,7 +58,7 @@ class CycleSession(SessionVotes):
         self.cycle = opening.cycle
         self.now = opening.at
         self.period = period
-        self.timestamp = timestamp(opening.at)
+        self.timestamp = rfc3339(opening.at)
         self.uid = blake2b(f"{opening.seed}/{opening.cycle}".encode(), digest_size=16).hexdigest()
         self.outbox = Outbox(opening.cycle)
         self.stats = CycleStats()

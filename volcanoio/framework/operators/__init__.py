@@ -11,12 +11,11 @@ from volcanoio.framework.operators.objects import (
     condition,
     deleted,
     event,
-    object_reference,
-    owner_reference,
     status,
 )
 from volcanoio.framework.operators.operator import Operator
 from volcanoio.framework.operators.parts import Parts
+from volcanoio.model.references import object_reference, owner_reference
 
 __all__ = [
     "Operator",

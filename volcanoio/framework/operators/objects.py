@@ -3,42 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from volcanoio.framework.effects import Create, Delete, Patch, Record
-from volcanoio.model.base import ApiObject, Manifest, ObjectReference
+from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
+from volcanoio.model.references import object_reference
+from volcanoio.model.times import rfc3339
 
 _NAMES = ("apiVersion", "kind", "metadata", "status")
-
-
-def owner_reference(kind: Kind, owner: ApiObject) -> Manifest:
-    """The reference by which an object belongs to its controller and goes with it."""
-    meta = owner.metadata
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "name": meta.name,
-        "uid": meta.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
-def object_reference(kind: Kind, obj: ApiObject) -> ObjectReference:
-    """The object as an Event names it."""
-    meta = obj.metadata
-    return ObjectReference(
-        api_version=kind.api_version,
-        kind=kind.kind,
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-    )
 
 
 def applied(kind: Kind, manifest: Manifest, there: ApiObject | None) -> Create | Patch | None:
@@ -100,10 +75,10 @@ def condition(
     known = {str(each.get("type")): dict(each) for each in conditions}
     before = known.get(type_, {})
     verdict = "True" if holds else "False"
-    moment = datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     since = before.get("lastTransitionTime") if before.get("status") == verdict else None
     known[type_] = {
-        "type": type_, "status": verdict, "reason": reason, "message": message, "lastTransitionTime": since or moment,
+        "type": type_, "status": verdict, "reason": reason, "message": message,
+        "lastTransitionTime": since or rfc3339(now),
     }  # fmt: skip
     return [known[name] for name in sorted(known)]
 

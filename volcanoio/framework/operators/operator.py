@@ -17,10 +17,11 @@ from msgspec.structs import replace
 from volcanoio.framework.controller import Input, Reference, Rule, Step, View
 from volcanoio.framework.effects import Create, Delete, Effect, Patch, StartTimer
 from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
-from volcanoio.framework.operators.objects import applied, owner_reference
+from volcanoio.framework.operators.objects import applied
 from volcanoio.framework.operators.parts import Parts, owner_key
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
+from volcanoio.model.references import owner_reference
 
 Object = TypeVar("Object", bound=ApiObject)
 RETRY = "operator/retry"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from volcanoio.localcluster.clock import rfc3339
 from volcanoio.model.base import Manifest
+from volcanoio.model.times import rfc3339
 
 
 def find(conditions: Iterable[Manifest], type_: str) -> Manifest | None:

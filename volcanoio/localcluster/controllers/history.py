@@ -9,9 +9,9 @@ from volcanoio.framework.effects import Create, Delete, Patch
 from volcanoio.localcluster.controllers.frame.contract import Write
 from volcanoio.localcluster.controllers.hashing import short_hash
 from volcanoio.localcluster.controllers.kinds import CONTROLLER_REVISION, ControllerRevision, Workload
-from volcanoio.localcluster.controllers.pods import controller_reference
 from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import Kind
+from volcanoio.model.references import owner_reference
 
 _LONGEST_NAME = 223
 
@@ -57,7 +57,7 @@ def creation(kind: Kind, owner: Workload, number: int, collisions: int, hash_lab
             "namespace": meta.namespace,
             "labels": {**labels, hash_label: text},
             "annotations": dict(meta.annotations),
-            "ownerReferences": [controller_reference(kind, owner)],
+            "ownerReferences": [owner_reference(kind, owner)],
         },
         "data": data,
         "revision": number,

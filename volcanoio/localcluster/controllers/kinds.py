@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from volcanoio.model import kinds
-from volcanoio.model.base import ApiObject, Manifest, ObjectReference
+from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
 
 
@@ -56,16 +56,3 @@ KINDS = (
     CONTROLLER_REVISION, BUDGET, ENDPOINTS, ENDPOINT_SLICE,
 )  # fmt: skip
 """All of them, for whoever writes them."""
-
-
-def reference(kind: Kind, obj: ApiObject) -> ObjectReference:
-    """The object as an Event names it."""
-    meta = obj.metadata
-    return ObjectReference(
-        api_version=kind.api_version,
-        kind=kind.kind,
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-    )

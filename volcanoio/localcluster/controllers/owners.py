@@ -11,10 +11,10 @@ from volcanoio.framework.effects import Patch, merge_diff
 from volcanoio.localcluster.apiserver.selectors import matches_label_selector
 from volcanoio.localcluster.controllers.frame.contract import Stage, Write
 from volcanoio.localcluster.controllers.kinds import Workload
-from volcanoio.localcluster.controllers.pods import controller_reference
 from volcanoio.localcluster.controllers.writes import patching
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
+from volcanoio.model.references import owner_reference
 
 Object = TypeVar("Object", bound=ApiObject)
 
@@ -50,7 +50,7 @@ def claim(
         for obj in loose:
             if obj.metadata.deletion_timestamp is None and selects(selector, obj):
                 others = [one for one in _references(obj) if one["uid"] != owner.metadata.uid]
-                writes.append(_owners(owned_kind, obj, [*others, controller_reference(kind, owner)]))
+                writes.append(_owners(owned_kind, obj, [*others, owner_reference(kind, owner)]))
     return mine, writes
 
 

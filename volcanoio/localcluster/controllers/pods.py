@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from volcanoio.localcluster.clock import epoch
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.core import Condition, Pod
 from volcanoio.model.kinds import Kind
+from volcanoio.model.references import owner_reference
+from volcanoio.model.times import epoch
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
@@ -60,18 +61,6 @@ def restarts(pod: Pod) -> int:
     return max((status.restart_count for status in pod.status.container_statuses), default=0)
 
 
-def controller_reference(kind: Kind, owner: ApiObject) -> Manifest:
-    """The owner reference of a controller."""
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "name": owner.metadata.name,
-        "uid": owner.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
 def pod_of(
     template: Mapping[str, Any],
     kind: Kind,
@@ -93,7 +82,7 @@ def pod_of(
             metadata[field] = merged
     if ends := [*(meta.get("finalizers") or ()), *finalizers]:
         metadata["finalizers"] = ends
-    metadata["ownerReferences"] = [controller_reference(kind, owner)]
+    metadata["ownerReferences"] = [owner_reference(kind, owner)]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec") or {}}
 
 

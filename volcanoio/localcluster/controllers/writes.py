@@ -6,17 +6,17 @@ from typing import Any
 
 from volcanoio.framework.effects import Create, Delete, Patch
 from volcanoio.localcluster.controllers.frame.contract import Told, Write
-from volcanoio.localcluster.controllers.kinds import reference
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import POD, Kind
+from volcanoio.model.references import object_reference
 
 
 def creating(kind: Kind, owner: ApiObject, manifest: Manifest) -> Write:
     """The write of a new pod of an owner, told in the owner's Events."""
     name = manifest["metadata"]["name"]
     told = Told(
-        reference(kind, owner),
+        object_reference(kind, owner),
         done=("SuccessfulCreate", f"Created pod: {name}"),
         refused=("FailedCreate", "Error creating: "),
     )
@@ -27,7 +27,7 @@ def deleting(kind: Kind, owner: ApiObject, pod: Pod) -> Write:
     """The write that deletes a pod of an owner, told in the owner's Events."""
     meta = pod.metadata
     told = Told(
-        reference(kind, owner),
+        object_reference(kind, owner),
         done=("SuccessfulDelete", f"Deleted pod: {meta.name}"),
         refused=("FailedDelete", "Error deleting: "),
     )

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from volcanoio.localcluster.clock import epoch, rfc3339
 from volcanoio.model import durations, names
+from volcanoio.model.times import epoch, rfc3339
 
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)")
 _NOW = re.compile(r"\bnow\b")

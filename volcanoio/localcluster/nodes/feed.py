@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Generic, Protocol, TypeVar
 
@@ -16,6 +17,8 @@ from volcanoio.model.kinds import Kind
 
 _log = structlog.get_logger(__name__)
 _PAGE = 1000
+_AT_A_TIME = 64
+"""Lines of a watch that are told before the event loop gets a turn."""
 _RETRY = 0.5  # seconds
 Heard = TypeVar("Heard", bound=ApiObject)
 _Told_contra = TypeVar("_Told_contra", bound=ApiObject, contravariant=True)
@@ -108,8 +111,10 @@ class Feed(Generic[Heard]):
             async with self._transport.stream(self._kind.path(), query=query) as batches:
                 async for batch in batches:
                     lively = True
-                    for line in batch:
+                    for number, line in enumerate(batch, 1):
                         self._revision = self._handle(line)
+                        if number % _AT_A_TIME == 0:
+                            await asyncio.sleep(0)
         except StreamRefused as refused:
             if refused.response.status == 410:
                 raise _Expired from None

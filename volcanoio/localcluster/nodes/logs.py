@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from volcanoio.kube.transport import Transport, TransportError
-from volcanoio.localcluster.clock import Clock, epoch
+from volcanoio.localcluster.clock import Clock
 from volcanoio.localcluster.nodes.behaviour import command_line
 from volcanoio.localcluster.nodes.runtime import ContainerRuntime, Wanted
 from volcanoio.model import names
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Container, ContainerStatus, Pod
 from volcanoio.model.kinds import POD
+from volcanoio.model.times import epoch
 
 LINES_KEPT = 10_000
 _POLL = 0.25  # seconds between two looks while following

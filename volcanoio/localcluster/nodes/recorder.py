@@ -10,10 +10,11 @@ from typing import NamedTuple
 import msgspec
 
 from volcanoio.kube.transport import ContentType, Transport, TransportError
-from volcanoio.localcluster.clock import Clock, rfc3339
+from volcanoio.localcluster.clock import Clock
 from volcanoio.localcluster.nodes.happenings import Happening
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import EVENT
+from volcanoio.model.times import rfc3339
 
 _BACKLOG = 5_000
 _REMEMBER = 20_000

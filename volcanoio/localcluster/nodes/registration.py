@@ -13,7 +13,7 @@ import structlog
 
 import volcanoio
 from volcanoio.kube.transport import ContentType, Response, Transport, TransportError
-from volcanoio.localcluster.clock import Clock, rfc3339
+from volcanoio.localcluster.clock import Clock
 from volcanoio.localcluster.nodes.addresses import host_address
 from volcanoio.localcluster.nodes.happenings import Happening
 from volcanoio.localcluster.nodes.hollow import HollowNode
@@ -22,6 +22,7 @@ from volcanoio.localcluster.nodes.shapes import NodeShape
 from volcanoio.model import names
 from volcanoio.model.base import ApiObject, Manifest, Model
 from volcanoio.model.kinds import LEASE, NODE
+from volcanoio.model.times import rfc3339
 
 _log = structlog.get_logger(__name__)
 LEASE_NAMESPACE = "kube-node-lease"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from volcanoio.localcluster.clock import epoch
 from volcanoio.localcluster.nodes.behaviour import Behaviour
 from volcanoio.localcluster.nodes.containers import (
     ContainerRun,
@@ -19,6 +18,7 @@ from volcanoio.localcluster.nodes.lifecycle import fresh_containers, lost, mount
 from volcanoio.localcluster.nodes.podrun import Phase, PodRun
 from volcanoio.localcluster.nodes.probes import pulses
 from volcanoio.model.core import ContainerStateTerminated, ContainerStatus, Pod
+from volcanoio.model.times import epoch
 
 
 def was_accepted(pod: Pod) -> bool:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from volcanoio.localcluster.clock import rfc3339
 from volcanoio.localcluster.nodes.containers import ContainerRun, Ended, Role, State
 from volcanoio.localcluster.nodes.podrun import Phase, PodRun
 from volcanoio.localcluster.nodes.predicates import Refusal
 from volcanoio.model.core import Container, Pod
+from volcanoio.model.times import rfc3339
 
 Json = dict[str, Any]
 SCHEME = "simulated"

@@ -11,6 +11,9 @@ import anyio
 
 from volcanoio.localcluster.clock import Clock
 
+AT_A_TIME = 64
+"""Actions before the event loop gets a turn: the pods of a big job start together."""
+
 
 class Timers:
     """Calls actions at their times, in order of time and then of registration. Actions are quick and do not raise.
@@ -39,10 +42,13 @@ class Timers:
         """Serve for ever."""
         while True:
             self._wake.clear()
-            now = self._clock.now()
+            now, called = self._clock.now(), 0
             while self._heap and self._heap[0][0] <= now:
                 _, _, action = heapq.heappop(self._heap)
                 action()
+                called += 1
+                if called % AT_A_TIME == 0:
+                    await asyncio.sleep(0)
             if not self._heap:
                 await self._wake.wait()
                 continue

@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from volcanoio.kube.transport import ContentType, Transport, TransportError
-from volcanoio.localcluster.clock import Clock, epoch
+from volcanoio.localcluster.clock import Clock
 from volcanoio.localcluster.nodes.chaos import QUIET, ChaosError, Outlook, outlook, without_now
 from volcanoio.localcluster.nodes.hollow import HollowNode
 from volcanoio.localcluster.nodes.kubelets import Kubelets
@@ -20,6 +20,7 @@ from volcanoio.model import names
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Node, Pod
 from volcanoio.model.kinds import NODE, POD
+from volcanoio.model.times import epoch
 
 _log = structlog.get_logger(__name__)
 _RETRY = 5.0

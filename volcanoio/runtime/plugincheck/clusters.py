@@ -9,10 +9,10 @@ from typing import Any, cast
 import msgspec
 
 from volcanoio.engine.scheduling.offline import Offline
-from volcanoio.engine.scheduling.times import timestamp
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.core import Node, Pod
+from volcanoio.model.times import rfc3339
 
 START = 1_767_225_600.0
 """When it all begins: 2026-01-01T00:00:00Z."""
@@ -30,7 +30,7 @@ def decoded(manifest: Manifest) -> ApiObject:
         raise ValueError(msg)
     meta = manifest["metadata"]
     key = f"{meta.get('namespace', '')}/{meta['name']}"
-    full = {"uid": f"{kind.resource}/{key}", "creationTimestamp": timestamp(START), **meta}
+    full = {"uid": f"{kind.resource}/{key}", "creationTimestamp": rfc3339(START), **meta}
     return msgspec.convert({**manifest, "metadata": full}, kind.type)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from volcanoio.framework.effects import Record
 from volcanoio.framework.events import Observed
 from volcanoio.localcluster.apiserver.selectors import matches_label_selector
-from volcanoio.localcluster.clock import epoch, rfc3339
 from volcanoio.localcluster.controllers.conditions import find
 from volcanoio.localcluster.controllers.frame.contract import NOTHING, Defaults, Plan, View
 from volcanoio.localcluster.controllers.frame.tables import Tables
@@ -18,7 +17,6 @@ from volcanoio.localcluster.controllers.kinds import (
     REPLICATION_CONTROLLER,
     STATEFUL_SET,
     Workload,
-    reference,
 )
 from volcanoio.localcluster.controllers.owners import status_stages
 from volcanoio.localcluster.controllers.pods import ready, terminating
@@ -26,6 +24,8 @@ from volcanoio.localcluster.controllers.quantities import count, scaled
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import POD
+from volcanoio.model.references import object_reference
+from volcanoio.model.times import epoch, rfc3339
 
 _SCALED = {kind.kind: kind for kind in (REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)}
 _ALLOWED = "DisruptionAllowed"
@@ -91,7 +91,7 @@ class BudgetController(Defaults):
             events.append(_event(budget, "Normal", "NoPods", "No matching pods found"))
         events += [
             Record(
-                regarding=reference(POD, pod),
+                regarding=object_reference(POD, pod),
                 type="Warning",
                 reason="NotDeleted",
                 message=f"Pod was expected by PDB {key} to be deleted but it wasn't",
@@ -188,4 +188,4 @@ def _conditions(
 
 
 def _event(budget: Workload, type_: str, reason: str, message: str) -> Record:
-    return Record(regarding=reference(BUDGET, budget), type=type_, reason=reason, message=message)
+    return Record(regarding=object_reference(BUDGET, budget), type=type_, reason=reason, message=message)

@@ -24,7 +24,6 @@ from volcanoio.localcluster.controllers.kinds import (
     DAEMON_SET,
     ControllerRevision,
     Workload,
-    reference,
 )
 from volcanoio.localcluster.controllers.owners import claim, concerned, selector_of, status_stages
 from volcanoio.localcluster.controllers.pods import active, available_at, generated, pod_of, ready, terminating
@@ -33,6 +32,7 @@ from volcanoio.localcluster.controllers.writes import creating, deleting
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Node, Pod
 from volcanoio.model.kinds import NODE, POD
+from volcanoio.model.references import object_reference
 
 _HASH, _GENERATION = "controller-revision-hash", "pod-template-generation"
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
@@ -209,5 +209,5 @@ class _Look:
         return creating(DAEMON_SET, owner, manifest)
 
     def _say(self, type_: str, reason: str, message: str) -> None:
-        regarding = reference(DAEMON_SET, self.owner)
+        regarding = object_reference(DAEMON_SET, self.owner)
         self.events.append(Record(regarding=regarding, type=type_, reason=reason, message=message))

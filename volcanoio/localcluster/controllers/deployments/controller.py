@@ -11,13 +11,14 @@ from volcanoio.localcluster.controllers.deployments import status as statuses
 from volcanoio.localcluster.controllers.deployments.sizes import Limits, limits_of, size
 from volcanoio.localcluster.controllers.frame.contract import NOTHING, Defaults, Plan, Stage, Told, View, Write
 from volcanoio.localcluster.controllers.frame.tables import Tables
-from volcanoio.localcluster.controllers.kinds import DEPLOYMENT, REPLICA_SET, Workload, reference
+from volcanoio.localcluster.controllers.kinds import DEPLOYMENT, REPLICA_SET, Workload
 from volcanoio.localcluster.controllers.owners import claim, concerned, selector_of, status_stages
-from volcanoio.localcluster.controllers.pods import controller_reference, finished
+from volcanoio.localcluster.controllers.pods import finished
 from volcanoio.localcluster.controllers.quantities import count
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import POD
+from volcanoio.model.references import object_reference, owner_reference
 
 _LONGEST_NAME = 253
 
@@ -161,7 +162,7 @@ class _Step:
             if after != before:
                 way = "up" if after > before else "down"
                 text = f"Scaled {way} replica set {meta.name} from {before} to {after}"
-                told = Told(reference(DEPLOYMENT, self.deployment), done=("ScalingReplicaSet", text))
+                told = Told(object_reference(DEPLOYMENT, self.deployment), done=("ScalingReplicaSet", text))
             patch = {"metadata": {"annotations": dict(notes)}, "spec": {"replicas": after}}
             writes.append(Write(_patch(one, patch), told))
         return (tuple(writes),) if writes else ()
@@ -196,7 +197,7 @@ class _Step:
         name, manifest = self._manifest()
         first = manifest["spec"]["replicas"]
         told = Told(
-            reference(DEPLOYMENT, deployment),
+            object_reference(DEPLOYMENT, deployment),
             done=("ScalingReplicaSet", f"Scaled up replica set {name} from 0 to {first}") if first else None,
             refused=("ReplicaSetCreateError", f'Failed to create new replica set "{name}": '),
         )
@@ -231,7 +232,7 @@ class _Step:
                 **sizes.replicas_annotations(self.limits),
                 revisions.REVISION: str(self.number),
             },
-            "ownerReferences": [controller_reference(DEPLOYMENT, deployment)],
+            "ownerReferences": [owner_reference(DEPLOYMENT, deployment)],
         }
         return name, {
             "apiVersion": REPLICA_SET.api_version, "kind": REPLICA_SET.kind, "metadata": metadata, "spec": spec,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from volcanoio.localcluster.clock import epoch, rfc3339
 from volcanoio.localcluster.controllers.conditions import find, with_condition, without_condition
 from volcanoio.localcluster.controllers.deployments.sizes import Limits, observed, size
 from volcanoio.localcluster.controllers.frame.contract import View
 from volcanoio.localcluster.controllers.kinds import Workload
 from volcanoio.localcluster.controllers.quantities import count
 from volcanoio.model.base import Manifest
+from volcanoio.model.times import epoch, rfc3339
 
 _NO_DEADLINE = 2**31 - 1
 _AVAILABLE, _PROGRESSING, _FAILURE = "Available", "Progressing", "ReplicaFailure"

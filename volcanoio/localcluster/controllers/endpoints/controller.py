@@ -10,11 +10,12 @@ from volcanoio.localcluster.controllers.endpoints import slices
 from volcanoio.localcluster.controllers.frame.contract import NOTHING, Defaults, Plan, View, Write
 from volcanoio.localcluster.controllers.frame.tables import Tables
 from volcanoio.localcluster.controllers.kinds import ENDPOINT_SLICE, ENDPOINTS, Endpoints, EndpointSlice
-from volcanoio.localcluster.controllers.pods import controller_reference, generated
+from volcanoio.localcluster.controllers.pods import generated
 from volcanoio.localcluster.controllers.writes import patching
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.core import Pod, Service
 from volcanoio.model.kinds import POD, SERVICE, Kind
+from volcanoio.model.references import owner_reference
 
 _MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 _SERVICE_NAME = "kubernetes.io/service-name"
@@ -116,7 +117,7 @@ class EndpointsController(Defaults):
             "generateName": prefix,
             "namespace": service.metadata.namespace,
             "labels": labels,
-            "ownerReferences": [controller_reference(SERVICE, service)],
+            "ownerReferences": [owner_reference(SERVICE, service)],
         }
         return [_create(ENDPOINT_SLICE, {"metadata": metadata, "addressType": "IPv4", **content})]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from volcanoio.localcluster.clock import epoch
 from volcanoio.localcluster.controllers.jobs.tally import Tally
 from volcanoio.localcluster.controllers.pods import condition
 from volcanoio.model.core import Pod
+from volcanoio.model.times import epoch
 
 FIRST, MOST = 10.0, 600.0
 """Seconds after the first failure in a row, doubling up to the most."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from volcanoio.framework.effects import Delete, Record
 from volcanoio.framework.events import Observed
-from volcanoio.localcluster.clock import epoch, rfc3339
 from volcanoio.localcluster.controllers.conditions import find, with_condition
 from volcanoio.localcluster.controllers.frame.contract import (
     NOTHING,
@@ -23,12 +22,14 @@ from volcanoio.localcluster.controllers.jobs.indexes import shown
 from volcanoio.localcluster.controllers.jobs.making import Making
 from volcanoio.localcluster.controllers.jobs.tally import FINALIZER, Tally
 from volcanoio.localcluster.controllers.jobs.verdict import Verdict
-from volcanoio.localcluster.controllers.kinds import BATCH_JOB, Workload, reference
+from volcanoio.localcluster.controllers.kinds import BATCH_JOB, Workload
 from volcanoio.localcluster.controllers.owners import claim, concerned, selector_of, status_stages
 from volcanoio.localcluster.controllers.writes import creating, deleting, patching
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import POD
+from volcanoio.model.references import object_reference
+from volcanoio.model.times import epoch, rfc3339
 
 _OURS = "kubernetes.io/job-controller"
 """The value of `spec.managedBy` that means us; others' jobs are theirs."""
@@ -213,7 +214,7 @@ class _Look:
 
     def _say(self, type_: str, reason: str, message: str) -> None:
         if not self.view.held:
-            regarding = reference(BATCH_JOB, self.job)
+            regarding = object_reference(BATCH_JOB, self.job)
             self.events.append(Record(regarding=regarding, type=type_, reason=reason, message=message))
 
 

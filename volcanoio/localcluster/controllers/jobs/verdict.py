@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from volcanoio.localcluster.clock import epoch
 from volcanoio.localcluster.controllers.conditions import find
 from volcanoio.localcluster.controllers.jobs.policies import ruling, succeeded_early
 from volcanoio.localcluster.controllers.jobs.tally import Tally
 from volcanoio.localcluster.controllers.kinds import Workload
 from volcanoio.localcluster.controllers.quantities import count
+from volcanoio.model.times import epoch
 
 FAILURE_TARGET, CRITERIA_MET = "FailureTarget", "SuccessCriteriaMet"
 FAILED, COMPLETE = "Failed", "Complete"

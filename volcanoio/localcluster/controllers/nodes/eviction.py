@@ -6,15 +6,15 @@ from collections.abc import Iterable
 
 from volcanoio.framework.effects import Delete, Patch, PatchType, Record
 from volcanoio.framework.events import Change, Observed
-from volcanoio.localcluster.clock import rfc3339
 from volcanoio.localcluster.controllers.frame.contract import NOTHING, Defaults, Plan, Stage, View, Write
 from volcanoio.localcluster.controllers.frame.tables import Tables
-from volcanoio.localcluster.controllers.kinds import reference
 from volcanoio.localcluster.controllers.nodes.taints import NOT_READY, UNREACHABLE, drives_off, stays_until
 from volcanoio.localcluster.controllers.pods import finished, ready, terminating
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Node, Pod
 from volcanoio.model.kinds import NODE, POD
+from volcanoio.model.references import object_reference
+from volcanoio.model.times import rfc3339
 
 
 class TaintEvictionController(Defaults):
@@ -90,7 +90,7 @@ class TaintEvictionController(Defaults):
 
 
 def _say(pod: Pod, type_: str, reason: str, message: str) -> Record:
-    return Record(regarding=reference(POD, pod), type=type_, reason=reason, message=message)
+    return Record(regarding=object_reference(POD, pod), type=type_, reason=reason, message=message)
 
 
 def _not_ready(pod: Pod, now: float) -> Write:

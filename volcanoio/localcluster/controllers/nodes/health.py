@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from volcanoio.framework.effects import Patch, PatchType, Record
 from volcanoio.framework.events import Change, Observed
-from volcanoio.localcluster.clock import epoch, rfc3339
 from volcanoio.localcluster.controllers.frame.contract import NOTHING, Defaults, Plan, View, Write
 from volcanoio.localcluster.controllers.frame.tables import Tables
 from volcanoio.localcluster.controllers.nodes.taints import tainting, wanted_taints
 from volcanoio.model.base import ApiObject, Manifest, ObjectReference
 from volcanoio.model.core import Lease, Node
 from volcanoio.model.kinds import LEASE, NODE
+from volcanoio.model.times import epoch, rfc3339
 
 GRACE, STARTUP_GRACE = 50.0, 60.0
 """Seconds of silence after which a node is Unknown; and for one that has never said anything, since it was made."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from volcanoio.localcluster.clock import epoch, rfc3339
 from volcanoio.localcluster.controllers.frame.contract import Write
 from volcanoio.localcluster.controllers.writes import patching
 from volcanoio.model.core import Node, Pod, Taint, Toleration
 from volcanoio.model.kinds import NODE
+from volcanoio.model.times import epoch, rfc3339
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"

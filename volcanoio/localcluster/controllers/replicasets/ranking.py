@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from volcanoio.localcluster.clock import epoch
 from volcanoio.localcluster.controllers.pods import DELETION_COST, ready, ready_since, restarts
 from volcanoio.model.core import Pod
+from volcanoio.model.times import epoch
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 

@@ -25,7 +25,6 @@ from volcanoio.localcluster.controllers.kinds import (
     STATEFUL_SET,
     ControllerRevision,
     Workload,
-    reference,
 )
 from volcanoio.localcluster.controllers.owners import claim, concerned, selector_of, status_stages
 from volcanoio.localcluster.controllers.quantities import count
@@ -33,6 +32,7 @@ from volcanoio.localcluster.controllers.statefulsets import members
 from volcanoio.localcluster.controllers.statefulsets.rollout import Rollout
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import POD, PVC
+from volcanoio.model.references import object_reference
 from volcanoio.model.storage import PersistentVolumeClaim
 
 _HASH = "controller.kubernetes.io/hash"
@@ -126,7 +126,7 @@ class StatefulSetController(Defaults):
                 manifest = members.claim(owner, template, number)
                 text = manifest["metadata"]["name"]
                 told = Told(
-                    reference(STATEFUL_SET, owner),
+                    object_reference(STATEFUL_SET, owner),
                     done=(
                         "SuccessfulCreate",
                         f"Create Claim {text} Pod {name} in StatefulSet {owner.metadata.name} success",
@@ -187,7 +187,7 @@ class StatefulSetController(Defaults):
 def _told(owner: Workload, verb: str, pod: str) -> Told:
     text = f"{verb} Pod {pod} in StatefulSet {owner.metadata.name}"
     return Told(
-        reference(STATEFUL_SET, owner),
+        object_reference(STATEFUL_SET, owner),
         done=(f"Successful{verb}", f"{text} successful"),
         refused=(f"Failed{verb}", f"{text} failed error: "),
     )

@@ -7,10 +7,11 @@ from typing import Any
 
 from volcanoio.localcluster.controllers.history import template_of
 from volcanoio.localcluster.controllers.kinds import STATEFUL_SET, ControllerRevision, Workload
-from volcanoio.localcluster.controllers.pods import controller_reference, pod_of
+from volcanoio.localcluster.controllers.pods import pod_of
 from volcanoio.localcluster.controllers.quantities import count
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
+from volcanoio.model.references import owner_reference
 
 REVISION_LABEL = "controller-revision-hash"
 _NAME_LABEL = "statefulset.kubernetes.io/pod-name"
@@ -80,7 +81,7 @@ def claim(owner: Workload, template: Mapping[str, Any], number: int) -> Manifest
     }
     policy = owner.spec.get("persistentVolumeClaimRetentionPolicy") or {}
     if policy.get("whenDeleted") == "Delete":
-        metadata["ownerReferences"] = [controller_reference(STATEFUL_SET, owner)]
+        metadata["ownerReferences"] = [owner_reference(STATEFUL_SET, owner)]
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
