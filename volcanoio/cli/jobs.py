@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from volcanoio.cli.commands import send_command
@@ -182,7 +183,7 @@ async def view(client: Client, namespace: str, name: str) -> None:
         found = await client.list(kinds.EVENT, namespace=namespace)
     assert isinstance(job, Job)
     events = [each for each in found if isinstance(each, Event) and each.involved_object.uid == job.metadata.uid]
-    print(describe(job, events))
+    print(describe(job, events, datetime.now(UTC)))
 
 
 async def suspend(client: Client, namespace: str, name: str) -> None:

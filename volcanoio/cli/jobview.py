@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from volcanoio.framework.overrides import stored
+from volcanoio.localcluster.apiserver.printing.ages import since
 from volcanoio.model.batch import Job, TaskSpec
 from volcanoio.model.core import Event
 
+APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""The whole manifest once more, which kubectl describe leaves out, too."""
 _COUNTS = ("pending", "running", "succeeded", "failed", "terminating", "unknown")
 
 
@@ -42,7 +46,7 @@ def _task(task: TaskSpec) -> Iterator[str]:
                 yield _line(4, section.capitalize(), ", ".join(f"{k}={v}" for k, v in resources[section].items()))
 
 
-def _events(events: Sequence[Event]) -> Iterator[str]:
+def _events(events: Sequence[Event], now: datetime) -> Iterator[str]:
     if not events:
         yield _line(0, "Events", "<none>")
         return
@@ -50,15 +54,18 @@ def _events(events: Sequence[Event]) -> Iterator[str]:
     yield f"  {'Type':<10}{'Reason':<22}{'Age':<26}{'Form':<24}Message"
     for event in sorted(events, key=lambda each: each.last_timestamp or ""):
         source = event.source.get("component", "")
-        yield f"  {event.type:<10}{event.reason:<22}{event.last_timestamp or '':<26}{source:<24}{event.message}"
+        age = since(event.last_timestamp, now)
+        if event.count > 1:
+            age += f" (x{event.count} over {since(event.first_timestamp, now)})"
+        yield f"  {event.type:<10}{event.reason:<22}{age:<26}{source:<24}{event.message}"
 
 
-def _description(job: Job, events: Sequence[Event]) -> Iterator[str]:
+def _description(job: Job, events: Sequence[Event], now: datetime) -> Iterator[str]:
     meta, spec, status = job.metadata, job.spec, job.status
     yield _line(0, "Name", meta.name)
     yield _line(0, "Namespace", meta.namespace)
     yield from _mapping(0, "Labels", meta.labels)
-    yield from _mapping(0, "Annotations", meta.annotations)
+    yield from _mapping(0, "Annotations", {key: meta.annotations[key] for key in meta.annotations if key != APPLIED})
     yield _line(0, "Creation", meta.creation_timestamp)
     yield "Spec:"
     yield _line(1, "Min Available", spec.min_available)
@@ -100,9 +107,9 @@ def _description(job: Job, events: Sequence[Event]) -> Iterator[str]:
         yield "  Conditions:"
         for condition in status.conditions:
             yield _line(2, condition.status, condition.last_transition_time or "")
-    yield from _events(events)
+    yield from _events(events, now)
 
 
-def describe(job: Job, events: Iterable[Event]) -> str:
-    """The whole description."""
-    return "\n".join(_description(job, list(events)))
+def describe(job: Job, events: Iterable[Event], now: datetime) -> str:
+    """The whole description; `now` is what the events' ages are counted from."""
+    return "\n".join(_description(job, list(events), now))

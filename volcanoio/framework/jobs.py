@@ -59,6 +59,13 @@ class JobPlugin:
         """
         return ()
 
+    def hints(self, job: Job) -> Sequence[str]:  # noqa: ARG002 - for overriding
+        """What the plugin will not do for the job, as a task that it is about has another name: rule and next step.
+
+        Whoever submits the job is warned of these; it runs all the same.
+        """
+        return ()
+
     def supports(self, job: Job) -> Sequence[Support]:  # noqa: ARG002 - for overriding
         """The objects the job needs, without owner references: the controller adds them."""
         return ()

@@ -39,7 +39,7 @@ def selected(entries: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
     """
     signs: dict[str, bool] = {}
     for entry in filter(None, map(str.strip, entries)):
-        name = entry if entry == "*" else entry.removeprefix("-" if entry.startswith("-") else "+")
+        name = entry.removeprefix("-" if entry.startswith("-") else "+")
         if name in signs:
             msg = f'--controllers: "{name}" is given twice; name each controller once'
             raise PluginError(msg)
@@ -47,7 +47,7 @@ def selected(entries: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
             msg = f'--controllers: there is no controller "{name}"{suggestion(name, sorted({*known, *VOLCANOS}))}'
             raise PluginError(msg)
         signs[name] = not entry.startswith("-")
-    everything = "*" in signs or not signs
+    everything = signs.get("*", not signs)
     names = tuple(sorted(name for name in known if signs.get(name, everything)))
     if not names:
         msg = "--controllers: nothing is left to run; begin the list with * to run all but those after a -"

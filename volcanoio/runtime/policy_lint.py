@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 
 import yaml
@@ -16,12 +17,14 @@ from volcanoio.runtime.runaway import Errand, OverrunError
 
 
 def is_controllers(text: str) -> bool:
-    """Whether a configuration is the controllers' and not a scheduler's: it has `policies` and no `tiers`."""
+    """Whether a configuration is the controllers' and not a scheduler's: `policies`, also misspelt, and no `tiers`."""
     try:
         root = yaml.safe_load(text)
     except yaml.YAMLError:
         return text.lstrip().startswith("policies:")
-    return isinstance(root, dict) and "policies" in root and not {"tiers", "actions"} & root.keys()
+    if not isinstance(root, dict) or {"tiers", "actions"} & root.keys():
+        return False
+    return any(difflib.get_close_matches(str(key), ("policies",)) for key in root)
 
 
 def lint(text: str, registry: Registry, scheduler: frozenset[str] | None) -> tuple[Finding, ...]:

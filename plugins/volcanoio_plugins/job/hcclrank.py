@@ -27,6 +27,13 @@ class HcclrankPlugin(JobPlugin):
         chosen = flags(arguments, _DEFAULTS, "hcclrank")
         self._master, self._worker = str(chosen["master"]), str(chosen["worker"])
 
+    def hints(self, job: Job) -> Sequence[str]:
+        """Neither a master's nor a workers' task: nobody is ranked by its index."""
+        if task_named(job, self._master) is not None or task_named(job, self._worker) is not None:
+            return ()
+        text = f"there is neither a task {self._master} nor {self._worker}, so only pods with RANK have a rank"
+        return (f"{text}; name a task so, or give --worker=TASK",)
+
     def on_pod_create(self, pod: Manifest, job: Job, task: TaskSpec, index: int) -> None:
         """Set `hccl/rankIndex` unless the template does: the RANK of a container, else masters first, then workers."""
         annotations = pod["metadata"].setdefault("annotations", {})

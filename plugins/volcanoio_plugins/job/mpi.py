@@ -37,6 +37,15 @@ class MpiPlugin(JobPlugin):
         text = f"the specified mpi master task was not found: {self._master}; name a task so, or give --master=TASK"
         return (text,)
 
+    def hints(self, job: Job) -> Sequence[str]:
+        """A master without workers."""
+        if task_named(job, self._worker) is not None:
+            return ()
+        text = (
+            f"there is no task {self._worker}, so the master gets no {VARIABLE}; name a task so, or give --worker=TASK"
+        )
+        return (text,)
+
     def on_pod_create(self, pod: Manifest, job: Job, task: TaskSpec, index: int) -> None:  # noqa: ARG002 - as declared
         """Open the port; on the master also set `MPI_HOST`, the workers' addresses with commas between.
 

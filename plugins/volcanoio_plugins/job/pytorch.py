@@ -64,6 +64,16 @@ class PytorchPlugin(JobPlugin):
             msg = f"pytorch: --wait-master-timeout takes seconds, at least 1, not {self._seconds}"
             raise PluginArgumentError(msg)
 
+    def hints(self, job: Job) -> Sequence[str]:
+        """Without the master's task no pod is told anything; one of another name is no worker."""
+        if task_named(job, self._master) is None:
+            return (
+                f"there is no task {self._master}, so no pod gets MASTER_ADDR; name a task so, or give --master=TASK",
+            )
+        if len(job.spec.tasks) > 1 and task_named(job, self._worker) is None:
+            return (f"there is no task {self._worker}, so no worker has a RANK; name a task so, or give --worker=TASK",)
+        return ()
+
     def on_pod_create(self, pod: Manifest, job: Job, task: TaskSpec, index: int) -> None:
         """Set `MASTER_ADDR`, `MASTER_PORT`, `WORLD_SIZE` and the pod's `RANK`, and open the port.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from volcanoio.framework.arguments import flags
-from volcanoio.framework.jobpods import host_of, open_port, task_named
+from volcanoio.framework.jobpods import containers, host_of, open_port, task_named
 from volcanoio.framework.jobs import JobPlugin, Support, port
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
@@ -50,6 +50,23 @@ class RayPlugin(JobPlugin):
         if task_named(job, self._head) is not None:
             return ()
         return (f"the specified ray head task was not found: {self._head}; name a task so, or give --head=TASK",)
+
+    def hints(self, job: Job) -> Sequence[str]:
+        """Tasks whose containers are not Ray: their commands stay as they are."""
+        found = []
+        for role, name, container in (
+            ("head", self._head, self._head_container),
+            ("worker", self._worker, self._worker_container),
+        ):
+            task = task_named(job, name)
+            if task is None and len(job.spec.tasks) > 1:
+                found.append(f"there is no task {name}, so no pod is a {role}; name a task so, or give --{role}=TASK")
+            elif task is not None and container not in {each.get("name") for each in containers(task.template)}:
+                found.append(
+                    f"task {name} has no container {container}, so nothing starts ray in it; name a container so, or "
+                    f"give --{role}Container=NAME"
+                )
+        return found
 
     def supports(self, job: Job) -> Sequence[Support]:
         """The Service `<job>-head-svc` of the head's ports."""

@@ -50,6 +50,21 @@ class TensorflowPlugin(JobPlugin):
                 )
         return found
 
+    def hints(self, job: Job) -> Sequence[str]:
+        """Tasks without a role are in nobody's cluster; roles that were given to a task that is not there."""
+        tasks = {task.name for task in job.spec.tasks}
+        strangers = sorted(tasks - set(self._tasks.values()))
+        found = [
+            f"there is no task {name}, so the cluster has no {role}; name a task so, or give --{role}=TASK"
+            for role, name in self._tasks.items()
+            if name != role and name not in tasks
+        ]
+        if strangers:
+            found.append(
+                f"no role is that of task {strangers[0]}, so {VARIABLE} leaves it out; give --worker=TASK or so"
+            )
+        return found
+
     def on_pod_create(self, pod: Manifest, job: Job, task: TaskSpec, index: int) -> None:
         """Set TF_CONFIG in the containers; a job of a single pod needs none."""
         text = self._config(job, task, index)

@@ -66,3 +66,14 @@ def test_a_template_that_did_not_change_is_not_judged_again() -> None:
     new = cron(template={"tasks": [task()], "plugins": {"gone": []}}, suspend=True)
     assert update(kinds.CRON_JOB, old, new).allowed
     assert not update(kinds.CRON_JOB, cron(), new).allowed
+
+
+def test_a_day_that_no_month_has_is_told() -> None:
+    (warning,) = create(kinds.CRON_JOB, cron(schedule="0 0 30 2 *")).warnings
+    assert warning == 'spec.schedule: no month of "0 0 30 2 *" has such a day, so it never runs; mend the date'
+
+
+def test_what_each_run_would_be_warned_of_is_told_at_once() -> None:
+    given = cron(template=job(minSuccess=7)["spec"])
+    (warning,) = create(kinds.CRON_JOB, given).warnings
+    assert warning.startswith("spec.jobTemplate.spec.minSuccess: 7 pods can never succeed, the job has 1; ")

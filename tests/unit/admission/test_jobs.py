@@ -330,12 +330,13 @@ GOOD: dict[str, Manifest] = {
     "the same event again in one policy": job(policies=[policy(event="PodFailed", events=["PodFailed"])]),
     "queue nobody looked at yet": job(queue="fresh"),
     "child queue": job(queue="child"),
-    "tasks in order": job(task("a"), task("b", dependsOn={"name": ["a"]})),
+    "tasks in order": job(task("a"), task("b", dependsOn={"name": ["a"]}), minAvailable=1),
     "diamond": job(
         task("a"),
         task("b", dependsOn={"name": ["a"]}),
         task("c", dependsOn={"name": ["a"]}),
         task("d", dependsOn={"name": ["b", "c"]}),
+        minAvailable=1,
     ),
     "no replicas": job(task(replicas=0)),
     "nulls": job(task(policies=None), policies=None, volumes=None, plugins=None, ttlSecondsAfterFinished=None),
@@ -467,3 +468,19 @@ def test_more_pods_than_a_job_can_have_are_refused_and_as_many_are_not() -> None
     review = create(kinds.JOB, job(task("a", 40_000), task("b", 10_001), minAvailable=1))
     assert any("a job has at most 50000 pods" in message for message in review.messages)
     assert create(kinds.JOB, job(task("a", 40_000), task("b", 10_000), minAvailable=1)).messages == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            job(policies=[policy(event="PodPending", timeout="5 minutes")]),
+            "spec.policies[0].timeout: '5 minutes' is not",
+        ),
+        (job(task(policies=[policy(exitCode=3, timeout="-1s")])), "spec.tasks[0].policies[0].timeout: '-1s' is not"),
+        (job(runningEstimate="an hour"), "spec.runningEstimate: 'an hour' is not a duration; write numbers with units"),
+    ],
+)
+def test_a_duration_that_nobody_could_follow_is_refused(given: Manifest, told: str) -> None:
+    (message,) = create(kinds.JOB, given).messages
+    assert message.startswith(told)

@@ -26,6 +26,7 @@ KNOWN = ("a-controller", "gc-controller", "job-controller")
         (("*", "-sharding-controller"), KNOWN),
         (("*", "-gc-controller"), ("a-controller", "job-controller")),
         (("gc-controller", "+a-controller"), ("a-controller", "gc-controller")),
+        (("-*", "gc-controller"), ("gc-controller",)),
         (("-gc-controller", "*"), ("a-controller", "job-controller")),
         ((" * ", "", "-a-controller "), ("gc-controller", "job-controller")),
         (("+hyperNode-controller", "job-controller"), ("job-controller",)),
@@ -42,6 +43,7 @@ def test_the_list_selects_by_name(entries: tuple[str, ...], names: tuple[str, ..
         (("*", "*"), r'"\*" is given twice'),
         (("job-controler",), 'no controller "job-controler"; did you mean "job-controller"'),
         (("-gc-controller",), "nothing is left to run"),
+        (("-*",), "nothing is left to run"),
     ],
 )
 def test_a_list_that_cannot_be_meant_is_refused(entries: tuple[str, ...], told: str) -> None:

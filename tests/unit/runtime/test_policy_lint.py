@@ -35,6 +35,12 @@ def test_mistakes_are_errors_with_their_places(tmp_path: Path, capsys: pytest.Ca
     ]
 
 
+def test_a_misspelt_first_key_is_corrected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = linted(tmp_path, capsys, "policy:\n- name: declared\n")
+    assert code == 1
+    assert found == ['0.conf:1:1: error: key "policy" is unknown in the file; did you mean "policies"?']
+
+
 @pytest.mark.parametrize(
     ("others", "said"),
     [

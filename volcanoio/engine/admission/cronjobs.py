@@ -12,6 +12,7 @@ from volcanoio.engine.admission.decoding import known, typed
 from volcanoio.engine.admission.dnsnames import qualified_rule
 from volcanoio.engine.admission.findings import Findings
 from volcanoio.engine.admission.jobdefaults import default_job
+from volcanoio.engine.admission.jobhints import hint_job
 from volcanoio.engine.admission.jobrules import check_content
 from volcanoio.engine.admission.queueuse import check_job_queue
 from volcanoio.engine.admission.request import AdmissionLookup, AdmissionSettings
@@ -48,9 +49,14 @@ def _check_schedule(cron: CronJob, findings: Findings) -> None:
         )
     else:
         try:
-            parse(spec.schedule)
+            schedule = parse(spec.schedule)
         except ScheduleError as error:
             findings.refuse("spec.schedule", str(error))
+        else:
+            if schedule.next_after(0.0) is None:
+                findings.mention(
+                    "spec.schedule", f'no month of "{spec.schedule}" has such a day, so it never runs', "mend the date"
+                )
     if spec.time_zone is not None:
         try:
             zone(spec.time_zone)
@@ -69,6 +75,12 @@ def _check_template(cron: CronJob, lookup: AdmissionLookup, settings: AdmissionS
     if job is not None:
         check_content(job, settings, found)
         check_job_queue(job.spec.queue, lookup, of_queue)
+        if not found.messages:
+            hint_job(job, settings, found)
+    for warning in found.warnings:
+        findings.mention(
+            "spec.jobTemplate." + warning.partition(": ")[0], warning.partition(": ")[2], "so for each run"
+        )
     for message in found.messages:
         findings.pass_on(f"spec.jobTemplate.{message}", "no run of this CronJob could start")
     for message in of_queue.messages:

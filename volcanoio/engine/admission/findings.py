@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from volcanoio.model import durations
+
 
 class Findings:
     """Gathers problems and warnings, so that all are told at once.
@@ -21,6 +23,13 @@ class Findings:
     def pass_on(self, problem: str, advice: str) -> None:
         """A problem that names its field already."""
         self.messages.append(f"{problem}; {advice}")
+
+    def check_duration(self, field: str, text: str | None) -> None:
+        """Refuse what is given and is no duration: Volcano cannot read such an object either."""
+        try:
+            durations.seconds("0" if text is None else text)
+        except durations.DurationError as error:
+            self.messages.append(f"{field}: {error}")
 
     def tolerate(self, field: str, rule: str, advice: str) -> None:
         """Accepted with a warning, refused when strict."""

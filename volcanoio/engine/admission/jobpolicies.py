@@ -43,6 +43,7 @@ def check_policies(policies: Sequence[LifecyclePolicy], path: str, findings: Fin
         else:
             findings.refuse(place, "either event and exitCode should be specified", f"give one of them; {_ANY}")
         _check_action(policy, place, findings)
+        findings.check_duration(f"{place}.timeout", policy.timeout)
     if JobEvent.ANY in events and len(events) > 1:
         findings.refuse(
             path, "if there's * here, no other policy should be here", "remove the policies of the other events"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from volcanoio.engine.admission.dependencies import check_dependencies
 from volcanoio.engine.admission.dnsnames import qualified_rule
 from volcanoio.engine.admission.findings import Findings
+from volcanoio.engine.admission.jobhints import hint_job
 from volcanoio.engine.admission.jobplugins import check_plugins
 from volcanoio.engine.admission.jobpolicies import check_policies
 from volcanoio.engine.admission.jobtasks import check_tasks, check_topology
@@ -25,6 +26,7 @@ def check_job(job: Job, lookup: AdmissionLookup, settings: AdmissionSettings, fi
         check_job_queue(job.spec.queue, lookup, findings)
     if not findings.messages:  # what is refused need not be warned of, and may have any shape
         mention_job(job, findings)
+        hint_job(job, settings, findings)
 
 
 def check_content(job: Job, settings: AdmissionSettings, findings: Findings) -> None:
@@ -67,6 +69,7 @@ def check_numbers(job: Job, findings: Findings) -> None:
     for field, value in (("maxRetry", spec.max_retry), ("ttlSecondsAfterFinished", spec.ttl_seconds_after_finished)):
         if value is not None and value < 0:
             findings.refuse(f"spec.{field}", f"'{field}' cannot be less than zero", "give 0 or more")
+    findings.check_duration("spec.runningEstimate", spec.running_estimate)
     if spec.min_success is not None and spec.min_success < 1:
         findings.refuse("spec.minSuccess", "'minSuccess' must be at least 1", "leave it out or give 1 or more")
 
