@@ -31,6 +31,8 @@ _LOG = structlog.get_logger(__name__)
 _WATCH_SECONDS = (300, 600)
 _ABSENT_SECONDS = 2.0
 """Between questions for a kind that is not served."""
+_AT_A_TIME = 64
+"""Lines of a watch that are folded, and acted upon, before the event loop gets a turn."""
 _SHORT_LIVED = 1.0
 """Seconds; a watch that ends sooner, and without a line, counts as a failure."""
 
@@ -207,7 +209,10 @@ class Informer:
             async with self._transport.stream(self._path, query=query) as stream:
                 async for batch in stream:
                     any_line = True
-                    self._fold(batch)
+                    for first in range(0, len(batch), _AT_A_TIME):
+                        if first:  # a long batch must not hold the loop
+                            await checkpoint()
+                        self._fold(batch[first : first + _AT_A_TIME])
                     self._backoff.reset()
         except StreamRefused as refused:
             raise error_of(refused.response, now=self._clock.now()) from refused
@@ -216,7 +221,7 @@ class Informer:
         return self._backoff.next()
 
     def _fold(self, batch: list[bytes]) -> None:
-        """One batch of lines, one publish. What came before an ERROR in the batch is published, then it is raised."""
+        """Some lines of a batch, one publish. What came before an ERROR among them is published, then it is raised."""
         events: list[Event] = []
         try:
             for data in batch:
