@@ -27,6 +27,9 @@ class Node:
         self.taints: list[dict[str, str]] = manifest["spec"].get("taints", [])
         self.unschedulable: bool = manifest["spec"].get("unschedulable", False)
         self.allocatable = amounts(manifest["status"]["allocatable"])
+        self.images = {
+            name: each["sizeBytes"] for each in manifest["status"].get("images", []) for name in each["names"]
+        }
         self.tasks: list[Task] = []
 
     def sum(self, name: str, *states: str) -> int:
@@ -64,10 +67,18 @@ class Task:
         self.status: dict[str, Any] = status
         self.group = self.annotations.get("scheduling.k8s.io/group-name", "")
         self.job: Job | None = None
-        containers = [amounts(each.get("resources", {}).get("requests", {})) for each in spec["containers"]]
-        self.requests = total(containers)
+        containers, first = (
+            [amounts(each.get("resources", {}).get("requests", {})) for each in spec.get(part, [])]
+            for part in ("containers", "initContainers")
+        )
+        self.requests = most([total(containers), *first])
         self.requests = {name: amount for name, amount in self.requests.items() if amount}
-        self.counted = {name: sum(each.get(name) or least for each in containers) for name, least in _LEAST.items()}
+        self.counted = {
+            name: max(
+                [sum(each.get(name) or least for each in containers), *[each.get(name) or least for each in first]]
+            )
+            for name, least in _LEAST.items()
+        }
         self.best_effort = not self.requests
         self.requests["pods"] = 1
         self.role = self.annotations.get("volcano.sh/task-spec", "")
@@ -234,4 +245,13 @@ def total(parts: Iterable[Mapping[str, int]]) -> Amounts:
     for part in parts:
         for name, amount in part.items():
             result[name] = result.get(name, 0) + amount
+    return result
+
+
+def most(parts: Iterable[Mapping[str, int]]) -> Amounts:
+    """The largest of each amount."""
+    result: Amounts = {}
+    for part in parts:
+        for name, amount in part.items():
+            result[name] = max(result.get(name, 0), amount)
     return result

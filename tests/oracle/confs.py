@@ -26,6 +26,7 @@ ARGUMENTS: Mapping[str, st.SearchStrategy[dict[str, Any]]] = {
                 "tainttoleration",
                 "podaffinity",
                 "podtopologyspread",
+                "imagelocality",
             )
         },
     ),

@@ -13,6 +13,7 @@ from tests.oracle.changes import CHANGES, change
 from tests.oracle.compare import compare
 from tests.oracle.confs import confs, text
 from tests.oracle.examples import examples
+from tests.oracle.variants import with_images
 from tests.oracle.worlds import Mix, worlds
 from tests.scenario.scheduling.harness import World
 from volcanoio.model.base import Manifest
@@ -41,6 +42,12 @@ def test_as_shipped(objects: list[Manifest]) -> None:
 @examples(60)
 @given(CONFS, worlds(Mix(rules=True)))
 def test_whatever_is_configured(conf: str, objects: list[Manifest]) -> None:
+    compare(World(*objects, conf=conf), conf)
+
+
+@examples(40)
+@given(confs(ACTIONS, ("gang", "predicates", "nodeorder"), ("priority", "binpack")), with_images(worlds(Mix())))
+def test_nodes_that_have_the_images(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 

@@ -11,6 +11,7 @@ from tests.oracle.changes import CHANGES, change
 from tests.oracle.compare import compare
 from tests.oracle.confs import confs
 from tests.oracle.examples import examples
+from tests.oracle.variants import of_users
 from tests.oracle.worlds import Mix, worlds
 from tests.scenario.scheduling.harness import World
 from volcanoio.model.base import Manifest
@@ -62,3 +63,27 @@ def test_proportion(conf: str, objects: list[Manifest]) -> None:
 )
 def test_a_tree_of_shares(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
+
+
+USERS = confs(
+    ("enqueue, allocate, backfill", "allocate", "enqueue, backfill, allocate"),
+    ("namespace-fairshare", "predicates"),
+    ("priority", "gang", "overcommit", "drf", "proportion", "nodeorder", "sla"),
+)
+
+
+@examples(60)
+@given(USERS, of_users(worlds(Mix(running=True))))
+def test_users_of_a_queue(conf: str, objects: list[Manifest]) -> None:
+    compare(World(*objects, conf=conf), conf)
+
+
+@examples(40)
+@given(USERS, of_users(worlds(Mix(running=True, jobs=3))), st.lists(CHANGES, min_size=1, max_size=3), st.data())
+def test_users_across_cycles(conf: str, objects: list[Manifest], changes: list[Any], data: st.DataObject) -> None:
+    world = World(*objects, conf=conf)
+    compare(world, conf)
+    for number, each in enumerate(changes):
+        world.echo()
+        change(world, each, data.draw, Mix(), 10 + number)
+        compare(world, conf)

@@ -9,6 +9,7 @@ from tests.oracle.plugins.capacity import Capacity
 from tests.oracle.plugins.cdp import Cdp
 from tests.oracle.plugins.conformance import Conformance
 from tests.oracle.plugins.drf import Drf
+from tests.oracle.plugins.fairshare import NamespaceFairshare
 from tests.oracle.plugins.gang import Gang
 from tests.oracle.plugins.nodegroup import Nodegroup
 from tests.oracle.plugins.nodeorder import Nodeorder
@@ -32,6 +33,7 @@ PLUGINS: Mapping[str, type[Plugin]] = {
     "conformance": Conformance,
     "drf": Drf,
     "gang": Gang,
+    "namespace-fairshare": NamespaceFairshare,
     "nodegroup": Nodegroup,
     "nodeorder": Nodeorder,
     "overcommit": Overcommit,

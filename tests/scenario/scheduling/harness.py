@@ -150,8 +150,8 @@ class World(Offline):
         return super().put(decoded(obj) if isinstance(obj, dict) else obj)
 
     def pod(self, name: str) -> Pod:
-        """A pod of namespace ns."""
-        return cast("Pod", self.objects[kinds.POD.resource, f"ns/{name}"])
+        """A pod, of namespace ns unless that is said."""
+        return cast("Pod", self.objects[kinds.POD.resource, name if "/" in name else f"ns/{name}"])
 
     def group(self, name: str) -> PodGroup:
         """A PodGroup of namespace ns."""
@@ -193,7 +193,7 @@ class World(Offline):
                         )
                     else:
                         self.bind(decision.group, bind)
-                        self.set_pod(bind.name, phase=phase)
+                        self.set_pod(f"{bind.namespace}/{bind.name}", phase=phase)
             else:
                 self.carry_out(decision)
 
