@@ -69,6 +69,8 @@ class LifecycleWorld(JobsWorld):
         self.histories = Histories(server.store)
         self.chains: list[Chains] = []
         self.probe = Probe()
+        self.absent = False
+        """Whether nobody is to succeed a process that ended."""
 
     def _manager(self, life: Transport) -> ControllerManager:
         settings = ControllerSettings(registry=plugins(), policies=self._policies, controllers=self._controllers)
@@ -98,6 +100,14 @@ class LifecycleWorld(JobsWorld):
         if not self.alive:
             await self.kill()
             await self.start(waiting=False)
+
+    async def live(self, seconds: float) -> None:
+        """Time passes; one who died is succeeded, unless the world is to go on without."""
+        end = self.now + seconds
+        while self.now < end:
+            await asyncio.sleep(min(REST, end - self.now))
+            if not self.absent:
+                await self.revive()
 
     async def manifest(self, kind: Kind, name: str) -> Manifest:
         """An object as it is stored."""
