@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -27,7 +28,6 @@ from volcanoio.engine.jobs.podgroup import (
     is_outdated,
     unschedulable_message,
 )
-from volcanoio.engine.jobs.pods import pod_name
 from volcanoio.engine.jobs.roll import Roll
 from volcanoio.engine.jobs.state import JobState, WriteEffect
 from volcanoio.engine.jobs.status import current_phase, is_exhausted
@@ -70,8 +70,8 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pods(self) -> list[Pod]:
-        """The job's own pods, sorted by name."""
-        return self.roll.pods
+        """The job's own pods, sorted by name: all of them, which takes its time where they are many."""
+        return _by_name(self.roll.own())
 
     @property
     def counts(self) -> Counts:
@@ -86,7 +86,8 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 def stop(scene: Scene) -> Upkeeping:
     """Live pods go first, then PodGroup and support objects; finished pods stay."""
     job, state = scene.job, scene.state
-    doomed = [pod for pod in scene.pods if is_live(pod) and not scene.going(pod)]
+    living = scene.roll.own() if scene.roll.live else ()
+    doomed = _by_name(pod for pod in living if is_live(pod) and not scene.going(pod))
     groups = [_delete(kinds.POD_GROUP.resource, job, group) for group in _groups(scene) if _stays(state, group)]
     rest = (*groups, *supports.removals(job, scene.wanted.wishes, state.supports, state.deleting))
     return Upkeeping(stages=_stages(tuple(_delete(kinds.POD.resource, job, pod) for pod in doomed), rest))
@@ -98,7 +99,8 @@ def restart(scene: Scene) -> Upkeeping:
     if is_exhausted(job, job.status):
         return Upkeeping()
     is_hit = hits(scene.targets)
-    doomed = [pod for pod in scene.pods if not scene.going(pod) and (is_hit(pod) or _must_restart(scene, pod))]
+    staying = scene.roll.own() if scene.roll.staying else ()
+    doomed = _by_name(pod for pod in staying if not scene.going(pod) and (is_hit(pod) or _must_restart(scene, pod)))
     groups = tuple(
         _delete(kinds.POD_GROUP.resource, job, group)
         for group in _groups(scene)
@@ -110,7 +112,7 @@ def restart(scene: Scene) -> Upkeeping:
 def sync(scene: Scene) -> Upkeeping:
     """Everything as the spec wants it; pods only once the scheduler admitted the PodGroup."""
     job, state, wanted = scene.job, scene.state, scene.wanted
-    doomed = scene.roll.unwanted
+    doomed = _by_name(state.pods[uid] for uid in scene.roll.unwanted)
     leaving = (_marks(job, doomed), _deletes(job, doomed))
     problem = _problem(scene)
     if problem is not None:
@@ -210,14 +212,16 @@ def _missing(scene: Scene) -> list[tuple[TaskSpec, int]]:
     if scene.roll.whole:
         return []
     job = scene.job
-    taken = {pod.metadata.name for pod in scene.state.pods.values()}
     return [
         (task, index)
         for task in job.spec.tasks
-        if may_start(job, task, scene.pods)
-        for index in range(task.replicas)
-        if pod_name(job, task, index) not in taken
+        if task.depends_on is None or may_start(job, task, scene.pods)
+        for index in scene.roll.free(task.name)
     ]
+
+
+def _by_name(pods: Iterable[Pod]) -> list[Pod]:
+    return sorted(pods, key=attrgetter("metadata.name"))
 
 
 def _creates(scene: Scene, wanted: Sequence[tuple[TaskSpec, int]]) -> tuple[WriteEffect, ...]:

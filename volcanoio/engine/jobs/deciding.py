@@ -87,7 +87,7 @@ def _followed(draft: Draft, scene: Scene, course: Course, answers: tuple[Answer,
                 course = _with_waits(course, waits).act(action, cause_of(event, held, free=True))
     course = _with_waits(course, waits)
     job = msgspec.structs.replace(scene.job, status=course.status)
-    return course.noting(delayed=delayed.standing(course.ledger.delayed, job, scene.pods))
+    return course.noting(delayed=delayed.standing(course.ledger.delayed, job, scene.roll.own()))
 
 
 def _with_waits(course: Course, waits: list[delayed.Wait]) -> Course:

@@ -1,8 +1,9 @@
-"""How often the counts of a big job are written: a plan looks at every pod, so one for each pod would cost the square.
+"""How often the counts of a job are written: a plan looks at every pod, so one for each pod would cost the square.
 
-After a plan that left nothing to do but to count, a job of many pods may rest for a while. Pods that only enter another
-phase, begin to terminate, or go after that are then folded and not planned for, as long as they are too few to change
-the phase of the job; a timer ends the rest. Whatever else happens ends it at once: no phase and no decision ever waits.
+After a plan that left nothing to do but to count, a job may rest for a while. Pods that only enter another phase,
+begin to terminate, or go after that are then folded and not planned for, as long as they are too few to change the
+phase of the job; a timer ends the rest. The first of them after a quiet time begins a short one, as others are about to
+follow. Whatever else happens ends it at once: no phase and no decision ever waits.
 Pods whose names are still taken by terminating ones are made when a rest ends, the last ones at once.
 """
 
@@ -20,8 +21,8 @@ from volcanoio.model.batch import Job, JobEvent, JobPhase, JobStatus
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import PodGroup
 
-SECONDS_PER_POD, SHORTEST, LONGEST = 0.0005, 0.025, 2.0
-"""Seconds of rest; where they come to less than the shortest, a job does not rest."""
+SECONDS_PER_POD, SHORTEST, LONGEST = 0.0005, 0.05, 2.0
+"""Seconds of rest: by the number of pods, within limits. The pods of a gang start and end at nearly the same time."""
 _ENTERED = frozenset({"Running", "Succeeded", "Failed"})
 
 
@@ -30,9 +31,9 @@ def pause(scene: Scene, ledger: Ledger, phase: JobPhase, now: float) -> Pause | 
 
     A delayed action about a pending pod ends with its being pending, which can be told later; others may not rest.
     """
-    seconds = min(LONGEST, SECONDS_PER_POD * len(scene.pods))
+    seconds = min(LONGEST, max(SHORTEST, SECONDS_PER_POD * scene.roll.total))
     waiting = ledger.hold or any(entry.cause != JobEvent.POD_PENDING for entry in ledger.delayed)
-    if seconds < SHORTEST or waiting:
+    if waiting or not seconds:
         return None
     job, counts, whole = scene.job, scene.counts, scene.roll.whole
     changes = _changes(job, counts, phase) if whole else 0
@@ -68,8 +69,12 @@ def _goings(job: Job, counts: Counts, phase: JobPhase, *, whole: bool) -> int:
 def resting(before: JobState, after: JobState, uid: str, now: float) -> Pause | None:
     """What is left of the rest after a change of that pod; None when there is to be a plan."""
     rest, old, new = before.pause, before.pods.get(uid), after.pods.get(uid)
-    if rest is None or now >= rest.until or old is None or not same_beside_going(before, after):
+    if rest is None or old is None or not same_beside_going(before, after):
         return None
+    if now >= rest.until:
+        if before.behind:
+            return None
+        rest = msgspec.structs.replace(rest, until=now + SHORTEST)
     if new is None:
         going = old.metadata.deletion_timestamp is not None or uid in before.deleting
         left = msgspec.structs.replace(rest, goings=rest.goings - 1)

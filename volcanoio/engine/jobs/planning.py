@@ -17,7 +17,7 @@ from volcanoio.engine.jobs.events import ASIDE
 from volcanoio.engine.jobs.ledger import Ledger, read
 from volcanoio.engine.jobs.pausing import pause
 from volcanoio.engine.jobs.plugins import PluginFactory
-from volcanoio.engine.jobs.roll import call
+from volcanoio.engine.jobs.roll import KEPT_FROM, call
 from volcanoio.engine.jobs.state import awaits_newer
 from volcanoio.engine.jobs.table import UPKEEP, Upkeep
 from volcanoio.engine.jobs.wanted import Problem, work_out
@@ -64,11 +64,12 @@ def _scene(
 ) -> converge.Scene:
     job = effective(job, stored.overrides)
     wanted = work_out(job, draft.state.wanted, view.lookup, factories, stored.overrides)
-    draft.set(wanted=wanted)
+    roll = call(job, draft.state.pods, draft.state.deleting, draft.state.roll)
+    draft.set(wanted=wanted, roll=roll if len(roll.held) >= KEPT_FROM else None)
     return converge.Scene(
         job=job,
         state=draft.state,
-        roll=call(job, draft.state.pods, draft.state.deleting),
+        roll=roll,
         targets=stored.targets,
         wanted=wanted,
         lookup=view.lookup,
@@ -148,17 +149,26 @@ def _following(scene: converge.Scene, ledger: Ledger, phase: JobPhase, now: floa
                 following = counted(scene, msgspec.structs.replace(ledger, targets=None))
         case _:
             after = status.phase_after_stop(counts, phase)
+    if after is not phase and UPKEEP[after] is Upkeep.STOP:
+        following = counted(scene, _stopping(ledger))
     return status.enter(job, following, after, now)
 
 
 def _ledger(scene: converge.Scene, stored: Ledger) -> Ledger:
     """The stored bookkeeping without what has become pointless, and with the pods that are being taken from us."""
     job = scene.job
-    stopping = UPKEEP[status.current_phase(job)] is Upkeep.STOP
-    return msgspec.structs.replace(
+    ledger = msgspec.structs.replace(
         stored,
-        delayed=delayed.standing(stored.delayed, job, scene.pods),
-        counted=None if stopping else scene.roll.present,
-        leaving={} if stopping else scene.roll.leaving,
-        generation=None if stopping and stored.generation is None else job.metadata.generation,
+        delayed=delayed.standing(stored.delayed, job, scene.roll.own()),
+        counted=scene.roll.present,
+        leaving=scene.roll.leaving,
+        generation=job.metadata.generation,
     )
+    if UPKEEP[status.current_phase(job)] is not Upkeep.STOP:
+        return ledger
+    return msgspec.structs.replace(_stopping(ledger), generation=stored.generation and ledger.generation)
+
+
+def _stopping(ledger: Ledger) -> Ledger:
+    """The bookkeeping of a job that stops: from then on no pod is missed."""
+    return msgspec.structs.replace(ledger, counted=None, leaving={})

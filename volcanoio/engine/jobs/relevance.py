@@ -49,7 +49,10 @@ def after_unplanned(state: JobState, event: Observed) -> JobState | None:
         return state
     if uid in state.gone or _seen_by_plan(known) != _seen_by_plan(pod):
         return None
-    return msgspec.structs.replace(state, pods=state.pods.with_item(uid, pod))
+    pods, roll = state.pods.with_item(uid, pod), state.roll
+    if roll is not None and roll.held is state.pods:  # it says the same of both, and holds no older ones for long
+        roll = msgspec.structs.replace(roll, held=pods)
+    return msgspec.structs.replace(state, pods=pods, roll=roll)
 
 
 def same_beside_pods(before: JobState, after: JobState) -> bool:

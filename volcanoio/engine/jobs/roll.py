@@ -1,4 +1,4 @@
-"""The roll of a job: all that a plan asks of its pods, worked out in one pass over them.
+"""The roll of a job: all that a plan asks of its pods, brought up to date by those that changed since the last plan.
 
 Source of the counts: Volcano, pkg/controllers/job/job_controller_actions.go and pkg/controllers/cache/cache.go; unlike
 there (issue 4616) finished pods that a kill kept are counted in every phase.
@@ -6,92 +6,208 @@ there (issue 4616) finished pods that a kill kept are counted in every phase.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 
 from volcanoio.engine.jobs.counting import Counts
 from volcanoio.engine.jobs.events import asks
-from volcanoio.engine.jobs.ownership import LIVE_PHASES, index_of, own_pods, tasks_by_name
+from volcanoio.engine.jobs.marks import NONE, Marks
+from volcanoio.engine.jobs.overlay import Overlay
+from volcanoio.engine.jobs.ownership import LIVE_PHASES, index_of
 from volcanoio.engine.jobs.pods import pod_name
 from volcanoio.engine.jobs.ranges import compact
+from volcanoio.engine.jobs.uids import Uids
 from volcanoio.model import names
 from volcanoio.model.batch import Job, TaskState
 from volcanoio.model.core import Pod
 
+KEPT_FROM = 256
+"""Pods from which on a roll is kept for the next plan: of a smaller job it is called anew in no time."""
 _FIELD = {"Pending": "pending", "": "pending", "Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
+_FIELDS = ("pending", "running", "succeeded", "failed", "unknown", "terminating")
+_TOLD = ("present", "leaving")
+_MARKS = ("taken", "in_place", *_TOLD)
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """What of a job the roll depends on: uid, version, whether anything asks for its pods, replicas by task, and tasks
+    by the names of their pods without the index.
+    """
+
+    uid: str
+    version: int
+    asked: bool
+    replicas: dict[str, int]
+    tasks: dict[str, str]
+
+    @classmethod
+    def of(cls, job: Job) -> Terms:
+        """The terms of a job as it is."""
+        tasks = job.spec.tasks
+        return cls(
+            job.metadata.uid,
+            job.status.version,
+            asks(job),
+            {task.name: task.replicas for task in tasks},
+            {pod_name(job, task, "").removesuffix("-"): task.name for task in tasks},
+        )
 
 
 class Roll(msgspec.Struct, frozen=True, kw_only=True):
-    """The job's own `pods`, sorted by name, and what follows from them.
+    """What follows from the pods `held`, by uid, of which those in `deleting` were deleted by us.
 
-    `present` are the pods of the job's version that nobody is deleting, as index ranges by task: those whose absence
-    would be an eviction. `leaving`, likewise, are those of its version that somebody else is deleting. `unwanted` are
-    pods that are surplus after a scale-down, were marked before we were interrupted, or are alive from an older
-    version. `whole` says that the job has every pod that the spec names.
+    `total` pods are the job's own, `staying` of them are not on their way out, `live` of these are neither succeeded
+    nor failed; `unwanted` are uids of those that are surplus after a scale-down, were marked before we were
+    interrupted, or are alive from an older version. `counts` are of pods of the spec's tasks.
+
+    By task are marked the indexes whose pod names are `taken` by anybody, and of the job's own pods those `in_place`,
+    those of its version that nobody is deleting (`present`: their absence would be an eviction), and those of its
+    version that somebody else is deleting (`leaving`). `texts` are the last two as index ranges.
     """
 
-    pods: list[Pod]
-    counts: Counts
-    present: dict[str, str]
-    leaving: dict[str, str]
-    unwanted: list[Pod]
-    whole: bool
+    terms: Terms
+    held: Overlay[str, Pod] = Overlay()
+    deleting: Uids = Uids()
+    total: int = 0
+    staying: int = 0
+    live: int = 0
+    unwanted: Uids = Uids()
+    counts: Counts = Counts()
+    marks: dict[str, dict[str, Marks]] = {}
+    texts: dict[str, dict[str, str]] = {}
+
+    def own(self) -> Iterator[Pod]:
+        """The job's own pods, in no order."""
+        uid = self.terms.uid
+        return (pod for pod in self.held.values() if _belongs(pod, uid))
+
+    @property
+    def present(self) -> dict[str, str]:
+        """Index ranges by task."""
+        return self.texts.get("present", {})
+
+    @property
+    def leaving(self) -> dict[str, str]:
+        """Index ranges by task."""
+        return self.texts.get("leaving", {})
+
+    @property
+    def whole(self) -> bool:
+        """Whether the job has every pod that the spec names."""
+        there = self.marks.get("in_place", {})
+        return sum(map(len, there.values())) == sum(self.terms.replicas.values())
+
+    def free(self, task: str) -> list[int]:
+        """The indexes of a task whose names nobody has."""
+        return self.marks.get("taken", {}).get(task, NONE).free(self.terms.replicas[task])
 
 
-def call(job: Job, held: Mapping[str, Pod], ours_to_go: Iterable[str]) -> Roll:
-    """Call the roll of the pods `held`, by uid; those of tasks that the spec does not name are not counted.
+class _Place(NamedTuple):
+    """What one pod adds to the roll. `phase` is "" where it is not counted; of marks `None` is none."""
 
-    `ours_to_go` are the uids that we deleted, which may not be seen yet.
-    """
-    deleting = frozenset(ours_to_go)
-    pods = own_pods(job, held)
-    tasks, asked, current = tasks_by_name(job), asks(job), job.status.version
-    totals = dict.fromkeys(("pending", "running", "succeeded", "failed", "unknown", "terminating"), 0)
-    phases: dict[str, dict[str, int]] = {}
-    present: dict[str, list[int]] = {}
-    leaving: dict[str, list[int]] = {}
-    unwanted: list[Pod] = []
-    in_place: set[str] = set()
-    versions: dict[str, int] = {}
-    prefixes = {name: pod_name(job, task, "") for name, task in tasks.items()}
-    for pod in pods:
-        meta, phase = pod.metadata, pod.status.phase
-        marks = meta.annotations
-        name = marks.get(names.TASK_SPEC, "")
-        task, index = tasks.get(name), index_of(pod)
-        text = marks.get(names.JOB_VERSION, "")
-        version = versions.get(text)
-        if version is None:
-            version = versions[text] = int(text) if text.isdigit() else 0
-        going = meta.deletion_timestamp is not None or meta.uid in deleting
-        marked = names.OUT_OF_SYNC in marks
-        surplus = task is not None and index is not None and index >= task.replicas
-        if not going and (marked or surplus or (version < current and phase in LIVE_PHASES)):
-            unwanted.append(pod)
-        if task is None:
-            continue
-        if index is not None and not surplus and meta.name == f"{prefixes[name]}{index}":
-            in_place.add(meta.name)
-        ours = asked and version >= current and not marked and not surplus
-        if going:
-            totals["terminating"] += 1
-            if ours and index is not None and meta.uid not in deleting:
-                leaving.setdefault(name, []).append(index)
-            continue
-        totals[_FIELD.get(phase, "unknown")] += 1
-        of_task = phases.get(name)
-        if of_task is None:
-            of_task = phases[name] = {}
-        of_task[phase or "Pending"] = of_task.get(phase or "Pending", 0) + 1
-        if ours and index is not None:
-            present.setdefault(name, []).append(index)
-    counted = {task: TaskState(phase=dict(sorted(phases[task].items()))) for task in sorted(phases)}
+    own: bool
+    staying: bool
+    live: bool
+    unwanted: bool
+    task: str
+    phase: str
+    marks: tuple[int | None, int | None, int | None, int | None]
+    taken: str
+
+
+def call(job: Job, held: Overlay[str, Pod], deleting: Uids, before: Roll | None = None) -> Roll:
+    """Call the roll of the pods `held`; of those that are as they were `before` nothing has to be asked again."""
+    terms = Terms.of(job)
+    if before is None or before.terms != terms:
+        before = Roll(terms=terms)
+    changed = {*before.held.differing(held), *before.deleting.differing(deleting)}
+    if not changed:
+        return msgspec.structs.replace(before, held=held, deleting=deleting)
+    gone = _places(terms, before.held, before.deleting, changed)
+    return _changed(before, held, deleting, gone, _places(terms, held, deleting, changed))
+
+
+def _places(terms: Terms, held: Overlay[str, Pod], deleting: Uids, uids: Iterable[str]) -> dict[str, _Place]:
+    return {uid: _place(terms, pod, uid in deleting) for uid in uids if (pod := held.get(uid)) is not None}
+
+
+def _place(terms: Terms, pod: Pod, deleted: bool) -> _Place:
+    meta, phase = pod.metadata, pod.status.phase
+    prefix, _, place = meta.name.rpartition("-")
+    namesake, taken = terms.tasks.get(prefix, ""), None
+    if namesake and place.isdecimal() and place.isascii() and str(number := int(place)) == place:
+        taken = number if number < terms.replicas[namesake] else None
+    if not _belongs(pod, terms.uid):
+        return _Place(False, False, False, False, "", "", (taken, None, None, None), namesake)
+    annotations = meta.annotations
+    task = annotations.get(names.TASK_SPEC, "")
+    replicas = terms.replicas.get(task)
+    text, index = annotations.get(names.JOB_VERSION, ""), index_of(pod)
+    version = int(text) if text.isdigit() else 0
+    going = deleted or meta.deletion_timestamp is not None
+    marked, live = names.OUT_OF_SYNC in annotations, phase in LIVE_PHASES
+    surplus = replicas is not None and index is not None and index >= replicas
+    unwanted = not going and (marked or surplus or (live and version < terms.version))
+    if replicas is None:
+        return _Place(True, not going, live and not going, unwanted, "", "", (taken, None, None, None), namesake)
+    in_place = index if namesake == task and taken is not None and taken == index else None
+    ours = index if terms.asked and version >= terms.version and not marked and not surplus else None
+    present, leaving = None if going else ours, ours if going and not deleted else None
+    shown = "terminating" if going else phase or "Pending"
+    marks = (taken, in_place, present, leaving)
+    return _Place(True, not going, live and not going, unwanted, task, shown, marks, namesake)
+
+
+def _changed(
+    before: Roll, held: Overlay[str, Pod], deleting: Uids, gone: Mapping[str, _Place], come: Mapping[str, _Place]
+) -> Roll:
+    """The roll without what some pods added to it, with what they add now."""
+    totals = {name: getattr(before.counts, name) for name in _FIELDS}
+    phases = {task: dict(state.phase) for task, state in before.counts.tasks.items()}
+    total, staying, live = before.total, before.staying, before.live
+    moved: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
+    for side, places in enumerate((gone, come)):
+        step = 2 * side - 1
+        for place in places.values():
+            total += step * place.own
+            staying += step * place.staying
+            live += step * place.live
+            if place.phase == "terminating":
+                totals["terminating"] += step
+            elif place.phase:
+                totals[_FIELD.get(place.phase, "unknown")] += step
+                of_task = phases.setdefault(place.task, {})
+                of_task[place.phase] = of_task.get(place.phase, 0) + step
+            for name, index in zip(_MARKS, place.marks, strict=True):
+                if index is not None:
+                    task = place.taken if name == "taken" else place.task
+                    moved.setdefault((name, task), ([], []))[side].append(index)
+    counted = {
+        task: TaskState(phase=dict(sorted(there.items())))
+        for task in sorted(phases)
+        if (there := {phase: number for phase, number in phases[task].items() if number})
+    }
+    marks = {name: dict(before.marks.get(name, {})) for name in _MARKS}
+    texts = {name: dict(before.texts.get(name, {})) for name in _TOLD}
+    for (name, task), (left, new) in moved.items():
+        after = marks[name][task] = marks[name].get(task, NONE).changed(left, new)
+        if name in texts:
+            texts[name][task] = compact(after.indexes())
     return Roll(
-        pods=pods,
+        terms=before.terms,
+        held=held,
+        deleting=deleting,
+        total=total,
+        staying=staying,
+        live=live,
+        unwanted=before.unwanted.minus(gone).plus([uid for uid, place in come.items() if place.unwanted]),
         counts=Counts(**totals, tasks=counted),
-        present={task: compact(found) for task, found in sorted(present.items())},
-        leaving={task: compact(found) for task, found in sorted(leaving.items())},
-        unwanted=unwanted,
-        whole=len(in_place) == sum(task.replicas for task in job.spec.tasks),
+        marks=marks,
+        texts={name: {task: text for task, text in sorted(known.items()) if text} for name, known in texts.items()},
     )
+
+
+def _belongs(pod: Pod, uid: str) -> bool:
+    return uid in [owner.uid for owner in pod.metadata.owner_references]

@@ -7,6 +7,7 @@ import msgspec
 from volcanoio.engine.jobs.gate import Gate
 from volcanoio.engine.jobs.overlay import Overlay
 from volcanoio.engine.jobs.pacing import Pace
+from volcanoio.engine.jobs.roll import Roll
 from volcanoio.engine.jobs.uids import Uids
 from volcanoio.engine.jobs.wanted import Problem, Wanted
 from volcanoio.framework.decisions import Act, Alert, Hold, Override
@@ -76,11 +77,11 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     row, `retry_at` ends the back-off (epoch seconds). `timers` run until the given time. `told` is what was last
     reported about waiting. `pause` is the rest that a big job takes from counting; it is `behind` when pods changed
     meanwhile. `refusal` is why an object could not be made, until that is tried again. `wanted` saves working out
-    again what did not change. `gate` is the question whether what is missing may be made, or its answer. `tick` is when
-    the policies' next Tick is due. `ended` is the final phase and version that they were asked about. `alerts` wait to
-    be stored; `heard` are those whose webhook was called to an end. `learned` is what was kept for the next job of this
-    name. `born` are the pods made in this round, by the time of their creation; `pace` is how
-    many are tried at once.
+    again what did not change, and so does the last `roll`, of a big job. `gate` is the question whether what is missing
+    may be made, or its answer. `tick` is when the policies' next Tick is due. `ended` is the final phase and version
+    that they were asked about. `alerts` wait to be stored; `heard` are those whose webhook was called to an end.
+    `learned` is what was kept for the next job of this name. `born` are the pods made in this round, by the time of
+    their creation; `pace` is how many are tried at once.
     """
 
     job: Job | None = None
@@ -115,6 +116,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     born: dict[str, int] = {}
     pace: Pace = Pace()
     wanted: Wanted | None = None
+    roll: Roll | None = None
     gate: Gate | None = None
     tick: float = 0.0
     ended: str = ""

@@ -24,6 +24,10 @@ class Uids(AbstractSet[str]):
         """A copy without these uids; those that are not there are no error."""
         return self._of(self._items.without(uids))
 
+    def differing(self, other: Uids) -> list[str]:
+        """The uids that one of both has."""
+        return self._items.differing(other._items)
+
     @staticmethod
     def _of(items: Overlay[str, bool]) -> Uids:
         made = Uids.__new__(Uids)
