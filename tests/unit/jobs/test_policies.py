@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.jobs.driver import World, spec, task
 from volcanoio.framework.decisions import Abstain, Alert, Annotate, Decision, Hold, Override, Wake
-from volcanoio.framework.effects import Notify
+from volcanoio.framework.effects import Ask, Notify
 from volcanoio.framework.events import Notified, PoliciesLoaded
 from volcanoio.framework.lifecycle import Occasion, PolicyContext, Roster, Wants
 from volcanoio.framework.overrides import LEARNED_SUFFIX, stored
@@ -93,6 +93,25 @@ def test_a_hold_keeps_podgroup_and_pods_back_and_shows_why() -> None:
     world.pass_time(2)
     assert len(world.pods()) == 2
     assert world.job().status.state.reason == ""
+
+
+def test_a_new_process_leaves_what_a_held_job_shows_until_it_has_an_answer() -> None:
+    held = [True]
+    world = on_due(lambda c: Hold(reason="no room", until=c.now + 30) if held[0] else Abstain())
+    world.submit(spec())
+    world.settle()
+    world.crash()
+    questions: list[Ask] = []
+    world.held = questions
+    world.writes.clear()
+    world.settle()
+    assert len(questions) == 1
+    assert world.writes == []
+    held[0], world.held = False, None
+    world._answer(questions[0])
+    world.settle()
+    assert world.job().status.state.reason == ""
+    assert len(world.pods()) == 2
 
 
 def test_a_hold_that_is_over_already_is_not_asked_about_without_end() -> None:

@@ -1,6 +1,7 @@
 """The gate before what a job lacks: policies that asked for it say whether PodGroup and pods may be made (`PodsDue`).
 
-What is kept about it is no more than the question under way or its answer: a fresh process asks again.
+What is kept about it is no more than the question under way or its answer: a fresh process asks again, and until it is
+answered the job shows what it showed before.
 """
 
 from __future__ import annotations
@@ -77,11 +78,11 @@ def passage(gate: Gate | None, job: Job, missing: Iterable[tuple[TaskSpec, int]]
         due={task: tuple(indexes) for task, indexes in due.items()},
     )
     if gate is None or gate.event != event or gate.started != started:
-        return Passage({}, _problem(gate), Gate(event, started))
+        return Passage({}, _problem(gate) or _shown(job), Gate(event, started))
     if gate.passed:
         return OPEN
     if gate.hold is None:  # asked for the first time
-        return Passage({})
+        return Passage({}, _shown(job))
     again = not gate.number and gate.due <= now
     return Passage(gate.hold.pods, _problem(gate), msgspec.structs.replace(gate) if again else None)
 
@@ -101,3 +102,12 @@ def answered(gate: Gate | None, number: int, hold: Hold | None, now: float) -> G
 def _problem(gate: Gate | None) -> Problem | None:
     """Why the job waits, told once while the words change (a place in a line)."""
     return None if gate is None or gate.hold is None else Problem(HOLD, gate.hold.reason, HOLD)
+
+
+def _shown(job: Job) -> Problem | None:
+    """Why the job waits as far as a process knows that has no answer yet: what an earlier one wrote stays until then.
+
+    So a restart writes no status of a job that goes on waiting, and policies can tell by it who waited.
+    """
+    state = job.status.state
+    return Problem(HOLD, state.message, HOLD) if state.reason == HOLD else None
