@@ -1,0 +1,1 @@
+"""Parts of policies that are too big for one file."""
