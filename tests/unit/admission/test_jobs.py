@@ -2,108 +2,18 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.unit.admission.objects import QUEUES, SETTINGS, TEMPLATE, create, job, task, update
-from volcanoio.framework.jobs import JobPlugin
+from tests.unit.admission.objects import QUEUES, SETTINGS, TEMPLATE, create, job, task
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 
 
 def policy(**fields: Any) -> Manifest:
     return {"action": "RestartJob", **fields}
-
-
-def spec_of(reviewed: Manifest | None) -> Manifest:
-    assert reviewed is not None
-    spec: Manifest = reviewed["spec"]
-    return spec
-
-
-def test_defaults_are_volcanos_and_the_callers_object_stays_as_it_was() -> None:
-    given = job({"replicas": 2, "template": TEMPLATE}, task("b", 3, minAvailable=1), queue="")
-    before = deepcopy(given)
-    review = create(kinds.JOB, given)
-    spec = spec_of(review.object)
-    assert review.messages == ()
-    assert (spec["queue"], spec["schedulerName"], spec["maxRetry"], spec["minAvailable"]) == (
-        "default",
-        "volcano",
-        3,
-        3,
-    )
-    assert [(one["name"], one["minAvailable"], one["maxRetry"]) for one in spec["tasks"]] == [
-        ("default0", 2, 3),
-        ("b", 1, 3),
-    ]
-    assert given == before
-
-
-def test_what_is_given_stays() -> None:
-    review = create(kinds.JOB, job(task(maxRetry=7), schedulerName="mine", maxRetry=5, minAvailable=1, queue="fresh"))
-    spec = spec_of(review.object)
-    assert (spec["schedulerName"], spec["maxRetry"], spec["queue"], spec["tasks"][0]["maxRetry"]) == (
-        "mine",
-        5,
-        "fresh",
-        7,
-    )
-
-
-def test_partitions_give_the_tasks_minimum() -> None:
-    partitions = {"totalPartitions": 4, "partitionSize": 2, "minPartitions": 3}
-    spec = spec_of(create(kinds.JOB, job(task(replicas=8, partitionPolicy=partitions))).object)
-    assert (spec["tasks"][0]["minAvailable"], spec["minAvailable"]) == (6, 6)
-
-
-def test_pods_on_the_hosts_network_find_services() -> None:
-    host = deepcopy(TEMPLATE)
-    host["spec"]["hostNetwork"] = True
-    spec = spec_of(create(kinds.JOB, job({"name": "a", "replicas": 1, "template": host})).object)
-    assert spec["tasks"][0]["template"]["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"
-
-
-@pytest.mark.parametrize(
-    ("plugins", "expected"),
-    [
-        ({"tensorflow": []}, {"tensorflow", "svc"}),
-        ({"mpi": ["--master=main"]}, {"mpi", "svc", "ssh"}),
-        ({"pytorch": []}, {"pytorch", "svc"}),
-        ({"ray": ["--head=main"]}, {"ray", "svc"}),
-        ({"env": None}, {"env"}),
-    ],
-)
-def test_frameworks_bring_the_plugins_they_need(plugins: Manifest, expected: set[str]) -> None:
-    review = create(kinds.JOB, job(plugins=plugins))
-    assert review.allowed
-    assert set(spec_of(review.object)["plugins"]) == expected
-
-
-class Launcher(JobPlugin):
-    """A third party's."""
-
-    name = "launcher"
-    needs = ("mpi",)
-
-
-def test_a_third_partys_plugin_brings_what_it_needs_and_what_that_needs() -> None:
-    settings = msgspec.structs.replace(SETTINGS, job_plugins={**(SETTINGS.job_plugins or {}), "launcher": Launcher})
-    given = job(task("master"), plugins={"launcher": [], "svc": ["--disable-network-policy"]})
-    review = create(kinds.JOB, given, settings=settings)
-    assert review.allowed, review.messages
-    plugins = {"launcher": [], "mpi": [], "ssh": [], "svc": ["--disable-network-policy"]}
-    assert spec_of(review.object)["plugins"] == plugins
-
-
-def test_a_job_whose_plugin_is_gone_can_still_lose_its_finalizers() -> None:
-    before = job(plugins={"gone": []})
-    after = deepcopy(before)
-    after["metadata"]["finalizers"] = []
-    assert update(kinds.JOB, before, after).allowed
 
 
 RULES: dict[str, tuple[Manifest, str]] = {
@@ -379,85 +289,6 @@ def test_older_forms_are_accepted_with_a_warning_and_refused_when_strict(given: 
     strict = create(kinds.JOB, given, settings=msgspec.structs.replace(SETTINGS, strict=True))
     assert not strict.allowed
     assert [line for line in strict.messages if line.startswith(message)], strict.messages
-
-
-def stored(**spec: Any) -> Manifest:
-    """A job as admission stored it."""
-    volumes = [{"mountPath": "/a", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}}]
-    made = create(kinds.JOB, job(task("a", 2), task("b", 1), volumes=volumes, **spec)).object
-    assert made is not None
-    return made
-
-
-def changed(**spec: Any) -> Manifest:
-    new = stored()
-    new["spec"].update(spec)
-    return new
-
-
-def scaled(**fields: Any) -> Manifest:
-    new = stored()
-    new["spec"]["tasks"][0].update(fields)
-    return new
-
-
-ALLOWED_UPDATES: dict[str, Manifest] = {
-    "nothing": stored(),
-    "minAvailable": changed(minAvailable=1),
-    "priority class": changed(priorityClassName="high"),
-    "replicas": scaled(replicas=5, minAvailable=4),
-    "generated claim name": changed(
-        volumes=[{"mountPath": "/a", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}, "volumeClaimName": "j-pvc-x"}]
-    ),
-    "metadata": {**stored(), "metadata": {"name": "j", "labels": {"a": "b"}}},
-    "without the defaults, as its file says": job(
-        task("a", 2), task("b", 1), volumes=[{"mountPath": "/a", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}}]
-    ),
-}
-
-
-@pytest.mark.parametrize("new", ALLOWED_UPDATES.values(), ids=ALLOWED_UPDATES)
-def test_what_may_change_in_a_job(new: Manifest) -> None:
-    assert update(kinds.JOB, stored(), new).messages == ()
-
-
-REFUSED_UPDATES: dict[str, tuple[Manifest, str]] = {
-    "queue": (changed(queue="child"), "spec.queue: job updates may not change fields other than `minAvailable`, "),
-    "time to live": (changed(ttlSecondsAfterFinished=5), "spec.ttlSecondsAfterFinished: job updates may not change"),
-    "plugins": (changed(plugins={"env": ["x"]}), "spec.plugins: job updates may not change"),
-    "maxRetry": (changed(maxRetry=9), "spec.maxRetry: job updates may not change"),
-    "image": (
-        scaled(template={"spec": {"containers": [{"name": "main", "image": "other"}], "restartPolicy": "Never"}}),
-        "spec.tasks[0].template.spec.containers[0].image: job updates may not change",
-    ),
-    "one more task": (
-        changed(tasks=[*stored()["spec"]["tasks"], task("c")]),
-        "spec.tasks: job updates may not add or remove tasks; delete the Job and create it anew to change this",
-    ),
-    "task below its minimum": (scaled(replicas=1), "spec.tasks[0].minAvailable: 'minAvailable' is greater than"),
-    "job below its minimum": (
-        scaled(replicas=1, minAvailable=1),
-        "spec.minAvailable: job 'minAvailable' should not be greater than total replicas in tasks (3 > 2); ",
-    ),
-    "negative replicas": (scaled(replicas=-1, minAvailable=None), "spec.tasks[0].replicas: 'replicas' < 0 in task: a"),
-}
-
-
-@pytest.mark.parametrize(("new", "message"), REFUSED_UPDATES.values(), ids=REFUSED_UPDATES)
-def test_what_may_not_change_in_a_job(new: Manifest, message: str) -> None:
-    review = update(kinds.JOB, stored(), new)
-    assert not review.allowed
-    assert [line for line in review.messages if line.startswith(message)], review.messages
-
-
-def test_the_same_amount_written_otherwise_is_no_change() -> None:
-    def with_cpu(cpu: str) -> Manifest:
-        template = deepcopy(TEMPLATE)
-        template["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
-        return job({"name": "a", "replicas": 1, "template": template})
-
-    assert update(kinds.JOB, with_cpu("1"), with_cpu("1000m")).allowed
-    assert not update(kinds.JOB, with_cpu("1"), with_cpu("2")).allowed
 
 
 def test_jobs_may_be_deleted_and_other_kinds_are_not_looked_at() -> None:
