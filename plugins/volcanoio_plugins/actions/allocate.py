@@ -66,8 +66,10 @@ class Allocate:
                 sheet = sheets[first.key] = Worksheet([]) if resumed else self._worksheet(session, first)
                 yield
                 yield from session.let_in(first)
-            if sheet and (yield from self._turn(session, first, sheet)) and sheet:
-                backlog.push(first)
+            if sheet:
+                done = self._short_turn(session, first, sheet) or (yield from self._turn(session, first, sheet))
+                if done and sheet:
+                    backlog.push(first)
             queues.push(queue)
             yield
 
@@ -98,6 +100,16 @@ class Allocate:
         if sheet:
             session.start(job)
         return sheet
+
+    def _short_turn(self, session: Session, job: Job, sheet: Sheet) -> bool:
+        """Place one task of a job that is ready with it, as most turns do; False, with nothing done, for all others."""
+        if isinstance(sheet, SubJobSheets):
+            return False
+        run, start, _ = sheet.position
+        if not session.place_next(job, run, start):
+            return False
+        sheet.advance(1)
+        return True
 
     def _turn(self, session: Session, job: Job, sheet: Sheet) -> Generator[None, None, bool]:
         """One turn of a job; returns whether its statement was committed."""

@@ -74,7 +74,7 @@ class Gang:
 
     def job_ready(self, job: Job) -> bool:
         """Whether the minimum is placed, of each role, of sub-jobs and in all."""
-        return job.is_ready() and job.roles_ready() and job.sub_jobs_ready()
+        return job.all_ready()
 
     def job_lacks(self, job: Job) -> int:
         """How many members the minimum lacks."""

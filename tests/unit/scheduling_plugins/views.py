@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from volcanoio.framework.scheduling.podterms import Carried, Selectors, Tally
 from volcanoio.framework.scheduling.points import Opens
 from volcanoio.framework.scheduling.sessionview import Text
 from volcanoio.framework.scheduling.subjobs import SubJob
-from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Shape, Task, TaskStatus
+from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, AmountName, Shape, Task, TaskStatus
 from volcanoio.framework.scheduling_effects import PreBindStep, Question
 from volcanoio.model.base import ApiObject, ObjectMeta
 from volcanoio.model.core import Affinity, Node, NodeSpec, Pod, Taint, Toleration
@@ -90,6 +90,14 @@ class NodesView:
 
     def nonzero_used(self, resource: str) -> NDArray[np.int64]:
         return self._column(self.nonzero or self.taken, resource)
+
+    def basics(self, what: AmountName) -> NDArray[np.int64]:
+        column: Callable[[str], NDArray[np.int64]] = getattr(self, what)
+        return np.array([column("cpu"), column("memory")], np.int64)
+
+    @property
+    def all_have_basics(self) -> bool:
+        return bool((self.basics("allocatable") > 0).all())
 
     def row(self, row: int) -> NodeRowView:
         return NodeRowView(self, row)
@@ -273,6 +281,9 @@ class JobView:
 
     def sub_jobs_valid(self) -> bool:
         return True
+
+    def all_ready(self) -> bool:
+        return self.is_ready() and self.roles_ready() and self.sub_jobs_ready()
 
     def sub_jobs_ready(self) -> bool:
         return True

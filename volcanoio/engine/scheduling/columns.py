@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.framework.scheduling.views import Shape, TaskStatus
+from volcanoio.framework.scheduling.views import AmountName, Shape, TaskStatus
 from volcanoio.model.core import Node
 from volcanoio.model.resources import CPU, MEMORY, PODS, amounts
 
@@ -44,6 +44,15 @@ class Quantity(IntEnum):
 
 
 _ALLOCATABLE, _USED, _IDLE, _FUTURE, _NONZERO, *_REST = range(len(Quantity))
+BASICS = 2
+"""The first resources of all columns are cpu and memory."""
+BY_NAME: Mapping[AmountName, int] = {
+    "allocatable": _ALLOCATABLE,
+    "used": _USED,
+    "idle": _IDLE,
+    "future_idle": _FUTURE,
+    "nonzero_used": _NONZERO,
+}
 READ = slice(_ALLOCATABLE, _NONZERO + 1)
 """What scorers read of a row: the first quantities."""
 _OCCUPIED = slice(_USED, _NONZERO + 1)
@@ -134,6 +143,9 @@ class Columns:
         self._names: list[str] = []
         self._objects: list[Node] = []
         self._views: dict[tuple[int, str], Ints] = {}
+        self._pairs: dict[int, Ints] = {}
+        self._have_basics, self._basics_at = True, 0
+        """Whether every node offers cpu and memory, and the `spec_clock` as of which."""
         self._deltas: dict[int, tuple[Ints, ...]] = {}
         self._steps: dict[tuple[int, Load], Steps] = {}
         for resource in (CPU, MEMORY, PODS):
@@ -146,6 +158,10 @@ class Columns:
     def names(self) -> Sequence[str]:
         """Node names by row."""
         return self._names
+
+    def name(self, row: int) -> str:
+        """The name of one row."""
+        return self._names[row]
 
     @property
     def objects(self) -> Sequence[Node]:
@@ -164,6 +180,7 @@ class Columns:
             self._deltas.clear()
             self._steps.clear()
             self._views.clear()
+            self._pairs.clear()
         return index
 
     def put(self, node: Node) -> int:
@@ -207,6 +224,7 @@ class Columns:
         self.clock += 1
         self.spec_clock = self._dropped_at = self.clock
         self._views.clear()
+        self._pairs.clear()
 
     def apply(self, row: int, shape: Shape, load: Load, sign: int) -> None:
         """Count a task of that shape in (sign 1) or out (-1)."""
@@ -360,6 +378,23 @@ class Columns:
         """As `views.Nodes`."""
         return self.view(Quantity.NONZERO_USED, resource)
 
+    def basics(self, what: AmountName) -> Ints:
+        """As `views.Nodes`: cpu and memory are the first two resources of all columns."""
+        quantity = BY_NAME[what]
+        view = self._pairs.get(quantity)
+        if view is None:
+            view = self._pairs[quantity] = self.block[quantity, :BASICS, : len(self._names)]
+            view.flags.writeable = False
+        return view
+
+    @property
+    def all_have_basics(self) -> bool:
+        """As `views.Nodes`."""
+        if self._basics_at != self.spec_clock:
+            self._have_basics = bool((self.basics("allocatable") > 0).all())
+            self._basics_at = self.spec_clock
+        return self._have_basics
+
     def totals(self, quantity: Quantity) -> dict[str, int]:
         """The sum over all rows of each resource that has any."""
         sums = self.block[quantity, :, : len(self._names)].sum(axis=1).tolist()
@@ -382,6 +417,7 @@ class Columns:
         self._objects.append(node)
         self.hashes[row] = name_hash(name)
         self._views.clear()
+        self._pairs.clear()
         return row
 
     def _grow(self, capacity: int) -> None:

@@ -72,6 +72,8 @@ class Rules:
         self._allocatable = self._flat(points.Allocatable, "fits")
         self._valid = self._flat(points.JobValid, "job_valid")
         self._ready = self._flat(points.JobReady, "job_ready")
+        self.job_ready: Callable[[Job], bool] = self._job_ready if len(self._ready) != 1 else self._ready[0]
+        """Whether a job's statement may be committed, asked after every placement: the only plugin's answer, or all."""
         self._lacks = self._flat(points.JobReady, "job_lacks")
         self._enqueued = self._flat(points.JobEnqueued, "job_enqueued")
         self._pipelined = self._tiers(points.JobPipelined, "job_pipelined")
@@ -180,14 +182,19 @@ class Rules:
 
     def overused(self, queue: QueueView) -> bool:
         """Any plugin's yes."""
-        return any(ask(queue) for ask in self._overused)
+        for ask in self._overused:  # noqa: SIM110 - asked at every turn: a generator would cost as much again
+            if ask(queue):
+                return True
+        return False
 
     def allocatable(self, queue: QueueView, shape: Shape, count: int) -> int:
         """The least that any plugin allows."""
         for ask in self._allocatable:
-            count = min(count, ask(queue, shape, count))
-            if count <= 0:
-                return 0
+            allowed: int = ask(queue, shape, count)
+            if allowed < count:
+                count = allowed
+                if count <= 0:
+                    return 0
         return count
 
     def job_valid(self, job: Job) -> Verdict:
@@ -198,7 +205,7 @@ class Rules:
                 return verdict
         return PERMIT
 
-    def job_ready(self, job: Job) -> bool:
+    def _job_ready(self, job: Job) -> bool:
         """All must agree; without any, every job is ready."""
         for ask in self._ready:  # noqa: SIM110 - asked after every placement: a generator would cost as much again
             if not ask(job):

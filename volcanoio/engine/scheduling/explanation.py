@@ -73,6 +73,9 @@ class Useless(NamedTuple):
     until: float
 
 
+_NO_REASON = Reason()
+
+
 class Attempts:
     """What the last attempt to place a job came to."""
 
@@ -84,7 +87,7 @@ class Attempts:
         self.failed_roles: frozenset[str] = _NONE
         self.outcomes: dict[str, tuple[TaskStatus, str]] = {}
         """Status and node that tasks had when the statement was discarded (Volcano: LastTransaction)."""
-        self.reason = Reason()
+        self.reason = _NO_REASON
         self.refusal = ""
         """Why it was not admitted, in the words of who refused it."""
         self.limited = False

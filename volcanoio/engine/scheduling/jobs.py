@@ -189,6 +189,13 @@ class JobInfo(JobTally):
         idle = self.best_effort if not self.homeless else self.pending_best_effort
         return self.ready_count + idle >= self.min_available
 
+    def all_ready(self) -> bool:
+        """As `views.Job`: asked after every placement."""
+        idle = self.best_effort if not self.homeless else self.pending_best_effort
+        if self.ready_count + idle < self.min_available:
+            return False
+        return (not self.role_total or self._roles()) and (self.parts is None or self.sub_jobs_ready())
+
     def is_pipelined(self) -> bool:
         """As `views.Job`."""
         return self.ready_count + self.counts[_PIPELINED] + self.pending_best_effort >= self.min_available

@@ -94,6 +94,22 @@ class Ledger:
         if task.owner is not None:
             task.owner.seated(tasks, status)
 
+    def seated_one(self, task: TaskInfo, row: int) -> None:
+        """Follow one task that was allocated on a row; the columns count it already."""
+        node = self.columns.name(row)
+        there = self.on_node.get(node)
+        if there is None:
+            there = self.on_node[node] = {}
+        there[task.uid] = task
+        task.status = TaskStatus.ALLOCATED
+        task.node = node
+        if task.claims:
+            self.volumes.weigh(task, node, 1)
+        if self.pods.active:
+            self.pods.seated((task,))
+        if task.owner is not None:
+            task.owner.seated((task,), TaskStatus.ALLOCATED)
+
     def seated(self, tasks: Sequence[TaskInfo], status: TaskStatus, rows: Sequence[int]) -> None:
         """Follow alike tasks of one job that were put on rows; the columns count them already."""
         names, on_node = self.columns.names, self.on_node

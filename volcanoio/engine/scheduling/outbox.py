@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, SchedulerEffect
 
 
@@ -22,7 +24,7 @@ class Outbox:
         self._decisions.append(decision)
         self.said += 1
 
-    def bind(self, group: str, binds: list[BindRequest]) -> None:
+    def bind(self, group: str, binds: Sequence[BindRequest]) -> None:
         """Add binds of a group; with those just before of the same group they are one batch."""
         if group != self._group:
             self._seal()

@@ -38,6 +38,8 @@ class QueueInfo:
     def observe(self, queue: Queue) -> None:
         """Take in the newest object."""
         self.object = queue
+        self.open = queue.is_open
+        """As `views.QueueView`."""
         self.known = True
         self.weight = queue.spec.weight
         self.priority = queue.spec.priority
@@ -49,11 +51,6 @@ class QueueInfo:
         """Forget a write of status.allocated once the object shows it."""
         if self.written is not None and nonzero(amounts(self.object.status.allocated)) == nonzero(self.written):
             self.written = None
-
-    @property
-    def open(self) -> bool:
-        """As `views.QueueView`."""
-        return self.object.is_open
 
     @property
     def allocated(self) -> Amounts:

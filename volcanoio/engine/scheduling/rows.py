@@ -7,21 +7,27 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.scheduling.columns import READ, Columns, Ints, Quantity
+from volcanoio.engine.scheduling.columns import BASICS, BY_NAME, Columns, Ints, Quantity
+from volcanoio.framework.scheduling.views import AmountName
 from volcanoio.model.core import Node
 
 _ALLOCATABLE, _USED, _IDLE, _FUTURE, _NONZERO, *_REST = range(len(Quantity))
 
 
 class Rows:
-    """Some rows of the columns as `views.Nodes`: all their amounts are gathered at once, in the order given."""
+    """Some rows of the columns as `views.Nodes`: their amounts are gathered, in the order given, as they are asked for.
 
-    __slots__ = ("_block", "_columns", "_rows")
+    To be used before the columns change.
+    """
+
+    __slots__ = ("_columns", "_others", "_pairs", "_rows")
 
     def __init__(self, columns: Columns, rows: NDArray[np.intp]) -> None:
         self._columns = columns
         self._rows = rows
-        self._block: Ints = columns.block[READ].take(rows, axis=2)
+        self._pairs: dict[int, Ints] = {}
+        """By quantity those of cpu and memory."""
+        self._others: dict[tuple[int, int], Ints] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -40,7 +46,31 @@ class Rows:
 
     def _amounts(self, quantity: int, resource: str) -> Ints:
         at = self._columns.resources.get(resource)
-        return np.zeros(len(self._rows), np.int64) if at is None else self._block[quantity, at]
+        if at is None:
+            return np.zeros(len(self._rows), np.int64)
+        if at < BASICS:
+            both: Ints = self._pair(quantity)[at]
+            return both
+        known = self._others.get((quantity, at))
+        if known is None:
+            gathered: Ints = self._columns.block[quantity, at].take(self._rows)
+            known = self._others[quantity, at] = gathered
+        return known
+
+    def _pair(self, quantity: int) -> Ints:
+        known = self._pairs.get(quantity)
+        if known is None:
+            known = self._pairs[quantity] = self._columns.block[quantity, :BASICS].take(self._rows, axis=1)
+        return known
+
+    def basics(self, what: AmountName) -> Ints:
+        """As `views.Nodes`."""
+        return self._pair(BY_NAME[what])
+
+    @property
+    def all_have_basics(self) -> bool:
+        """As `views.Nodes`."""
+        return self._columns.all_have_basics or bool((self._pair(_ALLOCATABLE) > 0).all())
 
     def allocatable(self, resource: str) -> Ints:
         """As `views.Nodes`."""

@@ -23,10 +23,13 @@ def runs_of(session: CycleSession, job: JobInfo, members: Iterable[TaskInfo], *,
     tasks = [
         task for task in members if task.shape.best_effort is best_effort and not task.gated and task.retry_at <= now
     ]
-    if rules.traits:
+    traits = rules.traits
+    if traits:
         _vary(session, job, tasks)
-    look_at_claims(session, tasks, varied=bool(rules.traits))
-    if rules.orders_tasks:
+    look_at_claims(session, tasks, varied=bool(traits))
+    if len(tasks) < 2:
+        pass
+    elif rules.orders_tasks:
         ask = rules.task_key
         keyed = [(ask(task), task.key, task) for task in tasks]  # keys end in the uid: no two are equal
         keyed.sort()

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 from volcanoio.engine.scheduling.explanation import Precision, Reason
 from volcanoio.engine.scheduling.jobs import Demand, JobInfo
+from volcanoio.engine.scheduling.oneturn import place_next
+from volcanoio.engine.scheduling.outbox import Outbox
 from volcanoio.engine.scheduling.queuegates import Promises
 from volcanoio.engine.scheduling.queues import QueueInfo
 from volcanoio.engine.scheduling.sessionturns import SessionTurns
 from volcanoio.engine.scheduling.subjobs import SubJobInfo
 from volcanoio.framework.scheduling.points import SortKey
+from volcanoio.framework.scheduling.session import Run
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, Vote
 from volcanoio.framework.scheduling.views import Shape
 from volcanoio.model.scheduling import PodGroupPhase
@@ -24,8 +27,10 @@ MANY_AT_ONCE = 256
 class SessionVotes(SessionTurns):
     """What `session.Session` asks the plugins."""
 
+    outbox: Outbox
     promises: Promises | None
     refusals: dict[str, str]
+    vain: set[str]
     _foreseen: dict[tuple[str, str, Demand], Verdict]
     """What was said at first of jobs with that queue, namespace and demand."""
 
@@ -45,6 +50,10 @@ class SessionVotes(SessionTurns):
             text = f"queue {job.queue} has no room left for {count - allowed} of its tasks"
             job.attempts.explain(Reason("QueueQuota", text, Precision.QUOTA))
         return allowed
+
+    def place_next(self, job: JobInfo, run: Run, start: int) -> bool:
+        """As `session.Session`."""
+        return place_next(self, job, run, start)
 
     def let_in(self, job: JobInfo) -> Iterator[None]:
         """As `session.Session`."""

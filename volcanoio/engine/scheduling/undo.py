@@ -82,6 +82,8 @@ class Tables:
 
     def __init__(self) -> None:
         self.log: UndoLog | None = None
+        self.turn = UndoLog()
+        """For turns that need no statement: one is over before the next begins."""
         self._all: dict[tuple[str, str], PluginTable] = {}
 
     def get(self, owner: str, name: str) -> PluginTable:
@@ -99,46 +101,47 @@ class Tables:
 class PluginTable:
     """A keyed table of integers. Implements `sessionview.Table`."""
 
-    __slots__ = ("_tables", "_values", "version")
+    __slots__ = ("_tables", "values", "version")
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._values: dict[str, int] = {}
+        self.values: dict[str, int] = {}
+        """As `sessionview.Table`."""
         self.version = 0
         """As `sessionview.Table`."""
 
     def get(self, key: str) -> int:
         """As `sessionview.Table`."""
-        return self._values.get(key, 0)
+        return self.values.get(key, 0)
 
     def set(self, key: str, value: int) -> None:
         """As `sessionview.Table`."""
         log = self._tables.log
         if log is not None:
-            log.tables.append((self, key, self._values.get(key)))
-        self._values[key] = value
+            log.tables.append((self, key, self.values.get(key)))
+        self.values[key] = value
         self.version += 1
 
     def restore(self, key: str, old: int | None) -> None:
         """Undo a write: put the value back that was there, None where there was none."""
         if old is None:
-            self._values.pop(key, None)
+            self.values.pop(key, None)
         else:
-            self._values[key] = old
+            self.values[key] = old
         self.version += 1
 
     def add(self, key: str, amount: int) -> None:
         """As `sessionview.Table`."""
-        old = self._values.get(key)
+        old = self.values.get(key)
         log = self._tables.log
         if log is not None:
             log.tables.append((self, key, old))
-        self._values[key] = amount if old is None else old + amount
+        self.values[key] = amount if old is None else old + amount
         self.version += 1
 
     def add_all(self, amounts: Mapping[str, int], times: int) -> None:
         """As `sessionview.Table`."""
-        values, log = self._values, self._tables.log
+        values, log = self.values, self._tables.log
         get, tables = values.get, None if log is None else log.tables
         for key, amount in amounts.items():
             old = get(key)

@@ -214,6 +214,14 @@ class Session(SessionView, Protocol):
         """How many of `count` tasks of a shape to place in one call at most: between calls other work may run."""
         ...
 
+    def place_next(self, job: Job, run: Run, start: int) -> bool:
+        """Place one task of a run, that with this index, on idle room and bind it at once, if the job is ready with it.
+
+        False, with nothing done, where that takes a statement: when the job lacks more, when the task finds no idle
+        room, when its queue may take none, and in rarer cases. It spares most turns the work of one.
+        """
+        ...
+
     def job_valid(self, job: Job) -> bool:
         """Whether the job is worth looking at; why not is kept on the job."""
         ...

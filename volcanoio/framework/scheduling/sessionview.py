@@ -147,6 +147,11 @@ class Table(Protocol):
         """Another number after every write and undoing: what follows from the values holds while it is the same."""
         ...
 
+    @property
+    def values(self) -> Mapping[str, int]:
+        """All values that were set, as they are now: the same mapping for good."""
+        ...
+
     def get(self, key: str) -> int:
         """The value, 0 when never set."""
         ...

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
@@ -76,6 +77,10 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
 
 
+AmountName: TypeAlias = Literal["allocatable", "used", "idle", "future_idle", "nonzero_used"]
+"""The amounts of nodes by the names of their methods."""
+
+
 class Nodes(Protocol):
     """Nodes as columns. Arrays are int64 of one length, in row order; never write to them."""
 
@@ -110,6 +115,23 @@ class Nodes(Protocol):
     def nonzero_used(self, resource: str) -> NDArray[np.int64]:
         """cpu or memory taken, counted by `Shape.nonzero_requests`."""
         ...
+
+    def basics(self, what: AmountName) -> NDArray[np.int64]:
+        """cpu (first) and memory in one array of two rows: what the method of that name says of each."""
+        ...
+
+    @property
+    def all_have_basics(self) -> bool:
+        """Whether every node offers some cpu and some memory."""
+        ...
+
+
+@lru_cache(maxsize=4096)
+def pair(cpu: int, memory: int) -> NDArray[np.int64]:
+    """Amounts of cpu and memory as they stand beside `Nodes.basics`, one for each of its rows; never write to it."""
+    both = np.array([[cpu], [memory]], np.int64)
+    both.flags.writeable = False
+    return both
 
 
 class AmountsAt(Protocol):
@@ -362,6 +384,10 @@ class Job(Protocol):
 
     def is_pipelined(self) -> bool:
         """As is_ready, with Pipelined tasks counted."""
+        ...
+
+    def all_ready(self) -> bool:
+        """is_ready, roles_ready and sub_jobs_ready."""
         ...
 
     def is_starving(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from volcanoio.framework.scheduling.sessionview import Table
 from volcanoio.framework.scheduling.views import QueueView
 from volcanoio.model.resources import PODS, Amounts
-from volcanoio_plugins.scheduling.queues.quantities import TOLERANCE, Quantities, exceeding, share
+from volcanoio_plugins.scheduling.queues.quantities import TOLERANCE, Quantities, exceeding
 
 
 class Account:
@@ -39,6 +39,7 @@ class Account:
         self._base = dict(queue.allocated) if held is None else held
         self._names = sorted({*self._base, *deserved, *self.wanted})
         self._added: Table = table(f"allocated/{queue.name}")
+        self._counted = self._added.values
         self._inqueue: Table = table(f"inqueue/{queue.name}")
         self._table = table
         self._promised: Table | None = None
@@ -55,7 +56,7 @@ class Account:
 
     def held(self, name: str) -> int:
         """What its jobs hold now of one resource."""
-        return self._base.get(name, 0) + self._added.get(name)
+        return self._base.get(name, 0) + self._counted.get(name, 0)
 
     def add(self, requests: Mapping[str, int], count: int) -> None:
         """Count `count` more tasks (fewer when negative)."""
@@ -72,19 +73,19 @@ class Account:
         """The largest part of what it deserves that it holds of any resource."""
         if self._shared_at != self._added.version:
             largest = 0.0
-            base, added = self._base, self._added
+            base, counted = self._base.get, self._counted.get
             for name, amount in self.deserved.items():  # asked at every turn of a queue
-                if amount >= TOLERANCE and (part := share(base.get(name, 0) + added.get(name), amount)) > largest:
+                if amount >= TOLERANCE and (part := (base(name, 0) + counted(name, 0)) / amount) > largest:
                     largest = part
             self._share, self._shared_at = largest, self._added.version
         return self._share
 
     def fits(self, requests: Mapping[str, int], count: int, limit: Quantities) -> int:
         """How many of `count` more tasks stay within a limit; one that is missing is 0, pods do not count."""
-        base, added, promised = self._base.get, self._added.get, self._promised
+        base, counted, promised = self._base.get, self._counted.get, self._promised
         for name, amount in requests.items():  # asked before every placement
             if amount > 0 and name != PODS:
-                left = limit.get(name, 0) - base(name, 0) - added(name)
+                left = limit.get(name, 0) - base(name, 0) - counted(name, 0)
                 if promised is not None:
                     left -= promised.get(name)
                 if left < count * amount:
@@ -126,7 +127,8 @@ class Account:
 
     def overused(self) -> bool:
         """Whether it holds all it deserves."""
+        base, counted = self._base.get, self._counted.get
         for name, amount in self.deserved.items():  # noqa: SIM110 - asked at every turn of a queue
-            if amount - self.held(name) >= TOLERANCE:
+            if amount - base(name, 0) - counted(name, 0) >= TOLERANCE:
                 return False
         return True

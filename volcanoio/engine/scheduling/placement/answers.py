@@ -13,11 +13,15 @@ from volcanoio.engine.scheduling.placement.answered import Answered
 from volcanoio.engine.scheduling.placement.onerow import NOWHERE, OneRow
 from volcanoio.engine.scheduling.placement.plan import plan_for
 from volcanoio.engine.scheduling.placement.statevalues import fit_mask
+from volcanoio.engine.scheduling.placement.ties import Best
 from volcanoio.engine.scheduling.rows import Rows
 from volcanoio.framework.scheduling.views import Nodes
 
 FEW = 12
 """Up to how many rows asking one by one is quicker than asking in one call."""
+SINGLY = 48
+"""Up to how many rows looking up one by one is quicker."""
+NAN = float("nan")
 
 
 class Answers(Answered):
@@ -56,7 +60,7 @@ class Answers(Answered):
 
     def scores(self) -> NDArray[np.float64]:
         """`score` as of now."""
-        if self.by_state:
+        if self.one is not None:
             columns, size = self._columns, len(self._columns)
             since, self._scored = self._scored, columns.clock
             rows = columns.changed_since(since) if since >= 0 else np.arange(size)
@@ -75,9 +79,9 @@ class Answers(Answered):
             nodes = Rows(self._columns, rows)
             self._answer(rows, nodes)
             return self.score.item(row) if self.mask[row] and fit_mask(self.shape, nodes, idle=idle)[0] else NOWHERE
-        total = self.one.score(row, values)
-        self.score[row] = total
-        return total if self.one.fits(values, idle=idle) and self.mask.item(row) else NOWHERE
+        if not self.mask.item(row) or not self.one.fits(values, idle=idle):
+            return NOWHERE
+        return self.one.score(row, values)
 
     def _replan(self, rules: Rules) -> None:
         """Sort the parts by what they depend on for this shape, as of now."""
@@ -129,24 +133,54 @@ class Answers(Answered):
         size = len(columns)
         since, self.revision = self.revision, columns.clock
         rows = columns.changed_since(since) if since >= 0 else None
-        if rows is not None and not len(rows):
-            return 0.0
         if rows is None or 2 * len(rows) > size:
             if columns.spec_clock > since:
                 self._answer_static(slice(0, size), columns, range(size))
             if not (self.by_state and self._look_up(np.arange(size))):
-                self._answer(slice(0, size), columns)
-                fits = self.mask[:size] & self.fit_mask(idle=True)
-                self.value[:size] = np.where(fits, self.score[:size], NOWHERE)
-                self.best = None
+                self._ask(slice(0, size), columns)
             return 1.0
+        number = len(rows)
+        if not number:
+            return 0.0
         if columns.spec_clock > since:
             respecified = np.flatnonzero(columns.respecified[:size] > since)
             if len(respecified):
                 self._answer_static(respecified, Rows(columns, respecified), respecified)
-        if not (self.by_state and self._look_up(rows)):
-            self._ask(rows)
-        return len(rows) / size
+        if self.by_state and number <= SINGLY:
+            self._look_up_singly(rows.tolist())
+        elif not (self.by_state and self._look_up(rows)):
+            if self.one is not None and number <= FEW:
+                self.best = None
+                for row in rows.tolist():
+                    self.value[row] = self.rescore(row, columns.amounts(row), idle=True)
+            else:
+                self._ask(rows, Rows(columns, rows))
+        return number / size
+
+    def _look_up_singly(self, rows: Sequence[int]) -> None:
+        """`_look_up` of few rows; the best ones are known on where one of these is better."""
+        one, values, states, best = self.one, self.values, self._states, self.best
+        assert one is not None
+        values.begin()
+        value, state_of, passes = self.value, self._columns.state.item, self.standing.item
+        everywhere, learned = self._everywhere, 0
+        known, end = values.table.item, len(values.table) - 1
+        for row in rows:
+            score = NOWHERE
+            if everywhere or passes(row):
+                state = state_of(row)
+                if state < 0:
+                    state = states.of(row)
+                score = known(state) if state < end else NAN
+                if score != score:
+                    score = values.of(state, row, one)
+                    known, end = values.table.item, len(values.table) - 1
+                    learned += 1
+            value[row] = score
+            if best is not None and score >= best.top:
+                best = Best(score, [row]) if score > best.top else None
+        self.best = best
+        states.count(len(rows), learned)
 
     def _look_up(self, rows: NDArray[np.intp]) -> bool:
         """Take the values of rows from what is known by state; False where too many are in new ones."""
@@ -159,18 +193,19 @@ class Answers(Answered):
             self.best = None
         return True
 
-    def _ask(self, rows: NDArray[np.intp]) -> None:
+    def _ask(self, rows: NDArray[np.intp] | slice, nodes: Nodes) -> None:
         """Ask plugins about rows."""
-        columns = self._columns
         self.best = None
-        if self.one is not None and len(rows) <= FEW:
-            for row in rows.tolist():
-                self.value[row] = self.rescore(row, columns.amounts(row), idle=True)
-            return
-        nodes = Rows(columns, rows)
-        self._answer(rows, nodes)
-        fits = self.mask[rows] & fit_mask(self.shape, nodes, idle=True)
-        self.value[rows] = np.where(fits, self.score[rows], NOWHERE)
+        fits = fit_mask(self.shape, nodes, idle=True)
+        if self.one is None:
+            self._answer(rows, nodes)
+            value, passing = self.score[rows], self.mask[rows]
+        else:
+            passing = self.standing[rows]
+            value = self._scored_by(rows, nodes, passing)
+        if self.one is None or not self._everywhere:
+            fits &= passing
+        self.value[rows] = np.where(fits, value, NOWHERE)
 
     def _answer_static(self, rows: NDArray[np.intp] | slice, nodes: Nodes, numbers: Numbers) -> None:
         """Ask the filters that depend on the node's own object at most."""
@@ -182,14 +217,21 @@ class Answers(Answered):
 
     def _answer(self, rows: NDArray[np.intp] | slice, nodes: Nodes) -> None:
         """Ask what depends on usage: the other filters, and all scorers."""
-        numbers: Numbers = range(rows.stop) if isinstance(rows, slice) else rows
         ok = self.standing[rows]
         if self._plan.usage:
             ok = ok.copy()
+            numbers: Numbers = range(rows.stop) if isinstance(rows, slice) else rows
             for part in self._plan.usage:
                 ok &= part.feasible(self.shape, nodes, self._columns, numbers).ok
             self.mask[rows] = ok
+        self.score[rows] = self._scored_by(rows, nodes, ok)
+
+    def _scored_by(
+        self, rows: NDArray[np.intp] | slice, nodes: Nodes, passing: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """The sum of the scorers."""
+        numbers: Numbers = range(rows.stop) if isinstance(rows, slice) else rows
         total = np.zeros(len(nodes), np.float64)
         for scorer in self._plan.scorers:
-            total += scorer.score(self.shape, nodes, ok, self._columns, numbers)
-        self.score[rows] = total
+            total += scorer.score(self.shape, nodes, passing, self._columns, numbers)
+        return total

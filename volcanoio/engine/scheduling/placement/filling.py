@@ -10,37 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from volcanoio.engine.scheduling.columns import UNKNOWN, Columns
-from volcanoio.engine.scheduling.placement.answers import Answers
-from volcanoio.engine.scheduling.placement.onerow import NOWHERE
+from volcanoio.engine.scheduling.placement.answers import NAN, Answers
+from volcanoio.engine.scheduling.placement.leaders import Leaders
 from volcanoio.engine.scheduling.placement.seating import Seating
 from volcanoio.engine.scheduling.placement.states import States
-from volcanoio.engine.scheduling.placement.ties import Best, TieKeys
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.framework.scheduling.views import TaskStatus
-
-NAN = float("nan")
-KEPT = 64
-"""For how many shapes the best rows are kept."""
 
 
 class Filling:
     """Places alike tasks on idle room by states."""
 
-    __slots__ = ("_columns", "_kept", "_keys", "_seating", "_states")
+    __slots__ = ("_columns", "_leaders", "_seating", "_states")
 
-    def __init__(self, columns: Columns, states: States, keys: TieKeys, seating: Seating) -> None:
+    def __init__(self, columns: Columns, states: States, leaders: Leaders, seating: Seating) -> None:
         self._columns = columns
         self._states = states
-        self._keys = keys
+        self._leaders = leaders
         self._seating = seating
-        self._kept: dict[int, Answers] = {}
-        """The answers that know their best rows, by the shape's id; the one that was used last at the end."""
-
-    def open(self) -> None:
-        """A cycle begins: other rows are first among equals."""
-        for answers in self._kept.values():
-            answers.best = None
-        self._kept.clear()
 
     def place(
         self, answers: Answers, tasks: Sequence[TaskInfo], lacking: Callable[[], int] | None, log: list[TaskInfo]
@@ -58,7 +45,7 @@ class Filling:
         stop, enough = min(ask, end), False
         while placed < end:
             if best is None:
-                best = self._look(answers)
+                best = self._leaders.look(answers)
                 if best is None:
                     break
             top, row = best.top, best.rows[-1]
@@ -99,18 +86,8 @@ class Filling:
                 stop = min(ask, end)
         if rows:
             self._write(answers, tasks, placed, rows, now, log)
-        self._keep(answers, best)
+        self._leaders.keep(answers, best)
         return placed, enough
-
-    def _look(self, answers: Answers) -> Best | None:
-        """The rows that are best now, if a task may go anywhere."""
-        value = answers.value[: len(self._columns)]
-        row = int(value.argmax())
-        top = value.item(row)
-        if top == NOWHERE:
-            return None
-        rows = (value == top).nonzero()[0]
-        return Best(top, rows, self._keys.of(answers.shape, rows) if len(rows) > 1 else None)
 
     def _write(
         self,
@@ -125,15 +102,3 @@ class Filling:
         self._columns.occupy(answers.shape, rows, states)
         answers.revision = self._columns.clock
         self._seating.seated(tasks[end - len(rows) : end], TaskStatus.ALLOCATED, rows, log)
-
-    def _keep(self, answers: Answers, best: Best | None) -> None:
-        """Keep the best rows for the next gang of the shape."""
-        answers.best = best
-        kept, number = self._kept, answers.shape.id
-        if best is None:
-            kept.pop(number, None)
-            return
-        kept.pop(number, None)
-        kept[number] = answers
-        if len(kept) > KEPT:
-            kept.pop(next(iter(kept))).best = None

@@ -22,7 +22,9 @@ from volcanoio.engine.scheduling.placement.filling import Filling
 from volcanoio.engine.scheduling.placement.fiterrors import Unfit
 from volcanoio.engine.scheduling.placement.greedy import Greedy
 from volcanoio.engine.scheduling.placement.kept import Kept
+from volcanoio.engine.scheduling.placement.leaders import Leaders
 from volcanoio.engine.scheduling.placement.onerow import NOWHERE
+from volcanoio.engine.scheduling.placement.onetask import OneTask
 from volcanoio.engine.scheduling.placement.seating import Seating
 from volcanoio.engine.scheduling.placement.states import States
 from volcanoio.engine.scheduling.placement.ties import TieKeys, Ties
@@ -47,7 +49,9 @@ class Placer:
         self._seating = Seating(ledger)
         self.tie_keys = TieKeys(columns)
         """Who of equally good rows is first in the cycle."""
-        self._filling = Filling(columns, states, self.tie_keys, self._seating)
+        self._leaders = leaders = Leaders(columns, self.tie_keys)
+        self._one_task = OneTask(columns, states, self.tie_keys, leaders)
+        self._filling = Filling(columns, states, leaders, self._seating)
         self._greedy = Greedy(columns, self.tie_keys, self._seating)
         self._exact = Exact(columns, self.tie_keys, self._seating)
         self._unfit = Unfit(columns)
@@ -58,7 +62,7 @@ class Placer:
 
     def open(self, rules: Rules, cycle: int, seed: int) -> None:
         """A cycle begins; answers of other plugins are of no use."""
-        self._filling.open()
+        self._leaders.open()
         if self._rules is not rules:
             self._rules = self._seating.rules = rules
             self._kept.clear()
@@ -103,6 +107,17 @@ class Placer:
             return placed, False
         value = np.where(group, answers.scores()[:size], NOWHERE)
         return self._greedy.place(answers, value, TaskStatus.PIPELINED, tasks, placed, lacking, log)
+
+    def take(self, task: TaskInfo) -> int:
+        """The row where `place` puts a task on idle room, counted in the columns already; -1, with nothing done, where
+        there is none or plugins have to be asked about this very task. The caller seats it.
+        """
+        answers = self._prepared(task.shape)
+        if answers.exact or self._own(task):
+            return -1
+        if answers.by_state:
+            return self._one_task.by_state(answers)
+        return self._one_task.by_row(answers) if answers.one is not None else -1
 
     def reserve(
         self,

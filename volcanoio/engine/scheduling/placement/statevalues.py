@@ -14,13 +14,15 @@ from volcanoio.engine.scheduling.placement.onerow import NOWHERE, OneRow
 from volcanoio.engine.scheduling.placement.plan import NO_PLAN, Plan
 from volcanoio.engine.scheduling.placement.states import States
 from volcanoio.engine.scheduling.rows import Rows
-from volcanoio.framework.scheduling.views import Nodes, Shape
+from volcanoio.framework.scheduling.views import Nodes, Shape, pair
+from volcanoio.model.resources import CPU, MEMORY
 
 FEW = 24
 """Up to how many states asking one by one is quicker than asking in one call."""
 INTERNED = 512
 """How many rows are looked up one by one in one go."""
 _LEAST = 64
+_BASICS = (CPU, MEMORY)
 
 
 class Learned(NamedTuple):
@@ -141,9 +143,19 @@ class StateValues:
 
 def fit_mask(shape: Shape, nodes: Nodes, *, idle: bool) -> NDArray[np.bool_]:
     """Which nodes have room for a task that will be idle, and with `idle` that is idle now, too."""
-    ok = np.ones(len(nodes), np.bool_)
-    for name, amount in shape.requests.items():
-        ok &= nodes.future_idle(name) >= amount
+    requests = shape.requests
+    both = CPU in requests and MEMORY in requests
+    if both:  # as of most
+        least = pair(requests[CPU], requests[MEMORY])
+        fits = nodes.basics("future_idle") >= least
         if idle:
-            ok &= nodes.idle(name) >= amount
+            fits &= nodes.basics("idle") >= least
+        ok: NDArray[np.bool_] = fits[0] & fits[1]
+    else:
+        ok = np.ones(len(nodes), np.bool_)
+    for name, amount in requests.items():
+        if not both or name not in _BASICS:
+            ok &= nodes.future_idle(name) >= amount
+            if idle:
+                ok &= nodes.idle(name) >= amount
     return ok

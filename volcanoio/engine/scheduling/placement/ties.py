@@ -84,12 +84,15 @@ class Best:
 
     __slots__ = ("rows", "top")
 
-    def __init__(self, top: float, rows: NDArray[np.intp], keys: NDArray[np.uint64] | None) -> None:
-        """`keys` of more than one row."""
+    def __init__(self, top: float, rows: list[int]) -> None:
         self.top = top
-        if keys is not None:
-            if len(rows) > 2 * FIRST:
-                first = keys.argpartition(FIRST)[:FIRST]
-                rows, keys = rows[first], keys[first]
-            rows = rows[keys.argsort()[::-1]]
-        self.rows: list[int] = rows.tolist()
+        self.rows = rows
+
+
+def in_turn(rows: NDArray[np.intp], keys: NDArray[np.uint64]) -> list[int]:
+    """Equally good rows as `Best` has them."""
+    if len(rows) > 2 * FIRST:
+        first = keys.argpartition(FIRST)[:FIRST]
+        rows, keys = rows[first], keys[first]
+    ordered: list[int] = rows[keys.argsort()[::-1]].tolist()
+    return ordered

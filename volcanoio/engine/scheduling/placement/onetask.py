@@ -1,0 +1,81 @@
+"""One task placed on idle room where answers follow from the row: most turns of queues and jobs are no more than that.
+
+The row is the one that `filling` or `greedy` would take, found without the lists that many tasks need.
+"""
+
+from __future__ import annotations
+
+from volcanoio.engine.scheduling.columns import UNKNOWN, Columns, Load
+from volcanoio.engine.scheduling.placement.answers import Answers
+from volcanoio.engine.scheduling.placement.leaders import Leaders
+from volcanoio.engine.scheduling.placement.onerow import NOWHERE
+from volcanoio.engine.scheduling.placement.states import States
+from volcanoio.engine.scheduling.placement.ties import Best, TieKeys
+
+
+class OneTask:
+    """Takes the best row and counts a task there in the columns; -1 where there is none."""
+
+    __slots__ = ("_columns", "_keys", "_leaders", "_states")
+
+    def __init__(self, columns: Columns, states: States, keys: TieKeys, leaders: Leaders) -> None:
+        self._columns = columns
+        self._states = states
+        self._keys = keys
+        self._leaders = leaders
+
+    def by_state(self, answers: Answers) -> int:
+        """Where answers, which are right, follow from amounts alone: as `Filling.place`."""
+        states, shape, value, best = self._states, answers.shape, answers.value, answers.best
+        one, values, found = answers.one, answers.values, False
+        assert one is not None
+        while True:
+            if best is None:
+                best, found = self._leaders.look(answers), True
+                if best is None:
+                    answers.best = None
+                    return -1
+            top, row = best.top, best.rows[-1]
+            score = value.item(row)
+            if score == top:
+                break
+            best.rows.pop()
+            if score > top or not best.rows:
+                best = None
+        state = self._columns.state.item(row)
+        if state < 0:
+            state = states.of(row)
+        after = states.following(shape).get(state, UNKNOWN)
+        if after < 0:
+            after = states.after(state, shape)
+        score = value[row] = values.of(after, row, one)
+        if score > top:
+            best, found = Best(score, [row]), True
+        elif score < top:
+            best.rows.pop()
+        if not best.rows:
+            answers.best = None
+        elif found:
+            self._leaders.keep(answers, best)
+        self._columns.occupy_row(shape, row, after)
+        answers.revision = self._columns.clock
+        return row
+
+    def by_row(self, answers: Answers) -> int:
+        """Where they follow from the row: as `Greedy.place`."""
+        columns, shape, one = self._columns, answers.shape, answers.one
+        assert one is not None
+        value = answers.value[: len(columns)]
+        if not len(value):
+            return -1
+        row = int(value.argmax())
+        top = value.item(row)
+        if top == NOWHERE:
+            return -1
+        rows = (value == top).nonzero()[0]
+        if len(rows) > 1:
+            row = self._keys.best(shape, rows)
+        columns.apply(row, shape, Load.OCCUPIES, 1)
+        value[row] = one.value(row, columns.amounts(row))
+        answers.best, answers.revision = None, columns.clock
+        return row
