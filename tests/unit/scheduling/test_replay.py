@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracle.changes import CHANGES, change
 from tests.oracle.confs import ARGUMENTS, text
 from tests.oracle.contests import contested
+from tests.oracle.examples import examples
+from tests.oracle.partitions import partitioned
 from tests.oracle.worlds import Mix
 from tests.scenario.scheduling.harness import World, actions, plugins, profile
 from volcanoio.engine.scheduling.cluster import ClusterState
@@ -68,8 +70,8 @@ class Recorder(World):
         return result
 
 
-@settings(max_examples=25, deadline=None)
-@given(confs(), confs(), contested(Mix(rules=True)), st.lists(CHANGES, min_size=2, max_size=5), st.data())
+@examples(25)
+@given(confs(), confs(), partitioned(contested(Mix(rules=True))), st.lists(CHANGES, min_size=2, max_size=5), st.data())
 def test_every_plugin_and_action_decides_again_what_it_decided(
     conf: str, other: str, objects: list[Manifest], changes: list[Any], data: st.DataObject
 ) -> None:
