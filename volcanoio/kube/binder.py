@@ -3,7 +3,7 @@
 A gang's binds go out together, first come first served, within a bounded number in flight that adapts to 429s. There
 are three outcomes: BindDone; BindRefused, a definite no; BindUnknown, when no definite answer came. An unknown one is
 followed up with an uncached GET of the pod until that decides: bound here is Done, bound elsewhere or gone is Refused,
-and an unbound pod is bound again while its batch is current. So a bind is sent at least once, with the uid as its
+and an unbound pod is bound again. So a bind is sent at least once, with the uid as its
 precondition, and never leaves a row undecided.
 """
 
@@ -32,20 +32,18 @@ from volcanoio.kube.undertakings import Undertakings
 from volcanoio.kube.window import Window
 from volcanoio.model.kinds import POD
 
-WITHDRAWN = "Withdrawn"
 PREBIND_FAILED = "PreBindFailed"
 
 
 class _Batch:
-    """A batch under way; `current` until it is withdrawn."""
+    """A batch under way; `open` binds have no final outcome."""
 
-    __slots__ = ("cause", "current", "group", "open")
+    __slots__ = ("cause", "group", "open")
 
     def __init__(self, batch: BindBatch, cause: int) -> None:
         self.group = batch.group
         self.cause = cause
         self.open = len(batch.binds)
-        self.current = True
 
 
 class _Bind:
@@ -63,9 +61,8 @@ class _Bind:
 class Binder:
     """An async context manager: leaving it cancels what is under way.
 
-    `timeout` (seconds) is that of each bind and is told to the server; a pod found unbound counts as such only once
-    that time has passed, as a late request may still bind it. `gate` is the fence of leadership. `prebinder` carries
-    out what comes before binds.
+    `timeout` (seconds) is that of each bind and is told to the server. `gate` is the fence of leadership. `prebinder`
+    carries out what comes before binds.
     """
 
     def __init__(
@@ -118,38 +115,24 @@ class Binder:
         self._batches.setdefault(batch.group, []).append(under_way)
         items = [_Bind(under_way, request, self._rng) for request in batch.binds]
         if any(request.prebind for request in batch.binds):
-            self._under_way.start(self._prepare(under_way, items))
+            self._under_way.start(self._prepare(items))
         else:
             self._waiting.extend(items)
             self._pump()
 
-    async def _prepare(self, batch: _Batch, items: list[_Bind]) -> None:
+    async def _prepare(self, items: list[_Bind]) -> None:
         """Carry out what comes before the binds; then send all of them, or none."""
         since = self._clock.monotonic()
         failure = await self._prebinder.carry_out([item.request for item in items])
         self._took("PreBind", since)
-        if failure is None and batch.current:
+        if failure is None:
             self._waiting.extend(items)
             self._pump()
-            return
-        if failure is None:
-            await self._prebinder.take_back([step for item in items for step in item.request.prebind if step.patch])
-            for item in items:
-                self._refuse(item, 0, WITHDRAWN, "the gang was given up before this bind was sent")
             return
         pod = f"{failure.bind.namespace}/{failure.bind.name}"
         text = f"execute preBind for pod {pod} failed: {failure.message}"
         for item in items:
             self._refuse(item, failure.code, PREBIND_FAILED, text)
-
-    def withdraw(self, group: str) -> None:
-        """The group's batches are current no more: what is not bound is not sent (again), and comes back Refused."""
-        for batch in self._batches.get(group, ()):
-            batch.current = False
-        withdrawn = [item for item in self._waiting if not item.batch.current]
-        self._waiting = deque(item for item in self._waiting if item.batch.current)
-        for item in withdrawn:
-            self._refuse(item, 0, WITHDRAWN, "the gang was given up before this bind was sent")
 
     @property
     def unfinished(self) -> int:
@@ -233,13 +216,7 @@ class Binder:
         wait = item.backoff.next(error_of(answer, now=self._clock.now()).retry_after)
         self._window.overloaded(sent_at=item.sent_at, now=now, retry_after=wait)
         self._probe.count("volcanoio_bind_overloads_total")
-        self._send_again(item)
-
-    def _send_again(self, item: _Bind) -> None:
-        if item.batch.current:
-            self._waiting.appendleft(item)
-        else:
-            self._refuse(item, 0, WITHDRAWN, "the gang was given up before this bind was done")
+        self._waiting.appendleft(item)
 
     async def _settle_conflict(self, item: _Bind, answer: Response) -> None:
         """409: already bound, perhaps by us and to our node (an earlier attempt, or an earlier process)."""
@@ -256,15 +233,10 @@ class Binder:
         self._tell(BindUnknown(cause=item.batch.cause, **self._where(item), message=message))
         await self._clock.sleep(item.backoff.next())
         found = await self._look(item)
-        if found is Finding.UNBOUND and not item.batch.current:
-            late = item.sent_at + self._timeout - self._clock.monotonic()
-            if late > 0:  # the request may still be carried out
-                await self._clock.sleep(late)
-                found = await self._look(item)
         if found is Finding.BOUND_HERE:
             self._done(item)
         elif found is Finding.UNBOUND:
-            self._send_again(item)
+            self._waiting.appendleft(item)
         else:
             code, reason = (404, "NotFound") if found is Finding.GONE else (409, "Conflict")
             self._refuse(item, code, reason, f"the pod is {found.value}")

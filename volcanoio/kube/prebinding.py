@@ -68,10 +68,10 @@ class PreBinder:
         failure = await self._first_failure(binds, self._write_all, written, hurry=False)
         failure = failure or await self._first_failure(binds, self._wait_all, written, hurry=True)
         if failure is not None:
-            await self.take_back(written)
+            await self._take_back(written)
         return failure
 
-    async def take_back(self, steps: Sequence[PreBindStep]) -> None:
+    async def _take_back(self, steps: Sequence[PreBindStep]) -> None:
         """Undo what was written, last first; what has come to be, or is not as we wrote it, stays."""
         for step in reversed(steps):
             for _ in range(_ATTEMPTS):

@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from volcanoio.model.base import ApiObject, Model, ObjectMeta, ObjectReference
+from volcanoio.model.base import ApiObject, Model, ObjectReference
 
 ResourceList = dict[str, str | int | float]
 
@@ -395,10 +395,3 @@ class Lease(ApiObject):
     """coordination.k8s.io/v1 Lease."""
 
     spec: dict[str, Any] = {}
-
-
-class Binding(ApiObject):
-    """core/v1 Binding, written to `pods/NAME/binding`."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    target: ObjectReference = ObjectReference()

@@ -18,7 +18,6 @@ from prometheus_client.registry import Collector
 
 from volcanoio.runtime.buckets import bounds_of
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 """Label names and values, sorted by name."""
 

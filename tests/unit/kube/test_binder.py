@@ -217,22 +217,6 @@ async def test_the_number_in_flight_adapts_and_retry_after_is_kept() -> None:
     assert len(bench.server.bound) == 40
 
 
-async def test_a_withdrawn_gang_is_not_sent_again() -> None:
-    bench = Bench(Server(), window=Window(start=2, most=2))
-    bench.server.faults["p0"] = [hang]
-    async with bench.running() as binder:
-        binder.submit(gang(4))
-        binder.withdraw("ns/g")
-        await until(lambda: not binder.unfinished)
-    words = {
-        event.name: event.reason if isinstance(event, BindRefused) else "done"
-        for event in bench.events
-        if isinstance(event, BindDone | BindRefused) and event.group == "ns/g"
-    }
-    assert words == {"p0": "Withdrawn", "p1": "done", "p2": "Withdrawn", "p3": "Withdrawn"}
-    assert bench.server.clock.now() - ManualClock().now() >= 5  # a late request has had its time
-
-
 async def test_without_leadership_nothing_is_sent() -> None:
     bench = Bench(Server())
     bench.allowed = False

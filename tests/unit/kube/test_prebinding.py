@@ -202,18 +202,6 @@ async def test_a_step_that_only_waits_writes_nothing() -> None:
     assert server.log == ["bind p0"]
 
 
-async def test_a_withdrawn_batch_is_not_bound_when_its_steps_are_done() -> None:
-    server = Server("a")
-    async with server.binder() as binder:
-        binder.submit(batch(step("a")))
-        await until(lambda: server.log)
-        binder.withdraw("ns/g")
-        server.complete("a")
-        await until(lambda: not binder.unfinished)
-    assert server.bound == []
-    assert "given up" in server.outcomes()["p0"]
-
-
 async def test_leaving_ends_what_is_waited_for() -> None:
     server = Server("a")
     async with server.binder() as binder:

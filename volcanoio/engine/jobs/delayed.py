@@ -13,7 +13,6 @@ from math import ceil
 import msgspec
 
 from volcanoio.engine.jobs.ledger import Delayed
-from volcanoio.engine.jobs.ownership import index_of
 from volcanoio.engine.jobs.ranges import compact, expand
 from volcanoio.framework.lifecycle import LifecycleEvent
 from volcanoio.model.batch import Job, JobAction, JobEvent
@@ -154,8 +153,3 @@ def _stands(entry: Delayed, pod: Pod | None) -> bool:
     if entry.cause in _BY_POD_RUNNING:
         return pod is None or pod.status.phase != "Running"
     return True
-
-
-def indexes_of(pods: Iterable[Pod]) -> frozenset[int]:
-    """The places of pods in their tasks."""
-    return frozenset(index for pod in pods if (index := index_of(pod)) is not None)

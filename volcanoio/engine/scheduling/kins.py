@@ -6,7 +6,7 @@ is asked once a kin, and a pod that is placed counts where its kin does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from volcanoio.engine.scheduling.podterms import LabelsOf, all_select
@@ -132,10 +132,6 @@ class Groups:
                 del self._kins_by_label[label]
         for group in kin.groups.values():
             del group.kins[kin.key]
-
-    def with_namespaces(self) -> Iterator[Group]:
-        """Groups that read labels of namespaces."""
-        return (group for group in self.all.values() if any(one.namespace_labels for one in group.selectors))
 
     def _join(self, kin: Kin, group: Group) -> None:
         if group.selectors not in kin.groups and all_select(
