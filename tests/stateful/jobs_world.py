@@ -53,8 +53,11 @@ class LoopClock:
 
     rate = 1.0
 
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()  # a journal's thread asks for the time, too
+
     def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
+        return self._loop.time()
 
     def now(self) -> float:
         return BEGIN.timestamp() + self.monotonic()

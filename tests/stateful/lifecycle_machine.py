@@ -84,8 +84,12 @@ class Lifecycle(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.living = Living(policies=(OomScaleUp(), Declared()), controllers=CONTROLLERS)
+        self.living = self.make()
         self.world: LifecycleWorld = self.living.world
+
+    def make(self) -> Living:
+        """The world it is about."""
+        return Living(policies=(OomScaleUp(), Declared()), controllers=CONTROLLERS)
 
     def teardown(self) -> None:
         try:

@@ -69,11 +69,15 @@ class LifecycleWorld(JobsWorld):
         self.histories = Histories(server.store)
         self.chains: list[Chains] = []
         self.probe = Probe()
+        self.settings: dict[str, Any] = {}
+        """Further ControllerSettings of processes to come."""
         self.absent = False
         """Whether nobody is to succeed a process that ended."""
 
     def _manager(self, life: Transport) -> ControllerManager:
-        settings = ControllerSettings(registry=plugins(), policies=self._policies, controllers=self._controllers)
+        settings = ControllerSettings(
+            registry=plugins(), policies=self._policies, controllers=self._controllers, **self.settings
+        )
         manager = ControllerManager(life, clock=LoopClock(), settings=settings, probe=self.probe)
         chains = Chains()
         manager.bus.subscribe(chains)
@@ -216,22 +220,26 @@ def _waits(state: Any, now: float) -> bool:
 class Living:
     """A world on a loop of its own that stands still between calls of `do`: for callers that cannot await."""
 
-    def __init__(self, *, policies: tuple[LifecyclePolicy, ...], controllers: tuple[str, ...], seed: int = 0) -> None:
+    def __init__(self, *, policies: tuple[LifecyclePolicy, ...], controllers: tuple[str, ...], **settings: Any) -> None:
+        """`settings` are further ones of processes, see ControllerSettings."""
         _beginning()
         self._loop = VirtualTimeLoop()
         self._ready: asyncio.Future[LifecycleWorld] = self._loop.create_future()
         self._over = asyncio.Event()
-        self._life = self._loop.create_task(self._live(policies, controllers, seed))
+        self._life = self._loop.create_task(self._live(policies, controllers, settings))
         self._loop.run_until_complete(asyncio.wait((self._ready, self._life), return_when=asyncio.FIRST_COMPLETED))
         if self._life.done():
             self._life.result()
         self.world = self._ready.result()
 
-    async def _live(self, policies: tuple[LifecyclePolicy, ...], controllers: tuple[str, ...], seed: int) -> None:
+    async def _live(
+        self, policies: tuple[LifecyclePolicy, ...], controllers: tuple[str, ...], settings: dict[str, Any]
+    ) -> None:
         server = ApiServer(_begun(), None, ServerTime(), (), None)
-        _predictable(server, seed)
+        _predictable(server, 0)
         async with server.running():
             world = LifecycleWorld(server, policies=policies, controllers=controllers)
+            world.settings = settings
             await world.start()
             self._ready.set_result(world)
             try:
