@@ -14,9 +14,8 @@ from fractions import Fraction
 from typing import Any
 
 import msgspec
-import yaml
 
-from volcanoio.framework.arguments import ArgumentError, convert
+from volcanoio.framework.arguments import ArgumentError, annotated, convert
 from volcanoio.framework.controller import Input, Reference, Rule, Step, View
 from volcanoio.framework.effects import Effect, Patch, StartTimer
 from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
@@ -94,16 +93,7 @@ class QueueCapabilityController:
 
 def rule_of(queue: Queue) -> CapabilityRule:
     """The queue's rule; raises ArgumentError."""
-    text = queue.metadata.annotations[RULE]
-    try:
-        given = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        msg = f"{RULE}: {error}; give a mapping such as {{share: 0.5}}"
-        raise ArgumentError(msg) from None
-    if not isinstance(given, dict):
-        msg = f"{RULE}: it must be a mapping such as {{share: 0.5}}"
-        raise ArgumentError(msg)
-    rule = convert(given, CapabilityRule, RULE)
+    rule = convert(annotated(queue.metadata.annotations[RULE], RULE, "{share: 0.5}"), CapabilityRule, RULE)
     shares = rule.share.values() if isinstance(rule.share, dict) else (rule.share,)
     if not all(0 < share <= 1 for share in shares):
         msg = f'{RULE}: "share" must be more than 0 and at most 1; 0.5 is one half'

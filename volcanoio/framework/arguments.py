@@ -9,6 +9,7 @@ from types import UnionType
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
+import yaml
 
 from volcanoio.model.durations import seconds
 
@@ -48,6 +49,22 @@ def suggestion(word: str, known: Sequence[str]) -> str:
     if close:
         return f'; did you mean "{close[0]}"?'
     return f"; known are: {', '.join(sorted(known))}" if known else ""
+
+
+def annotated(text: str, owner: str, example: str) -> dict[str, Any]:
+    """A mapping in YAML or JSON, as annotations hold them; raises ArgumentError, in one line, that names the owner."""
+    try:
+        given = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f" in line {mark.line + 1}, column {mark.column + 1}"
+        problem = getattr(error, "problem", None) or "it holds a character that no text may hold"
+        msg = f"{owner}: not YAML: {problem}{where}; give a mapping such as {example}"
+        raise ArgumentError(msg) from None
+    if not isinstance(given, dict) or not all(isinstance(key, str) for key in given):
+        msg = f"{owner}: not a mapping: {given!r}; give one such as {example}"
+        raise ArgumentError(msg)
+    return given
 
 
 def convert(arguments: Mapping[str, Any] | None, to: type[ArgumentsType], owner: str) -> ArgumentsType:

@@ -66,6 +66,12 @@ def _policy(factory: type) -> list[str]:
     found = _methods(factory, {"decide": ("context",)})
     if not found and not inspect.iscoroutinefunction(inspect.getattr_static(factory, "decide")):
         found.append("has a method decide that is not async; write async def decide(self, context)")
+    try:
+        inspect.signature(factory).bind(None)
+    except TypeError:
+        found.append("has a constructor that does not take its arguments; write def __init__(self, arguments)")
+    except ValueError:  # a class of C, which does not say what it takes
+        pass
     return found
 
 

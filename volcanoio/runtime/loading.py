@@ -17,7 +17,7 @@ from typing import Any
 from volcanoio.framework import groups
 from volcanoio.framework.arguments import suggestion
 from volcanoio.runtime.conformance import NOUNS, problems
-from volcanoio.runtime.mounted import Found, announced, classes, classes_in
+from volcanoio.runtime.mounted import Found, MountError, announced, classes, classes_in
 
 
 class PluginError(ValueError):
@@ -146,6 +146,9 @@ def _load(candidate: Candidate) -> Loaded:
     title = f'{NOUNS[candidate.group]} "{candidate.name}" ({candidate.origin})'
     try:
         factory = candidate.load()
+    except MountError as error:  # it names the file, and what to do
+        msg = f'{NOUNS[candidate.group]} "{candidate.name}": {error}'
+        raise PluginError(msg) from error
     except Exception as error:
         msg = f"{title} cannot be imported: {type(error).__name__}: {error}; mend it or uninstall it"
         raise PluginError(msg) from error

@@ -66,12 +66,7 @@ def classes_of(path: Path, groups: Sequence[str]) -> Iterator[Found]:
 def classes_in(path: Path, source: bytes, groups: Sequence[str]) -> Iterator[Found]:
     """As `classes_of`, where the source is at hand and the path is but its name."""
     digest = hashlib.sha256(source).hexdigest()
-    module = _run(path, source, digest)
-    own = [
-        value
-        for name, value in vars(module).items()
-        if inspect.isclass(value) and value.__module__ == module.__name__ and not name.startswith("_")
-    ]
+    own = _own(_run(path, source, digest))
     origin, text = f"{path.name} sha256:{digest}", source.decode(errors="replace")
     found = [Found(group, cls, origin, path.name, text) for cls in own for group in groups if belongs(group, cls)]
     if not found:
@@ -104,7 +99,7 @@ def announced(directory: Path, group: str) -> Iterator[Announced]:
         if not names:
             msg = f'{path}: announces no {NOUNS[group]}; write a class with an attribute such as name = "mine"'
             raise MountError(msg)
-        found = cache(partial(_found, path, source, group))
+        found = cache(partial(_found, path, source))
         for name in names:
             origin, text = f"{path.name} sha256:{digest}", source.decode(errors="replace")
             yield Announced(name, origin, path.name, text, partial(_pick, path, name, found))
@@ -132,14 +127,25 @@ def _targets(statement: ast.Assign | ast.AnnAssign) -> list[str]:
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
-def _found(path: Path, source: bytes, group: str) -> dict[str, type]:
-    return {str(getattr(each.cls, "name", "")): each.cls for each in classes_in(path, source, (group,))}
+def _own(module: ModuleType) -> list[type]:
+    """The classes that a module defines and does not hide."""
+    return [
+        value
+        for name, value in vars(module).items()
+        if inspect.isclass(value) and value.__module__ == module.__name__ and not name.startswith("_")
+    ]
+
+
+def _found(path: Path, source: bytes) -> dict[str, type]:
+    """The file's classes by the name they give themselves; whether each is what it says is judged by who loads it."""
+    module = _run(path, source, hashlib.sha256(source).hexdigest())
+    return {str(getattr(cls, "name", "")): cls for cls in _own(module)}
 
 
 def _pick(path: Path, name: str, found: Callable[[], dict[str, type]]) -> type:
     classes = found()
     if name not in classes:
-        msg = f'{path}: the class named "{name}" has not the methods that it needs; see its Protocol'
+        msg = f'{path}: no class calls itself "{name}" once the file was run; write name = "{name}" in it'
         raise MountError(msg)
     return classes[name]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import structlog
 
+from volcanoio.framework.arguments import suggestion
 from volcanoio.framework.lifecycle import Roster, named_policies
 from volcanoio.framework.probe import Probe
 from volcanoio.kube.clock import Clock
@@ -83,7 +84,7 @@ class Desk:
         if names.POLICIES not in marks and not any(key.startswith(names.POLICY_ARGUMENTS) for key in marks):
             return everywhere
         theirs = {member.name: member for member in everywhere}
-        line: list[Member | None] = []
+        line: list[Member | None] = [*_strays(marks, (*theirs, *named_policies(job)))]
         line += [
             self._member((name, marks.get(names.POLICY_ARGUMENTS + name, "")))
             for name in named_policies(job)
@@ -143,3 +144,12 @@ class Desk:
     def _tell(self, member: Member) -> None:
         self._probe.count("volcanoio_policy_load_failures_total", policy=member.name)
         _log.error("a lifecycle policy cannot be used", policy=member.name, fault=member.fault)
+
+
+def _strays(marks: Mapping[str, str], asked: Sequence[str]) -> Iterator[Member]:
+    """Arguments for policies that are not asked about the job, as their names are misspelt or nobody named them."""
+    for key in sorted(marks):
+        name = key.removeprefix(names.POLICY_ARGUMENTS)
+        if name != key and name not in asked:
+            told = f"{key}: the policy is not asked about this job{suggestion(name, asked)}"
+            yield Member(name, fault=f"{told}; name it in {names.POLICIES} or remove its arguments")

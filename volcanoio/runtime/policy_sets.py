@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-import yaml
-
 from volcanoio.framework import groups
-from volcanoio.framework.arguments import ArgumentError, suggestion
+from volcanoio.framework.arguments import ArgumentError, annotated, suggestion
 from volcanoio.framework.lifecycle import LifecyclePolicy, Occasion, Roster, Wants
-from volcanoio.model import kinds
+from volcanoio.model import kinds, names
+from volcanoio.model.batch import JobEvent
 from volcanoio.model.kinds import Kind
 from volcanoio.runtime.controller_conf import FILE, ConfigurationError, ControllerConfiguration, PolicySetting
 from volcanoio.runtime.loading import PluginError, Registry
@@ -80,7 +79,8 @@ class PolicySet:
             if setting.enabled and setting.everywhere:
                 member = _made(registry, setting, setting.arguments)
                 if member.fault and strict:
-                    msg = f'line {setting.line}: policy "{setting.name}" {member.fault}'
+                    whose = "" if f'policy "{setting.name}"' in member.fault else f'policy "{setting.name}" '
+                    msg = f"line {setting.line}: {whose}{member.fault}"
                     raise ConfigurationError(msg)
                 members.append(member)
         settings = {setting.name: setting for setting in configuration.policies}
@@ -98,7 +98,10 @@ class PolicySet:
             given = _given(self.registry, name, arguments)
             return _made(self.registry, setting, {**setting.arguments, **given})
         except ConfigurationError as error:
-            return Member(name, fault=str(error).removeprefix("line 0: "))
+            told = str(error).removeprefix(f"line {setting.line}: ")
+            return Member(name, fault=f"{names.POLICY_ARGUMENTS}{name}: {told}" if arguments else told)
+        except ArgumentError as error:
+            return Member(name, fault=str(error))
         except (OverrunError, PluginError) as error:
             return Member(name, fault=str(error))
 
@@ -126,6 +129,8 @@ class PolicySet:
 
 
 _OCCASIONS = frozenset(Occasion)
+_EVENTS = tuple(sorted({*Occasion, *JobEvent} - {JobEvent.ANY, JobEvent.OUT_OF_SYNC, JobEvent.COMMAND_ISSUED}))
+"""What a policy may ask to hear."""
 
 
 def _made(registry: Registry, setting: PolicySetting, arguments: Mapping[str, Any]) -> Member:
@@ -153,14 +158,7 @@ def _given(registry: Registry, name: str, text: str) -> dict[str, Any]:
     """The arguments of a job's annotation; raises ConfigurationError, OverrunError and PluginError."""
     if not text.strip():
         return {}
-    try:
-        given = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        msg = f"cannot read its arguments: {error}; give a mapping such as {{factor: 2}}"
-        raise ConfigurationError(msg) from None
-    if not isinstance(given, dict) or not all(isinstance(key, str) for key in given):
-        msg = "takes its arguments as a mapping such as {factor: 2}"
-        raise ConfigurationError(msg)
+    given = annotated(text, names.POLICY_ARGUMENTS + name, "{factor: 2}")
     factory = Errand(lambda: registry.get(groups.LIFECYCLE_POLICIES, name).factory, f"policy {name}").wait(LIMIT)
     allowed = tuple(getattr(factory, "job_arguments", ()))
     for key in given:
@@ -177,6 +175,10 @@ def _wants(policy: LifecyclePolicy) -> Wants:
     if events is not None and not all(isinstance(event, str) for event in events):
         msg = f'policy "{policy.name}": events must be names of events, not {events!r}'
         raise PluginError(msg)
+    for event in events or ():
+        if event not in _EVENTS:
+            msg = f'policy "{policy.name}": event "{event}" is unknown{suggestion(event, _EVENTS)}'
+            raise PluginError(msg)
     if not isinstance(every, int | float) or not math.isfinite(every) or every < 0:
         msg = f'policy "{policy.name}": every must be seconds between two Ticks, not {every!r}'
         raise PluginError(msg)

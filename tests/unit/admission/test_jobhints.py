@@ -56,6 +56,14 @@ def described(**metadata: Any) -> Manifest:
             'metadata.labels[volcano.sh/preemptable]: it has no effect; "yes" is neither "true" nor "false"',
         ),
         (
+            described(annotations={"volcanoio.dev/policy": "oom_scale_up"}),
+            'metadata.annotations[volcanoio.dev/policy]: it has no effect; did you mean "volcanoio.dev/policies"?',
+        ),
+        (
+            described(annotations={"policy-argument.volcanoio.dev/oom_scale_up": "{}"}),
+            "metadata.annotations[policy-argument.volcanoio.dev/oom_scale_up]: it has no effect; did you mean",
+        ),
+        (
             job(plugins={"pytorch": ["--master=boss"]}),
             "spec.plugins.pytorch: there is no task boss, so no pod gets MASTER_ADDR; name a task so, or give --master",
         ),
@@ -92,6 +100,7 @@ def test_told(given: Manifest, told: str) -> None:
         job(policies=[policy(event="PodPending", timeout="10m"), policy(event="PodFailed")]),
         job(task("a"), task("b", dependsOn={"name": ["a"], "iteration": "any"}), minSuccess=2, minAvailable=1),
         described(annotations={"volcano.sh/cooldown-time": "1h30m", "volcano.sh/preemptable": "false"}),
+        described(annotations={"volcanoio.dev/policies": "a", "policy-arguments.volcanoio.dev/a": "{}"}),
         job(task("master"), plugins={"pytorch": []}),
         job(task("master"), task("worker"), plugins={"pytorch": [], "hcclrank": [], "mpi": []}),
         job(task("worker"), plugins={"tensorflow": [], "hcclrank": []}),

@@ -25,6 +25,9 @@ class Arguments(msgspec.Struct):
 class {cls}:
     name = "{name}"
 
+    def __init__(self, arguments):
+        pass
+
     async def decide(self, context):
         return Abstain()
 """
@@ -54,6 +57,8 @@ class Good:
     """A policy."""
 
     name = "good"
+
+    def __init__(self, arguments: Any) -> None: ...
 
     async def decide(self, context: Any) -> Any: ...
 
@@ -174,7 +179,7 @@ def test_what_does_not_conform_is_told_what_it_lacks(group: str, factory: Any, p
 
 
 def test_what_conforms_has_no_problems() -> None:
-    maker: Callable[..., Any] = lambda arguments: Good()  # noqa: E731 - a function as a factory
+    maker: Callable[..., Any] = lambda given: Good(dict(given))  # noqa: E731 - a function as a factory
     assert problems(groups.LIFECYCLE_POLICIES, Good) == problems(groups.ACTIONS, maker) == []
 
 
@@ -188,7 +193,7 @@ def test_a_mounted_policy_is_not_run_before_it_is_asked_for(tmp_path: Path) -> N
     write(tmp_path, "bad.py", f"{POLICY.format(cls='Bad', name='bad')}\n1 / 0\n")
     registry = discover(policies_dirs=[tmp_path])
     assert "bad" in registry.names(groups.LIFECYCLE_POLICIES)
-    with pytest.raises(PluginError, match=r"cannot be imported: MountError: .*bad.py: cannot be loaded: ZeroDivision"):
+    with pytest.raises(PluginError, match=r'^lifecycle policy "bad": .*bad.py: cannot be loaded: ZeroDivision'):
         registry.get(groups.LIFECYCLE_POLICIES, "bad")
 
 
@@ -196,5 +201,21 @@ def test_a_class_with_a_name_that_is_no_policy_says_what_it_lacks(tmp_path: Path
     write(tmp_path, "odd.py", POLICY.format(cls="Fine", name="good") + 'class Odd:\n    name = "odd"\n')
     registry = discover(policies_dirs=[tmp_path])
     assert registry.get(groups.LIFECYCLE_POLICIES, "good").name == "good"
-    with pytest.raises(PluginError, match="has not the methods that it needs"):
+    with pytest.raises(PluginError, match=r"has no method decide\(self, context\)"):
         registry.get(groups.LIFECYCLE_POLICIES, "odd")
+
+
+@pytest.mark.parametrize(
+    ("body", "lacks"),
+    [
+        ("async def decide(self, context): ...", "a constructor that does not take its arguments; write def __init__"),
+        (
+            "def __init__(self, arguments): ...\n    def decide(self, context): ...",
+            "that is not async; write async def",
+        ),
+    ],
+)
+def test_a_mounted_policy_that_cannot_be_asked_says_why(tmp_path: Path, body: str, lacks: str) -> None:
+    write(tmp_path, "odd.py", f'class Odd:\n    name = "odd"\n    {body}\n')
+    with pytest.raises(PluginError, match=lacks):
+        discover(policies_dirs=[tmp_path]).get(groups.LIFECYCLE_POLICIES, "odd")

@@ -9,10 +9,12 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.runtime.virtual_time import VirtualClock, settle
 from volcanoio.framework.decisions import Abstain, Act, Decision, Hold
 from volcanoio.framework.lifecycle import LifecycleEvent, LifecyclePolicy, PolicyContext
+from volcanoio.model.base import ObjectMeta
 from volcanoio.model.batch import Job, JobAction
 from volcanoio.runtime.policies import GRACE, Answer, PolicyHost
 from volcanoio.runtime.policy_calls import BadAnswerError, can_suspend, checked
@@ -136,6 +138,18 @@ async def test_the_first_that_does_not_abstain_decides() -> None:
         on.ask()
         assert on.answers == [Answer(RESTART, "second")]
         assert last.threads == []
+
+
+async def test_arguments_for_a_policy_that_nobody_asks_are_told() -> None:
+    marks = {"policy-arguments.volcanoio.dev/frist": "{a: 1}"}
+    job = Job(metadata=ObjectMeta(name="j", annotations=marks))
+    async with bench(Quick("first", RESTART)) as on:
+        on.host.ask(replace(CONTEXT, job=job), on.hear)
+        (answer,) = on.answers
+        assert (answer.decision, answer.policy) == (RESTART, "first")
+        (told,) = answer.faults
+        assert told[0] == "frist"
+        assert 'the policy is not asked about this job; did you mean "first"?; name it in' in told[1]
 
 
 async def test_when_all_abstain_nobody_decided() -> None:

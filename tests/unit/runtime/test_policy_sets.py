@@ -60,6 +60,11 @@ class Telling(Growing):
     every = 30
 
 
+class Deaf(Growing):
+    name = "deaf"
+    events = ("PodFaild",)
+
+
 class Leaving(Growing):
     name = "leaving"
 
@@ -78,7 +83,7 @@ class Hanging(Growing):
 def registry() -> Registry:
     return Registry(
         Candidate(groups.LIFECYCLE_POLICIES, policy.name, "test 1", lambda policy=policy: policy)  # type: ignore[misc]  # a default in a lambda
-        for policy in (Growing, Broken, Telling, Leaving, Hanging)
+        for policy in (Growing, Broken, Telling, Leaving, Hanging, Deaf)
     )
 
 
@@ -117,6 +122,7 @@ def test_arguments_that_do_not_fit_name_the_line(text: str, message: str) -> Non
     [
         ("broken", "{x: 1}", "cannot be made: OSError: no disk"),
         ("broken", "{}", r'policy "broken": index "nods" is unknown; did you mean'),
+        ("deaf", "{}", r'policy "deaf": event "PodFaild" is unknown; did you mean "PodFailed"'),
         ("leaving", "{}", "cannot be made: SystemExit"),
     ],
 )
@@ -164,9 +170,13 @@ def test_a_job_names_policies_and_gives_the_arguments_that_are_its_to_give() -> 
     [
         ("growng", "", 'is not there; did you mean "growing"?'),
         ("telling", "", "is off (enabled: false in volcano-controller.conf)"),
-        ("growing", "factor", "takes its arguments as a mapping such as {factor: 2}"),
-        ("growing", "{factor: [", "cannot read its arguments"),
-        ("growing", "{factor: x}", 'growing: "factor" takes a number'),
+        ("growing", "factor", "not a mapping: 'factor'; give one such as {factor: 2}"),
+        (
+            "growing",
+            "{factor: [}",
+            "/growing: not YAML: expected the node content, but found '}' in line 1, column 11; ",
+        ),
+        ("growing", "{factor: x}", '/growing: growing: "factor" takes a number'),
         ("growing", "{secret: 1}", 'takes no argument "secret" of a job; may be given by jobs are: factor'),
         ("broken", "{x: 1}", 'takes no argument "x" of a job; jobs may give it none'),
     ],

@@ -5,6 +5,7 @@ A row is a field, what becomes of it, and the next step. They are warnings: the 
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from volcanoio.engine.admission.findings import Findings
@@ -85,6 +86,11 @@ _RULES: Mapping[str, Callable[[str], str]] = {
 
 
 def _annotations(given: Mapping[str, str], path: str, findings: Findings) -> None:
+    for name in sorted(given):
+        prefix, slash, _ = name.partition("/")
+        for written, meant in ((name, names.POLICIES), (prefix + slash, names.POLICY_ARGUMENTS)):
+            if written != meant and difflib.get_close_matches(written, (meant,), cutoff=0.9):
+                findings.mention(f"{path}[{name}]", "it has no effect", f'did you mean "{meant}"?')
     for name, rule in _RULES.items():
         if name in given and (broken := rule(given[name])):
             findings.mention(f"{path}[{name}]", "it has no effect", broken)

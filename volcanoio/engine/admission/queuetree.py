@@ -52,9 +52,10 @@ def check_place(queue: Queue, old: Queue | None, tree: Tree, settings: Admission
         return
     above = tree.queues.get(parent)
     if above is None:
+        others = sorted(tree.queues.keys() - {name})
         findings.refuse(
             path,
-            f'parent queue "{parent}" of queue {name} does not exist{suggestion(parent, sorted(tree.queues))}',
+            f'parent queue "{parent}" of queue {name} does not exist{suggestion(parent, others)}',
             "create the parent first",
         )
         return
