@@ -36,6 +36,12 @@ def peak_memory() -> int:
     return kilobytes * (1 if platform.system() == "Darwin" else 1024)
 
 
+def memory_now() -> int:
+    """The memory this process holds now, in bytes."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 def _cpu_model() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []

@@ -47,6 +47,10 @@ class Lists:
             meta = msgspec.structs.replace(obj.metadata, resource_version=str(number))
             body = msgspec.json.encode(msgspec.structs.replace(obj, metadata=meta))
             by_path.setdefault(kinds.of(obj).path(""), []).append(body)
+        self.fill(by_path)
+
+    def fill(self, by_path: Mapping[str, list[bytes]]) -> None:
+        """List these instead, as JSON by the path of their kind."""
         self.pages = {
             path: [self._page(bodies, at) for at in range(0, len(bodies), PAGE)] for path, bodies in by_path.items()
         }

@@ -29,7 +29,18 @@ kills = st.none() | st.integers(0, 30)
 
 
 class Lives(RuleBasedStateMachine):
-    """`calm` is never killed; `mortal` is killed after a number of steps of its reaction."""
+    """`calm` is never killed; `mortal` is killed after a number of steps of its reaction. Both count at once."""
+
+    rest = (0.0, 0.0)
+    """Seconds of rest from counting a pod, and the fewest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.usual = pausing.SECONDS_PER_POD, pausing.SHORTEST
+        pausing.SECONDS_PER_POD, pausing.SHORTEST = self.rest
+
+    def teardown(self) -> None:
+        pausing.SECONDS_PER_POD, pausing.SHORTEST = self.usual
 
     @initialize(policies=policies, graceful=st.booleans(), least=st.integers(1, 3))
     def submit(self, policies: Any, graceful: bool, least: int) -> None:
@@ -147,15 +158,9 @@ def outcome(world: World) -> tuple[object, ...]:
 
 
 class RestfulLives(Lives):
-    """The same of jobs that count now and then, as big ones do: it comes to the same once they have counted."""
+    """The same of jobs that count now and then: it comes to the same once they have counted."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.usual = pausing.SECONDS_PER_POD, pausing.SHORTEST
-        pausing.SECONDS_PER_POD, pausing.SHORTEST = 2.0, 0.0
-
-    def teardown(self) -> None:
-        pausing.SECONDS_PER_POD, pausing.SHORTEST = self.usual
+    rest = (2.0, 2.0)
 
     @invariant()
     def killing_us_changes_nothing(self) -> None:

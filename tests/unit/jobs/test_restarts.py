@@ -90,6 +90,7 @@ def test_a_pod_noted_as_leaving_is_evicted_even_if_nobody_saw_it_go() -> None:
     world = running(policies=ANY)
     evict_slowly(world)
     world.settle()
+    world.fire("counts")
     assert world.job().status.terminating == 1
     world.vanish()
     world.crash()

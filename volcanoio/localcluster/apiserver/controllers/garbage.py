@@ -101,7 +101,9 @@ class GarbageCollector:
                     self._drop_owners(obj, [stored.uid])
                     self._core.store.put(dependent, obj)
                     continue
-                self._delete(dependent, found, DeleteOptions(propagation="Foreground"))
+                foreground = bool(self._core.store.dependents(found.uid))  # others are deleted in their own way
+                options = DeleteOptions(propagation="Foreground") if foreground else DeleteOptions()
+                self._delete(dependent, found, options)
                 found = self._core.store.get(dependent)
             blocked = blocked or (found is not None and _blocks(found, stored.uid))
         if not blocked:

@@ -1,0 +1,240 @@
+"""Rows of controllers that hold 100,000 pods: their memory, their restart, and how soon they act on an event."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+import anyio
+import msgspec
+
+from bench.lifecycles.copies import SIZE, Piece, copies, specimen
+from bench.lifecycles.tapped import Tapped
+from bench.machine import memory_now, peak_memory
+from bench.scheduling.starting import Lists
+from bench.statistics import percentile
+from bench.users import NAMESPACE
+from volcanoio.compose.collector import collect_rarely
+from volcanoio.compose.controllers import ControllerManager, ControllerSettings
+from volcanoio.compose.crds import install_crds
+from volcanoio.kube.clock import WallClock
+from volcanoio.kube.errors import check
+from volcanoio.kube.transport import ContentType
+from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
+from volcanoio.localcluster.apiserver.objects import Ref, Stored
+from volcanoio.localcluster.apiserver.server import ApiServer
+from volcanoio.model import kinds
+from volcanoio.runtime.loading import discover
+
+QUIET = 0.3
+"""Seconds without a write after which the controllers have caught up."""
+PATIENCE = 300.0
+SAMPLES = 500
+POD = kinds.POD.resource
+
+
+def memory(jobs: int) -> dict[str, Any]:
+    """What a process with all controllers holds more than one that has only the bytes of the lists."""
+    lists, held = (_process("lists", jobs), _process("held", jobs))
+    return {
+        "jobs": jobs,
+        "pods": jobs * SIZE,
+        "memory_mib": held["memory_mib"] - lists["memory_mib"] + held["empty_mib"],
+        "peak_memory_mib": held["peak_memory_mib"] - lists["memory_mib"] + held["empty_mib"],
+        "writes": held["writes"],
+        "cpu_seconds_to_listed": held["cpu_seconds"],
+    }
+
+
+def _process(part: str, jobs: int) -> dict[str, Any]:
+    command = [sys.executable, "-m", "bench.lifecycles.held", part, str(jobs)]
+    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return found
+
+
+def hold(part: str, jobs: int) -> dict[str, Any]:
+    """In a process of its own: memory with the lists alone, or with controllers that were told them and are at rest."""
+    empty = memory_now()
+    lists: Any = Lists(())
+    by_path: dict[str, list[bytes]] = {}
+    for piece in copies(anyio.run(specimen), jobs):
+        by_path.setdefault(piece.kind.path(""), []).append(piece.data)
+    lists.fill(by_path)
+    del by_path
+    gc.collect()
+    found: dict[str, Any] = {"cpu_seconds": 0.0, "writes": {}}
+    if part == "held":
+        collect_rarely()
+        found = anyio.run(_listed, lists)
+    return {**found, "empty_mib": empty >> 20, "memory_mib": memory_now() >> 20, "peak_memory_mib": peak_memory() >> 20}
+
+
+async def _listed(lists: Any) -> dict[str, Any]:
+    tapped = Tapped(lists)
+    manager = ControllerManager(tapped, clock=WallClock(), settings=ControllerSettings(registry=discover()))
+    cpu = time.process_time()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(manager.run)
+        await _synced(manager)
+        await _rest(manager, tapped)
+        found = {"cpu_seconds": round(time.process_time() - cpu, 2), "writes": dict(tapped.writes)}
+        found["memory"] = memory_now()
+        tasks.cancel_scope.cancel()
+    return found
+
+
+async def _synced(manager: ControllerManager) -> None:
+    """Return once all is listed, from a moment before it runs on."""
+    while not tuple(manager.informers):
+        await asyncio.sleep(0)
+    await manager.synced()
+
+
+async def _rest(manager: ControllerManager, tapped: Tapped) -> None:
+    """Return once nothing is being written, and was not for a while."""
+    quiet_since, seen, last = time.perf_counter(), sum(tapped.writes.values()), time.perf_counter() + PATIENCE
+    while time.perf_counter() - quiet_since < QUIET and time.perf_counter() < last:
+        await asyncio.sleep(QUIET / 10)
+        now = sum(tapped.writes.values())
+        if now != seen or manager.executor.steps_under_way:
+            quiet_since, seen = time.perf_counter(), now
+
+
+def restart(jobs: int) -> dict[str, Any]:
+    """A fresh process of controllers, while it was away one pod in a hundred changed; then reactions to events."""
+    collect_rarely()
+    return anyio.run(_restarted, jobs)
+
+
+async def _restarted(jobs: int) -> dict[str, Any]:
+    pieces = await specimen()
+    api = ApiServer.open(None)
+    async with api.running():
+        transport = InProcessTransport(api)
+        await install_crds(transport)
+        ended, gone = _load(api, pieces, jobs)
+        gc.collect()
+        gc.freeze()
+        tapped = Tapped(transport)
+        started, cpu = time.perf_counter(), time.process_time()
+        manager = ControllerManager(tapped, clock=WallClock(), settings=ControllerSettings(registry=discover()))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(manager.run)
+            await _synced(manager)
+            listed, listed_cpu = time.perf_counter(), time.process_time()
+            await _rest(manager, tapped)
+            figures = {
+                "jobs": jobs,
+                "pods": jobs * SIZE,
+                "pods_changed_meanwhile": len(ended) + len(gone),
+                "seconds_to_listed": round(listed - started, 2),
+                "seconds_to_caught_up": round(tapped.last_answer - started, 2),
+                "cpu_seconds_to_listed": round(listed_cpu - cpu, 2),
+                "cpu_seconds_to_caught_up": round(time.process_time() - cpu, 2),
+                "writes": dict(tapped.writes),
+                "violations": _violations(api, ended, gone),
+            }
+            figures["reaction"] = await _reactions(api, transport, tapped, manager, jobs)
+            tasks.cancel_scope.cancel()
+    return figures
+
+
+def _load(api: ApiServer, pieces: list[Piece], jobs: int) -> tuple[set[str], set[str]]:
+    """Store all jobs; every two-hundredth pod has ended, and as many are gone, which no Job counts yet."""
+    ended, gone = set[str](), set[str]()
+    pods = 0
+    for piece in copies(pieces, jobs):
+        namespace = NAMESPACE if piece.kind.namespaced else ""
+        data = piece.data
+        if piece.kind is kinds.POD:
+            pods += 1
+            if pods % 200 == 7:
+                gone.add(piece.name)
+                continue
+            if pods % 200 == 107:
+                ended.add(piece.name)
+                data = data.replace(b'"phase":"Running"', b'"phase":"Succeeded"')
+        api.core.store.revision += 1
+        stored = Stored(namespace, piece.name, api.core.store.revision, _at(data, api.core.store.revision))
+        api.core.store.load(Ref(piece.kind.resource, namespace, piece.name), stored)
+    return ended, gone
+
+
+def _at(data: bytes, revision: int) -> Any:
+    obj = msgspec.json.decode(data)
+    obj["metadata"]["resourceVersion"] = str(revision)
+    return obj
+
+
+def _violations(api: ApiServer, ended: set[str], gone: set[str]) -> list[str]:
+    """What is not as it must be: each Job counts the pods that are there, and those that were gone were made again."""
+    store, found = api.core.store, list[str]()
+    there: dict[str, Counter[str]] = {}
+    for (_, name), stored in store.collection(POD).objects.items():
+        phase = stored.decode().get("status", {}).get("phase") or "Pending"
+        there.setdefault(name.rpartition("-task-")[0], Counter())[phase] += 1
+        if name in ended and phase != "Succeeded":
+            found.append(f"pod {name} had succeeded and is {phase}")
+    found += [f"pod {name} is not there" for name in gone if store.get(Ref(POD, NAMESPACE, name)) is None]
+    for (_, name), stored in store.collection(kinds.JOB.resource).objects.items():
+        status, pods = stored.decode()["status"], there[name]
+        counted = {phase: status.get(phase.lower(), 0) for phase in ("Pending", "Running", "Succeeded")}
+        if any(counted[phase] != pods[phase] for phase in counted):
+            found.append(f"job {name} counts {counted}, there are {dict(pods)}")
+    return found[:10]
+
+
+async def _reactions(
+    api: ApiServer, transport: InProcessTransport, tapped: Tapped, manager: ControllerManager, jobs: int
+) -> dict[str, Any]:
+    """From the bytes of a pod's watch event until the Job's status is sent; one event at a time, of random jobs."""
+    drawn, took, cpus = random.Random(0), list[float](), list[float]()
+    sent = asyncio.Event()
+    began = 0.0
+
+    def told(path: str) -> None:
+        if path.endswith("/status") and not sent.is_set():
+            took.append(time.perf_counter() - tapped.came)
+            cpus.append(time.process_time() - began)
+            sent.set()
+
+    for number in drawn.sample(range(jobs), min(SAMPLES, jobs)):
+        name = f"job-{number:05}-task-3"
+        ref = Ref(POD, NAMESPACE, name)
+        if (stored := api.core.store.get(ref)) is None or stored.decode()["status"].get("phase") != "Running":
+            continue
+        sent.clear()
+        tapped.told = told
+        began = time.process_time()
+        check(
+            await transport.request(
+                "PATCH",
+                kinds.POD.path(NAMESPACE, name) + "/status",
+                body=b'{"status":{"phase":"Succeeded"}}',
+                content_type=ContentType.MERGE_PATCH,
+            )
+        )
+        await sent.wait()
+        tapped.told = None
+        while manager.executor.steps_under_way:
+            await asyncio.sleep(0.001)
+    return {
+        "events": len(took),
+        **{f"ms_{label}": _ms(took, part) for label, part in (("p50", 0.5), ("p99", 0.99), ("max", 1.0))},
+        **{f"cpu_ms_{label}": _ms(cpus, part) for label, part in (("p50", 0.5), ("p99", 0.99), ("max", 1.0))},
+    }
+
+
+def _ms(seconds: list[float], part: float) -> float:
+    return round(1000 * percentile(seconds, part), 2)
+
+
+if __name__ == "__main__":
+    print(json.dumps(hold(sys.argv[1], int(sys.argv[2]))))

@@ -1,0 +1,55 @@
+"""A transport that notes when a watch spoke of pods and when a write was sent."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from bench.writes import VERBS, resource_of
+from volcanoio.kube.transport import Response, Transport
+from volcanoio.model import kinds
+
+PODS = kinds.POD.path("")
+
+
+class Tapped:
+    """Between the controllers and the server. `told` is called with the path of each write, before it is sent.
+
+    `came` is when the watch of pods spoke last, `last_answer` when a write was answered last (`time.perf_counter`).
+    """
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.came = self.last_answer = 0.0
+        self.writes: Counter[str] = Counter()
+        self.told: Callable[[str], None] | None = None
+
+    async def request(self, method: str, path: str, **given: Any) -> Response:
+        """As the inner one."""
+        if method not in VERBS:
+            return await self._inner.request(method, path, **given)
+        if self.told is not None:
+            self.told(path)
+        self.writes[f"{VERBS[method]} {resource_of(path)}"] += 1
+        answer = await self._inner.request(method, path, **given)
+        self.last_answer = time.perf_counter()
+        return answer
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None
+    ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+        """As the inner one."""
+        async with self._inner.stream(path, query=query) as batches:
+            yield self._noted(batches) if path == PODS else batches
+
+    async def _noted(self, batches: AsyncIterator[list[bytes]]) -> AsyncIterator[list[bytes]]:
+        async for batch in batches:
+            self.came = time.perf_counter()
+            yield batch
+
+    async def aclose(self) -> None:
+        """Nothing is held open."""
