@@ -22,6 +22,7 @@ OWNED = (kinds.JOB, kinds.POD_GROUP, kinds.POD)
 SETTLED = (kinds.QUEUE,)
 SIZE = 10
 """Pods of a job."""
+_TIME = rb"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 _UID = re.compile(rb'"uid":"([0-9a-f-]{36})"')
 
 
@@ -59,13 +60,17 @@ def copies(pieces: list[Piece], jobs: int) -> Iterator[Piece]:
     yield from (piece for piece in pieces if piece.kind in SETTLED)
     owned = [piece for piece in pieces if piece.kind in OWNED]
     own = {uid for piece in owned for uid in _UID.findall(piece.data)}
-    pattern = re.compile(b"|".join([NAME.encode(), *(re.escape(uid) for uid in own)]))
+    pattern = re.compile(b"|".join([NAME.encode(), _TIME, *(re.escape(uid) for uid in own)]))
     for number in range(jobs):
         name, head = f"job-{number:05}".encode(), b"%08x" % number
+        hour = b"T%02d:%02d:%02d" % (number // 3600 % 24, number // 60 % 60, number % 60)
 
-        def renamed(found: re.Match[bytes], name: bytes = name, head: bytes = head) -> bytes:
+        def renamed(found: re.Match[bytes], name: bytes = name, head: bytes = head, hour: bytes = hour) -> bytes:
+            """Another name or uid; other times, as jobs do not all come in the same second."""
             text = found.group()
-            return name if text == NAME.encode() else head + text[8:]
+            if text == NAME.encode():
+                return name
+            return text[:10] + hour + text[19:] if text[10:11] == b"T" else head + text[8:]
 
         for piece in owned:
             yield Piece(piece.kind, piece.name.replace(NAME, name.decode()), pattern.sub(renamed, piece.data))

@@ -92,7 +92,7 @@ async def _listed(lists: Any) -> dict[str, Any]:
 
 async def _synced(manager: ControllerManager) -> None:
     """Return once all is listed, from a moment before it runs on."""
-    while not tuple(manager.informers):
+    while not tuple(manager.informers):  # noqa: ASYNC110 - it tells nobody
         await asyncio.sleep(0)
     await manager.synced()
 
@@ -223,7 +223,7 @@ async def _reactions(
         )
         await sent.wait()
         tapped.told = None
-        while manager.executor.steps_under_way:
+        while manager.executor.steps_under_way:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.001)
     return {
         "events": len(took),

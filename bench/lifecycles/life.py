@@ -67,7 +67,7 @@ async def _life(jobs: int, *, apart: bool) -> dict[str, Any]:
                 completed = time.perf_counter() - started
                 await seen.until(lambda: seen.gone >= jobs * SIZE)
             gone = time.perf_counter() - started
-            while await client.list(kinds.JOB, NAMESPACE):
+            while await client.list(kinds.JOB, NAMESPACE):  # noqa: ASYNC110 - the last deletes are nobody's to tell
                 await asyncio.sleep(0.1)
             figures = {
                 "jobs": jobs,
@@ -132,7 +132,7 @@ async def _run_controllers(kubeconfig: str) -> None:
         manager = ControllerManager(transport, clock=WallClock(), settings=ControllerSettings(registry=discover()))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(manager.run)
-            while not tuple(manager.informers):
+            while not tuple(manager.informers):  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0)
             await manager.synced()
             before = time.process_time()
