@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from operator import attrgetter
 
 import msgspec
@@ -40,6 +41,9 @@ from volcanoio.model import kinds, names
 from volcanoio.model.batch import Job, TaskSpec
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import PodGroup, Queue
+
+DELETED_AT_ONCE = 1000
+"""Pods that are deleted in one round: more would hold up everything else for too long."""
 
 
 class Upkeeping(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,10 +91,12 @@ def stop(scene: Scene) -> Upkeeping:
     """Live pods go first, then PodGroup and support objects; finished pods stay."""
     job, state = scene.job, scene.state
     living = scene.roll.own() if scene.roll.live else ()
-    doomed = _by_name(pod for pod in living if is_live(pod) and not scene.going(pod))
+    doomed, more = _batch(pod for pod in living if is_live(pod) and not scene.going(pod))
+    if more:
+        return Upkeeping(stages=_stages(_deletes(job, doomed)))
     groups = [_delete(kinds.POD_GROUP.resource, job, group) for group in _groups(scene) if _stays(state, group)]
     rest = (*groups, *supports.removals(job, scene.wanted.wishes, state.supports, state.deleting))
-    return Upkeeping(stages=_stages(tuple(_delete(kinds.POD.resource, job, pod) for pod in doomed), rest))
+    return Upkeeping(stages=_stages(_deletes(job, doomed), rest))
 
 
 def restart(scene: Scene) -> Upkeeping:
@@ -100,7 +106,9 @@ def restart(scene: Scene) -> Upkeeping:
         return Upkeeping()
     is_hit = hits(scene.targets)
     staying = scene.roll.own() if scene.roll.staying else ()
-    doomed = _by_name(pod for pod in staying if not scene.going(pod) and (is_hit(pod) or _must_restart(scene, pod)))
+    doomed, more = _batch(pod for pod in staying if not scene.going(pod) and (is_hit(pod) or _must_restart(scene, pod)))
+    if more:
+        return Upkeeping(stages=_stages(_marks(job, doomed), _deletes(job, doomed)))
     groups = tuple(
         _delete(kinds.POD_GROUP.resource, job, group)
         for group in _groups(scene)
@@ -112,7 +120,7 @@ def restart(scene: Scene) -> Upkeeping:
 def sync(scene: Scene) -> Upkeeping:
     """Everything as the spec wants it; pods only once the scheduler admitted the PodGroup."""
     job, state, wanted = scene.job, scene.state, scene.wanted
-    doomed = _by_name(state.pods[uid] for uid in scene.roll.unwanted)
+    doomed, _ = _batch(state.pods[uid] for uid in scene.roll.unwanted)
     leaving = (_marks(job, doomed), _deletes(job, doomed))
     problem = _problem(scene)
     if problem is not None:
@@ -218,6 +226,12 @@ def _missing(scene: Scene) -> list[tuple[TaskSpec, int]]:
         if task.depends_on is None or may_start(job, task, scene.pods)
         for index in scene.roll.free(task.name)
     ]
+
+
+def _batch(pods: Iterable[Pod]) -> tuple[list[Pod], bool]:
+    """Pods that are deleted in this round, sorted by name, and whether there are more."""
+    some = list(islice(pods, DELETED_AT_ONCE + 1))
+    return _by_name(some[:DELETED_AT_ONCE]), len(some) > DELETED_AT_ONCE
 
 
 def _by_name(pods: Iterable[Pod]) -> list[Pod]:

@@ -51,6 +51,17 @@ class Overlay(Mapping[K, V], Generic[K, V]):
         new = [key for key, value in others.items() if mine.get(key) is not value]
         return new + [key for key in mine if key not in others]
 
+    @property
+    def crowded(self) -> bool:
+        """Whether so many changes are kept apart that one more makes a new base of all items."""
+        return len(self._changes) >= max(_FEWEST, 2 * isqrt(len(self._base)))
+
+    def settled(self) -> Overlay[K, V]:
+        """A copy in which no change is kept apart."""
+        made: Overlay[K, V] = Overlay.__new__(Overlay)
+        made._base, made._changes, made._length = self._merged(), {}, self._length
+        return made
+
     def _changed(self, changes: dict[K, V], length: int) -> Overlay[K, V]:
         made: Overlay[K, V] = Overlay.__new__(Overlay)
         made._base, made._changes, made._length = self._base, {**self._changes, **changes}, length

@@ -15,7 +15,7 @@ from volcanoio.framework.events import Change, Observed
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import Queue
 
-_OF_PODS = ("pods", "succeeded")
+_OF_PODS = ("pods", "roll", "succeeded")
 _OF_GOING = (*_OF_PODS, "deleting", "gone")
 _fields = tuple(field.name for field in msgspec.structs.fields(JobState))
 _beside_pods = attrgetter(*(name for name in _fields if name not in _OF_PODS))

@@ -6,6 +6,7 @@ there (issue 4616) finished pods that a kill kept are counted in every phase.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -104,8 +105,8 @@ class Roll(msgspec.Struct, frozen=True, kw_only=True):
         return self.marks.get("taken", {}).get(task, NONE).free(self.terms.replicas[task])
 
 
-class _Place(NamedTuple):
-    """What one pod adds to the roll. `phase` is "" where it is not counted; of marks `None` is none."""
+class _Sort(NamedTuple):
+    """What sort of pod one is. `phase` is "" where it is not counted."""
 
     own: bool
     staying: bool
@@ -113,8 +114,19 @@ class _Place(NamedTuple):
     unwanted: bool
     task: str
     phase: str
+
+
+class _Place(NamedTuple):
+    """What one pod adds to the roll. `marks` are in the order of `_MARKS`, None where there is none; `named` is the
+    task by its name.
+    """
+
+    sort: _Sort
     marks: tuple[int | None, int | None, int | None, int | None]
-    taken: str
+    named: str
+
+
+_STRANGER = _Sort(False, False, False, False, "", "")
 
 
 def call(job: Job, held: Overlay[str, Pod], deleting: Uids, before: Roll | None = None) -> Roll:
@@ -122,11 +134,16 @@ def call(job: Job, held: Overlay[str, Pod], deleting: Uids, before: Roll | None 
     terms = Terms.of(job)
     if before is None or before.terms != terms:
         before = Roll(terms=terms)
-    changed = {*before.held.differing(held), *before.deleting.differing(deleting)}
+    return caught_up(before, held, deleting)
+
+
+def caught_up(roll: Roll, held: Overlay[str, Pod], deleting: Uids) -> Roll:
+    """The roll of the same job with these pods, for the next plan to find less that has changed."""
+    changed = {*roll.held.differing(held), *roll.deleting.differing(deleting)}
     if not changed:
-        return msgspec.structs.replace(before, held=held, deleting=deleting)
-    gone = _places(terms, before.held, before.deleting, changed)
-    return _changed(before, held, deleting, gone, _places(terms, held, deleting, changed))
+        return msgspec.structs.replace(roll, held=held, deleting=deleting)
+    gone = _places(roll.terms, roll.held, roll.deleting, changed)
+    return _changed(roll, held, deleting, gone, _places(roll.terms, held, deleting, changed))
 
 
 def _places(terms: Terms, held: Overlay[str, Pod], deleting: Uids, uids: Iterable[str]) -> dict[str, _Place]:
@@ -140,7 +157,7 @@ def _place(terms: Terms, pod: Pod, deleted: bool) -> _Place:
     if namesake and place.isdecimal() and place.isascii() and str(number := int(place)) == place:
         taken = number if number < terms.replicas[namesake] else None
     if not _belongs(pod, terms.uid):
-        return _Place(False, False, False, False, "", "", (taken, None, None, None), namesake)
+        return _Place(_STRANGER, (taken, None, None, None), namesake)
     annotations = meta.annotations
     task = annotations.get(names.TASK_SPEC, "")
     replicas = terms.replicas.get(task)
@@ -151,13 +168,14 @@ def _place(terms: Terms, pod: Pod, deleted: bool) -> _Place:
     surplus = replicas is not None and index is not None and index >= replicas
     unwanted = not going and (marked or surplus or (live and version < terms.version))
     if replicas is None:
-        return _Place(True, not going, live and not going, unwanted, "", "", (taken, None, None, None), namesake)
+        sort = _Sort(True, not going, live and not going, unwanted, "", "")
+        return _Place(sort, (taken, None, None, None), namesake)
     in_place = index if namesake == task and taken is not None and taken == index else None
     ours = index if terms.asked and version >= terms.version and not marked and not surplus else None
     present, leaving = None if going else ours, ours if going and not deleted else None
     shown = "terminating" if going else phase or "Pending"
-    marks = (taken, in_place, present, leaving)
-    return _Place(True, not going, live and not going, unwanted, task, shown, marks, namesake)
+    sort = _Sort(True, not going, live and not going, unwanted, task, shown)
+    return _Place(sort, (taken, in_place, present, leaving), namesake)
 
 
 def _changed(
@@ -167,23 +185,18 @@ def _changed(
     totals = {name: getattr(before.counts, name) for name in _FIELDS}
     phases = {task: dict(state.phase) for task, state in before.counts.tasks.items()}
     total, staying, live = before.total, before.staying, before.live
-    moved: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
-    for side, places in enumerate((gone, come)):
-        step = 2 * side - 1
-        for place in places.values():
-            total += step * place.own
-            staying += step * place.staying
-            live += step * place.live
-            if place.phase == "terminating":
-                totals["terminating"] += step
-            elif place.phase:
-                totals[_FIELD.get(place.phase, "unknown")] += step
-                of_task = phases.setdefault(place.task, {})
-                of_task[place.phase] = of_task.get(place.phase, 0) + step
-            for name, index in zip(_MARKS, place.marks, strict=True):
-                if index is not None:
-                    task = place.taken if name == "taken" else place.task
-                    moved.setdefault((name, task), ([], []))[side].append(index)
+    for step, places in ((-1, gone), (1, come)):
+        for sort, times in Counter([place.sort for place in places.values()]).items():
+            number = step * times
+            total += number * sort.own
+            staying += number * sort.staying
+            live += number * sort.live
+            if sort.phase == "terminating":
+                totals["terminating"] += number
+            elif sort.phase:
+                totals[_FIELD.get(sort.phase, "unknown")] += number
+                of_task = phases.setdefault(sort.task, {})
+                of_task[sort.phase] = of_task.get(sort.phase, 0) + number
     counted = {
         task: TaskState(phase=dict(sorted(there.items())))
         for task in sorted(phases)
@@ -191,10 +204,11 @@ def _changed(
     }
     marks = {name: dict(before.marks.get(name, {})) for name in _MARKS}
     texts = {name: dict(before.texts.get(name, {})) for name in _TOLD}
-    for (name, task), (left, new) in moved.items():
+    for (name, task), (left, new) in _moved(gone, come).items():
         after = marks[name][task] = marks[name].get(task, NONE).changed(left, new)
         if name in texts:
             texts[name][task] = compact(after.indexes())
+    unwanted = [uid for uid, place in come.items() if place.sort.unwanted]
     return Roll(
         terms=before.terms,
         held=held,
@@ -202,11 +216,28 @@ def _changed(
         total=total,
         staying=staying,
         live=live,
-        unwanted=before.unwanted.minus(gone).plus([uid for uid, place in come.items() if place.unwanted]),
+        unwanted=before.unwanted.minus(gone).plus(unwanted) if before.unwanted or unwanted else before.unwanted,
         counts=Counts(**totals, tasks=counted),
         marks=marks,
         texts={name: {task: text for task, text in sorted(known.items()) if text} for name, known in texts.items()},
     )
+
+
+def _moved(
+    gone: Mapping[str, _Place], come: Mapping[str, _Place]
+) -> dict[tuple[str, str], tuple[list[int], list[int]]]:
+    """The indexes that are marked no more, and those that are now, by mark and task."""
+    moved: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
+    for side, places, others in ((0, gone, come), (1, come, gone)):
+        for uid, place in places.items():
+            other = others.get(uid)
+            if other is not None and other.marks == place.marks and other.sort.task == place.sort.task:
+                continue  # most pods enter another phase, and that is all
+            for name, index in zip(_MARKS, place.marks, strict=True):
+                if index is not None:
+                    task = place.named if name == "taken" else place.sort.task
+                    moved.setdefault((name, task), ([], []))[side].append(index)
+    return moved
 
 
 def _belongs(pod: Pod, uid: str) -> bool:
