@@ -6,6 +6,7 @@ from tests.oracle.cluster import Node, Task
 from tests.oracle.labels import affine, tolerates, untolerated
 from tests.oracle.plugins import podrules
 from tests.oracle.plugins.plugin import Plugin
+from tests.oracle.plugins.storage import Storage, names
 
 CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
@@ -13,6 +14,27 @@ CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 class Predicates(Plugin):
     def on(self, name: str) -> bool:
         return bool(self.arguments.get(f"predicate.{name}Enable", True))
+
+    def open(self) -> None:
+        self.storage = Storage(self.session.cluster)
+
+    def placed(self, task: Task) -> None:
+        if self.on("VolumeBinding") and self.storage.usable(task):
+            self.storage.placed(task, self.session.cluster.node(task.node))
+
+    def removed(self, task: Task) -> None:
+        if names(task):
+            self.storage.removed(task)
+
+    def _stored(self, task: Task, node: Node) -> bool:
+        storage = self.storage
+        if not storage.usable(task) or not storage.alone(task):
+            return False
+        if self.on("NodeVolumeLimits") and not storage.within_limits(task, node):
+            return False
+        if self.on("VolumeZone") and not storage.in_zone(task, node):
+            return False
+        return not self.on("VolumeBinding") or storage.reachable(task, node)
 
     def standing(self, task: Task, node: Node) -> bool:
         if node.unschedulable and not tolerates(task.spec, CORDON):
@@ -24,6 +46,8 @@ class Predicates(Plugin):
     def predicate(self, task: Task, node: Node) -> bool:
         cluster = self.session.cluster
         if not self.standing(task, node):
+            return False
+        if names(task) and not self._stored(task, node):
             return False
         if self.on("NodePorts") and not podrules.ports_are_free(task, node):
             return False
