@@ -127,6 +127,8 @@ class ControllerHost:
         self._checks = EndpointChecks(self._publish, endpoints)
         self._causes: dict[int, int] = {}
         self._folded = 0
+        self._loaded_by = 0
+        """The seq of the event that told of the policies in force."""
         self._policies = PolicyHost(
             policies,
             timers=self._timers,
@@ -205,7 +207,7 @@ class ControllerHost:
         """Ask these policies from now on, also about jobs that the old ones held back; see `PolicyHost.adopt`."""
         self._policies.adopt(policies, named)
         for timer in self._wakes.all():
-            self._wake(timer)
+            self._wake(timer, self._loaded_by)
         every = [wants.every for wants in self._policies.desk.roster.everywhere.values() if wants.every > 0]
         if every:
             self._begin_ticks(min(every))
@@ -217,7 +219,7 @@ class ControllerHost:
             due = self._clock.now() + every * number / len(keys)
             name = (JOBS, key, TICK)
             if not self._timers.has(name):
-                self._start_timer(TimerFired(controller=JOBS, key=key, name=TICK), due)
+                self._start_timer(TimerFired(cause=self._loaded_by, controller=JOBS, key=key, name=TICK), due)
 
     def _start_timer(self, fired: TimerFired, due: float) -> None:
         name = (fired.controller, fired.key, fired.name)
@@ -228,15 +230,16 @@ class ControllerHost:
 
         self._timers.start(name, due, fire)
 
-    def _wake(self, timer: Hashable) -> None:
-        """Let a timer fire shortly, with whatever else changes until then."""
+    def _wake(self, timer: Hashable, cause: int) -> None:
+        """Let a timer fire shortly, with whatever else changes until then, because of the event `cause`."""
         self._wakes.forget(timer)
         controller, key, name = cast("tuple[str, str, str]", timer)
         due = self._clock.now() + TOGETHER * self._clock.rate
-        self._start_timer(TimerFired(controller=controller, key=key, name=name), due)
+        self._start_timer(TimerFired(cause=cause, controller=controller, key=key, name=name), due)
 
     def _loaded(self) -> None:
-        self._publish(PoliciesLoaded(roster=self._policies.desk.roster))
+        for event in self._bus.publish((PoliciesLoaded(roster=self._policies.desk.roster),)):
+            self._loaded_by = event.seq
 
     def _resume(self) -> None:
         self._policies.resume()
@@ -249,7 +252,7 @@ class ControllerHost:
             self._reading.fold(event)
             if self._wakes:
                 for timer in self._wakes.woken(event):
-                    self._wake(timer)
+                    self._wake(timer, event.seq)
         for dispatch in self._host.handle(event):
             self._probe.count("volcanoio_controller_steps_total", controller=dispatch.controller)
             self._note_causes(dispatch)
