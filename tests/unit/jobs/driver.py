@@ -34,10 +34,11 @@ from volcanoio.framework.events import (
     TimerFired,
 )
 from volcanoio.framework.lifecycle import LifecyclePolicy, PolicyContext
-from volcanoio.model import kinds
+from volcanoio.model import kinds, mergepatch
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.batch import Job
 from volcanoio.model.core import Pod
+from volcanoio.model.times import rfc3339
 
 PLUGINS: dict[str, PluginFactory] = {"env": EnvPlugin, "svc": SvcPlugin, "ssh": SshPlugin}
 KINDS = {kind.resource: kind for kind in kinds.ALL}
@@ -89,13 +90,13 @@ class World:
         if namespace:
             meta["namespace"] = namespace
         self._uid += 1
-        meta.update(uid=f"uid-{self._uid}", creationTimestamp=_stamp(self.now), generation=1)
+        meta.update(uid=f"uid-{self._uid}", creationTimestamp=rfc3339(self.now), generation=1)
         return self._store(kind.resource, manifest, Change.APPEARED)
 
     def change(self, resource: str, key: str, patch: Manifest) -> Manifest:
         """Somebody merge-patches an object."""
         before = self.objects[resource, key]
-        after = _merged(before, patch)
+        after = mergepatch.apply(copy.deepcopy(before), patch)
         if after.get("spec") != before.get("spec"):
             after["metadata"]["generation"] = before["metadata"].get("generation", 1) + 1
         return self._store(resource, after, Change.CHANGED)
@@ -107,7 +108,7 @@ class World:
             return
         if graceful:
             if "deletionTimestamp" not in manifest["metadata"]:
-                self.change(resource, key, {"metadata": {"deletionTimestamp": _stamp(self.now)}})
+                self.change(resource, key, {"metadata": {"deletionTimestamp": rfc3339(self.now)}})
             return
         del self.objects[resource, key]
         self.inbox.append(self._observed(resource, Change.GONE, manifest))
@@ -326,7 +327,7 @@ class World:
         if isinstance(effect, Create):
             manifest = copy.deepcopy(effect.manifest)
             self._uid += 1
-            manifest["metadata"].update(uid=f"uid-{self._uid}", creationTimestamp=_stamp(self.now), generation=1)
+            manifest["metadata"].update(uid=f"uid-{self._uid}", creationTimestamp=rfc3339(self.now), generation=1)
             if effect.resource == "pods":
                 manifest["status"] = {"phase": "Pending"}
             return self._store(effect.resource, manifest, Change.APPEARED)
@@ -369,22 +370,3 @@ def spec(*tasks: Manifest, **fields: Any) -> Manifest:
     total = sum(one["minAvailable"] if "minAvailable" in one else one["replicas"] for one in chosen)
     defaults: Manifest = {"minAvailable": total, "queue": "default", "maxRetry": 3, "schedulerName": "volcano"}
     return {**defaults, "tasks": list(chosen), **fields}
-
-
-def _merged(target: Manifest, patch: Manifest) -> Manifest:
-    result = copy.deepcopy(target)
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        elif isinstance(value, dict):
-            old = result.get(name)
-            result[name] = _merged(old if isinstance(old, dict) else {}, value)
-        else:
-            result[name] = value
-    return result
-
-
-def _stamp(moment: float) -> str:
-    from volcanoio.model.times import rfc3339
-
-    return rfc3339(moment)

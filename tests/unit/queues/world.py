@@ -20,8 +20,8 @@ from volcanoio.framework.events import (
     Synced,
     TimerFired,
 )
-from volcanoio.model import kinds
-from volcanoio.model.base import ApiObject, Manifest, ObjectMeta, OwnerReference
+from volcanoio.model import kinds, mergepatch
+from volcanoio.model.base import ApiObject, ObjectMeta, OwnerReference
 from volcanoio.model.command import Command
 from volcanoio.model.kinds import Kind
 from volcanoio.model.scheduling import PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueSpec, QueueStatus
@@ -167,19 +167,12 @@ class World:
             done = EffectSucceeded(controller="queue-controller", key=key, effect_id=effect.id)
         else:
             self.writes.append(f"patch {name} {_flat(effect.patch)}")
-            merged = _merged(kinds.QUEUE.manifest(known), effect.patch)
+            merged = mergepatch.apply(kinds.QUEUE.manifest(known), effect.patch)
             observed = self._store(effect.resource, msgspec.convert(merged, Queue))
             self._tell(observed)
             done = EffectSucceeded(controller="queue-controller", key=key, effect_id=effect.id, object=observed.obj)
         self._tell(done)
         return True
-
-
-def _merged(target: Manifest, patch: Manifest) -> Manifest:
-    result = dict(target)
-    for key, value in patch.items():
-        result[key] = _merged(result.get(key) or {}, value) if isinstance(value, dict) else value
-    return result
 
 
 def _flat(patch: Any) -> str:

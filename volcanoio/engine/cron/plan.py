@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-import msgspec
 from msgspec.structs import replace
 
 from volcanoio.engine.cron.calendar import Schedule
@@ -26,11 +25,12 @@ from volcanoio.engine.cron.runs import build_job, run_name
 from volcanoio.engine.cron.state import CronState, Sent, is_active
 from volcanoio.engine.cron.status import last_schedule, left, strangers, surplus, wanted_status
 from volcanoio.engine.cron.telling import NORMAL, WARNING, told, told_once
+from volcanoio.engine.statuses import status_patch
 from volcanoio.framework.controller import View
-from volcanoio.framework.effects import Create, Delete, Patch, Record, Stages, StartTimer, merge_diff
+from volcanoio.framework.effects import Create, Delete, Record, Stages, StartTimer
 from volcanoio.model import kinds
 from volcanoio.model.batch import Job
-from volcanoio.model.cron import ConcurrencyPolicy, CronJob, CronJobStatus
+from volcanoio.model.cron import ConcurrencyPolicy, CronJob
 from volcanoio.model.times import rfc3339
 
 SCHEDULE_TIMER, RETRY_TIMER = "schedule", "retry"
@@ -48,7 +48,7 @@ def plan(state: CronState, view: View) -> Plan:
     last = last_schedule(cron, runs)
     wanted = wanted_status(cron, runs, last)
     if wanted != cron.status:
-        write = _status(cron, wanted)
+        write = status_patch(kinds.CRON_JOB, cron, cron.status, wanted)
         events = tuple(told(cron, NORMAL, *each) for each in left(cron, runs, wanted, state.replaced))
         return _sent(state, "status"), ((write,), events)
     if too_many := surplus(cron, runs):
@@ -88,7 +88,13 @@ def _start(state: CronState, cron: CronJob, schedule: Schedule, runs: Sequence[J
     assert due.run is not None
     name = run_name(cron, due.run)
     if any(job.metadata.name == name for job in runs):  # two times of the schedule within one minute
-        return _sent(state, "status"), ((_status(cron, replace(cron.status, last_schedule_time=rfc3339(due.run))),),)
+        return _sent(state, "status"), (
+            (
+                status_patch(
+                    kinds.CRON_JOB, cron, cron.status, replace(cron.status, last_schedule_time=rfc3339(due.run))
+                ),
+            ),
+        )
     if state.tried == name and view.lookup.get(kinds.JOB, name, cron.metadata.namespace) is not None:
         text = f"Job {name} exists and is not controlled by this CronJob; delete or rename it"
         state, events = told_once(state, cron, WARNING, "ForeignJob", text)
@@ -133,19 +139,6 @@ def _deleted(cron: CronJob, jobs: Sequence[Job]) -> Stages:
     )
     events = tuple(told(cron, NORMAL, "SuccessfulDelete", f"Deleted job {meta.name}") for meta in metas)
     return (writes, events)
-
-
-def _status(cron: CronJob, wanted: CronJobStatus) -> Patch:
-    """What must change in the status, computed from the version that we know."""
-    return Patch(
-        resource=kinds.CRON_JOB.resource,
-        namespace=cron.metadata.namespace,
-        name=cron.metadata.name,
-        subresource="status",
-        patch={"status": merge_diff(msgspec.to_builtins(cron.status), msgspec.to_builtins(wanted))},
-        uid=cron.metadata.uid,
-        resource_version=cron.metadata.resource_version,
-    )
 
 
 def _sent(state: CronState, what: Sent) -> CronState:

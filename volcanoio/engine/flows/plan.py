@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-import msgspec
 from msgspec.structs import replace
 
 from volcanoio.engine.flows.graph import graph_problems
@@ -18,6 +17,7 @@ from volcanoio.engine.flows.readiness import Asked, unknown_tasks, waiting
 from volcanoio.engine.flows.state import STATUS, FlowState, subject
 from volcanoio.engine.flows.status import phases, wanted_status
 from volcanoio.engine.flows.telling import warned
+from volcanoio.engine.statuses import status_patch
 from volcanoio.framework.controller import View
 from volcanoio.framework.effects import (
     CheckEndpoint,
@@ -26,11 +26,9 @@ from volcanoio.framework.effects import (
     Effect,
     Measure,
     Measurement,
-    Patch,
     Record,
     Stages,
     StartTimer,
-    merge_diff,
 )
 from volcanoio.model import kinds
 from volcanoio.model.flow import Flow, FlowPhase, JobFlow, JobFlowStatus, JobTemplate, RetainPolicy
@@ -66,7 +64,7 @@ def plan(state: FlowState, view: View) -> tuple[FlowState, Stages]:
         else:
             state = replace(state, passed=frozenset(), asked=frozenset())
         if wanted != flow.status and _may(state, STATUS, view.now):
-            effects.append(_status(flow, wanted))
+            effects.append(status_patch(kinds.JOB_FLOW, flow, flow.status, wanted))
             figures = _figures(flow, wanted)
     state, timers = _retry_timer(state, view.now)
     sent = {name for effect in effects if (name := subject(effect))}
@@ -155,19 +153,6 @@ def _cleared(state: FlowState, view: View) -> Plan:
         for name, job in sorted(state.own.items())
         if job.metadata.deletion_timestamp is None and _may(state, f"delete {name}", view.now)
     ]
-
-
-def _status(flow: JobFlow, wanted: JobFlowStatus) -> Patch:
-    """What must change in the status, computed from the version that we know."""
-    return Patch(
-        resource=kinds.JOB_FLOW.resource,
-        namespace=flow.metadata.namespace,
-        name=flow.metadata.name,
-        subresource="status",
-        patch={"status": merge_diff(msgspec.to_builtins(flow.status), msgspec.to_builtins(wanted))},
-        uid=flow.metadata.uid,
-        resource_version=flow.metadata.resource_version,
-    )
 
 
 def _figures(flow: JobFlow, wanted: JobFlowStatus) -> tuple[Measure, ...]:

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from volcanoio.engine.flows.jobs import template_keys
 from volcanoio.engine.pacing import Pace
+from volcanoio.engine.statuses import status_patch
 from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule, Step, View
-from volcanoio.framework.effects import Patch, StartTimer
+from volcanoio.framework.effects import StartTimer
 from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
 from volcanoio.model import kinds
 from volcanoio.model.flow import JobTemplate
@@ -80,7 +81,11 @@ class JobTemplateController:
             held = state.pace.until if state.pace.holds(view.now, template.metadata.revision) else 0.0
             due = max(view.now + DELAY, held)
             return Step(replace(state, due=due), ((StartTimer(name=TIMER, due=due),),))
-        return Step(replace(state, due=0.0), ((_written(template, wanted),),)) if state.due <= view.now else Step(state)
+        if view.now < state.due:
+            return Step(state)
+        after = replace(template.status, job_depends_on_list=wanted)
+        write = status_patch(kinds.JOB_TEMPLATE, template, template.status, after)
+        return Step(replace(state, due=0.0), ((write,),))
 
 
 def _seen(state: TemplateState, event: Observed, key: str) -> TemplateState:
@@ -91,15 +96,3 @@ def _seen(state: TemplateState, event: Observed, key: str) -> TemplateState:
     if not gone and key in template_keys(obj):
         jobs[obj.metadata.uid] = obj.metadata.name
     return state if jobs == state.jobs else replace(state, jobs=jobs)
-
-
-def _written(template: JobTemplate, names: tuple[str, ...]) -> Patch:
-    return Patch(
-        resource=kinds.JOB_TEMPLATE.resource,
-        namespace=template.metadata.namespace,
-        name=template.metadata.name,
-        subresource="status",
-        patch={"status": {"jobDependsOnList": list(names) or None}},
-        uid=template.metadata.uid,
-        resource_version=template.metadata.resource_version,
-    )
