@@ -17,7 +17,7 @@ from volcanoio.cli.vcctlframe import Group, cluster_flags, run_with_client
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 def vcctl() -> None:
-    """Run and look at Volcano jobs, queues, job flows and job templates."""
+    """Run and look at Volcano jobs, pods, queues, job flows and job templates."""
 
 
 @vcctl.command()
@@ -34,6 +34,27 @@ def job() -> None:
 @vcctl.group(cls=Group)
 def queue() -> None:
     """Create, list, get, operate and delete queues."""
+
+
+@vcctl.group(cls=Group)
+def pod() -> None:
+    """List pods."""
+
+
+@pod.command("list")
+@click.option("--namespace", "-n", default="default", show_default=True, help="Namespace to list.")
+@click.option("--all-namespaces", is_flag=True, help="List the pods of all namespaces.")
+@click.option("--job", "-j", "job_name", default="", help="Only pods of this job.")
+@click.option("--queue", "-q", default="", help="Only pods of this queue.")
+@cluster_flags
+def pod_list(
+    namespace: str, all_namespaces: bool, job_name: str, queue: str, kubeconfig: Path | None, master: str
+) -> None:
+    """List pods."""
+    from volcanoio.cli import pods
+
+    where = "" if all_namespaces else namespace
+    run_with_client("list pod", kubeconfig, master, pods.list_pods, where, job_name, queue)
 
 
 @job.command("run")

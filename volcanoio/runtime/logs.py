@@ -12,6 +12,9 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 LEVELS = ("debug", "info", "warning", "error")
 
+_TRACEBACK = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+"""Places and texts of exceptions, not what variables held: that is long, and may be the content of a Secret."""
+
 
 def set_up(*, form: Literal["json", "console"] = "console", level: str = "info", stream: TextIO | None = None) -> None:
     """Configure structlog and send the standard library's logs (aiohttp's, asyncio's) the same way.
@@ -53,8 +56,8 @@ def set_up(*, form: Literal["json", "console"] = "console", level: str = "info",
 
 def _last(form: str, *, colors: bool) -> list[Processor]:
     if form == "json":
-        return [structlog.processors.dict_tracebacks, _json]
-    return [structlog.dev.ConsoleRenderer(colors=colors)]
+        return [structlog.processors.ExceptionRenderer(_TRACEBACK), _json]
+    return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)]
 
 
 def _json(_logger: WrappedLogger, _method: str, event: EventDict) -> str:

@@ -53,6 +53,11 @@ async def test_a_job_is_run_listed_viewed_suspended_resumed_and_deleted() -> Non
         assert listed[1].split()[2:4] == ["Running", "Batch"]
         everywhere = await _vcctl(c, "job", "list", "--all-namespaces")
         assert everywhere.splitlines()[1].split()[:2] == ["default", "hello"]
+        pods = (await _vcctl(c, "pod", "list", "-j", "hello", "-q", "default")).splitlines()
+        assert pods[0].split() == ["Name", "Ready", "Status", "Restart", "Age"]
+        assert pods[1].split()[1:4] == ["1/1", "Running", "0"]
+        assert (await _vcctl(c, "pod", "list", "--all-namespaces")).split()[:2] == ["Namespace", "Name"]
+        assert await _vcctl(c, "pod", "list", "-j", "another") == "No resources found\n"
         view = await _vcctl(c, "job", "view", "-N", "hello")
         assert "Name:               hello" in view
         assert "Events:" in view

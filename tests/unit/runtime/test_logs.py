@@ -6,6 +6,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 import structlog
@@ -60,3 +61,19 @@ def test_unknown_levels_and_forms_are_named() -> None:
         logs.set_up(level="loud")
     with pytest.raises(ValueError, match="use json or console"):
         logs.set_up(form="xml")  # type: ignore[arg-type]  # that is the test
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_an_exception_tells_places_and_not_what_variables_held(form: Literal["json", "console"]) -> None:
+    out = io.StringIO()
+    logs.set_up(form=form, stream=out)
+    password = "hunter" + "2"
+    try:
+        raise ValueError(f"{len(password)} letters")
+    except ValueError:
+        structlog.get_logger().exception("reducer raised")
+    text = out.getvalue()
+    assert "7 letters" in text
+    assert "test_logs.py" in text
+    assert "hunter2" not in text
+    assert len(text.splitlines()) < 10
