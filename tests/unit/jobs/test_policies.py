@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.jobs.driver import World, spec, task
+from volcanoio.engine.jobs import pacing
 from volcanoio.framework.decisions import Abstain, Alert, Annotate, Decision, Hold, Override, Wake
 from volcanoio.framework.effects import Ask, Notify
 from volcanoio.framework.events import Notified, PoliciesLoaded
@@ -121,6 +122,51 @@ def test_a_hold_that_is_over_already_is_not_asked_about_without_end() -> None:
     assert len(world.asked) == 1
     world.pass_time(1)
     assert len(world.asked) == 2
+
+
+def test_what_was_let_in_together_is_made_in_batches_and_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pacing, "BATCH", 3)
+    due: list[dict[str, int]] = []
+
+    def answer(context: PolicyContext) -> Decision:
+        due.append({task: len(indexes) for task, indexes in context.event.due.items()})
+        return Abstain()
+
+    world = on_due(answer)
+    world.submit(spec(task(replicas=8)))
+    world.settle()
+    assert len(world.pods()) == 8
+    assert due == [{"t": 8}, {"t": 8}]  # before the PodGroup, and before the pods
+    world.remove("pods", "default/job-t-7")  # of the last batch: it was made, so that the answer is used up
+    world.settle()
+    assert due[2:] == [{"t": 1}]
+    assert len(world.pods()) == 8
+
+
+def test_a_hold_that_lets_some_through_stands_for_their_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pacing, "BATCH", 2)
+    world = on_due(lambda c: Hold(reason="half", until=c.now + 9, pods={"t": 5 - len(c.pods)}))
+    world.submit(spec(task(replicas=8), minAvailable=1))
+    world.settle()
+    assert sorted(world.pods()) == [f"job-t-{index}" for index in range(5)]
+    assert len(world.asked) == 2
+    assert world.job().status.state.message == "half"
+    world.pass_time(10)
+    assert len(world.asked) == 3
+    assert len(world.pods()) == 5
+
+
+def test_a_process_killed_between_batches_asks_again_for_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pacing, "BATCH", 2)
+    world = on_due(lambda _: Abstain())
+    world.submit(spec(task(replicas=7)))
+    while len(world.pods()) < 4:
+        world.admit()
+        assert world.step()
+    assert len(world.pods()) == 4
+    world.crash()
+    world.settle()
+    assert len(world.pods()) == 7
 
 
 def test_some_pods_are_let_through_lowest_indexes_first() -> None:

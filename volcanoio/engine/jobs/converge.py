@@ -9,7 +9,7 @@ from operator import attrgetter
 import msgspec
 
 from volcanoio.engine.jobs import gate, supports
-from volcanoio.engine.jobs.counting import Counts, is_terminating, total_replicas
+from volcanoio.engine.jobs.counting import Counts, is_terminating
 from volcanoio.engine.jobs.dependencies import may_start
 from volcanoio.engine.jobs.draft import job_patch
 from volcanoio.engine.jobs.ledger import Target
@@ -49,13 +49,14 @@ DELETED_AT_ONCE = 1000
 class Upkeeping(msgspec.Struct, frozen=True, kw_only=True):
     """Stages of writes that are due, and the reason why nothing more is (`problem`: the job itself waits for it).
 
-    `question`: policies are to be asked whether what is missing may be made.
+    `question`: policies are to be asked whether what is missing may be made; `left` is what their answer comes to now.
     """
 
     stages: tuple[tuple[WriteEffect, ...], ...] = ()
     problem: Problem | None = None
     notice: Problem | None = None
     question: gate.Gate | None = None
+    left: gate.Gate | None = None
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,7 +153,7 @@ def sync(scene: Scene) -> Upkeeping:
         if admitted:
             try:
                 passed = passage.through(_missing(scene))
-                missing = _creates(scene, state.pace.through(passed, total_replicas(job), whole=scene.gated))
+                missing = _creates(scene, state.pace.through(passed))
             except PluginProblem as error:
                 problem = Problem("PluginError", str(error))
     return Upkeeping(
@@ -160,6 +161,7 @@ def sync(scene: Scene) -> Upkeeping:
         problem=problem,
         notice=notice,
         question=passage.question,
+        left=passage.left,
     )
 
 

@@ -25,7 +25,8 @@ class Gate(msgspec.Struct, frozen=True):
     """A question about what is due, or its answer.
 
     `started`: there was a PodGroup already, so it is about pods alone. `number` is the question's while it is under
-    way. `passed`: nobody minds. `hold` is what a policy answered, until `due` (epoch seconds).
+    way. `passed`: nobody minds. `hold` is what a policy answered, until `due` (epoch seconds). An answer stands for
+    those of its pods that are not made yet: they are let in together, and made in batches.
     """
 
     event: LifecycleEvent
@@ -37,11 +38,15 @@ class Gate(msgspec.Struct, frozen=True):
 
 
 class Passage(msgspec.Struct, frozen=True):
-    """What may be made: everything (`limits` None), or so many more pods of each task; why not more; what to ask."""
+    """What may be made: everything (`limits` None), or so many more pods of each task; why not more; what to ask.
+
+    `left` is what has become of the answer, now that some of its pods are there.
+    """
 
     limits: Mapping[str, int] | None = None
     problem: Problem | None = None
     question: Gate | None = None
+    left: Gate | None = None
 
     @property
     def closed(self) -> bool:
@@ -69,22 +74,42 @@ def passage(gate: Gate | None, job: Job, missing: Iterable[tuple[TaskSpec, int]]
     due: dict[str, list[int]] = {}
     for task, index in missing:
         due.setdefault(task.name, []).append(index)
-    if started and not due:
-        return OPEN
     event = LifecycleEvent(
         name=Occasion.PODS_DUE,
         job_uid=job.metadata.uid,
         version=job.status.version,
         due={task: tuple(indexes) for task, indexes in due.items()},
     )
+    left = None if gate is None or gate.started != started else _left(gate, event)
+    gate = left or gate
+    if started and not due:
+        return Passage(left=left)
     if gate is None or gate.event != event or gate.started != started:
         return Passage({}, _problem(gate) or _shown(job), Gate(event, started))
     if gate.passed:
-        return OPEN
+        return Passage(left=left)
     if gate.hold is None:  # asked for the first time
         return Passage({}, _shown(job))
     again = not gate.number and gate.due <= now
-    return Passage(gate.hold.pods, _problem(gate), msgspec.structs.replace(gate) if again else None)
+    return Passage(gate.hold.pods, _problem(gate), msgspec.structs.replace(gate) if again else None, left)
+
+
+def _left(gate: Gate, event: LifecycleEvent) -> Gate | None:
+    """What an answer comes to when some of its pods were made and no other is missing; None when it is another case."""
+    asked, hold = gate.event, gate.hold
+    if gate.number or not (gate.passed or hold) or asked == event:
+        return None
+    if (asked.job_uid, asked.version) != (event.job_uid, event.version):
+        return None
+    if not all(set(asked.due.get(task, ())).issuperset(indexes) for task, indexes in event.due.items()):
+        return None
+    if not event.due:
+        return msgspec.structs.replace(gate, event=event, hold=None, passed=True)
+    if hold is not None and hold.pods is not None:
+        made = {task: len(indexes) - len(event.due.get(task, ())) for task, indexes in asked.due.items()}
+        pods = {task: max(0, number - made.get(task, 0)) for task, number in hold.pods.items()}
+        hold = msgspec.structs.replace(hold, pods=pods)
+    return msgspec.structs.replace(gate, event=event, hold=hold)
 
 
 def answered(gate: Gate | None, number: int, hold: Hold | None, now: float) -> Gate | None:

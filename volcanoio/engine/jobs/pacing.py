@@ -18,9 +18,8 @@ from volcanoio.model.batch import TaskSpec
 from volcanoio.model.core import PodSpec, ResourceQuota
 from volcanoio.model.resources import Amounts
 
-BATCH, ROUNDS = 500, 20
-"""Pods that are made in one round: building more would hold up everything else for too long. A very big job is made in
-so many rounds, as each looks at all its pods."""
+BATCH = 250
+"""Pods that are made in one round: building more would hold up everything else for too long."""
 FORBIDDEN = 403
 _QUOTA = "exceeded quota"
 """How Kubernetes words it (plugin/pkg/admission/resourcequota)."""
@@ -37,16 +36,9 @@ class Pace(msgspec.Struct, frozen=True):
     refused: frozenset[str] = frozenset()
     denied: Amounts | None = None
 
-    def through(
-        self, missing: Sequence[tuple[TaskSpec, int]], total: int, *, whole: bool
-    ) -> list[tuple[TaskSpec, int]]:
-        """Those of the missing pods of a job of `total` that are tried in the next round.
-
-        `whole` says that it must be all of them: somebody let them through together.
-        """
-        if whole and not self.limits:
-            return list(missing)
-        left, batch = dict(self.limits), max(BATCH, total // ROUNDS)
+    def through(self, missing: Sequence[tuple[TaskSpec, int]]) -> list[tuple[TaskSpec, int]]:
+        """Those of the missing pods that are tried in the next round."""
+        left = dict(self.limits)
         tried: list[tuple[TaskSpec, int]] = []
         for task, index in missing:
             if left.get(task.name, 1) <= 0:
@@ -54,7 +46,7 @@ class Pace(msgspec.Struct, frozen=True):
             if task.name in left:
                 left[task.name] -= 1
             tried.append((task, index))
-            if not whole and len(tried) == batch:
+            if len(tried) == BATCH:
                 break
         return tried
 

@@ -95,6 +95,8 @@ def _keep_up(draft: Draft, scene: converge.Scene, ledger: Ledger) -> None:
         return
     said = upkeep.problem or upkeep.notice or Problem("", "")
     draft.warn_once(said.reason, said.message, said.topic)
+    if upkeep.left is not None:
+        draft.set(gate=upkeep.left)
     if upkeep.question is not None:
         draft.queue([upkeep.question.event], ASIDE)
         draft.set(gate=msgspec.structs.replace(upkeep.question, number=draft.state.last_question))
