@@ -45,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps(figures), flush=True)
         return 1 if figures.get("violations") else 0
     command = [sys.executable, "-m", "bench.lifecycle", "--jobs", str(given.jobs), "--only"]
-    return 1 if any([subprocess.run([*command, row], check=False).returncode for row in rows]) else 0
+    codes = [subprocess.run([*command, row], check=False).returncode for row in rows]
+    return 1 if any(codes) else 0
 
 
 if __name__ == "__main__":

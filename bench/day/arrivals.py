@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 
-DAY, PODS = 86_400.0, 300_000
-"""Seconds of the day and its one-minute pods; a shorter run has as many a second."""
+DAY, PODS, NODES = 86_400.0, 300_000, 200
+"""Seconds of the day, its one-minute pods and its nodes; a smaller run has as many a second and node."""
 NAMESPACE = "default"
-NODES, NODE, NODE_CORES = 200, "cpu=16,memory=64Gi,pods=110", 16
+NODE, NODE_CORES = "cpu=16,memory=64Gi,pods=110", 16
 GANGS, MEMBERS, MEMBER_CORES = 21, 16, 8
-"""Gangs that run for a week: 84 % of the cores."""
+"""Gangs that run for a week on all nodes: 84 % of the cores."""
 WEEK, MINUTE = "168h", "60s"
 SIZES = (1, 4, 10, 25, 60)
 """Pods of a short job, in turn; those of at most `WHOLE` pods need all of them at once."""
@@ -46,22 +46,28 @@ class Arrival:
         return job
 
 
-def arrivals(pods: int, seed: int = 0) -> Iterator[Arrival]:
-    """Short jobs of so many pods in all, by time: as many a second as on the whole day, more at some hours."""
-    length, drawn = DAY * pods / PODS, random.Random(seed)
+def length(pods: int, nodes: int) -> float:
+    """Seconds in which so many short pods come to so many nodes."""
+    return DAY * pods / PODS * NODES / nodes
+
+
+def arrivals(pods: int, nodes: int, seed: int = 0) -> Iterator[Arrival]:
+    """Short jobs of so many pods in all, by time; more come at some hours."""
+    seconds, drawn = length(pods, nodes), random.Random(seed)
     number = sent = 0
     while sent < pods:
         size = min(SIZES[number % len(SIZES)], pods - sent)
         part = (sent + drawn.random() * size) / pods
-        at = length * (part - WAVE * math.sin(2 * math.pi * part) / (2 * math.pi))
+        at = seconds * (part - WAVE * math.sin(2 * math.pi * part) / (2 * math.pi))
         yield Arrival(at, f"short-{number}", size, CORES[number // len(SIZES) % len(CORES)])
         sent += size
         number += 1
 
 
-def gangs() -> list[Manifest]:
-    """The jobs that run for a week."""
-    return [job_of(f"week-{number}", MEMBERS, MEMBERS, MEMBER_CORES, WEEK) for number in range(GANGS)]
+def gangs(nodes: int) -> list[Manifest]:
+    """The jobs that run for a week on so many nodes."""
+    number = GANGS * nodes // NODES
+    return [job_of(f"week-{each}", MEMBERS, MEMBERS, MEMBER_CORES, WEEK) for each in range(number)]
 
 
 def job_of(name: str, pods: int, minimum: int, cores: int, run: str) -> Manifest:

@@ -41,7 +41,9 @@ async def specimen() -> list[Piece]:
     async with LocalCluster(options) as cluster:
         client = Client(cluster.transport)
         async with client.watch(kinds.JOB, NAMESPACE) as changes:
-            await cluster.submit(job_manifest(NAME, SIZE))
+            manifest = job_manifest(NAME, SIZE)
+            manifest["spec"]["policies"] = [{"event": "PodFailed", "action": "RestartJob"}]
+            await cluster.submit(manifest)
             async for change in changes:
                 if isinstance(change.object, Job) and change.object.status.running == SIZE:
                     break
