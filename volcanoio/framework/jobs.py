@@ -73,7 +73,8 @@ class JobPlugin:
     def on_pod_create(self, pod: Manifest, job: Job, task: TaskSpec, index: int) -> None:
         """Change a pod that is about to be created, in place. `pod` is the plugin's to change.
 
-        It is called for every pod of the job, with the same instance for those that are made together.
+        It is called for every pod of the job, with the same instance for those that are made together and maybe for
+        later ones, as long as the job's spec stays: what is worked out from that may be kept.
         """
 
 

@@ -118,3 +118,25 @@ def test_what_a_job_owns_beside_is_left_alone() -> None:
     assert world.settle().job().status.state.phase == "Aborted"
     assert world.names("configmaps") == ["results"]
     assert world.names("services") == []
+
+
+def test_plugins_are_made_once_for_a_spec_however_often_pods_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Sequence[str]] = []
+
+    class Noted(JobPlugin):
+        name = "noted"
+
+        def __init__(self, arguments: Sequence[str]) -> None:
+            made.append(arguments)
+
+    monkeypatch.setitem(driver.PLUGINS, "noted", Noted)
+    world = World()
+    world.submit(spec(task(replicas=2), plugins={"noted": ["--a"]}))
+    world.settle()
+    for _ in range(3):
+        world.remove("pods", "default/job-t-1")
+        world.settle()
+    assert made == [("--a",)]
+    world.change(JOBS, "default/job", {"spec": {"plugins": {"noted": ["--b"]}}})
+    world.settle()
+    assert made == [("--a",), ("--b",)]

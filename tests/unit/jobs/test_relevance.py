@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from volcanoio.engine.jobs import reducer
 from volcanoio.engine.jobs.overlay import Overlay
+from volcanoio.engine.jobs.plugins import PluginSets
 from volcanoio.engine.jobs.reducer import reduce_job
 from volcanoio.engine.jobs.relevance import is_bookkeeping, may_alter_plan
 from volcanoio.engine.jobs.state import JobState
@@ -133,7 +134,7 @@ def test_a_pod_that_no_plan_looks_at_is_folded_as_any(
     )
     event = Observed(resource="pods", change=change, object=pod)
     view = View(key="ns/j", now=1.0, synced=True, lookup=NoReferences())
-    seen = reduce_job(state, event, view, {})
+    seen = reduce_job(state, event, view, PluginSets({}))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reducer, "after_unplanned", lambda state, event: None)
-        assert reduce_job(state, event, view, {}) == seen
+        assert reduce_job(state, event, view, PluginSets({})) == seen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from volcanoio.engine.jobs.ownership import command_keys, job_keys, owned_keys, pod_keys
-from volcanoio.engine.jobs.plugins import SUPPORT_KINDS
+from volcanoio.engine.jobs.plugins import SUPPORT_KINDS, PluginSets
 from volcanoio.engine.jobs.reducer import reduce_job
 from volcanoio.engine.jobs.state import JobState
 from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule, Step, View
@@ -63,7 +63,7 @@ class JobController:
     rules = _RULES
 
     def __init__(self, context: ControllerContext) -> None:
-        self._plugins = dict(context.job_plugins)
+        self._plugins = PluginSets(dict(context.job_plugins))
 
     def start(self, key: str) -> JobState:  # noqa: ARG002 - the same for every key
         """Nothing is known."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from operator import attrgetter
 
@@ -20,7 +20,7 @@ from volcanoio.engine.jobs.ownership import (
     is_marked,
     version_of,
 )
-from volcanoio.engine.jobs.plugins import PluginFactory, PluginProblem, plugins_of, pod_with_plugins
+from volcanoio.engine.jobs.plugins import PluginProblem, PluginSets, pod_with_plugins
 from volcanoio.engine.jobs.podgroup import (
     group_changes,
     group_manifest,
@@ -68,7 +68,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     targets: tuple[Target, ...] | None
     wanted: Wanted
     lookup: Lookup
-    factories: Mapping[str, PluginFactory]
+    plugins: PluginSets
     now: float = 0.0
     overrides: tuple[TaskOverride, ...] = ()
     gated: bool = False
@@ -245,7 +245,7 @@ def _creates(scene: Scene, wanted: Sequence[tuple[TaskSpec, int]]) -> tuple[Writ
     if not wanted:
         return ()
     job, mounts = scene.job, scene.wanted.mounts
-    plugins = plugins_of(job, scene.factories)
+    plugins = scene.plugins.of(job)
     return tuple(
         Create(
             resource=kinds.POD.resource,

@@ -6,7 +6,7 @@ decided comes before what is kept up, and a decision is carried out by one statu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import msgspec
 
@@ -16,7 +16,7 @@ from volcanoio.engine.jobs.draft import Draft
 from volcanoio.engine.jobs.events import ASIDE
 from volcanoio.engine.jobs.ledger import Ledger, read
 from volcanoio.engine.jobs.pausing import pause
-from volcanoio.engine.jobs.plugins import PluginFactory
+from volcanoio.engine.jobs.plugins import PluginSets
 from volcanoio.engine.jobs.roll import KEPT_FROM, call
 from volcanoio.engine.jobs.state import awaits_newer
 from volcanoio.engine.jobs.table import UPKEEP, Upkeep
@@ -35,7 +35,7 @@ _KEEP_UP: dict[Upkeep, Callable[[converge.Scene], converge.Upkeeping]] = {
 }
 
 
-def plan(draft: Draft, view: View, factories: Mapping[str, PluginFactory]) -> None:
+def plan(draft: Draft, view: View, plugins: PluginSets) -> None:
     """Add the writes that are due to the draft."""
     state = draft.state
     if not view.synced or state.writing:
@@ -53,17 +53,16 @@ def plan(draft: Draft, view: View, factories: Mapping[str, PluginFactory]) -> No
     if draft.state.alerts or stored.alerts:
         alerts.tell(draft, job, stored)
         alerts.notify(draft, job, stored, view)
-    scene = _scene(draft, job, view, stored, factories)
+    scene = _scene(draft, job, view, stored, plugins)
     ledger = alerts.entered(_ledger(scene, stored), draft.state, draft.now)
     if not decided(draft, scene, stored, ledger):
         _keep_up(draft, scene, ledger)
 
 
-def _scene(
-    draft: Draft, job: Job, view: View, stored: Ledger, factories: Mapping[str, PluginFactory]
-) -> converge.Scene:
+def _scene(draft: Draft, job: Job, view: View, stored: Ledger, plugins: PluginSets) -> converge.Scene:
     job = effective(job, stored.overrides)
-    wanted = work_out(job, draft.state.wanted, view.lookup, factories, stored.overrides)
+    wanted = work_out(job, draft.state.wanted, view.lookup, plugins, stored.overrides)
+    job = msgspec.structs.replace(job, spec=wanted.spec)  # the very one that plugins know
     roll = call(job, draft.state.pods, draft.state.deleting, draft.state.roll)
     draft.set(wanted=wanted, roll=roll if len(roll.held) >= KEPT_FROM else None)
     return converge.Scene(
@@ -73,7 +72,7 @@ def _scene(
         targets=stored.targets,
         wanted=wanted,
         lookup=view.lookup,
-        factories=factories,
+        plugins=plugins,
         now=draft.now,
         overrides=stored.overrides,
         gated=view.roster.wants(job, Occasion.PODS_DUE),

@@ -13,11 +13,13 @@ from volcanoio.framework.arguments import suggestion
 from volcanoio.framework.jobs import JobPlugin, Support
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
-from volcanoio.model.batch import Job, TaskSpec
+from volcanoio.model.batch import Job, JobSpec, TaskSpec
 from volcanoio.model.references import owner_reference
 
 PluginFactory = Callable[[Sequence[str]], JobPlugin]
 
+MOST_SETS = 64
+"""Jobs whose plugins are kept."""
 SUPPORT_KINDS = (kinds.CONFIG_MAP, kinds.SERVICE, kinds.NETWORK_POLICY, kinds.SECRET)
 _WATCHED = frozenset(kind.resource for kind in SUPPORT_KINDS)
 
@@ -42,6 +44,26 @@ class Wish(msgspec.Struct, frozen=True):
     def key(self) -> str:
         """`resource/name`, unique in the job's namespace."""
         return f"{self.support.resource}/{self.support.manifest['metadata']['name']}"
+
+
+class PluginSets:
+    """The plugins of jobs. Those of the last ones are kept while the spec stays, with all they have worked out."""
+
+    def __init__(self, factories: Mapping[str, PluginFactory]) -> None:
+        self._factories = factories
+        self._known: dict[str, tuple[JobSpec, tuple[JobPlugin, ...]]] = {}
+
+    def of(self, job: Job) -> tuple[JobPlugin, ...]:
+        """The plugins that `spec.plugins` names, in `ordered`; raises PluginProblem."""
+        uid = job.metadata.uid
+        spec, plugins = self._known.pop(uid, (None, ()))
+        if spec is not job.spec and spec != job.spec:
+            plugins = plugins_of(job, self._factories)
+        if plugins:
+            self._known[uid] = job.spec, plugins
+        if len(self._known) > MOST_SETS:
+            del self._known[next(iter(self._known))]
+        return plugins
 
 
 def plugins_of(job: Job, factories: Mapping[str, PluginFactory]) -> tuple[JobPlugin, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
 from volcanoio.engine.jobs import alerts
@@ -15,7 +13,7 @@ from volcanoio.engine.jobs.occasions import TICK, raise_occasions
 from volcanoio.engine.jobs.outcomes import failed, succeeded
 from volcanoio.engine.jobs.pausing import only_counted, resting
 from volcanoio.engine.jobs.planning import plan
-from volcanoio.engine.jobs.plugins import PluginFactory
+from volcanoio.engine.jobs.plugins import PluginSets
 from volcanoio.engine.jobs.relevance import after_unplanned, is_bookkeeping, may_alter_plan
 from volcanoio.engine.jobs.state import JobState, Pause
 from volcanoio.framework.controller import Step, View
@@ -39,9 +37,7 @@ RETRY, DELAYED, HELD, COUNTS, CONFLICT = "retry", "delayed", "held", "counts", "
 and that of waiting for the newer version that a conflict told of."""
 
 
-def reduce_job(
-    state: JobState, event: ControllerEvent, view: View, factories: Mapping[str, PluginFactory]
-) -> Step[JobState]:
+def reduce_job(state: JobState, event: ControllerEvent, view: View, plugins: PluginSets) -> Step[JobState]:
     """Fold one event of one job and say what to do."""
     if isinstance(event, Observed) and view.synced and state.started:
         after = after_unplanned(state, event)
@@ -87,7 +83,7 @@ def reduce_job(
         start(draft)
     if draft.state.pause is not None:
         draft.set(pause=None, behind=False)
-    plan(draft, view, factories)
+    plan(draft, view, plugins)
     if view.synced:
         raise_occasions(draft, view.roster, event.name if isinstance(event, TimerFired) else "")
         draft.ask()

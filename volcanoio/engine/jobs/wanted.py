@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
 from volcanoio.engine.jobs.claims import Mount, mounts
 from volcanoio.engine.jobs.counting import total_replicas
-from volcanoio.engine.jobs.plugins import PluginFactory, PluginProblem, Wish, check_job, plugins_of, wishes
+from volcanoio.engine.jobs.plugins import PluginProblem, PluginSets, Wish, check_job, wishes
 from volcanoio.engine.jobs.podgroup import group_spec
 from volcanoio.framework.controller import Lookup
 from volcanoio.framework.gangs import priority_class_of
@@ -59,7 +57,7 @@ def work_out(
     job: Job,
     before: Wanted | None,
     lookup: Lookup,
-    factories: Mapping[str, PluginFactory],
+    sets: PluginSets,
     overrides: tuple[TaskOverride, ...] = (),
 ) -> Wanted:
     """What the job wants, `overrides` of single pods included; `before` itself when nothing it depends on changed."""
@@ -73,7 +71,7 @@ def work_out(
         return msgspec.structs.replace(wanted, problem=Problem("TooManyPods", message))
     try:
         group = group_spec(job, priorities, own)
-        plugins = plugins_of(job, factories)
+        plugins = sets.of(job)
         check_job(job, plugins)
         wished = wishes(job, plugins)
     except PluginProblem as error:
