@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from volcanoio.runtime.conformance import NOUNS, belongs
+from volcanoio.runtime.conformance import NOUNS, belongs, problems
 
 NAMESPACE = "volcanoio_mounted"
 
@@ -71,7 +71,10 @@ def classes_in(path: Path, source: bytes, groups: Sequence[str]) -> Iterator[Fou
     found = [Found(group, cls, origin, path.name, text) for cls in own for group in groups if belongs(group, cls)]
     if not found:
         wanted = " or ".join(NOUNS[group] for group in groups)
-        msg = f"{path}: holds no class that is a {wanted}; give it a name and the methods of its Protocol"
+        lacks = "give it a name and the methods of its Protocol"
+        if len(groups) == 1 and own:
+            lacks = "; ".join(f"class {own[-1].__name__} {each}" for each in problems(groups[0], own[-1]))
+        msg = f"{path}: holds no class that is a {wanted}; {lacks}"
         raise MountError(msg)
     yield from found
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
+import pytest
 
 from volcanoio.engine.hosting.host import Host
 from volcanoio.framework.controller import View
@@ -158,3 +159,20 @@ def test_rules_follow_from_the_kinds() -> None:
     granted = {(name, verb) for rule in Widgets().rules for name in rule.resources for verb in rule.verbs}
     assert {("widgets", "watch"), ("widgets/status", "patch"), ("configmaps", "delete"), ("queues", "list")} <= granted
     assert ("queues", "patch") not in granted
+
+
+class Hasty(Operator[CustomObject]):
+    """Forgets the brackets."""
+
+    name = "hasty-controller"
+    kind = WIDGET
+    owns = (kinds.CONFIG_MAP,)
+
+    def plan(self, parts: Parts[CustomObject], view: View) -> Any:
+        yield status(WIDGET, parts.subject, {"state": "there"})
+
+
+def test_a_plan_that_gives_an_effect_instead_of_a_list_is_told_what_to_write() -> None:
+    view = View(key="ns/w", now=1.0, synced=True, lookup=cast("Any", None), in_flight={})
+    with pytest.raises(TypeError, match=r"plan gave Patch where a list of effects is due; write yield \[...\]"):
+        Hasty().reduce(Standing(subject=widget()), Synced(seq=1, resource=""), view)

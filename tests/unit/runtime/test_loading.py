@@ -219,3 +219,11 @@ def test_a_mounted_policy_that_cannot_be_asked_says_why(tmp_path: Path, body: st
     write(tmp_path, "odd.py", f'class Odd:\n    name = "odd"\n    {body}\n')
     with pytest.raises(PluginError, match=lacks):
         discover(policies_dirs=[tmp_path]).get(groups.LIFECYCLE_POLICIES, "odd")
+
+
+def test_a_file_of_one_kind_says_what_its_class_lacks(tmp_path: Path) -> None:
+    write(tmp_path, "mine.py", 'class Mine:\n    name = "mine-controller"\n')
+    with pytest.raises(
+        PluginError, match=r"mine.py: holds no class that is a controller; class Mine has no method start"
+    ):
+        discover(controllers_dirs=[tmp_path])

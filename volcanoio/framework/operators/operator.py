@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import partial
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -127,9 +127,17 @@ class Operator(ABC, Generic[Object]):
         if not view.synced or writing or view.now < state.retry_at or subject.metadata.deletion_timestamp is not None:
             return Step(state)
         planned = self.plan(Parts(subject, view.lookup, state.problem), view)
-        stages = (tuple(effect for effect in stage if effect is not None) for stage in planned)
+        stages = (tuple(effect for effect in _listed(stage) if effect is not None) for stage in planned)
         due = tuple(stage for stage in stages if stage)
         return Step(replace(state, troubled=False) if due and state.troubled else state, due)
+
+
+def _listed(stage: Any) -> Iterable[Effect | None]:
+    """What a plan gave as a stage: anybody's plan, and a single effect without brackets is easily written."""
+    if isinstance(stage, Iterable):
+        return stage
+    msg = f"plan gave {type(stage).__name__} where a list of effects is due; write yield [...], or return [[...]]"
+    raise TypeError(msg)
 
 
 def _own_key(obj: ApiObject) -> Iterable[str]:
