@@ -13,6 +13,8 @@ from volcanoio.model.base import Manifest
 from volcanoio.model.cron import CronJob
 
 MINUTE = 60.0
+TO_THE_HOUR = 2800
+"""Seconds from the beginning to 23:00."""
 FIRST = int(BEGIN) // 60 + 1
 """The first whole minute, in minutes since the epoch."""
 
@@ -138,6 +140,14 @@ def test_a_run_after_its_deadline_is_missed(world: World) -> None:
     world.put(kinds.CRON_JOB, cron(schedule="0 * * * *", suspend=False, startingDeadlineSeconds=30))
     assert world.names(kinds.JOB) == []
     assert world.events == ["Warning MissSchedule: Missed scheduled time to start a job: 2023-11-14T23:00:00Z"]
+
+
+@pytest.mark.parametrize(("late", "made"), [(30, [f"c-{FIRST + 46}"]), (31, [])])
+def test_a_run_may_start_up_to_its_deadline(world: World, late: int, made: list[str]) -> None:
+    world.put(kinds.CRON_JOB, cron(schedule="0 * * * *", suspend=True, startingDeadlineSeconds=30))
+    world.wait(TO_THE_HOUR + late)
+    world.put(kinds.CRON_JOB, cron(schedule="0 * * * *", suspend=False, startingDeadlineSeconds=30))
+    assert world.names(kinds.JOB) == made
 
 
 @pytest.mark.parametrize(("minutes", "told"), [(100, False), (101, True)])

@@ -208,6 +208,28 @@ def test_a_task_that_reached_its_phase_is_enough(world: World) -> None:
     assert world.names(kinds.JOB) == ["f-a", "f-b"]
 
 
+def test_as_many_pods_as_the_task_needs_at_least_are_enough(world: World) -> None:
+    """Of a task that may run with fewer pods than its replicas."""
+    world.put(kinds.JOB_TEMPLATE, template("a", replicas=3))
+    world.objects[kinds.JOB_TEMPLATE.resource, "ns/a"]["spec"]["tasks"][0]["minAvailable"] = 2
+    world.start()
+    probe = {"taskStatusList": [{"taskName": "main", "phase": "Running"}]}
+    world.put(kinds.JOB_FLOW, flow(part("a"), part("b", "a", probe=probe)))
+    world.phase("ns/f-a", "Running", taskStatusCount={"main": {"phase": {"Running": 1}}})
+    assert world.names(kinds.JOB) == ["f-a"]
+    world.phase("ns/f-a", "Running", taskStatusCount={"main": {"phase": {"Running": 2}}})
+    assert world.names(kinds.JOB) == ["f-a", "f-b"]
+
+
+def test_a_probe_that_names_no_task_is_about_each_of_them(world: World) -> None:
+    probe = {"taskStatusList": [{"phase": "Running"}]}
+    world.put(kinds.JOB_FLOW, flow(part("a"), part("b", "a", probe=probe)))
+    world.phase("ns/f-a", "Running", taskStatusCount={"main": {"phase": {"Running": 1}}})
+    assert world.names(kinds.JOB) == ["f-a"]
+    world.phase("ns/f-a", "Running", taskStatusCount={"main": {"phase": {"Running": 2}}})
+    assert world.names(kinds.JOB) == ["f-a", "f-b"]
+
+
 def test_pods_that_answer_are_enough(world: World) -> None:
     probe = {
         "httpGetList": [{"taskName": "main", "path": "/ready", "port": 80, "httpHeader": {"name": "X-A", "value": "b"}}]

@@ -112,6 +112,17 @@ def test_one_that_changed_meanwhile_is_looked_at_again() -> None:
     assert end.resource_version == "2"
 
 
+def test_conflicts_cost_no_patience() -> None:
+    process = Process(job(), now=NOON + 60)
+    waits = []
+    for _ in range(3):
+        (timer,) = process.refused(409)
+        assert isinstance(timer, StartTimer)
+        waits.append(timer.due - process.now)
+        process.at(timer.due)
+    assert waits == [1, 1, 1]
+
+
 def test_refusals_are_met_with_patience() -> None:
     process = Process(job(), now=NOON + 60)
     waits = []
