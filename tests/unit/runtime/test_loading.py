@@ -224,6 +224,6 @@ def test_a_mounted_policy_that_cannot_be_asked_says_why(tmp_path: Path, body: st
 def test_a_file_of_one_kind_says_what_its_class_lacks(tmp_path: Path) -> None:
     write(tmp_path, "mine.py", 'class Mine:\n    name = "mine-controller"\n')
     with pytest.raises(
-        PluginError, match=r"mine.py: holds no class that is a controller; class Mine has no method start"
+        MountError, match=r"mine.py: holds no class that is a controller; class Mine has no method start"
     ):
         discover(controllers_dirs=[tmp_path])
