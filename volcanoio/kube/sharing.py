@@ -14,7 +14,7 @@ from volcanoio.model.base import ApiObject
 from volcanoio.model.core import ContainerStatus, Pod, PodStatus
 
 MOST = 8192
-"""Different parts known at once; then all are forgotten, and later ones are shared among themselves."""
+"""Different parts, or words, known at once; then all are forgotten, and later ones are shared among themselves."""
 LONGEST = 256
 """Characters of a text that others may have, too."""
 Part = TypeVar("Part")
@@ -32,6 +32,8 @@ class Shared:
     def of(self, obj: ApiObject) -> ApiObject:
         """The same object, of parts that others have alike."""
         if isinstance(obj, Pod):
+            if len(self._words) >= MOST:
+                self._words.clear()
             meta, spec = obj.metadata, obj.spec
             _put(meta, "namespace", self._word(meta.namespace))
             _put(meta, "annotations", self._texts(meta.annotations))
@@ -83,19 +85,12 @@ class Shared:
         known: Mapping[str, str] | None = self._known.get(key)
         if known is not None:
             return known
-        word = self._word
-        made = {word(name): word(value) for name, value in key}
+        word = self._words.setdefault
+        made = {word(name, name): word(text, text) if len(text) <= LONGEST else text for name, text in key}
         return self._one(tuple(made.items()), made)
 
     def _word(self, text: str) -> str:
-        if len(text) > LONGEST:
-            return text
-        known = self._words.get(text)
-        if known is None:
-            if len(self._words) >= MOST:
-                self._words.clear()
-            known = self._words[text] = text
-        return known
+        return self._words.setdefault(text, text) if len(text) <= LONGEST else text
 
     def _one(self, key: Hashable, part: Part) -> Part:
         known: Part | None = self._known.get(key)
