@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.stateful.lifecycle_machine import Lifecycle
 
-EXAMPLES = int(os.environ.get("VOLCANOIO_SOAK_LIFECYCLE", "60"))
+EXAMPLES = int(os.environ.get("VOLCANOIO_SOAK_LIFECYCLE", "40"))
 
 TestLifecycle = Lifecycle.TestCase
 TestLifecycle.settings = settings(

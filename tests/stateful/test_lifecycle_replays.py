@@ -144,7 +144,7 @@ def test_random_lives_replay() -> None:
     run_state_machine_as_test(
         Recorded,
         settings=settings(
-            max_examples=12,
+            max_examples=6,
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),
@@ -178,5 +178,6 @@ def test_what_is_decided_seldom_replays_too() -> None:
     lives.do(patch, 5.0)
     lives.all_succeed(5.0)
     lives.all_go_well()
+    lives.world.look()  # the quota's wake among the causes
     lives.teardown()
     assert sorted(WANTED - Recorded.seen) == []
