@@ -75,7 +75,7 @@ def _duration(text: str) -> str:
 
 
 def _truth(text: str) -> str:
-    return "" if text in _TRUTHS else f'"{text}" is neither "true" nor "false"'
+    return "" if text.lower() in _TRUTHS else f'"{text}" is neither "true" nor "false"'
 
 
 _RULES: Mapping[str, Callable[[str], str]] = {
