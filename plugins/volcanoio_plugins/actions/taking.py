@@ -98,7 +98,9 @@ class Taking:
         self._reason = reason
         self._own = own
         self._hindered = False
-        """Whether a node was given up where room could be made, but a limit or a filter stood against the task."""
+        """Whether a node was given up that evictions elsewhere can bring back: where a limit or a filter stood against
+        the task, or those of whom plugins let nobody go may be given by others then.
+        """
         self._limited = False
         """Whether room that is there was not to be had when it was last asked for, because of the queue's limit."""
         self._vain: list[tuple[Task, str, bool]] = []
@@ -129,9 +131,7 @@ class Taking:
             at = yield from self.search(task, hunt)
             if not at:
                 break
-            if (
-                self._hindered
-            ):  # what was evicted elsewhere may have been in the way, or brings the queue below its limit
+            if self._hindered:
                 hunt, self._hindered = None, False
             else:
                 hunt.changed(at)
@@ -169,6 +169,7 @@ class Taking:
         victims.attempted(len(chosen))
         fits = self._fits(task, node)
         if not chosen and not fits:
+            self._hindered = self._hindered or victims.widens(self._purpose)
             return False
         mark = statement.mark()
         evicted: list[Task] = []

@@ -43,3 +43,34 @@ def test_a_large_victim_brings_the_queue_below_its_limit_for_several(conf: str) 
     assert it.picture is not None
     assert it.picture.pipelined == {"ns/new-0": "n1", "ns/new-1": "n2"}
     assert it.evictions == ["old-0"]
+
+
+IN_TURN = """
+actions: "preempt"
+tiers:
+- plugins:
+  - name: gang
+  - name: capacity
+- plugins:
+  - name: priority
+  - name: predicates
+"""
+
+
+def test_a_tier_that_gives_nobody_any_more_leaves_it_to_the_next() -> None:
+    """At first gang gives one of `old`, which is too little on n2; once that one is gone, priority gives `low`."""
+    old = [*running("old", 1, cpu="500m"), *running("old", 3, on="n2", cpu="500m")[1:]]
+    it = world(
+        node("n1", cpu="3"),
+        node("n2", cpu="4"),
+        queue("q", capability={"cpu": "4"}),
+        *job("calm", 1, *running("calm", 1, on="n2")),
+        *job("old", 2, *old, queue="q", priority="middle"),
+        *job("low", 1, *running("low", 1, on="n2", cpu="2"), queue="q"),
+        *job("new", 3, *waiting("new", 3), queue="q", priority="middle"),
+        conf=IN_TURN,
+    )
+    it.cycle()
+    assert it.evictions == ["old-0", "low-0"]
+    assert it.picture is not None
+    assert it.picture.pipelined == {"ns/new-0": "n1", "ns/new-1": "n2", "ns/new-2": "n2"}

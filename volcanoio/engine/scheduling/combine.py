@@ -112,8 +112,8 @@ class Rules:
 
     def queue_key(self, queue: QueueView) -> SortKey:
         """First difference in tier and plugin order; then creation time and name."""
-        created = queue.object.metadata.creation_timestamp or ""
-        return (*[key(queue) for key in self._queue_keys], created, queue.object.metadata.uid, queue.name)
+        meta = queue.object.metadata
+        return (*[key(queue) for key in self._queue_keys], meta.creation_timestamp or "", meta.uid, queue.name)
 
     def queue_epoch(self) -> list[int]:
         """While it is the same, keys of queues only grow; empty where a turn of one queue moves no other."""
@@ -257,6 +257,11 @@ class Rules:
             if not ask(job):
                 return False
         return bool(tier)
+
+    def asks_in_turn(self, purpose: points.Purpose) -> bool:
+        """Whether several tiers have a say in who is evicted: the next one where those before give nobody."""
+        tiers = self._preemptable if purpose is points.Purpose.PREEMPT else self._reclaimable
+        return sum(1 for tier in tiers if tier) > 1
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
         """The victims a preemptor of the same queue may take."""

@@ -111,6 +111,10 @@ class Victims:
             prospects = self._prospects[key] = Prospects(session, task, purpose)
         return NodeHunt(session, task, prospects, self._vain.get(self._kind(purpose, task)) if self._vain else None)
 
+    def widens(self, purpose: Purpose) -> bool:
+        """As `victims.Victims`."""
+        return self._rules.asks_in_turn(purpose)
+
     def row_by_row(self, task: TaskInfo) -> bool:
         """As `victims.Victims`."""
         return self._session.state.placer.judges_rows_alone(task)

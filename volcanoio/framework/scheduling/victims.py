@@ -114,6 +114,10 @@ class Victims(Protocol):
         """
         ...
 
+    def widens(self, purpose: Purpose) -> bool:
+        """Whether evictions can make more tasks evictable: a tier that gives nobody any more leaves it to the next."""
+        ...
+
     def row_by_row(self, task: Task) -> bool:
         """Whether room for a task that was looked for changes on a node only by what happens there."""
         ...
