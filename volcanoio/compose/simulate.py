@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from volcanoio.compose.statefiles import State, read_state
+from volcanoio.compose.stateusage import said
 from volcanoio.engine.scheduling.cluster import NEEDED, ClusterState
 from volcanoio.engine.scheduling.configuration import Configuration, default_text, parse
 from volcanoio.engine.scheduling.offline import Offline
@@ -24,6 +25,9 @@ from volcanoio.model.core import Node, Pod
 from volcanoio.model.scheduling import PodGroup, Queue, QueueSpec, QueueState, QueueStatus
 from volcanoio.model.storage import CSINode
 from volcanoio.runtime.loading import discover
+
+EVERY = 30.0
+"""How often usage is asked unless the configuration says otherwise (seconds): what started since is estimated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +83,9 @@ def simulate(options: SimulateOptions) -> Simulation:
         configuration.warnings,
     )
     result.offline.load([*_made(objects, options), *objects])
+    nodes = [obj for obj in objects if isinstance(obj, Node)]
+    if (busy := said(state.usage, nodes, now=result.offline.now, every=EVERY)) is not None:
+        result.offline.fold(busy)
     result.offline.age()
     result.offline.run(options.cycles)
     return result

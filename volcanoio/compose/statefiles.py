@@ -16,7 +16,9 @@ from typing import Any
 
 import msgspec
 
+from volcanoio.compose import stateusage
 from volcanoio.compose.statequantities import check_quantities
+from volcanoio.compose.stateusage import Measured
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.kinds import Kind
@@ -43,9 +45,12 @@ class _Header(msgspec.Struct, rename="camel"):
 
 @dataclass
 class State:
-    """What was read: `objects` in their order, how many of which kinds were `ignored`, and files `passed` over."""
+    """What was read: `objects` in their order, the `usage` of nodes, how many of which kinds were `ignored`, and files
+    `passed` over.
+    """
 
     objects: list[ApiObject] = field(default_factory=list)
+    usage: list[Measured] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
     passed: list[Path] = field(default_factory=list)
 
@@ -59,6 +64,9 @@ def read_state(files: Sequence[Path | tuple[str, bytes]], reads: Collection[Kind
     seen: dict[tuple[str, str], str] = {}
     for source, content in _contents(files, state.passed):
         for where, header, item in _items(content, source):
+            if header.kind == stateusage.KIND and header.api_version.startswith(f"{stateusage.GROUP}/"):
+                state.usage.append(_usage(item, where))
+                continue
             kind = kinds.named(header.api_version, header.kind)
             if kind is None or kind not in reads:
                 state.ignored[header.kind] += 1
@@ -193,6 +201,16 @@ def _object(kind: Kind, item: Any, where: str) -> ApiObject:
     if (namespace, uid) != (meta.namespace, meta.uid):
         obj = msgspec.structs.replace(obj, metadata=msgspec.structs.replace(meta, namespace=namespace, uid=uid))
     return obj
+
+
+def _usage(item: Any, where: str) -> Measured:
+    """How busy a node is."""
+    try:
+        return stateusage.measured(item)
+    except (msgspec.ValidationError, QuantityError) as error:
+        told = _told(error) if isinstance(error, msgspec.ValidationError) else str(error)
+        msg = f"{where}: {stateusage.KIND} {_name(item)}: {told}; write it as metrics.k8s.io documents the field"
+        raise StateError(msg) from None
 
 
 def _decoded(kind: Kind, item: Any) -> ApiObject:

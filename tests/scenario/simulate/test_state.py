@@ -259,3 +259,36 @@ def test_the_table_says_who_goes_where_and_why_the_others_wait(simulate: Simulat
     ]
     assert "0/1 nodes are unavailable: 1 Insufficient cpu." in ended.out
     assert 'queue "gone" does not exist; create it, or name another in spec.queue' in ended.out
+
+
+USAGE = """
+actions: "allocate"
+tiers:
+- plugins:
+  - name: gang
+  - name: usage
+"""
+
+
+def _busy(name: str, cpu: str, memory: str = "1Gi") -> Manifest:
+    meta, version = {"name": name}, "metrics.k8s.io/v1beta1"
+    return {"apiVersion": version, "kind": "NodeMetrics", "metadata": meta, "usage": {"cpu": cpu, "memory": memory}}
+
+
+def test_how_busy_nodes_are_is_read_too(simulate: Simulate) -> None:
+    state = [queue("default"), node("n1"), node("n2"), group("g", 2), *(pod(f"p-{at}", "g", cpu="1") for at in "01")]
+    found = simulate.state(*state, _busy("n1", "7900m"), _busy("n2", "100m"), _busy("gone", "1"), conf=USAGE)
+    assert {each["node"] for each in found["binds"]} == {"n2"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (_busy("n1", "much"), "NodeMetrics n1: usage[cpu]: "),
+        ({**_busy("n1", "1"), "usage": {"cpu": "1"}}, "NodeMetrics n1: usage: object missing required field `memory`"),
+    ],
+)
+def test_usage_that_is_none_is_told(simulate: Simulate, wrong: Manifest, told: str) -> None:
+    ended = simulate.run("-f", simulate.file("state.json", json.dumps(wrong)))
+    assert ended.code == 2
+    assert told in ended.err
