@@ -16,11 +16,10 @@ from volcanoio.framework.arguments import ArgumentError, convert
 from volcanoio.framework.decisions import Abstain, Decision, Hold, Wake
 from volcanoio.framework.gangs import members
 from volcanoio.framework.lifecycle import Occasion, PolicyContext
-from volcanoio.framework.podusage import as_resource_list
+from volcanoio.framework.podusage import Usage, as_resource_list
 from volcanoio.model import quantity
 from volcanoio.model.batch import Job
 from volcanoio.model.quantity import QuantityError
-from volcanoio.model.resources import Amounts
 from volcanoio_policies.parts.quotaaccount import CLASSES, GROUPS, JOBS, PODS, Account, Memory
 from volcanoio_policies.parts.quotaline import WAITS, Line, held_before
 
@@ -51,7 +50,7 @@ class NamespaceQuota:
 
     def __init__(self, arguments: Mapping[str, Any] | None = None) -> None:
         given = convert(arguments, NamespaceQuotaArguments, self.name)
-        self._caps: dict[str, Amounts] = {}
+        self._caps: dict[str, Usage] = {}
         for namespace, caps in given.namespaces.items():
             try:
                 self._caps[namespace] = {name: quantity.milli(str(text)) for name, text in caps.items()}
@@ -128,7 +127,7 @@ def _freed(namespace: str) -> tuple[Wake, ...]:
     return Wake(PODS, namespace), Wake(GROUPS, namespace)
 
 
-def _take(free: Amounts, needs: Mapping[str, int]) -> None:
+def _take(free: Usage, needs: Mapping[str, int]) -> None:
     for name in free:
         free[name] -= needs.get(name, 0)
 

@@ -13,33 +13,14 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from volcanoio.kube.clock import Clock as EdgeClock
 
-class Clock(Protocol):
-    """Tells the time and waits for it, in seconds; a `volcanoio.kube.clock.Clock` too."""
 
-    @property
-    def rate(self) -> float:
-        """Its seconds in one second of the machine's, while work is done: for measuring that work."""
-        ...
-
-    def now(self) -> float:
-        """Time of day, since the epoch."""
-        ...
-
-    def monotonic(self) -> float:
-        """As `now`, with a zero that means nothing."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait for something that is to happen then."""
-        ...
+class Clock(EdgeClock, Protocol):
+    """That of the edge, with what only the nodes of a cluster wait for."""
 
     async def sleep_until(self, moment: float) -> None:
         """Return when `now` has reached the moment; at once if it has passed."""
-        ...
-
-    async def idle(self, seconds: float) -> None:
-        """As `sleep`, for what recurs without end and changes nothing by itself: no clock hurries for its sake."""
         ...
 
     async def beat(self, seconds: float) -> None:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from volcanoio.framework.gangs import members
 from volcanoio.framework.lifecycle import PolicyContext
 from volcanoio.framework.overrides import effective, stored
-from volcanoio.framework.podusage import pod_usage, usage_of
+from volcanoio.framework.podusage import Usage, pod_usage, usage_of
 from volcanoio.model import kinds, names
 from volcanoio.model.batch import Job
 from volcanoio.model.core import Pod, PriorityClass
-from volcanoio.model.resources import Amounts, add
+from volcanoio.model.resources import add
 from volcanoio.model.scheduling import PodGroup
 from volcanoio_policies.parts.quotaline import OVER
 
@@ -35,8 +35,8 @@ class Memory:
 
     def __init__(self) -> None:
         self._promises: dict[str, _Promise] = {}
-        self._usages: dict[str, Amounts] = {}
-        self._of_tasks: dict[tuple[str, int, str, str], Amounts] = {}
+        self._usages: dict[str, Usage] = {}
+        self._of_tasks: dict[tuple[str, int, str, str], Usage] = {}
 
     def promise(self, job: Job, pods: dict[str, int]) -> None:
         """Remember what this job's version was let have, by task."""
@@ -52,7 +52,7 @@ class Memory:
         if len(self._promises) > 2 * len(there := set(jobs)) + 100:
             self._promises = {uid: promise for uid, promise in self._promises.items() if uid in there}
 
-    def of_task(self, job: Job, name: str) -> Amounts:
+    def of_task(self, job: Job, name: str) -> Usage:
         """What one pod of a task takes, worked out once per spec and overrides."""
         text = job.status.controlled_resources.get(names.OVERRIDES, "")
         key = (job.metadata.uid, job.metadata.generation, text, name)
@@ -65,7 +65,7 @@ class Memory:
             self._of_tasks[key] = known
         return known
 
-    def of_pod(self, pod: Pod) -> Amounts:
+    def of_pod(self, pod: Pod) -> Usage:
         """What a pod takes, worked out once."""
         known = self._usages.get(pod.metadata.uid)
         if known is None:
@@ -78,7 +78,7 @@ class Memory:
 class Account:
     """What a namespace has, and what it promised, as one question sees it."""
 
-    def __init__(self, memory: Memory, context: PolicyContext, caps: Amounts) -> None:
+    def __init__(self, memory: Memory, context: PolicyContext, caps: Usage) -> None:
         self._memory = memory
         self._caps = caps
         namespace = context.job.metadata.namespace
@@ -92,7 +92,7 @@ class Account:
             if isinstance(group, PodGroup) and group.metadata.controller is not None
         }
         self._pods: dict[str, list[Pod]] = {}
-        used: Amounts = {}
+        used: Usage = {}
         for pod in indexes[PODS].within(namespace).values():
             assert isinstance(pod, Pod)
             owner = pod.metadata.controller
@@ -108,7 +108,7 @@ class Account:
                     add(used, self._memory.of_task(job, task), missing)
         for task, missing in self._missing(context.job).items():
             add(used, self._memory.of_task(context.job, task), -missing)
-        self.free: Amounts = {name: cap - used.get(name, 0) for name, cap in caps.items()}
+        self.free: Usage = {name: cap - used.get(name, 0) for name, cap in caps.items()}
 
     def started(self, job: Job) -> bool:
         """Whether the job's version was let in: it has its PodGroup."""
@@ -128,9 +128,9 @@ class Account:
                 found[task] = found.get(task, 0) + 1
         return found
 
-    def wanted(self, job: Job, due: Mapping[str, tuple[int, ...]]) -> tuple[Amounts, list[tuple[str, Amounts]]]:
+    def wanted(self, job: Job, due: Mapping[str, tuple[int, ...]]) -> tuple[Usage, list[tuple[str, Usage]]]:
         """What the rest of the gang needs at once, and each due pod beyond it."""
-        gang: Amounts = {}
+        gang: Usage = {}
         rest = self._gang_missing(job)
         for task, missing in rest.items():
             add(gang, self._memory.of_task(job, task), missing)

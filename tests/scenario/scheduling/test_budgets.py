@@ -55,6 +55,20 @@ def wanting(name: str, size: int) -> list[Manifest]:
     return [group(name, size, phase="Inqueue", priorityClassName="high"), *pods(name, size, name, cpu="1")]
 
 
+def ending() -> tuple[World, str]:
+    """A world in which a budget's only victim ends, and somebody else would evict another, had a cycle to; and that
+    victim.
+    """
+    world = World(*full(1), *wanting("a", 1), conf=CONF)
+    world.cycle()
+    (victim,) = world.evictions
+    world.set_pod(victim.partition("/")[2] or victim, deleting=True)
+    for manifest in wanting("b", 1):
+        world.put(manifest)
+    world.cycle()
+    return world, victim
+
+
 @pytest.mark.parametrize(("allowed", "evicted"), [(1, 0), (2, 2), (4, 2)])
 def test_a_gang_takes_all_it_needs_within_the_budget_or_nothing(allowed: int, evicted: int) -> None:
     world = World(*full(allowed), *wanting("new", 2), conf=CONF)
@@ -81,13 +95,7 @@ def test_what_was_decided_counts_until_the_pods_show_it() -> None:
 
 def test_a_pod_that_ends_counts_until_its_budget_was_written_again() -> None:
     """Who keeps the budget learns of the end no sooner than we do."""
-    world = World(*full(1), *wanting("a", 1), conf=CONF)
-    world.cycle()
-    (victim,) = world.evictions
-    world.set_pod(victim.partition("/")[2] or victim, deleting=True)
-    for manifest in wanting("b", 1):
-        world.put(manifest)
-    world.cycle()
+    world, victim = ending()
     assert world.evictions == [victim]
     world.put(budget(1))
     world.cycle()
@@ -95,13 +103,7 @@ def test_a_pod_that_ends_counts_until_its_budget_was_written_again() -> None:
 
 
 def test_a_budget_that_is_never_written_again_holds_for_a_while_only() -> None:
-    world = World(*full(1), *wanting("a", 1), conf=CONF)
-    world.cycle()
-    (victim,) = world.evictions
-    world.set_pod(victim.partition("/")[2] or victim, deleting=True)
-    for manifest in wanting("b", 1):
-        world.put(manifest)
-    world.cycle()
+    world, _ = ending()
     world.now += 60
     world.cycle()
     assert len(world.evictions) == 2

@@ -5,28 +5,10 @@ from __future__ import annotations
 from volcanoio_plugins.scheduling.capacity import Capacity
 from volcanoio_plugins.scheduling.queues.queuetree import UNLIMITED, limits, tree
 
+from tests.unit.scheduling_plugins.figures import Figures
 from tests.unit.scheduling_plugins.views import JobView, QueueData, opened, session_of, tasks
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model.scheduling import Queue, QueueSpec
-
-
-class Figures:
-    """A probe that keeps gauges."""
-
-    def __init__(self) -> None:
-        self.gauges: dict[tuple[str, str], float] = {}
-
-    def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
-        raise AssertionError(name)
-
-    def observe(self, name: str, value: float, times: int = 1, **labels: str) -> None:
-        raise AssertionError(name)
-
-    def gauge(self, name: str, value: float, **labels: str) -> None:
-        self.gauges[name, ",".join(labels.values())] = value
-
-    def forget(self, name: str, **labels: str) -> None:
-        raise AssertionError(name)
 
 
 def below(name: str, parent: str, **amounts: dict[str, int]) -> QueueData:

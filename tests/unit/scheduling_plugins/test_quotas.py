@@ -8,6 +8,7 @@ from volcanoio_plugins.scheduling.overcommit import Overcommit
 from volcanoio_plugins.scheduling.proportion import Proportion
 from volcanoio_plugins.scheduling.queues.waterfilling import Claim, fill, reachable
 
+from tests.unit.scheduling_plugins.figures import Figures
 from tests.unit.scheduling_plugins.views import JobView, QueueData, make_shape, opened, session_of, tasks
 from volcanoio.framework.scheduling.verdicts import PERMIT, Vote
 from volcanoio.framework.scheduling.views import TaskStatus
@@ -208,25 +209,6 @@ def test_overcommit_counts_what_is_admitted() -> None:
     plugin.job_enqueued(waiting)
     assert plugin.job_enqueueable(waiting).vote is Vote.REJECT
     assert plugin.job_enqueueable(free) == PERMIT
-
-
-class Figures:
-    """A probe that keeps gauges."""
-
-    def __init__(self) -> None:
-        self.gauges: dict[tuple[str, str], float] = {}
-
-    def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
-        raise AssertionError(name)
-
-    def observe(self, name: str, value: float, times: int = 1, **labels: str) -> None:
-        raise AssertionError(name)
-
-    def gauge(self, name: str, value: float, **labels: str) -> None:
-        self.gauges[name, ",".join(labels.values())] = value
-
-    def forget(self, name: str, **labels: str) -> None:
-        del self.gauges[name, ",".join(labels[key] for key in ("queue_name", "resource") if key in labels)]
 
 
 def test_queues_tell_their_figures_also_without_jobs_and_are_forgotten_with_their_object() -> None:

@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from volcanoio.framework.effects import Create
-from volcanoio.framework.podusage import usage_of
+from volcanoio.framework.podusage import Usage, usage_of
 from volcanoio.model import kinds, names, quantity
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import TaskSpec
 from volcanoio.model.core import PodSpec, ResourceQuota
-from volcanoio.model.resources import Amounts
 
 BATCH = 250
 """Pods that are made in one round: building more would hold up everything else for too long."""
@@ -34,7 +33,7 @@ class Pace(msgspec.Struct, frozen=True):
 
     limits: dict[str, int] = {}
     refused: frozenset[str] = frozenset()
-    denied: Amounts | None = None
+    denied: Usage | None = None
 
     def through(self, missing: Sequence[tuple[TaskSpec, int]]) -> list[tuple[TaskSpec, int]]:
         """Those of the missing pods that are tried in the next round."""
@@ -82,7 +81,7 @@ def has_room(quota: ResourceQuota, usage: Mapping[str, int]) -> bool:
     return True
 
 
-def _usage(pod: Manifest) -> Amounts | None:
+def _usage(pod: Manifest) -> Usage | None:
     try:
         return usage_of(msgspec.convert(pod.get("spec") or {}, PodSpec, strict=False))
     except (quantity.QuantityError, msgspec.ValidationError):

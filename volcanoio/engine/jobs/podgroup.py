@@ -15,13 +15,13 @@ from volcanoio.engine.jobs.ownership import tasks_by_name, version_of
 from volcanoio.framework.effects import merge_diff
 from volcanoio.framework.gangs import members
 from volcanoio.framework.overrides import TaskOverride, template_of
-from volcanoio.framework.podusage import as_resource_list, pod_usage
+from volcanoio.framework.podusage import Usage, as_resource_list, pod_usage
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, NetworkTopology, TaskSpec
 from volcanoio.model.core import ResourceList
 from volcanoio.model.references import owner_reference
-from volcanoio.model.resources import Amounts, add
+from volcanoio.model.resources import add
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, PodGroupSpec, SubGroupPolicy
 
 
@@ -102,7 +102,7 @@ def min_resources(job: Job, priorities: Mapping[str, int], overrides: tuple[Task
 
     `overrides` of single pods count with the pods of the lowest indexes, as the others are those that may be missing.
     """
-    total: Amounts = {}
+    total: Usage = {}
     tasks = tasks_by_name(job)
     for name, pods in members(job, priorities).items():
         task = tasks[name]

@@ -11,13 +11,13 @@ import msgspec
 
 from volcanoio.engine.podgroups.membership import group_name
 from volcanoio.framework.effects import merge_diff
-from volcanoio.framework.podusage import as_resource_list, usage_of
+from volcanoio.framework.podusage import Usage, as_resource_list, usage_of
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.batch import NetworkTopology
 from volcanoio.model.core import Pod
 from volcanoio.model.references import owner_reference
-from volcanoio.model.resources import Amounts, add
+from volcanoio.model.resources import add
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, PodGroupSpec
 from volcanoio.model.workloads import ReplicaSet, StatefulSet
 
@@ -47,7 +47,7 @@ def content(pod: Pod, owners: Sequence[ApiObject]) -> Content:
     annotations = {key: value for key, value in inherited.items() if key.startswith(INHERITED)}
     annotations |= {key: own[key] for key in _ANNOTATIONS if key in own}
     members = _members(inherited, owners)
-    usage: Amounts = {}
+    usage: Usage = {}
     add(usage, usage_of(pod.spec), members)
     return Content(
         labels={key: labels[key] for key in _LABELS if key in labels},

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from volcanoio.framework.controller import View
 from volcanoio.framework.effects import Effect
 from volcanoio.framework.operators import Operator, Parts, condition, deleted, status
-from volcanoio.framework.podusage import as_resource_list, pod_usage
+from volcanoio.framework.podusage import Usage, as_resource_list, pod_usage
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
 from volcanoio.model.custom import CustomObject, custom_kind
-from volcanoio.model.resources import Amounts, add
+from volcanoio.model.resources import add
 
 RAY_CLUSTER = custom_kind("ray.io", "v1", "RayCluster")
 HEAD = "ray start --head --block --dashboard-host=0.0.0.0 --port=6379"
@@ -71,7 +71,7 @@ def pod_of(cluster: CustomObject, template: Manifest, name: str, node_type: str,
 
 def group_of(cluster: CustomObject, pods: list[Manifest]) -> Manifest:
     """The gang of all pods, in the queue that the cluster names."""
-    usage: Amounts = {}
+    usage: Usage = {}
     for pod in pods:
         add(usage, pod_usage(pod))
     queue = cluster.metadata.labels.get(names.QUEUE_NAME, names.DEFAULT_QUEUE)
