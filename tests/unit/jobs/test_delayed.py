@@ -102,3 +102,14 @@ def test_an_executed_job_action_cancels_the_others() -> None:
     assert not stored(world)
     world.pass_time(100)
     assert world.job().status.version == 1
+
+
+def test_an_action_that_comes_after_the_jobs_end_is_told() -> None:
+    world = failed()
+    world.phase("job-t-1", "Failed", 1)
+    world.settle()
+    assert world.job().status.state.phase == "Failed"
+    world.pass_time(61)
+    assert (world.job().status.state.phase, world.job().status.version, stored(world)) == ("Failed", 0, False)
+    told = "action RestartJob was due, and changes nothing: the job is Failed by now"
+    assert world.records.count(("Normal", "ExecuteAction", told)) == 1

@@ -134,7 +134,14 @@ def _command(draft: Draft, scene: Scene, course: Course) -> bool:
 def _due(draft: Draft, scene: Scene, course: Course) -> bool:
     """Delayed actions whose time has come, each once however long it is overdue."""
     began = course
+    late: list[JobAction] = []
     while (entry := next((one for one in course.ledger.delayed if one.due <= draft.now), None)) is not None:
         rest = course.noting(delayed=tuple(other for other in course.ledger.delayed if other != entry))
         course = rest.act(entry.action, cause_of_delayed(entry))
-    return course is not began and _write(draft, scene, course)
+        late += [entry.action] if course is rest else []
+    if course is began or not _write(draft, scene, course):
+        return False
+    for action in dict.fromkeys(late):
+        told = f"action {action} was due, and changes nothing: the job is {course.status.state.phase} by now"
+        draft.report("Normal", "ExecuteAction", told)
+    return True
