@@ -121,7 +121,7 @@ def restart(scene: Scene) -> Upkeeping:
 def sync(scene: Scene) -> Upkeeping:
     """Everything as the spec wants it; pods only once the scheduler admitted the PodGroup."""
     job, state, wanted = scene.job, scene.state, scene.wanted
-    doomed, _ = _batch(state.pods[uid] for uid in scene.roll.unwanted)
+    doomed, _ = _batch(scene.roll.unwanted())
     leaving = (_marks(job, doomed), _deletes(job, doomed))
     problem = _problem(scene)
     if problem is not None:
