@@ -94,6 +94,31 @@ ARGUMENTS: Mapping[str, st.SearchStrategy[dict[str, Any]]] = {
             ),
         },
     ),
+    "rescheduling": st.fixed_dictionaries(
+        {"interval": st.sampled_from(["1m", "30s"])},
+        optional={
+            "strategies": st.lists(
+                st.fixed_dictionaries(
+                    {
+                        "name": st.just("lowNodeUtilization"),
+                        "params": st.fixed_dictionaries(
+                            {},
+                            optional={
+                                "thresholds": st.fixed_dictionaries(
+                                    {}, optional={"cpu": st.just(40), "memory": st.just(60), "pods": st.just(50)}
+                                ),
+                                "targetThresholds": st.fixed_dictionaries(
+                                    {}, optional={"cpu": st.just(60), "memory": st.just(50), "pod": st.just(2)}
+                                ),
+                            },
+                        ),
+                    }
+                ),
+                min_size=1,
+                max_size=2,
+            )
+        },
+    ),
     "capacity": st.fixed_dictionaries({}, optional={"ancestorReclaimLevel": st.integers(0, 2)}),
 }
 """What is drawn of a plugin's arguments; of others none."""

@@ -162,6 +162,28 @@ def test_usage(conf: str, objects: list[Manifest], figures: list[tuple[float, fl
     compare(world, conf, {"figures": facts})
 
 
+@examples(50)
+@given(
+    confs(("shuffle", "shuffle, allocate"), ("rescheduling",), ("pdb", "predicates"), first=("gang",)),
+    contested(Mix()),
+    FIGURES,
+)
+def test_nodes_that_are_used_too_much(
+    conf: str, objects: list[Manifest], figures: list[tuple[float, float, int]]
+) -> None:
+    world = World(*objects, conf=conf, now=START)
+    facts = {
+        f"n{at}": {"cpu": cpu, "memory": memory, "at": world.now - age, "every": 30.0}
+        for at, (cpu, memory, age) in enumerate(figures)
+    }
+    world.fold(FactsSaid(source="node-metrics", facts=facts, whole=True))
+    memory: dict[str, Any] = {"figures": facts}
+    for later in (0, 70, 45):
+        world.now += later
+        compare(world, conf, memory)
+        world.echo()
+
+
 def budget(app: str, allowed: int) -> Manifest:
     return {
         "apiVersion": "policy/v1",

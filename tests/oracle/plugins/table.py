@@ -19,6 +19,7 @@ from tests.oracle.plugins.plugin import Plugin
 from tests.oracle.plugins.predicates import Predicates
 from tests.oracle.plugins.priority import Priority
 from tests.oracle.plugins.proportion import Proportion
+from tests.oracle.plugins.rescheduling import Rescheduling
 from tests.oracle.plugins.resourcequota import ResourceQuotas
 from tests.oracle.plugins.sla import Sla
 from tests.oracle.plugins.strategyfit import ResourceStrategyFit
@@ -41,6 +42,7 @@ PLUGINS: Mapping[str, type[Plugin]] = {
     "predicates": Predicates,
     "priority": Priority,
     "proportion": Proportion,
+    "rescheduling": Rescheduling,
     "resource-strategy-fit": ResourceStrategyFit,
     "resourcequota": ResourceQuotas,
     "sla": Sla,
