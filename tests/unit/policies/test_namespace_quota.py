@@ -152,6 +152,55 @@ def test_the_cap_holds_gangs_are_whole_and_whoever_fits_gets_in(history: list[tu
     assert all(line.jobs[name].spec.min_available > CAP for name in left), left
 
 
+def full() -> Line:
+    """A line whose first job has as many pods as the namespace may."""
+    line = Line()
+    line.submit(CAP, CAP, high=False)
+    while line.due("j000"):
+        assert isinstance(line.ask("j000"), Abstain)
+    return line
+
+
+def place(decision: Decision) -> str:
+    """Where a held job stands."""
+    assert isinstance(decision, Hold)
+    return decision.reason.partition(", place ")[2].partition(" ")[0]
+
+
+def test_priority_goes_before_age_and_age_before_all_else() -> None:
+    line = full()
+    for high in (False, False, True):
+        line.submit(2, 2, high)
+    first = [place(line.ask(name)) for name in ("j001", "j002", "j003")]
+    assert first == ["1", "2", "1"]
+    assert [place(line.ask(name)) for name in ("j001", "j002", "j003")] == ["2", "3", "1"]
+
+
+def test_pods_beyond_a_gang_wait_behind_those_in_line() -> None:
+    line = Line()
+    for replicas, gang in ((4, 4), (1, 1), (2, 1)):
+        line.submit(replicas, gang, high=False)
+        line.ask(f"j00{len(line.jobs) - 1}")
+        line.ask(f"j00{len(line.jobs) - 1}")
+    assert [len(line._live(name)) for name in line.jobs] == [4, 1, 1]
+    line.finish("j001")
+    line.submit(3, 3, high=True)
+    assert place(line.ask("j003")) == "1"
+    line.ask("j002")
+    assert len(line._live("j002")) == 1, "there is room for its second pod, but who waits goes first"
+
+
+def test_what_was_promised_to_a_job_before_its_restart_counts_no_more() -> None:
+    line = Line()
+    line.submit(CAP, CAP, high=False)
+    line.submit(1, 1, high=False)
+    assert isinstance(line.ask("j000"), Abstain)
+    line.groups.clear()
+    job = line.jobs["j000"]
+    line.jobs["j000"] = msgspec.structs.replace(job, status=msgspec.structs.replace(job.status, version=1))
+    assert isinstance(line.ask("j001"), Abstain)
+
+
 def test_caps_that_make_no_sense_are_told() -> None:
     with pytest.raises(ArgumentError, match="namespaces\": team: 'many' is not a quantity"):
         NamespaceQuota({"namespaces": {"team": {"cpu": "many"}}})
