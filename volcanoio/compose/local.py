@@ -213,7 +213,11 @@ class LocalCluster:
         self.workloads = ControllerHost(self.transport, self.clock, controllers(), probe=self.probe)
         api.core.admission.append(
             InProcessAdmission(
-                self.transport, registry, strict=options.strict_admission, scheduler_name=options.scheduler_name[0]
+                self.transport,
+                registry,
+                strict=options.strict_admission,
+                scheduler_name=options.scheduler_name[0],
+                schedulers=(*options.scheduler_name, names.DEFAULT_SCHEDULER),
             )
         )
         self._tasks = await stack.enter_async_context(anyio.create_task_group())

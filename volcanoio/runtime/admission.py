@@ -95,7 +95,8 @@ class Reply:
 class InProcessAdmission:
     """Reviews Jobs, CronJobs, JobFlows, PodGroups and Queues. Job plugins are those of the registry.
 
-    `strict` refuses older forms that are else accepted with a warning. `scheduler_name` is for Jobs that name none.
+    `strict` refuses older forms that are else accepted with a warning. `scheduler_name` is for Jobs that name none,
+    `schedulers` are all that the cluster has, () where that is not known.
     """
 
     resources: Final = frozenset(resource for resource, _ in TABLE)
@@ -108,10 +109,13 @@ class InProcessAdmission:
         *,
         strict: bool = False,
         scheduler_name: str = names.SCHEDULER_NAME,
+        schedulers: tuple[str, ...] = (),
     ) -> None:
         self._transport = transport
         plugins = registry.factories(groups.JOB_PLUGINS)
-        self.settings = AdmissionSettings(job_plugins=plugins, strict=strict, scheduler_name=scheduler_name)
+        self.settings = AdmissionSettings(
+            job_plugins=plugins, strict=strict, scheduler_name=scheduler_name, schedulers=schedulers
+        )
         self._decoded: dict[Kind, dict[bytes, ApiObject]] = {}
 
     async def review(self, request: Request) -> Reply:

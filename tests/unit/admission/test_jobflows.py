@@ -31,6 +31,7 @@ DIAMOND = (part("a"), part("b", "a"), part("c", "a"), part("d", "b", "c"))
         ((part("a", "a"),), "spec.flows: jobflow Flow is not DAG: a → a"),
         ((part("a", "c"), part("b", "a"), part("c", "b")), "spec.flows: jobflow Flow is not DAG: a → c → b → a"),
         ((part("a"), part("a")), 'spec.flows: flow "a" is named 2 times'),
+        ((part("a b"),), 'spec.flows[0].name: "a b" can be no JobTemplate: name part must consist of'),
         (
             (part("a"), part("b", "a", probe={"tcpSocketList": [{"port": 0}]})),
             "spec.flows[1].dependsOn.probe.tcpSocketList[0].port: 0 is no port",
@@ -60,3 +61,8 @@ def test_refused_on_create_and_update(parts: tuple[Manifest, ...], told: str) ->
 
 def test_a_diamond_is_accepted() -> None:
     assert create(kinds.JOB_FLOW, flow(*DIAMOND)).messages == ()
+
+
+def test_a_flow_of_nothing_is_told() -> None:
+    (warning,) = create(kinds.JOB_FLOW, flow()).warnings
+    assert warning.startswith("spec.flows: there are none, so nothing is run")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from tests.unit.admission.objects import create, job, task
+from tests.unit.admission.objects import SETTINGS, TEMPLATE, create, job, task
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 
@@ -109,3 +110,15 @@ def test_told(given: Manifest, told: str) -> None:
 )
 def test_what_has_its_effect_is_not_told(given: Manifest) -> None:
     assert create(kinds.JOB, given).warnings == ()
+
+
+def test_schedulers_that_are_not_there_are_told_where_it_is_known_which_are() -> None:
+    given = job(
+        task(template={"spec": {**TEMPLATE["spec"], "schedulerName": "default-scheduler"}}), schedulerName="vulcano"
+    )
+    assert create(kinds.JOB, given).warnings == ()
+    settings = replace(SETTINGS, schedulers=("volcano", "default-scheduler"))
+    (warning,) = create(kinds.JOB, given, settings=settings).warnings
+    assert warning == (
+        'spec.schedulerName: no scheduler here is named "vulcano", so its pods stay Pending; use volcano'
+    )

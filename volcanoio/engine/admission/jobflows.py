@@ -6,6 +6,7 @@ Templates are not looked at: they may come later, and what is wrong with a job i
 from __future__ import annotations
 
 from volcanoio.engine.admission.decoding import typed
+from volcanoio.engine.admission.dnsnames import qualified_rule
 from volcanoio.engine.admission.findings import Findings
 from volcanoio.engine.flows.graph import graph_problems
 from volcanoio.engine.flows.readiness import PHASES
@@ -18,8 +19,14 @@ def check_job_flow(flow: JobFlow, findings: Findings) -> None:
     """Everything that can be wrong with a JobFlow."""
     for field, rule in graph_problems(flow.spec.flows):
         findings.refuse(field, rule)
+    if not flow.spec.flows:
+        findings.mention(
+            "spec.flows", "there are none, so nothing is run and the phase stays Pending", "name templates"
+        )
     for number, part in enumerate(flow.spec.flows):
         where = f"spec.flows[{number}]"
+        if rule := qualified_rule(part.name):
+            findings.refuse(f"{where}.name", f'"{part.name}" can be no JobTemplate: {rule}', "name a JobTemplate")
         if part.depends_on is not None and part.depends_on.probe is not None:
             _check_probe(part, part.depends_on.probe, f"{where}.dependsOn.probe", findings)
         if part.patch is not None:

@@ -30,6 +30,7 @@ def hint_job(job: Job, settings: AdmissionSettings, findings: Findings) -> None:
                 'write "any" if one is enough, else leave it out',
             )
     _gang(job, findings)
+    _schedulers(job, settings.schedulers, findings)
     replicas = sum(task.replicas for task in spec.tasks)
     if spec.min_success is not None and spec.min_success > replicas:
         findings.mention(
@@ -54,6 +55,17 @@ def _gang(job: Job, findings: Findings) -> None:
             "will start",
             f"lower minAvailable to {first} or less",
         )
+
+
+def _schedulers(job: Job, known: Sequence[str], findings: Findings) -> None:
+    """Names that no scheduler of this cluster goes by."""
+    named = {"spec.schedulerName": job.spec.scheduler_name}
+    for index, task in enumerate(job.spec.tasks):
+        template = task.template.get("spec") or {}
+        named[f"spec.tasks[{index}].template.spec.schedulerName"] = template.get("schedulerName") or ""
+    for path, name in named.items():
+        if known and name and name not in known:
+            findings.mention(path, f'no scheduler here is named "{name}", so its pods stay Pending', f"use {known[0]}")
 
 
 def _policies(policies: Sequence[LifecyclePolicy], path: str, findings: Findings) -> None:

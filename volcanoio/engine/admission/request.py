@@ -58,9 +58,10 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What can be configured (Volcano: cmd/webhook-manager/app/options).
 
     `job_plugins` are factories of the plugins a Job may name, called with their arguments; None accepts any name.
-    `strict` refuses what is else accepted with a warning.
+    `strict` refuses what is else accepted with a warning. `schedulers` are all there are, () where that is not known.
     """
 
+    schedulers: tuple[str, ...] = ()
     scheduler_name: str = names.SCHEDULER_NAME
     job_plugins: Mapping[str, Callable[[Sequence[str]], JobPlugin]] | None = None
     max_queue_depth: int = 5
