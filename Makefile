@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint types layers unit soak soak-lifecycle real-apiserver contract-real go-clients format crds rbac wheel clean
+.PHONY: help demo up test lint types layers unit proof soak soak-lifecycle real-apiserver contract-real go-clients format crds rbac wheel clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -45,6 +45,10 @@ layers: $(VENV)/.dev  ## import-linter contracts
 
 unit: $(VENV)/.dev  ## pytest
 	$(BIN)/pytest -n 2 -q
+
+proof: $(VENV)/.dev  ## The scheduler against its oracle and invariants, 20 times the examples, new ones each time (an hour)
+	VOLCANOIO_EXAMPLES_TIMES=20 $(BIN)/pytest -n 2 -q --timeout=0 tests/oracle tests/unit/scheduling/test_*invariants.py \
+		tests/unit/scheduling/test_lasting_bounds.py tests/unit/scheduling/test_replay.py
 
 soak: $(VENV)/.dev  ## 24 virtual hours of random clients and faults, 200 kills (minutes; CI does a short form)
 	VOLCANOIO_SOAK_HOURS=24 VOLCANOIO_SOAK_SEEDS=1 VOLCANOIO_SOAK_KILLS=200 $(BIN)/pytest -q tests/soak

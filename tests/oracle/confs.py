@@ -95,29 +95,21 @@ ARGUMENTS: Mapping[str, st.SearchStrategy[dict[str, Any]]] = {
         },
     ),
     "rescheduling": st.fixed_dictionaries(
-        {"interval": st.sampled_from(["1m", "30s"])},
-        optional={
+        {
+            "interval": st.sampled_from(["1m", "30s"]),
             "strategies": st.lists(
-                st.fixed_dictionaries(
-                    {
-                        "name": st.just("lowNodeUtilization"),
-                        "params": st.fixed_dictionaries(
-                            {},
-                            optional={
-                                "thresholds": st.fixed_dictionaries(
-                                    {}, optional={"cpu": st.just(40), "memory": st.just(60), "pods": st.just(50)}
-                                ),
-                                "targetThresholds": st.fixed_dictionaries(
-                                    {}, optional={"cpu": st.just(60), "memory": st.just(50), "pod": st.just(2)}
-                                ),
-                            },
-                        ),
-                    }
+                st.builds(
+                    lambda low, target: {
+                        "name": "lowNodeUtilization",
+                        "params": {"thresholds": low, "targetThresholds": target},
+                    },
+                    st.sampled_from([{"cpu": 40, "memory": 60}, {"cpu": 40, "memory": 60, "pods": 2}, {"pods": 3}]),
+                    st.sampled_from([{"cpu": 60, "memory": 70}, {"pod": 2}, {"cpu": 80}, {}]),
                 ),
                 min_size=1,
                 max_size=2,
-            )
-        },
+            ),
+        }
     ),
     "capacity": st.fixed_dictionaries({}, optional={"ancestorReclaimLevel": st.integers(0, 2)}),
 }

@@ -166,7 +166,7 @@ def test_usage(conf: str, objects: list[Manifest], figures: list[tuple[float, fl
 @given(
     confs(("shuffle", "shuffle, allocate"), ("rescheduling",), ("pdb", "predicates"), first=("gang",)),
     contested(Mix()),
-    FIGURES,
+    st.permutations([(90.0, 80.0, 0), (5.0, 5.0, 0), (70.0, 30.0, 0)]),
 )
 def test_nodes_that_are_used_too_much(
     conf: str, objects: list[Manifest], figures: list[tuple[float, float, int]]
