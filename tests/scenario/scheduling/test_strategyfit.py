@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from volcanoio_plugins.scheduling.strategyfit import ResourceStrategyFit
 
 from tests.scenario.scheduling.harness import World, group, node, pod
-from tests.unit.scheduling_plugins.views import NodesView, make_node, make_shape
+from tests.unit.scheduling_plugins.nodeviews import NodesView, make_node
+from tests.unit.scheduling_plugins.views import make_shape
 from volcanoio.framework.arguments import ArgumentError
 
 GPU, T4 = "nvidia.com/gpu", "nvidia.com/t4"

@@ -12,7 +12,8 @@ from volcanoio_plugins.scheduling.parts.windows import Window, window
 from volcanoio_plugins.scheduling.tdm import Tdm
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods
-from tests.unit.scheduling_plugins.views import JobView, NodesView, QueueData, SessionData, TaskView, make_node, tasks
+from tests.unit.scheduling_plugins.nodeviews import NodesView, make_node
+from tests.unit.scheduling_plugins.views import JobView, QueueData, SessionData, TaskView, tasks
 from volcanoio.framework.arguments import ArgumentError
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model.base import Manifest, ObjectMeta

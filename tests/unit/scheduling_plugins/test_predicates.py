@@ -10,7 +10,8 @@ from volcanoio_plugins.scheduling.nodes.nodeindex import NodeIndex
 from volcanoio_plugins.scheduling.nodes.nodematch import is_empty, soft_untolerated, tolerates
 from volcanoio_plugins.scheduling.predicates import Predicates
 
-from tests.unit.scheduling_plugins.views import NodesView, SessionData, make_node, make_shape
+from tests.unit.scheduling_plugins.nodeviews import NodesView, make_node
+from tests.unit.scheduling_plugins.views import SessionData, make_shape
 from volcanoio.framework.scheduling.verdicts import Depends
 from volcanoio.framework.scheduling.views import Shape
 from volcanoio.model.core import (

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from volcanoio_plugins.scheduling.binpack import Binpack
 from volcanoio_plugins.scheduling.nodeorder import Nodeorder
 
-from tests.unit.scheduling_plugins.views import Flat, NodesView, SessionData, make_node, make_shape
+from tests.unit.scheduling_plugins.nodeviews import Flat, NodesView, make_node
+from tests.unit.scheduling_plugins.views import SessionData, make_shape
 from volcanoio.framework.arguments import ArgumentError
 from volcanoio.framework.scheduling.points import Scorer, ScorerOfAmounts
 from volcanoio.framework.scheduling.verdicts import Depends

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from volcanoio_plugins.scheduling.nodes.nodeindex import NodeIndex
 from volcanoio_plugins.scheduling.volumes.volumematch import Candidates, Reach, matches
 
-from tests.unit.scheduling_plugins.views import NodesView, make_node
+from tests.unit.scheduling_plugins.nodeviews import NodesView, make_node
 from volcanoio.framework.scheduling.volumes import VolumeClaim
 from volcanoio.model.base import ObjectMeta
 from volcanoio.model.core import NodeSelector, NodeSelectorTerm, Requirement
