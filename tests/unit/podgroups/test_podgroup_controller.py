@@ -156,3 +156,12 @@ def test_a_stateful_set_is_followed_by_the_revision_it_is_going_to(world: World)
     assert cpu() == "1"
     stateful_set("two")
     assert cpu() == "2"
+
+
+def test_annotations_that_cannot_be_read_are_told_on_a_pod(world: World) -> None:
+    world.workload(kinds.REPLICA_SET, "web", 1, **{names.GROUP_MIN_MEMBER: "two"})
+    world.pod("web-0", kinds.REPLICA_SET, "web")
+    world.run()
+    (told,) = world.told
+    assert told.startswith('InvalidAnnotation: annotation scheduling.volcano.sh/group-min-member of its owner is "two"')
+    assert [group.spec.min_member for group in world.groups().values()] == [1]

@@ -62,6 +62,21 @@ def content(pod: Pod, owners: Sequence[ApiObject]) -> Content:
     )
 
 
+def misread(pod: Pod, owners: Sequence[ApiObject]) -> list[str]:
+    """What annotations say that a group is made without, a sentence each: Volcano leaves that to its log."""
+    found = []
+    minimum = next((text for owner in owners if (text := owner.metadata.annotations.get(names.GROUP_MIN_MEMBER))), "1")
+    if _number(minimum) is None:
+        found.append(
+            f'annotation {names.GROUP_MIN_MEMBER} of its owner is "{minimum}", which is no whole number of 0 or more; '
+            "the PodGroup's minimum is 1 until it is one"
+        )
+    mode = pod.metadata.annotations.get(names.TOPOLOGY_MODE, "")
+    if mode and mode.lower() not in _MODES:
+        found.append(f'annotation {names.TOPOLOGY_MODE} is "{mode}", which counts as hard; write hard or soft')
+    return found
+
+
 def manifest(pod: Pod, wanted: Content) -> Manifest:
     """The PodGroup to create: owned by whoever owns the pod, if that has a controller, else by the pod."""
     meta = pod.metadata
@@ -114,10 +129,16 @@ def _members(annotations: Mapping[str, str], owners: Sequence[ApiObject]) -> int
     Never more than the owner's replicas: the next ReplicaSet of a Deployment begins with a few, and its predecessor
     goes on only once these run.
     """
-    text = annotations.get(names.GROUP_MIN_MEMBER, "1").removeprefix("+")
-    members = int(text) if text.isascii() and text.isdigit() else 1
+    members = _number(annotations.get(names.GROUP_MIN_MEMBER, "1"))
+    if members is None:
+        members = 1
     sizes = (owner.spec.replicas for owner in owners if isinstance(owner, ReplicaSet | StatefulSet))
     return min([members, *(size for size in sizes if size > 0)])
+
+
+def _number(text: str) -> int | None:
+    digits = text.removeprefix("+")
+    return int(digits) if digits.isascii() and digits.isdigit() else None
 
 
 def _topology(annotations: Mapping[str, str]) -> NetworkTopology | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from volcanoio.engine.podgroups.content import changes, content, manifest
+from volcanoio.engine.podgroups.content import changes, content, manifest, misread
 from volcanoio.engine.podgroups.membership import owner_of, workload_of
 from volcanoio.engine.podgroups.state import GroupState, is_unmarked
 from volcanoio.framework.controller import View
 from volcanoio.framework.effects import Create, Delete, Effect, Patch, Stages
+from volcanoio.framework.operators import event
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject, OwnerReference
 from volcanoio.model.core import Pod
@@ -29,10 +30,10 @@ def plan(state: GroupState, view: View, *, inherit: bool) -> Stages:
     if group is None:
         if pod is None or not state.live or _is_gone(reference, owner):
             return ()
-        created = Create(
-            resource=kinds.POD_GROUP.resource, manifest=manifest(pod, content(pod, _owners(pod, view, inherit)))
-        )
-        return ((created,), _marks(state, view))
+        owners = _owners(pod, view, inherit)
+        created = Create(resource=kinds.POD_GROUP.resource, manifest=manifest(pod, content(pod, owners)))
+        told = (event(kinds.POD, pod, "InvalidAnnotation", text, type_="Warning") for text in misread(pod, owners))
+        return ((created, *told), _marks(state, view))
     if group.metadata.deletion_timestamp is not None:
         return ()
     stage: tuple[Effect, ...] = _marks(state, view)
