@@ -7,6 +7,8 @@ from collections import Counter
 from volcanoio.localcluster.apiserver.api import ApiRequest
 from volcanoio.localcluster.apiserver.faults import Faults, Rule
 
+MANY = 100_000
+"""Requests that are kept before what they were is worked out."""
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -16,21 +18,30 @@ class CountedRequests(Faults):
     def __init__(self) -> None:
         super().__init__()
         self._noted: list[tuple[str, str]] = []
+        self._counted: Counter[str] = Counter()
 
     def note(self, request: ApiRequest) -> Rule | None:
-        """Note a write; keeps no bodies. What it was is worked out when asked, so as not to be measured, too."""
+        """Note a write; keeps no bodies. What it was is worked out later, so as not to be measured, too."""
         if request.method != "GET":
             self._noted.append((request.method, request.path))
+            if len(self._noted) >= MANY:
+                self._count()
         return None
+
+    def _count(self) -> None:
+        self._counted.update(f"{VERBS[method]} {resource_of(path)}" for method, path in self._noted if method in VERBS)
+        self._noted.clear()
 
     def forget(self) -> None:
         """Begin anew."""
         self._noted.clear()
+        self._counted.clear()
 
     @property
     def writes(self) -> Counter[str]:
         """How many writes there were, by verb and resource, with the subresource where there is one."""
-        return Counter(f"{VERBS[method]} {resource_of(path)}" for method, path in self._noted if method in VERBS)
+        self._count()
+        return self._counted
 
     def per(self, pods: int) -> dict[str, float]:
         """Writes per pod, the most frequent first."""
