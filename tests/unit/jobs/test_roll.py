@@ -78,7 +78,6 @@ def shown(roll: Roll) -> dict[str, object]:
     counts = roll.counts
     return {
         "total": roll.total,
-        "staying": roll.staying,
         "live": roll.live,
         "terminating": counts.terminating,
         "phases": {task: state.phase for task, state in counts.tasks.items()},
@@ -140,7 +139,6 @@ def looked_at(job: Job, held: Overlay[str, Pod], deleting: Uids) -> dict[str, ob
 
     return {
         "total": len(own),
-        "staying": len(staying),
         "live": sum(map(live, staying)),
         "terminating": sum(1 for pod in own if going(pod) and task(pod) in tasks),
         "phases": {

@@ -29,6 +29,7 @@ from volcanoio.engine.jobs.podgroup import (
     is_outdated,
     unschedulable_message,
 )
+from volcanoio.engine.jobs.ranges import expand
 from volcanoio.engine.jobs.roll import Roll
 from volcanoio.engine.jobs.state import JobState, WriteEffect
 from volcanoio.engine.jobs.status import current_phase, is_exhausted
@@ -106,8 +107,8 @@ def restart(scene: Scene) -> Upkeeping:
     if is_exhausted(job, job.status):
         return Upkeeping()
     is_hit = hits(scene.targets)
-    staying = scene.roll.own() if scene.roll.staying else ()
-    doomed, more = _batch(pod for pod in staying if not scene.going(pod) and (is_hit(pod) or _must_restart(scene, pod)))
+    among = _may_restart(scene)
+    doomed, more = _batch(pod for pod in among if not scene.going(pod) and (is_hit(pod) or _must_restart(scene, pod)))
     if more:
         return Upkeeping(stages=_stages(_marks(job, doomed), _deletes(job, doomed)))
     groups = tuple(
@@ -183,6 +184,16 @@ def _is_forwarded(scene: Scene) -> bool:
     """Whether the job's queue extends to other clusters, to which its pods may be forwarded."""
     queue = scene.lookup.get(kinds.QUEUE, scene.job.spec.queue or names.DEFAULT_QUEUE)
     return isinstance(queue, Queue) and bool(queue.spec.extend_clusters)
+
+
+def _may_restart(scene: Scene) -> Iterable[Pod]:
+    """The pods among which those are that go for a restart: few, where it is about single pods of a big job."""
+    roll, targets = scene.roll, scene.targets
+    outdated = roll.is_outdated(whole=targets is None)
+    if outdated or any(not target.pods for target in targets or ()):
+        return roll.own()
+    name = scene.job.metadata.name
+    return roll.named({f"{name}-{target.task}-{index}" for target in targets or () for index in expand(target.pods)})
 
 
 def _must_restart(scene: Scene, pod: Pod) -> bool:

@@ -7,7 +7,7 @@ there (issue 4616) finished pods that a kill kept are counted in every phase.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -104,19 +104,27 @@ class Roll(msgspec.Struct, frozen=True, kw_only=True):
         uid = self.terms.uid
         return (pod for pod in self.held.values() if _belongs(pod, uid))
 
+    def named(self, wanted: Container[str]) -> Iterator[Pod]:
+        """The job's own pods of these names, in no order."""
+        found = (pod for pod in self.held.values() if pod.metadata.name in wanted)
+        return (pod for pod in found if _belongs(pod, self.terms.uid))
+
+    def is_outdated(self, *, whole: bool) -> bool:
+        """Whether pods may be there that a restart takes whatever it is about: marked ones, and live ones of an older
+        version; where it is about the `whole` job, ended ones of an older version, too.
+        """
+        return any(
+            sort.staying and (sort.odd or (sort.version < self.version and (sort.live or whole))) for sort in self.sorts
+        )
+
     @property
     def total(self) -> int:
         """How many pods are the job's own."""
         return sum(self.sorts.values())
 
     @property
-    def staying(self) -> int:
-        """How many of them are not on their way out."""
-        return sum(number for sort, number in self.sorts.items() if sort.staying)
-
-    @property
     def live(self) -> int:
-        """How many of these neither succeeded nor failed."""
+        """How many of them are not on their way out, and neither succeeded nor failed."""
         return sum(number for sort, number in self.sorts.items() if sort.staying and sort.live)
 
     @property
