@@ -33,7 +33,8 @@ from volcanoio.kube.clock import WallClock
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.runtime.loading import discover
-from volcanoio.runtime.scheduler import BUDGET, TimeBudget
+from volcanoio.runtime.scheduler import BUDGET
+from volcanoio.runtime.scheduler_pace import TimeBudget
 
 SHOWN = 10
 """Violations printed in full."""

@@ -10,7 +10,7 @@ import gc
 import itertools
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import structlog
@@ -35,7 +35,8 @@ from volcanoio.model.scheduling import PodGroup
 from volcanoio.runtime.reload import VALID
 from volcanoio.runtime.scheduler_metrics import CycleMetrics
 from volcanoio.runtime.scheduler_outlets import Asker, Dispatcher, Outlets
-from volcanoio.runtime.scheduler_pace import Pace
+from volcanoio.runtime.scheduler_pace import Pace, TimeBudget
+from volcanoio.runtime.scheduler_ports import Bus, Informers, Sources
 from volcanoio.runtime.scheduler_queues import ensure_queues
 from volcanoio.runtime.scheduler_setup import Known, Setup
 
@@ -47,74 +48,6 @@ GROWN, FEW = 10, 1000
 AT_ONCE = 128
 """Events folded between two turns of the loop."""
 _log = structlog.get_logger(__name__)
-
-
-class Bus(Protocol):
-    """What the scheduler uses of `bus.EventBus`."""
-
-    def subscribe_async(self) -> Inbox:
-        """An inbox of all later events."""
-        ...
-
-    def publish(self, events: list[Event]) -> tuple[Event, ...]:
-        """Take events in; returns them stamped."""
-        ...
-
-
-class Informers(Protocol):
-    """What the scheduler uses of `kube.InformerSet`."""
-
-    def informer(self, kind: Kind, *, label_selector: str = "", field_selector: str = "") -> object:
-        """Have a kind watched."""
-        ...
-
-    def forget(self, kind: Kind) -> None:
-        """Have a kind watched no more: all of it is gone, and it is not listed."""
-        ...
-
-    async def run(self) -> None:
-        """Watch until cancelled."""
-        ...
-
-
-class Sources(Protocol):
-    """What the scheduler uses of `runtime.sources.SourceHost`."""
-
-    def follow(self, profile: Profile) -> None:
-        """Run the sources of this profile from now on."""
-        ...
-
-    async def run(self) -> None:
-        """Run them until cancelled."""
-        ...
-
-
-class TimeBudget:
-    """Time for the gangs of a cycle, from its first gang boundary on: one gang is always tried, so that work goes on.
-
-    Between two boundaries no more than a fifth counts: what an action does once (sorting a backlog of 100,000 jobs)
-    would else leave no time for its gangs. `cut_at` is the boundary (counted from 1) at which the time was up, 0 while
-    it is not.
-    """
-
-    def __init__(self, clock: Clock, seconds: float) -> None:
-        self._clock = clock
-        self._left = seconds * clock.rate
-        self._most = self._left / 5
-        self._last = 0.0
-        self._asked = 0
-        self.cut_at = 0
-
-    def exhausted(self) -> bool:
-        """Whether the time is up; once it is, it stays so."""
-        self._asked += 1
-        now = self._clock.monotonic()
-        if self._asked > 1:
-            self._left -= min(now - self._last, self._most)
-            if not self.cut_at and self._left <= 0:
-                self.cut_at = self._asked
-        self._last = now
-        return bool(self.cut_at)
 
 
 class Scheduler:

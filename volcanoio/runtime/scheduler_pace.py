@@ -1,8 +1,10 @@
-"""When the next scheduling cycle opens."""
+"""When the next scheduling cycle opens, and when one has taken long enough."""
 
 from __future__ import annotations
 
 from math import inf
+
+from volcanoio.kube.clock import Clock
 
 
 class Pace:
@@ -50,3 +52,31 @@ class Pace:
         if self._wanted:
             due = min(due, self._closed + self._debounce)
         return max(due - now, 0.0)
+
+
+class TimeBudget:
+    """Time for the gangs of a cycle, from its first gang boundary on: one gang is always tried, so that work goes on.
+
+    Between two boundaries no more than a fifth counts: what an action does once (sorting a backlog of 100,000 jobs)
+    would else leave no time for its gangs. `cut_at` is the boundary (counted from 1) at which the time was up, 0 while
+    it is not.
+    """
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self._left = seconds * clock.rate
+        self._most = self._left / 5
+        self._last = 0.0
+        self._asked = 0
+        self.cut_at = 0
+
+    def exhausted(self) -> bool:
+        """Whether the time is up; once it is, it stays so."""
+        self._asked += 1
+        now = self._clock.monotonic()
+        if self._asked > 1:
+            self._left -= min(now - self._last, self._most)
+            if not self.cut_at and self._left <= 0:
+                self.cut_at = self._asked
+        self._last = now
+        return bool(self.cut_at)

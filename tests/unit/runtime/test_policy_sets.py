@@ -56,7 +56,7 @@ class Telling(Growing):
     """Wants to be asked every so often."""
 
     name = "telling"
-    events = (Occasion.TICK, "PodFailed")
+    events: tuple[str, ...] = (Occasion.TICK, "PodFailed")
     every = 30
 
 
@@ -196,6 +196,13 @@ def test_the_roster_says_what_is_wanted_of_whom() -> None:
     assert roster.wants(job("growing"), Occasion.PODS_DUE), "it is not known yet, so it is asked"
     known = policies.roster({"growing": policies.named("growing", "")})
     assert not known.wants(job("growing"), Occasion.PODS_DUE)
+
+
+def test_nobody_is_asked_every_so_often_who_does_not_hear_ticks() -> None:
+    class Deaf(Telling):
+        events = ("PodFailed",)
+
+    assert PolicySet.of([Deaf({})]).roster({}).every(job()) == 0
 
 
 def test_names_of_a_job_are_taken_in_order_and_once() -> None:
