@@ -35,7 +35,7 @@ class Prospects:
         columns = session.nodes
         self._session = session
         self._purpose = purpose
-        self._own = own
+        self.own = own
         self._queue = task.owner.queue_info.name
         self._clock = columns.clock
         self._layout = (len(columns), columns.capacity, columns.layout)
@@ -50,7 +50,7 @@ class Prospects:
         assert task.owner is not None
         takable, placer, queue = self._session.state.takable, self._session.state.placer, self._queue
         self._standing, value = placer.prospects(task)
-        if self._own:
+        if self.own:
             there = takable.of_job(task.owner)
         else:
             there = takable.of_queue(queue) if self._purpose is Purpose.PREEMPT else takable.of_others(queue)
@@ -65,19 +65,10 @@ class Prospects:
         if self._layout != (len(columns), columns.capacity, columns.layout):
             return False
         rows = (columns.changed[: len(columns)] > self._clock).nonzero()[0].tolist()
-        takable, item = self._session.state.takable, columns.changed.item
-        wants = [(columns.resources[name], amount) for name, amount in task.shape.requests.items()]
-        rooms = [columns.future_idle(name) for name in task.shape.requests]
-        pods = columns.resources[PODS]
+        item = columns.changed.item
         for row in rows:
-            there = takable.at(row, self._queue, others=self._purpose is Purpose.RECLAIM)
             score = NOWHERE
-            if (
-                there is not None
-                and there[pods] > 0
-                and self._standing.item(row)
-                and all(room.item(row) + there[at] >= amount for room, (at, amount) in zip(rooms, wants, strict=True))
-            ):
+            if self._standing.item(row) and self.enough_on(task, row):
                 when, score = self._scores.get(row, (-1.0, NOWHERE))
                 if when != item(row):
                     score = placer.score_of(task, row)
@@ -85,6 +76,17 @@ class Prospects:
         self._clock = columns.clock
         placer.overall += RENEWED
         return True
+
+    def enough_on(self, task: TaskInfo, row: int) -> bool:
+        """Whether somebody may be evicted on a row, and all of them leave room for one task; not for `own`."""
+        there = self._session.state.takable.at(row, self._queue, others=self._purpose is Purpose.RECLAIM)
+        columns = self._session.nodes
+        if there is None or there[columns.resources[PODS]] <= 0:
+            return False
+        return all(
+            columns.future_idle(name).item(row) + there[columns.resources[name]] >= amount
+            for name, amount in task.shape.requests.items()
+        )
 
     def note(self, row: int, score: float) -> None:
         """What a row's score is as it is now."""
@@ -140,6 +142,12 @@ class NodeHunt:
             self._value = np.where(self._value == NOWHERE, NOWHERE, self._prospects.look(self._task))
             self._equal = None
             return
+        if not self._prospects.own:
+            for _ in self._session.state.takable.refresh():
+                pass
+            if not self._prospects.enough_on(self._task, row):
+                self._set(row, NOWHERE)
+                return
         score = placer.score_of(self._task, row)
         self._prospects.note(row, score)
         self._set(row, score)
