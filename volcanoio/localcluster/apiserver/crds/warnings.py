@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from volcanoio.localcluster.apiserver.crds.document import schemas
 from volcanoio.localcluster.apiserver.schema.formats import known_format
@@ -17,7 +20,13 @@ def format_warnings(new: Manifest, old: Manifest | None) -> list[str]:
 
 
 def _formats(definition: Manifest) -> list[str]:
-    return [one for part in schemas(definition["spec"]) for one in _unknown(part.value)]
+    return [one for part in schemas(definition["spec"]) for one in _unknown_in(msgspec.json.encode(part.value))]
+
+
+@lru_cache(maxsize=64)
+def _unknown_in(schema: bytes) -> tuple[str, ...]:
+    """Of a schema as JSON, remembered: a process may serve many clusters."""
+    return tuple(_unknown(msgspec.json.decode(schema)))
 
 
 def _unknown(schema: Any) -> Iterator[str]:
