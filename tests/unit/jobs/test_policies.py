@@ -115,6 +115,26 @@ def test_a_new_process_leaves_what_a_held_job_shows_until_it_has_an_answer() -> 
     assert len(world.pods()) == 2
 
 
+def test_an_answer_about_what_was_due_before_lets_nothing_through() -> None:
+    world = on_due(lambda c: Abstain())
+    questions: list[Ask] = []
+    world.held = questions
+    world.submit(spec(task(replicas=2), minAvailable=1))
+    world.settle()
+    world.change(kinds.JOB.resource, "default/job", {"spec": spec(task(replicas=3), minAvailable=1)})
+    world.settle()
+    before, updated = questions
+    world._answer(updated, Abstain())
+    world.settle()
+    now = questions[2]
+    world._answer(before, Abstain())
+    world.settle()
+    assert world.names(GROUPS) == []
+    world._answer(now, Abstain())
+    world.settle()
+    assert len(world.names(GROUPS)) == 1
+
+
 def test_a_hold_that_is_over_already_is_not_asked_about_without_end() -> None:
     world = on_due(lambda c: Hold(reason="no room", until=c.now))
     world.submit(spec())
