@@ -304,6 +304,19 @@ def test_an_older_learned_map_is_brought_up_to_date() -> None:
     assert set(world.objects[MAPS, f"default/job{LEARNED_SUFFIX}"]["data"]) == {"t", "x"}
 
 
+def test_a_learned_map_that_somebody_deleted_is_made_again_with_the_next_override() -> None:
+    world = failing()
+    world.settle()
+    world.remove(MAPS, f"default/job{LEARNED_SUFFIX}")
+    bigger = {"c": ResourceRequirements(requests={"memory": "4Gi"}, limits={"memory": "4Gi"})}
+    world.policy = Asked(lambda _: Override(task="t", resources=bigger, action=JobAction.RESTART_POD, keep=True))
+    world.phase("job-t-1", "Failed", exit_code=137)
+    world.settle()
+    for _ in range(3):
+        world.pass_time(5)
+    assert "4Gi" in world.objects[MAPS, f"default/job{LEARNED_SUFFIX}"]["data"]["t"]
+
+
 def test_an_override_of_one_pod_is_that_pods_alone() -> None:
     def answer(context: PolicyContext) -> Decision:
         return Override(task="t", resources=BIGGER, index=1)
