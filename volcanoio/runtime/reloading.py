@@ -66,8 +66,10 @@ class Watched:
                 for path in files_in(directory)
             )
             text = self.default if self.path is None else self.path.read_text(encoding="utf-8")
-        except (OSError, MountError) as error:
+        except MountError as error:
             return Seen(None, str(error))
+        except OSError as error:
+            return Seen(None, f"{error.filename}: {error.strerror}; put a file that can be read there")
         except UnicodeDecodeError:
             return Seen(None, f"{self.path}: not UTF-8 text; give a YAML file")
         return Seen(text, "", mounted)
