@@ -207,10 +207,10 @@ class LifecycleWorld(JobsWorld):
 
 
 def _waits(state: Any, now: float) -> bool:
-    """Whether a key waits for an answer, or for the end of a back-off."""
+    """Whether a key waits for an answer, the end of a back-off, or that of a rest from counting."""
     match state:
         case JobState():
-            return bool(state.questions) or max(state.retry_at, state.stale_until) > now
+            return bool(state.questions) or state.behind or max(state.retry_at, state.stale_until) > now
         case QueueState(backoff=backoff, counting_at=counting):
             return backoff is not None or counting > 0
         case _:
