@@ -1,11 +1,13 @@
-"""A status as a reducer writes it: what must change, computed from the version that it knows."""
+"""Writes of statuses: of objects that are our own, and of pods, which many write to."""
 
 from __future__ import annotations
 
 import msgspec
 
-from volcanoio.framework.effects import Patch, merge_diff
-from volcanoio.model.base import ApiObject
+from volcanoio.framework.effects import Patch, PatchType, merge_diff
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject, Manifest
+from volcanoio.model.core import Pod
 from volcanoio.model.kinds import Kind
 
 
@@ -20,4 +22,18 @@ def status_patch(kind: Kind, obj: ApiObject, before: msgspec.Struct, after: msgs
         patch={"status": merge_diff(msgspec.to_builtins(before), msgspec.to_builtins(after))},
         uid=meta.uid,
         resource_version=meta.resource_version,
+    )
+
+
+def pod_status(pod: Pod, status: Manifest) -> Patch:
+    """The write that lays `status` over a pod's, its conditions by type: a strategic merge patch of that very pod."""
+    meta = pod.metadata
+    return Patch(
+        resource=kinds.POD.resource,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        subresource="status",
+        type=PatchType.STRATEGIC,
+        patch={"status": status},
     )

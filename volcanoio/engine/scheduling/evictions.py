@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.engine.scheduling.undo import Evicted
-from volcanoio.framework.effects import Patch, PatchType
+from volcanoio.engine.statuses import pod_status
 from volcanoio.framework.operators import event
 from volcanoio.framework.scheduling_effects import Evict
 from volcanoio.model import kinds
@@ -47,14 +47,4 @@ def claim(
     for task in paid:
         if task.pod.status.nominated_node_name == task.node:
             continue
-        session.outbox.put(
-            Patch(
-                resource=kinds.POD.resource,
-                namespace=task.namespace,
-                name=task.name,
-                uid=task.uid,
-                subresource="status",
-                type=PatchType.STRATEGIC,
-                patch={"status": {"nominatedNodeName": task.node}},
-            )
-        )
+        session.outbox.put(pod_status(task.pod, {"nominatedNodeName": task.node}))

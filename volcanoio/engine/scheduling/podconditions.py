@@ -6,7 +6,8 @@ from volcanoio.engine.scheduling.explanation import UNSCHEDULABLE, group_text, h
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.session import CycleSession
 from volcanoio.engine.scheduling.tasks import TaskInfo, scheduler_of_single
-from volcanoio.framework.effects import Patch, PatchType, Record
+from volcanoio.engine.statuses import pod_status
+from volcanoio.framework.effects import Record
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model import kinds
 from volcanoio.model.references import object_reference
@@ -74,17 +75,7 @@ def _tell(session: CycleSession, task: TaskInfo, reason: str, message: str, peri
         "message": message,
         "lastTransitionTime": session.timestamp,
     }
-    session.outbox.put(
-        Patch(
-            resource=kinds.POD.resource,
-            namespace=task.namespace,
-            name=task.name,
-            uid=task.uid,
-            subresource="status",
-            type=PatchType.STRATEGIC,
-            patch={"status": {"conditions": [condition]}},
-        )
-    )
+    session.outbox.put(pod_status(task.pod, {"conditions": [condition]}))
     session.outbox.put(
         Record(
             regarding=object_reference(kinds.POD, task.pod),

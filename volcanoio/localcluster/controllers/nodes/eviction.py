@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from volcanoio.framework.effects import Delete, Patch, PatchType, Record
+from volcanoio.engine.statuses import pod_status
+from volcanoio.framework.effects import Delete, Record
 from volcanoio.framework.events import Change, Observed
 from volcanoio.localcluster.controllers.frame.contract import NOTHING, Defaults, Plan, Stage, View, Write
 from volcanoio.localcluster.controllers.frame.tables import Tables
 from volcanoio.localcluster.controllers.nodes.taints import NOT_READY, UNREACHABLE, drives_off, stays_until
 from volcanoio.localcluster.controllers.pods import finished, ready, terminating
-from volcanoio.model.base import Manifest
 from volcanoio.model.core import Node, Pod
 from volcanoio.model.kinds import NODE, POD
 from volcanoio.model.references import object_reference
@@ -95,7 +95,7 @@ def _say(pod: Pod, type_: str, reason: str, message: str) -> Record:
 
 def _not_ready(pod: Pod, now: float) -> Write:
     condition = {"type": "Ready", "status": "False", "lastTransitionTime": rfc3339(now)}
-    return Write(_status(pod, {"conditions": [condition]}))
+    return Write(pod_status(pod, {"conditions": [condition]}))
 
 
 def disrupted(pod: Pod, reason: str, message: str, now: float, **status: str) -> Write:
@@ -104,20 +104,7 @@ def disrupted(pod: Pod, reason: str, message: str, now: float, **status: str) ->
         "type": "DisruptionTarget", "status": "True", "reason": reason, "message": message,
         "lastTransitionTime": rfc3339(now),
     }  # fmt: skip
-    return Write(_status(pod, {**status, "conditions": [condition]}))
-
-
-def _status(pod: Pod, status: Manifest) -> Patch:
-    meta = pod.metadata
-    return Patch(
-        resource=POD.resource,
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        subresource="status",
-        type=PatchType.STRATEGIC,
-        patch={"status": status},
-    )
+    return Write(pod_status(pod, {**status, "conditions": [condition]}))
 
 
 def _deletion(pod: Pod) -> Write:
