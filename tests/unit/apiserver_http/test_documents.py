@@ -212,7 +212,7 @@ async def test_health_asks_the_storage() -> None:
         assert answer is not None
         assert (answer.status, answer.body) == (200, b"ok")
     assert await health(get("/livezz")) is None
-    core.check_writable = lambda: (_ for _ in ()).throw(internal("the disk is full"))  # type: ignore[method-assign]
+    core.check_writable = lambda: (_ for _ in ()).throw(internal("the disk is full"))  # type: ignore[method-assign]  # a disk that fills
     failed = await health(get("/readyz"))
     assert failed is not None
     assert failed.status == 500

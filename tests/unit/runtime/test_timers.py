@@ -28,7 +28,7 @@ async def test_timers_fire_in_order_of_their_due_time() -> None:
     clock, fired = VirtualClock(), list[str]()
     async with running(clock) as timers:
         for name, due in (("late", 1030.0), ("early", 1010.0), ("middle", 1020.0)):
-            timers.start(name, due, lambda name=name: fired.append(f"{name}@{clock.now():g}"))  # type: ignore[misc]
+            timers.start(name, due, lambda name=name: fired.append(f"{name}@{clock.now():g}"))  # type: ignore[misc]  # bound now
         await clock.advance(25)
         assert fired == ["early@1010", "middle@1020"]
         await clock.advance(25)
@@ -81,7 +81,7 @@ def test_what_is_due_is_what_was_started_last_and_not_stopped(steps: list[tuple[
     queue, fired, model = TimerQueue(), list[tuple[int, int]](), dict[int, int]()
     for operation, name, due in steps:
         if operation == "start":
-            queue.start(name, due, lambda entry=(name, due): fired.append(entry))  # type: ignore[misc]
+            queue.start(name, due, lambda entry=(name, due): fired.append(entry))  # type: ignore[misc]  # bound now
             model[name] = due
         else:
             queue.stop(name)

@@ -99,8 +99,8 @@ class Rendering:
         if initial_end:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         if self._form == "Table":
-            row = {"cells": [], "object": {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}}
-            rows = [{**row, "object": {**row["object"], "metadata": metadata}}]  # type: ignore[dict-item]
+            obj = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+            rows = [{"cells": [], "object": obj}]
             table = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": str(revision)}}
             return encode({**table, "columnDefinitions": [], "rows": rows})
         kind, api_version = self._resource.kind, self._resource.api_version
