@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.admission.objects import QUEUES, SETTINGS, TEMPLATE, create, job, task
+from tests.unit.admission.objects import QUEUES, SETTINGS, TEMPLATE, create, delete, job, task
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 
@@ -292,6 +292,7 @@ def test_older_forms_are_accepted_with_a_warning_and_refused_when_strict(given: 
 
 
 def test_jobs_may_be_deleted_and_other_kinds_are_not_looked_at() -> None:
+    assert delete(kinds.JOB, "job").allowed
     assert create(kinds.POD, {"metadata": {"name": "p"}}, *QUEUES).allowed
 
 
