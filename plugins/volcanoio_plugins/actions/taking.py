@@ -112,6 +112,7 @@ class Taking:
         number = yield from self._reserve(run, starving=starving)
         hunt: Hunt | None = None
         at = ""
+        alone: bool | None = None
         while number < len(run.tasks) and (not starving or victims.starving(self._job)):
             task = run.tasks[number]
             if not self._wants(task):
@@ -122,7 +123,7 @@ class Taking:
                     hunt.changed(at)
                 number += 1
                 continue
-            if at and self._elsewhere(run, number):
+            if (self._limited or not alone) and at and self._elsewhere(run, number):
                 if hunt is not None:
                     hunt.changed(task.node)
                 number += 1
@@ -131,6 +132,8 @@ class Taking:
             at = yield from self.search(task, hunt)
             if not at:
                 break
+            if alone is None:
+                alone = victims.row_by_row(task)
             if self._hindered:
                 hunt, self._hindered = None, False
             else:
@@ -143,8 +146,6 @@ class Taking:
         """Whether a task has room now where it had none, because who kept it away from there is evicted elsewhere, or
         the queue is below its limit again: then it is placed.
         """
-        if not self._limited and self._victims.row_by_row(run.tasks[number]):
-            return False
         return self._within(run, 1) > 0 and self._statement.reserve(run, number, 1) > 0
 
     def search(self, task: Task, hunt: Hunt) -> Generator[None, None, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.scheduling.columns import Ints
+from volcanoio.engine.scheduling.columns import Ints, Quantity
 from volcanoio.engine.scheduling.placement.onerow import NOWHERE
 from volcanoio.engine.scheduling.placement.ties import Ties
 from volcanoio.engine.scheduling.tasks import TaskInfo
@@ -18,6 +18,7 @@ from volcanoio.model.resources import PODS
 if TYPE_CHECKING:
     from volcanoio.engine.scheduling.session import CycleSession
 
+_FUTURE = int(Quantity.FUTURE)
 RENEWED = 0.5
 """How long looking again at what changed takes, as a part of looking at all nodes."""
 
@@ -81,12 +82,14 @@ class Prospects:
         """Whether somebody may be evicted on a row, and all of them leave room for one task; not for `own`."""
         there = self._session.state.takable.at(row, self._queue, others=self._purpose is Purpose.RECLAIM)
         columns = self._session.nodes
-        if there is None or there[columns.resources[PODS]] <= 0:
+        index, item = columns.resources, columns.block.item
+        if there is None or there[index[PODS]] <= 0:
             return False
-        return all(
-            columns.future_idle(name).item(row) + there[columns.resources[name]] >= amount
-            for name, amount in task.shape.requests.items()
-        )
+        for name, amount in task.shape.requests.items():  # asked after every placement that evictions pay for
+            at = index[name]
+            if item(_FUTURE, at, row) + there[at] < amount:
+                return False
+        return True
 
     def note(self, row: int, score: float) -> None:
         """What a row's score is as it is now."""
@@ -143,8 +146,10 @@ class NodeHunt:
             self._equal = None
             return
         if not self._prospects.own:
-            for _ in self._session.state.takable.refresh():
-                pass
+            takable = self._session.state.takable
+            if not takable.knows(row):
+                for _ in takable.refresh():
+                    pass
             if not self._prospects.enough_on(self._task, row):
                 self._set(row, NOWHERE)
                 return
