@@ -31,8 +31,9 @@ _LOG = structlog.get_logger(__name__)
 _WATCH_SECONDS = (300, 600)
 _ABSENT_SECONDS = 2.0
 """Between questions for a kind that is not served."""
-_AT_A_TIME = 64
-"""Lines of a watch that are folded, and acted upon, before the event loop gets a turn."""
+_AT_A_TIME, _TURNS = 64, 8
+"""Lines of a watch that are folded, and acted upon, before the event loop gets a turn; and the most turns that a batch
+takes, so that who is behind those who write catches up with them."""
 _SHORT_LIVED = 1.0
 """Seconds; a watch that ends sooner, and without a line, counts as a failure."""
 
@@ -209,10 +210,11 @@ class Informer:
             async with self._transport.stream(self._path, query=query) as stream:
                 async for batch in stream:
                     any_line = True
-                    for first in range(0, len(batch), _AT_A_TIME):
+                    step = max(_AT_A_TIME, len(batch) // _TURNS)
+                    for first in range(0, len(batch), step):
                         if first:  # a long batch must not hold the loop
                             await checkpoint()
-                        self._fold(batch[first : first + _AT_A_TIME])
+                        self._fold(batch[first : first + step])
                     self._backoff.reset()
         except StreamRefused as refused:
             raise error_of(refused.response, now=self._clock.now()) from refused

@@ -13,7 +13,7 @@ from volcanoio.engine.jobs.overlay import Overlay
 from volcanoio.engine.jobs.ownership import own_pods, task_of
 from volcanoio.engine.jobs.pacing import has_room
 from volcanoio.engine.jobs.plugins import SUPPORT_KINDS
-from volcanoio.engine.jobs.roll import Roll, caught_up
+from volcanoio.engine.jobs.roll import settled
 from volcanoio.engine.jobs.state import JobState, Owned
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
@@ -110,9 +110,11 @@ def _without_job(state: JobState) -> JobState:
 
 
 def _fold_pod(draft: Draft, pod: Pod, *, gone: bool) -> None:
-    if draft.state.roll is not None and draft.state.pods.crowded:
-        _catch_up(draft, draft.state.roll)
     state = draft.state
+    if state.roll is not None and state.pods.crowded:
+        roll, pods = settled(state.roll, state.pods, state.deleting)
+        draft.set(roll=roll, pods=pods)
+        state = draft.state
     uid = pod.metadata.uid
     old = state.pods.get(uid)
     if not _fold_into(draft, "pods", state.pods, pod, pod, gone=gone):
@@ -127,13 +129,6 @@ def _fold_pod(draft: Draft, pod: Pod, *, gone: bool) -> None:
         state.job, old, None if gone else pod, draft.state.pods, deleted, draft.state.succeeded, draft.roster
     )
     draft.queue(raised, events.ASIDE)
-
-
-def _catch_up(draft: Draft, roll: Roll) -> None:
-    """Bring the roll up to date now and then, as a plan after thousands of changes would hold everything up."""
-    held = draft.state.pods.settled()
-    caught = caught_up(roll, draft.state.pods, draft.state.deleting)
-    draft.set(pods=held, roll=msgspec.structs.replace(caught, held=held))
 
 
 def _count_success(draft: Draft, old: Pod | None, new: Pod | None) -> None:

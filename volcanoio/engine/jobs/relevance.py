@@ -10,6 +10,7 @@ from operator import attrgetter
 
 import msgspec
 
+from volcanoio.engine.jobs.roll import settled
 from volcanoio.engine.jobs.state import JobState
 from volcanoio.framework.events import Change, Observed
 from volcanoio.model.core import Pod
@@ -49,8 +50,11 @@ def after_unplanned(state: JobState, event: Observed) -> JobState | None:
         return state
     if uid in state.gone or _seen_by_plan(known) != _seen_by_plan(pod):
         return None
-    pods, roll = state.pods.with_item(uid, pod), state.roll
-    if roll is not None and roll.held is state.pods:  # it says the same of both, and holds no older ones for long
+    roll, held = state.roll, state.pods
+    if roll is not None and held.crowded:
+        roll, held = settled(roll, held, state.deleting)
+    pods = held.with_item(uid, pod)
+    if roll is not None and roll.held is held:  # it says the same of both, and holds no older ones for long
         roll = msgspec.structs.replace(roll, held=pods)
     return msgspec.structs.replace(state, pods=pods, roll=roll)
 

@@ -205,6 +205,15 @@ def caught_up(roll: Roll, held: Overlay[str, Pod], deleting: Uids) -> Roll:
     )
 
 
+def settled(roll: Roll, held: Overlay[str, Pod], deleting: Uids) -> tuple[Roll, Overlay[str, Pod]]:
+    """The roll caught up with pods of which many changed, and these as they are quickly compared from now on.
+
+    Done now and then, as a plan after thousands of changes would hold everything up.
+    """
+    pods = held.settled()
+    return msgspec.structs.replace(caught_up(roll, held, deleting), held=pods), pods
+
+
 def _places(terms: Terms, held: Overlay[str, Pod], deleting: Uids, uids: Iterable[str]) -> dict[str, _Place]:
     return {uid: _place(terms, pod, uid in deleting) for uid in uids if (pod := held.get(uid)) is not None}
 

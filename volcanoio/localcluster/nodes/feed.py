@@ -17,8 +17,8 @@ from volcanoio.model.kinds import Kind
 
 _log = structlog.get_logger(__name__)
 _PAGE = 1000
-_AT_A_TIME = 64
-"""Lines of a watch that are told before the event loop gets a turn."""
+_AT_A_TIME, _TURNS = 64, 8
+"""Lines of a watch that are told before the event loop gets a turn; and the most turns that a batch takes."""
 _RETRY = 0.5  # seconds
 Heard = TypeVar("Heard", bound=ApiObject)
 _Told_contra = TypeVar("_Told_contra", bound=ApiObject, contravariant=True)
@@ -111,9 +111,10 @@ class Feed(Generic[Heard]):
             async with self._transport.stream(self._kind.path(), query=query) as batches:
                 async for batch in batches:
                     lively = True
+                    step = max(_AT_A_TIME, len(batch) // _TURNS)
                     for number, line in enumerate(batch, 1):
                         self._revision = self._handle(line)
-                        if number % _AT_A_TIME == 0:
+                        if number % step == 0:
                             await asyncio.sleep(0)
         except StreamRefused as refused:
             if refused.response.status == 410:
