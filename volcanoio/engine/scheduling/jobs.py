@@ -205,7 +205,7 @@ class JobInfo(JobTally):
         return self.ready_count + self.counts[_PIPELINED] < self.min_available
 
     def _roles(self, *, pending: bool = False, pipelined: bool = False) -> bool:
-        if self.min_available < self.role_total:
+        if not self.role_total or self.min_available < self.role_total:
             return True
         return all(
             self.role_count(role, pending=pending, pipelined=pipelined) >= minimum

@@ -159,9 +159,12 @@ class JobTally:
         self.ready_count += number
         held = self.held
         queue_held = {} if queue is None else queue.held
+        had, queue_had = held.get, queue_held.get
         for name, amount in first.shape.requests.items():
-            held[name] = held.get(name, 0) + number * amount
-            queue_held[name] = queue_held.get(name, 0) + number * amount
+            if number != 1:
+                amount *= number
+            held[name] = had(name, 0) + amount
+            queue_held[name] = queue_had(name, 0) + amount
 
     def unseated(self, tasks: Sequence[TaskInfo], before: TaskStatus) -> None:
         """`recount` of alike tasks (one role, one shape) that were Allocated or Pipelined and are Pending again."""
@@ -194,8 +197,9 @@ class JobTally:
     def bound(self, tasks: Sequence[TaskInfo]) -> None:
         """`recount` of Allocated tasks that become Binding: nothing changes but the counts."""
         self.standing = None
-        self.counts[_ALLOCATED] -= len(tasks)
-        self.counts[_BINDING] += len(tasks)
+        number = len(tasks)
+        self.counts[_ALLOCATED] -= number
+        self.counts[_BINDING] += number
         for task in tasks:
             role = self.by_role[task.role]
             role[_ALLOCATED] -= 1

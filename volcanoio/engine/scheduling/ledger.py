@@ -197,7 +197,8 @@ class Ledger:
         job.bound(tasks)
         self.dirty[job.key] = job
         self.changes.mark(job)
-        self._backlog(job)
+        if not job.waiting:  # else it stands there
+            self._backlog(job)
 
     def looked_at(self, jobs: Iterable[JobInfo], *, all_known: bool) -> None:
         """These jobs are as they were last looked at, and all others of which nothing new is known are put off."""

@@ -118,7 +118,8 @@ class CycleSession(SessionVotes):
     def start(self, job: JobInfo, part: SubJobInfo | None = None) -> None:
         """As `session.Session`."""
         if part is None:
-            job.attempts = Attempts()
+            if not job.attempts.blank:
+                job.attempts = Attempts()
             self._look_again(job)
         else:
             job.attempts.failed_roles = frozenset()

@@ -68,8 +68,11 @@ class Heap(Generic[Item]):
         """Take the first item; raises IndexError when there is none."""
         fresh = self._fresh
         if len(fresh) == 1:  # as when turns go round among a few
-            heapq.heappush(self._runs, (*fresh.pop(), []))
-        elif fresh:
+            first = heapq.heappushpop(self._runs, (*fresh.pop(), []))
+            if first[3]:
+                heapq.heappush(self._runs, (*first[3].pop(), first[3]))
+            return first[2]
+        if fresh:
             self._sort()
         first = self._runs[0]
         rest = first[3]

@@ -19,6 +19,8 @@ from volcanoio.framework.scheduling.views import Nodes
 
 FEW = 12
 """Up to how many rows asking one by one is quicker than asking in one call."""
+SPARSE = 1.5
+"""Where a task fits no more than one of so many rows, scorers are not asked about the others."""
 SINGLY = 48
 """Up to how many rows looking up one by one is quicker."""
 NAN = float("nan")
@@ -42,8 +44,7 @@ class Answers(Answered):
                 self._adopt(akin)
         if self.by_state:
             self._states.settle()
-            if not self._states.useful:
-                self.by_state, self.revision = False, -1
+            self.by_state = self._states.useful  # either way the values are the same
         return self._refresh() if self.revision != columns.clock else 0.0
 
     def touch(self, row: int) -> None:
@@ -99,9 +100,7 @@ class Answers(Answered):
                 self.mask = self.standing
         if self.one is None and plan.by_row:
             self.one = OneRow(self.shape, self._columns, plan.scorers)
-        by_state = self._states.useful and plan.by_amounts(self.shape)
-        if by_state != self.by_state:
-            self.by_state, self.revision = by_state, -1
+        self.by_state = self._states.useful and plan.by_amounts(self.shape)
 
     def _adopt(self, other: Answers) -> None:
         """Take over what is known for a shape that is the same but for pods, where the same parts answer."""
@@ -153,6 +152,8 @@ class Answers(Answered):
                 self.best = None
                 for row in rows.tolist():
                     self.value[row] = self.rescore(row, columns.amounts(row), idle=True)
+            elif self.one is not None:
+                self._ask_where_it_fits(rows)
             else:
                 self._ask(rows, Rows(columns, rows))
         return number / size
@@ -206,6 +207,22 @@ class Answers(Answered):
         if self.one is None or not self._everywhere:
             fits &= passing
         self.value[rows] = np.where(fits, value, NOWHERE)
+
+    def _ask_where_it_fits(self, rows: NDArray[np.intp]) -> None:
+        """`_ask` where filters do not look at usage: scorers are asked about no row where a task may not go."""
+        self.best = None
+        if not self._everywhere:
+            self.value[rows] = NOWHERE
+            rows = rows[self.standing[rows]]
+        nodes = Rows(self._columns, rows)
+        fits = fit_mask(self.shape, nodes, idle=True)
+        if SPARSE * np.count_nonzero(fits) >= len(rows):
+            self.value[rows] = np.where(fits, self._scored_by(rows, nodes, fits), NOWHERE)
+            return
+        self.value[rows] = NOWHERE
+        rows, fits = rows[fits], fits[fits]
+        if len(rows):
+            self.value[rows] = self._scored_by(rows, Rows(self._columns, rows), fits)
 
     def _answer_static(self, rows: NDArray[np.intp] | slice, nodes: Nodes, numbers: Numbers) -> None:
         """Ask the filters that depend on the node's own object at most."""

@@ -5,7 +5,7 @@ The row is the one that `filling` or `greedy` would take, found without the list
 
 from __future__ import annotations
 
-from volcanoio.engine.scheduling.columns import UNKNOWN, Columns, Load
+from volcanoio.engine.scheduling.columns import UNKNOWN, Columns
 from volcanoio.engine.scheduling.placement.answers import Answers
 from volcanoio.engine.scheduling.placement.leaders import Leaders
 from volcanoio.engine.scheduling.placement.onerow import NOWHERE
@@ -62,9 +62,11 @@ class OneTask:
         return row
 
     def by_row(self, answers: Answers) -> int:
-        """Where they follow from the row: as `Greedy.place`."""
-        columns, shape, one = self._columns, answers.shape, answers.one
-        assert one is not None
+        """Where they follow from the row: as `Greedy.place`, but what is known of the row is not right then.
+
+        It is asked about again with all others that change until the next task of the shape.
+        """
+        columns, shape = self._columns, answers.shape
         value = answers.value[: len(columns)]
         if not len(value):
             return -1
@@ -75,7 +77,5 @@ class OneTask:
         rows = (value == top).nonzero()[0]
         if len(rows) > 1:
             row = self._keys.best(shape, rows)
-        columns.apply(row, shape, Load.OCCUPIES, 1)
-        value[row] = one.value(row, columns.amounts(row))
-        answers.best, answers.revision = None, columns.clock
+        columns.occupy_row(shape, row)
         return row

@@ -15,6 +15,8 @@ MOST = 16_384
 MOST_STEPS = 8 * MOST
 WINDOW = 1 << 16
 """Rows looked up between two judgements whether looking up pays."""
+WORTH = 5
+"""It does while at most one of so many rows is in a state that is new to its shape."""
 
 
 class States:
@@ -70,7 +72,7 @@ class States:
         self._asked += asked
         self._missed += missed
         if self._asked >= WINDOW:
-            self.useful = 2 * self._missed < self._asked
+            self.useful = WORTH * self._missed < self._asked
             self._asked = self._missed = 0
 
     def _intern(self, values: Amounts) -> int:
