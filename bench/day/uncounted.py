@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from volcanoio.engine.scheduling import ledger
-from volcanoio.engine.scheduling.columns import LOADS, Load
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.ledger import Ledger
+from volcanoio.engine.scheduling.loads import LOADS, Load
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.framework.scheduling.views import TaskStatus
 

@@ -16,7 +16,7 @@ from tests.scenario.cluster.journals import texts
 from volcanoio.bus.replay import Difference, JournalError
 from volcanoio.bus.runs import read_runs
 from volcanoio.compose.replay import replay_controllers, replay_scheduler
-from volcanoio.engine.scheduling.columns import Quantity
+from volcanoio.engine.scheduling.loads import Quantity
 from volcanoio.framework import groups
 from volcanoio.framework.events import Observed
 from volcanoio.model import kinds

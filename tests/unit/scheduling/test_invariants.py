@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from tests.oracle.examples import examples
 from tests.scenario.scheduling.harness import World, group, node, pod, pods
 from volcanoio.engine.scheduling.cluster import ClusterState
-from volcanoio.engine.scheduling.columns import LOADS, Columns, Load, Quantity
+from volcanoio.engine.scheduling.columns import Columns
 from volcanoio.engine.scheduling.cycle import Unlimited
 from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.loads import LOADS, Load, Quantity
 from volcanoio.engine.scheduling.session import CycleSession
 from volcanoio.engine.scheduling.subjobs import SubJobs
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, TaskStatus

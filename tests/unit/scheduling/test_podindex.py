@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.scenario.scheduling.harness import World, group
 from tests.scenario.scheduling.podrules import HOST, ZONE, apart, asking, near, prefers, spread, term, zoned
-from volcanoio.engine.scheduling.columns import LOADS, Load
 from volcanoio.engine.scheduling.cycle import Unlimited
 from volcanoio.engine.scheduling.ledger import Ledger
+from volcanoio.engine.scheduling.loads import LOADS, Load
 from volcanoio.engine.scheduling.podterms import all_select, asks
 from volcanoio.engine.scheduling.session import CycleSession
 from volcanoio.framework.scheduling.podterms import PodSelector

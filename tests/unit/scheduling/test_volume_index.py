@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.scenario.scheduling.harness import World, group, node
 from tests.scenario.scheduling.storage import claim, on, storage_class, using, volume
-from volcanoio.engine.scheduling.columns import LOADS
 from volcanoio.engine.scheduling.cycle import Unlimited
+from volcanoio.engine.scheduling.loads import LOADS
 from volcanoio.engine.scheduling.session import CycleSession
 from volcanoio.engine.scheduling.snapshot import snapshot
 from volcanoio.framework.scheduling_events import CycleOpened

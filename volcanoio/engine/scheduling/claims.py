@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from volcanoio.engine.scheduling.columns import Load
 from volcanoio.engine.scheduling.holds import Hold, Holds
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.ledger import Ledger
+from volcanoio.engine.scheduling.loads import Load
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.framework.scheduling.views import TaskStatus
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from enum import IntEnum
 from hashlib import blake2b
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.framework.scheduling.views import AmountName, Shape, TaskStatus
+from volcanoio.engine.scheduling.loads import BASICS, BY_NAME, GIVEN_UP, OCCUPIED, READ, Load, Quantity, deltas
+from volcanoio.framework.scheduling.views import AmountName, Shape
 from volcanoio.model.core import Node
 from volcanoio.model.resources import CPU, MEMORY, PODS, amounts
 
@@ -28,74 +28,11 @@ UNKNOWN = -1
 """The state of a row that was not looked up since it changed."""
 
 
-class Quantity(IntEnum):
-    """What is counted per resource. IDLE = ALLOCATABLE - USED; FUTURE = IDLE + RELEASING - PIPELINED.
-
-    In the order of `READ` and `_OCCUPIED`: a placement touches as few cache lines as it can.
-    """
-
-    ALLOCATABLE = 0
-    USED = 1
-    IDLE = 2
-    FUTURE = 3
-    NONZERO_USED = 4
-    RELEASING = 5
-    PIPELINED = 6
-
-
-_ALLOCATABLE, _USED, _IDLE, _FUTURE, _NONZERO, *_REST = range(len(Quantity))
-BASICS = 2
-"""The first resources of all columns are cpu and memory."""
-BY_NAME: Mapping[AmountName, int] = {
-    "allocatable": _ALLOCATABLE,
-    "used": _USED,
-    "idle": _IDLE,
-    "future_idle": _FUTURE,
-    "nonzero_used": _NONZERO,
-}
-READ = slice(_ALLOCATABLE, _NONZERO + 1)
-"""What scorers read of a row: the first quantities."""
-_OCCUPIED = slice(_USED, _NONZERO + 1)
-"""What a task that occupies its node changes."""
-_GIVEN_UP = slice(_FUTURE, Quantity.RELEASING + 1)
-"""What changes when such a task begins to release its node."""
-
-
-class Load(IntEnum):
-    """How a task weighs on its node (Volcano: NodeInfo.AddTask)."""
-
-    NONE = 0
-    OCCUPIES = 1
-    RELEASES = 2
-    RESERVES = 3
-
-
-_S = TaskStatus
-LOADS: tuple[Load, ...] = tuple(
-    {
-        _S.ALLOCATED: Load.OCCUPIES,
-        _S.BINDING: Load.OCCUPIES,
-        _S.BOUND: Load.OCCUPIES,
-        _S.RUNNING: Load.OCCUPIES,
-        _S.UNKNOWN: Load.OCCUPIES,
-        _S.RELEASING: Load.RELEASES,
-        _S.PIPELINED: Load.RESERVES,
-    }.get(status, Load.NONE)
-    for status in TaskStatus
-)
-"""The load of a task by its status; Pending, Succeeded and Failed ones do not weigh on a node."""
-
-_ALL = slice(None)
 LOGGED = 2048
 """How many changes of rows are logged."""
 _STAGGER = 8
 """Rows by which the capacity is off a power of two: at one, all of a row's amounts would share a few cache lines."""
-_LOAD_SIGNS: Mapping[Load, Mapping[Quantity, int]] = {
-    Load.NONE: {},
-    Load.OCCUPIES: {Quantity.USED: 1, Quantity.IDLE: -1, Quantity.FUTURE: -1},
-    Load.RELEASES: {Quantity.USED: 1, Quantity.IDLE: -1, Quantity.RELEASING: 1},
-    Load.RESERVES: {Quantity.PIPELINED: 1, Quantity.FUTURE: -1},
-}
+_ALL = slice(None)
 
 
 def name_hash(name: str) -> int:
@@ -231,7 +168,7 @@ class Columns:
         deltas = self._deltas.get(shape.like)
         if deltas is None:
             deltas = self._delta(shape)
-        column = self.block[_OCCUPIED if load is Load.OCCUPIES else _ALL, :, row]
+        column = self.block[OCCUPIED if load is Load.OCCUPIES else _ALL, :, row]
         if sign > 0:
             column += deltas[load]
         else:
@@ -244,7 +181,7 @@ class Columns:
         deltas = self._deltas.get(shape.like)
         if deltas is None:
             deltas = self._delta(shape)
-        column = self.block[_GIVEN_UP, :, row]
+        column = self.block[GIVEN_UP, :, row]
         column += deltas[-1]
         self.state[row] = UNKNOWN
         self._note(row)
@@ -295,7 +232,7 @@ class Columns:
     def occupy_row(self, shape: Shape, row: int, state: int = UNKNOWN, number: int = 1) -> None:
         """`occupy` of one row."""
         delta = (self._deltas.get(shape.like) or self._delta(shape))[Load.OCCUPIES]
-        column = self.block[_OCCUPIED, :, row]
+        column = self.block[OCCUPIED, :, row]
         column += delta if number == 1 else delta * number
         self.state[row] = state
         self.clock = clock = self.clock + 1
@@ -337,7 +274,7 @@ class Columns:
         known = self._steps.get((shape.like, load))
         if known is None:
             delta = (self._deltas.get(shape.like) or self._delta(shape))[load]
-            first = _OCCUPIED.start if load is Load.OCCUPIES else 0
+            first = OCCUPIED.start if load is Load.OCCUPIES else 0
             known = self._steps[shape.like, load] = tuple(
                 ((quantity + first) * len(self.resources) + at, amount)
                 for quantity, amounts_of in enumerate(delta.tolist())
@@ -405,7 +342,7 @@ class Columns:
         _, resources, capacity = block.shape
         self.capacity = capacity
         self.block, self._flat = block, block.reshape(-1, capacity)
-        self._occupied = self._flat[_OCCUPIED.start * resources : _OCCUPIED.stop * resources]
+        self._occupied = self._flat[OCCUPIED.start * resources : OCCUPIED.stop * resources]
 
     def _append(self, node: Node) -> int:
         row = len(self._names)
@@ -446,24 +383,8 @@ class Columns:
         self.state[row] = UNKNOWN
 
     def _delta(self, shape: Shape) -> tuple[Ints, ...]:
-        """What a task of the shape adds to a row, by load; at the end what `release` does.
-
-        Pipelined tasks count for scorers (k8s node info).
-        """
+        """As `loads.deltas`, kept."""
         for name in (*shape.requests, *shape.nonzero_requests):
             self.resource(name)
-        vectors = []
-        for load, signs in _LOAD_SIGNS.items():
-            vector = np.zeros((len(Quantity), len(self.resources)), np.int64)
-            for quantity, sign in signs.items():
-                for name, amount in shape.requests.items():
-                    vector[quantity, self.resources[name]] = sign * amount
-            if load:
-                for name, amount in shape.nonzero_requests.items():
-                    vector[Quantity.NONZERO_USED, self.resources[name]] = amount
-            vectors.append(vector[_OCCUPIED] if load is Load.OCCUPIES else vector)
-        released = vectors[Load.RELEASES].copy()
-        released[_OCCUPIED] -= vectors[Load.OCCUPIES]
-        vectors.append(released[_GIVEN_UP])
-        self._deltas[shape.like] = tuple(vectors)
-        return self._deltas[shape.like]
+        known = self._deltas[shape.like] = deltas(shape, self.resources)
+        return known

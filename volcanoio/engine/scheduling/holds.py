@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from volcanoio.engine.scheduling.columns import Columns, Load
+from volcanoio.engine.scheduling.columns import Columns
+from volcanoio.engine.scheduling.loads import Load
 from volcanoio.framework.scheduling.views import Shape
 
 

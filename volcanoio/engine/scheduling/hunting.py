@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.scheduling.columns import Ints, Quantity
+from volcanoio.engine.scheduling.columns import Ints
+from volcanoio.engine.scheduling.loads import Quantity
 from volcanoio.engine.scheduling.placement.onerow import NOWHERE
 from volcanoio.engine.scheduling.placement.ties import Ties
 from volcanoio.engine.scheduling.tasks import TaskInfo

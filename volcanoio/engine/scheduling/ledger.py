@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from volcanoio.engine.scheduling.amounts import add_amounts
 from volcanoio.engine.scheduling.changes import Changes
-from volcanoio.engine.scheduling.columns import LOADS, Columns, Load
+from volcanoio.engine.scheduling.columns import Columns
 from volcanoio.engine.scheduling.explanation import QUEUE_NOT_FOUND, Attempts
 from volcanoio.engine.scheduling.inputs import Inputs
 from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.loads import LOADS, Load
 from volcanoio.engine.scheduling.podindex import PodIndex
 from volcanoio.engine.scheduling.queues import QueueInfo
 from volcanoio.engine.scheduling.shapes import Shapes

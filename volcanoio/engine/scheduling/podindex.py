@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 
 import msgspec
 
-from volcanoio.engine.scheduling.columns import LOADS, Load
 from volcanoio.engine.scheduling.kins import Group, Groups, Kin, KinKey
+from volcanoio.engine.scheduling.loads import LOADS, Load
 from volcanoio.engine.scheduling.podterms import Labels, asks, keys_of, label_keys, resolve
 from volcanoio.engine.scheduling.shapes import Shapes
 from volcanoio.engine.scheduling.tally import PodTally

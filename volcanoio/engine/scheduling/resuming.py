@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from volcanoio.engine.scheduling.columns import Load
 from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.loads import Load
 from volcanoio.engine.scheduling.tasks import TaskInfo
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.scheduling.columns import Columns, Quantity
+from volcanoio.engine.scheduling.columns import Columns
+from volcanoio.engine.scheduling.loads import Quantity
 from volcanoio.framework.scheduling.views import Shape
 
 FEW = 16

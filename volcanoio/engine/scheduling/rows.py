@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.scheduling.columns import BASICS, BY_NAME, Columns, Ints, Quantity
+from volcanoio.engine.scheduling.columns import Columns, Ints
+from volcanoio.engine.scheduling.loads import BASICS, BY_NAME, Quantity
 from volcanoio.framework.scheduling.views import AmountName
 from volcanoio.model.core import Node
 

@@ -10,11 +10,11 @@ from volcanoio.engine.scheduling import hopes
 from volcanoio.engine.scheduling.asking import Asking
 from volcanoio.engine.scheduling.budget import Budget
 from volcanoio.engine.scheduling.cluster import ClusterState
-from volcanoio.engine.scheduling.columns import Quantity
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.cyclestats import CycleStats
 from volcanoio.engine.scheduling.explanation import Attempts
 from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.loads import Quantity
 from volcanoio.engine.scheduling.outbox import Outbox
 from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.queuegates import Promises

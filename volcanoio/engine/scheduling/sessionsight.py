@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from volcanoio.engine.scheduling.cluster import ClusterState
-from volcanoio.engine.scheduling.columns import Columns, Quantity
+from volcanoio.engine.scheduling.columns import Columns
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.explanation import fit_error
 from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.loads import Quantity
 from volcanoio.engine.scheduling.podindex import PodIndex
 from volcanoio.engine.scheduling.queues import QueueInfo
 from volcanoio.engine.scheduling.tasks import TaskInfo

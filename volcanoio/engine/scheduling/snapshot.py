@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 
 from volcanoio.engine.scheduling.cluster import ClusterState
-from volcanoio.engine.scheduling.columns import Columns, Quantity
+from volcanoio.engine.scheduling.columns import Columns
 from volcanoio.engine.scheduling.explanation import Attempts
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.ledger import Ledger
+from volcanoio.engine.scheduling.loads import Quantity
 from volcanoio.engine.scheduling.queues import QueueInfo
 from volcanoio.engine.scheduling.tasks import TaskInfo
 

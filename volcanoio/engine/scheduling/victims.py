@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.scheduling.columns import Quantity
 from volcanoio.engine.scheduling.hunting import NodeHunt, Prospects
 from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.loads import Quantity
 from volcanoio.engine.scheduling.rests import rest
 from volcanoio.engine.scheduling.slots import NodeSlots
 from volcanoio.engine.scheduling.tasks import TaskInfo

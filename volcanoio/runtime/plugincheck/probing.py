@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.scheduling.columns import Columns, Quantity
+from volcanoio.engine.scheduling.columns import Columns
+from volcanoio.engine.scheduling.loads import Quantity
 from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling.verdicts import Depends, Verdict
 from volcanoio.runtime.plugincheck.asking import Answer, Scene, answers

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.adapters import FilterPart, ScorerPart
-from volcanoio.engine.scheduling.columns import Columns, Quantity
+from volcanoio.engine.scheduling.columns import Columns
 from volcanoio.engine.scheduling.inputs import Inputs
+from volcanoio.engine.scheduling.loads import Quantity
 from volcanoio.engine.scheduling.placement.onerow import NOWHERE, OneRow
 from volcanoio.engine.scheduling.placement.plan import Plan
 from volcanoio.engine.scheduling.placement.states import States

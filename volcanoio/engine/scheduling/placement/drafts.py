@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from volcanoio.engine.scheduling.columns import Columns, Load
+from volcanoio.engine.scheduling.columns import Columns
+from volcanoio.engine.scheduling.loads import Load
 from volcanoio.engine.scheduling.placement.answers import Answers
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.scheduling.columns import LOADS, Columns
+from volcanoio.engine.scheduling.columns import Columns
+from volcanoio.engine.scheduling.loads import LOADS
 from volcanoio.engine.scheduling.placement.answers import Answers
 from volcanoio.engine.scheduling.placement.drafts import Draft, draft
 from volcanoio.engine.scheduling.placement.onerow import NOWHERE

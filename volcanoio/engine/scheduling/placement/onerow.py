@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from volcanoio.engine.scheduling.adapters import ScorerPart
-from volcanoio.engine.scheduling.columns import Columns, Quantity
+from volcanoio.engine.scheduling.columns import Columns
+from volcanoio.engine.scheduling.loads import Quantity
 from volcanoio.engine.scheduling.rows import Index, Row
 from volcanoio.framework.scheduling.views import Shape
 

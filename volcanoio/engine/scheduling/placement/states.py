@@ -7,7 +7,8 @@ follows when a task is placed is remembered, too. Where nodes are all different,
 
 from __future__ import annotations
 
-from volcanoio.engine.scheduling.columns import UNKNOWN, Amounts, Columns, Load
+from volcanoio.engine.scheduling.columns import UNKNOWN, Amounts, Columns
+from volcanoio.engine.scheduling.loads import Load
 from volcanoio.framework.scheduling.views import Shape
 
 MOST = 16_384
