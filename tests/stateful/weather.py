@@ -145,19 +145,20 @@ class Weather:
             while True:
                 coming = asyncio.ensure_future(_next(batches))
                 await asyncio.wait((coming, cut), return_when=asyncio.FIRST_COMPLETED)
-                if not cut.done() and self.lag:
-                    self._late += 1
-                    try:
+                late = int(not cut.done() and self.lag > 0)
+                self._late += late
+                try:
+                    if late:
                         await asyncio.wait((cut,), timeout=self.lag)
-                    finally:
-                        self._late -= 1
-                if cut.done():
-                    self.happened["cut"] += 1
-                    raise TransportError("the watch broke")
-                batch = coming.result()
-                if batch is None:
-                    return
-                yield batch
+                    if cut.done():
+                        self.happened["cut"] += 1
+                        raise TransportError("the watch broke")
+                    batch = coming.result()
+                    if batch is None:
+                        return
+                    yield batch  # it was delivered when the next one is asked for
+                finally:
+                    self._late -= late
         finally:
             for waiting in (cut, coming):
                 if waiting is not None and not waiting.done():
