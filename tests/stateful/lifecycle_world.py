@@ -35,8 +35,8 @@ from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import Kind
 
-REST, PATIENCE = 0.5, 400
-"""Virtual seconds after which it is looked again whether something moves, and how often."""
+REST, MOMENT, PATIENCE = 0.5, 0.001, 400
+"""Virtual seconds after which it is looked again whether something moves, the least time, and how often."""
 
 
 _DEFAULT = {
@@ -146,6 +146,7 @@ class LifecycleWorld(JobsWorld):
                 await self.start()
             before = self._server.store.revision
             await asyncio.sleep(REST)
+            await asyncio.sleep(MOMENT)  # whatever is due at the very same time has its turn first
             died = self.lives[-1].died.is_set()
             moving = self._moving()
             if self._server.store.revision == before and not died and not moving:

@@ -58,12 +58,13 @@ def test_shrinking_leaves_enough_available(limits: Limits, sets: list[Workload])
 
 
 @given(LIMITS, SETS)
-def test_scaling_amid_a_rollout_gives_all_and_no_more(limits: Limits, sets: list[Workload]) -> None:
+def test_scaling_amid_a_rollout_gives_all(limits: Limits, sets: list[Workload]) -> None:
+    """No more either, unless what rounding leaves is more than the largest one has: Kubernetes stops at 0 there, too."""
     active = [one for one in sets if size(one)]
     sizes = proportional(limits, active, sum(map(size, active)))
     assert all(wanted >= 0 for wanted in sizes.values())
-    if active:
-        assert sum(sizes.values()) == (limits.maximum if limits.replicas else 0)
+    total, wanted = sum(sizes.values()), limits.maximum if limits.replicas else 0
+    assert not active or total == wanted or (total > wanted and 0 in sizes.values())
 
 
 def test_shares_follow_sizes() -> None:
