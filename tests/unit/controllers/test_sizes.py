@@ -59,7 +59,7 @@ def test_shrinking_leaves_enough_available(limits: Limits, sets: list[Workload])
 
 @given(LIMITS, SETS)
 def test_scaling_amid_a_rollout_gives_all(limits: Limits, sets: list[Workload]) -> None:
-    """No more either, unless what rounding leaves is more than the largest one has: Kubernetes stops at 0 there, too."""
+    """No more either, unless what rounding leaves is more than the largest has: Kubernetes stops at 0 there, too."""
     active = [one for one in sets if size(one)]
     sizes = proportional(limits, active, sum(map(size, active)))
     assert all(wanted >= 0 for wanted in sizes.values())
