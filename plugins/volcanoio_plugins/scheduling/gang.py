@@ -188,16 +188,22 @@ class Gang:
 
     def _surplus(self, candidates: Sequence[Task]) -> list[Task]:
         spare: dict[str, int] = {}
-        victims = []
-        for task in candidates:
+        victims: list[Task] = []
+        last, left = None, 0
+        for task in candidates:  # most often those of one job follow each other
             key = task.job
-            left = spare.get(key)
-            if left is None:
-                job = self._jobs.get(key)
-                left = 0 if job is None else job.ready_count - job.min_available
+            if key != last:
+                if last is not None:
+                    spare[last] = left
+                last = key
+                if key in spare:
+                    left = spare[key]
+                else:
+                    job = self._jobs.get(key)
+                    left = 0 if job is None else job.ready_count - job.min_available
             if left > 0:
                 victims.append(task)
-            spare[key] = left - 1
+            left -= 1
         return victims
 
 

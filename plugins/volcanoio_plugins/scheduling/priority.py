@@ -51,14 +51,15 @@ class Priority:
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
         """Tasks of jobs of lower priority, and of the preemptor's own job those of lower task priority."""
-        own = self._jobs[preemptor.job].priority
+        jobs, key = self._jobs, preemptor.job
+        own = jobs[key].priority
         return [
             task
             for task in candidates
             if (
                 task.priority < preemptor.priority
-                if task.job == preemptor.job
-                else task.job in self._jobs and self._jobs[task.job].priority < own
+                if (of := task.job) == key
+                else (job := jobs.get(of)) is not None and job.priority < own
             )
         ]
 

@@ -18,5 +18,11 @@ def add_amounts(into: dict[str, int], other: Mapping[str, int], times: int) -> N
 
 def add_to_each(amounts_of: Mapping[str, int], times: int, *into: dict[str, int]) -> None:
     """`add_amounts` to several at once."""
-    for each in into:
-        add_amounts(each, amounts_of, times)
+    for name, amount in amounts_of.items():
+        change = times * amount
+        for each in into:
+            value = each.get(name, 0) + change
+            if value:
+                each[name] = value
+            else:
+                each.pop(name, None)

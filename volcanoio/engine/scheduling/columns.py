@@ -174,7 +174,9 @@ class Columns:
         else:
             column -= deltas[load]
         self.state[row] = UNKNOWN
-        self._note(row)
+        self.clock = clock = self.clock + 1
+        self.changed[row] = clock
+        self._log[clock % LOGGED] = row
 
     def release(self, row: int, shape: Shape) -> None:
         """A task of that shape that occupies a row begins to release it."""
@@ -184,7 +186,9 @@ class Columns:
         column = self.block[GIVEN_UP, :, row]
         column += deltas[-1]
         self.state[row] = UNKNOWN
-        self._note(row)
+        self.clock = clock = self.clock + 1
+        self.changed[row] = clock
+        self._log[clock % LOGGED] = row
 
     def touch(self, rows: Iterable[int]) -> None:
         """Let whoever keeps something per row look again: whose tasks are there has changed, their amounts have not."""

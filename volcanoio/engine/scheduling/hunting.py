@@ -36,6 +36,7 @@ class Prospects:
         assert task.owner.queue_info is not None
         columns = session.nodes
         self._session = session
+        self._columns, self._takable = columns, session.state.takable
         self._purpose = purpose
         self.own = own
         self._queue = task.owner.queue_info.name
@@ -50,7 +51,7 @@ class Prospects:
     def look(self, task: TaskInfo) -> NDArray[np.float64]:
         """The scores of all rows as they are now."""
         assert task.owner is not None
-        takable, placer, queue = self._session.state.takable, self._session.state.placer, self._queue
+        takable, placer, queue = self._takable, self._session.state.placer, self._queue
         self._standing, value = placer.prospects(task)
         if self.own:
             there = takable.of_job(task.owner)
@@ -61,7 +62,7 @@ class Prospects:
 
     def renew(self, task: TaskInfo) -> bool:
         """Look again at what changed; False when all is to be looked at."""
-        columns, placer = self._session.nodes, self._session.state.placer
+        columns, placer = self._columns, self._session.state.placer
         if not self._lasting or not placer.judges_rows_alone(task):
             return False
         if self._layout != (len(columns), columns.capacity, columns.layout):
@@ -81,8 +82,8 @@ class Prospects:
 
     def enough_on(self, task: TaskInfo, row: int) -> bool:
         """Whether somebody may be evicted on a row, and all of them leave room for one task; not for `own`."""
-        there = self._session.state.takable.at(row, self._queue, others=self._purpose is Purpose.RECLAIM)
-        columns = self._session.nodes
+        there = self._takable.at(row, self._queue, others=self._purpose is Purpose.RECLAIM)
+        columns = self._columns
         index, item = columns.resources, columns.block.item
         if there is None or there[index[PODS]] <= 0:
             return False
@@ -94,11 +95,11 @@ class Prospects:
 
     def note(self, row: int, score: float) -> None:
         """What a row's score is as it is now."""
-        self._scores[row] = self._session.nodes.changed.item(row), score
+        self._scores[row] = self._columns.changed.item(row), score
 
     def _enough(self, task: TaskInfo, there: Ints) -> NDArray[np.bool_]:
         """Where somebody may be evicted, and all of them leave room for one task."""
-        columns, size = self._session.nodes, len(self._session.nodes)
+        columns, size = self._columns, len(self._columns)
         mask = there[columns.resources[PODS], :size] > 0
         for name, amount in task.shape.requests.items():
             mask &= columns.future_idle(name) + there[columns.resources[name], :size] >= amount
@@ -112,7 +113,7 @@ class NodeHunt:
         self, session: CycleSession, task: TaskInfo, prospects: Prospects, known: NDArray[np.bool_] | None
     ) -> None:
         """`known` are rows where tasks like this one found nothing before."""
-        self._session = session
+        self._columns, self._placer, self._takable = session.nodes, session.state.placer, session.state.takable
         self._task = task
         self._prospects = prospects
         self._value = prospects.value.copy()
@@ -121,6 +122,8 @@ class NodeHunt:
         self._top = NOWHERE
         self._equal: Ties | None = None
         """The rows with the best score; None when these are to be found out."""
+        self._alone = False
+        """Whether it is known that a row's score follows from that row alone: in a cycle that stays so."""
 
     def best(self) -> str:
         """As `victims.Hunt`."""
@@ -130,26 +133,26 @@ class NodeHunt:
             if self._top == NOWHERE:
                 return ""
             rows = (value == self._top).nonzero()[0]
-            self._equal = self._session.state.placer.ties(self._task.shape, rows)
-        return self._session.nodes.names[self._equal.first]
+            self._equal = self._placer.ties(self._task.shape, rows)
+        return self._columns.names[self._equal.first]
 
     def spent(self, node: str) -> None:
         """As `victims.Hunt`."""
-        self._set(self._session.nodes.rows[node], NOWHERE)
+        self._set(self._columns.rows[node], NOWHERE)
 
     def changed(self, node: str) -> None:
         """As `victims.Hunt`."""
-        placer, row = self._session.state.placer, self._session.nodes.rows[node]
-        if not placer.judges_rows_alone(self._task):  # what was placed and evicted may count for every row
-            for _ in self._session.state.takable.refresh():
+        placer, row = self._placer, self._columns.rows[node]
+        self._alone = self._alone or placer.judges_rows_alone(self._task)
+        if not self._alone:  # what was placed and evicted may count for every row
+            for _ in self._takable.refresh():
                 pass
             self._value = np.where(self._value == NOWHERE, NOWHERE, self._prospects.look(self._task))
             self._equal = None
             return
         if not self._prospects.own:
-            takable = self._session.state.takable
-            if not takable.knows(row):
-                for _ in takable.refresh():
+            if not self._takable.knows(row):
+                for _ in self._takable.refresh():
                     pass
             if not self._prospects.enough_on(self._task, row):
                 self._set(row, NOWHERE)
@@ -163,9 +166,9 @@ class NodeHunt:
         rows = (self._value != NOWHERE).nonzero()[0]
         if not len(rows):
             return ()
-        first = self._session.state.placer.best_of(self._task.shape, rows)
+        first = self._placer.best_of(self._task.shape, rows)
         at = int(np.searchsorted(rows, first))
-        names = self._session.nodes.names
+        names = self._columns.names
         return [names[row] for row in np.roll(rows, -at).tolist()]
 
     def _set(self, row: int, score: float) -> None:

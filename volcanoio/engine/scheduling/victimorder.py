@@ -51,8 +51,10 @@ class VictimOrder:
             known = self._known[node] = self._order([task for task in there.values() if task.status in _HERE])
         elif len(known.keys) > 1:
             ask = self._session.job_key
-            if any(ask(job) != key for job, key in known.keys):
-                known = self._known[node] = self._order(known.tasks)
+            for job, key in known.keys:  # asked about every node that is tried: a generator would cost as much again
+                if ask(job) != key:
+                    known = self._known[node] = self._order(known.tasks)
+                    break
         return known.tasks
 
     def by_queue(self, node: str, tasks: list[TaskInfo], taker: str) -> list[TaskInfo]:

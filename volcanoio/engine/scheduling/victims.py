@@ -31,12 +31,12 @@ KEPT = 64
 class Victims:
     """Implements `victims.Victims`."""
 
-    __slots__ = ("_failed", "_ledger", "_order", "_prospects", "_rules", "_session", "_vain")
+    __slots__ = ("_columns", "_failed", "_ledger", "_order", "_placer", "_prospects", "_rules", "_session", "_vain")
 
     def __init__(self, session: CycleSession) -> None:
         self._session = session
         self._rules = session.rules
-        self._ledger = session.state.ledger
+        self._ledger, self._columns, self._placer = session.state.ledger, session.nodes, session.state.placer
         self._failed: set[Hashable] = set()
         """Alike jobs for which not enough was found."""
         self._vain: dict[Hashable, NDArray[np.bool_]] = {}
@@ -117,7 +117,7 @@ class Victims:
 
     def row_by_row(self, task: TaskInfo) -> bool:
         """As `victims.Victims`."""
-        return self._session.state.placer.judges_rows_alone(task)
+        return self._placer.judges_rows_alone(task)
 
     def running(self) -> Sequence[TaskInfo]:
         """As `victims.Victims`."""
@@ -133,7 +133,7 @@ class Victims:
 
     def suffice(self, node: str, shape: Shape, victims: Iterable[TaskInfo]) -> bool:
         """As `victims.Victims`."""
-        columns = self._session.nodes
+        columns = self._columns
         row, left, item, index = columns.rows[node], {}, columns.block.item, columns.resources
         for name, amount in shape.requests.items():
             room = item(_FUTURE, index[name], row)
@@ -184,12 +184,12 @@ class Victims:
 
     def fits(self, task: TaskInfo, node: str) -> bool:
         """As `victims.Victims`."""
-        columns, wanted = self._session.nodes, task.shape.requests
+        columns = self._columns
         row, item, index = columns.rows[node], columns.block.item, columns.resources
-        for name, amount in wanted.items():  # the usual answer, as it is asked before evictions, too
+        for name, amount in task.shape.requests.items():  # the usual answer, as it is asked before evictions, too
             if item(_FUTURE, index[name], row) < amount:
                 return False
-        return self._session.state.placer.passes(task, row)
+        return self._placer.passes(task, row)
 
     def keeps_guarantee(self, victim: TaskInfo) -> bool:
         """As `victims.Victims`."""
@@ -205,8 +205,14 @@ class Victims:
 
     def would_return(self, purpose: Purpose, evicted: Sequence[TaskInfo], placed: Sequence[TaskInfo]) -> bool:
         """As `victims.Victims`; asked as if what was placed ran already."""
-        losers = {task.job: task.owner for task in evicted}
-        starving = [key for key, job in losers.items() if job is not None and self._rules.job_starving(job)]
+        starves = self._rules.job_starving
+        starving: set[str] = set()
+        looked_at: set[str] = set()
+        for task in evicted:  # asked after every placement that evictions pay for
+            if task.job not in looked_at:
+                looked_at.add(task.job)
+                if task.owner is not None and starves(task.owner):
+                    starving.add(task.job)
         if not starving:  # the usual case: they had more than they need
             return False
         targets = [task for task in placed if task.preemptable]
