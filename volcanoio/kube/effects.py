@@ -84,15 +84,15 @@ class EffectExecutor:
     def submit(self, controller: str, key: str, stages: Stages, cause: int = 0) -> None:
         """Carry out the stages of one step, from now on and without waiting.
 
-        A step whose first stages are all local is done with them before this returns.
+        What is local up to the first stage with writes is done before this returns, else a timer that the next step
+        starts would be stopped by this one.
         """
         step = _Step(self, controller, key, cause)
-        position = 0
-        while position < len(stages) and step.all_local(stages[position]):
-            step.carry_out_locally(stages[position])
-            position += 1
-        if position < len(stages):
-            self._under_way.start(step.run(stages[position:]))
+        for position, stage in enumerate(stages):
+            step.carry_out_locally(stage)
+            if not step.all_local(stage):
+                self._under_way.start(step.run(stages[position:]))
+                return
 
     def record(self, effect: Record) -> None:
         """Hand an Event to the recorder, if there is one."""
@@ -174,9 +174,10 @@ class _Step:
                 self.executor.keep(self.controller, self.key, effect)
 
     async def run(self, stages: Stages) -> None:
-        """Stage after stage, until one has a failure."""
+        """Stage after stage, until one has a failure; what is local in the first was done."""
         for position, stage in enumerate(stages):
-            self.carry_out_locally(stage)
+            if position:
+                self.carry_out_locally(stage)
             writes = [effect for effect in stage if isinstance(effect, Create | Patch | Delete)]
             dropped = tuple(effect.id for later in stages[position + 1 :] for effect in later)
             if len(writes) == 1:

@@ -21,6 +21,7 @@ from volcanoio.framework.effects import (
     Record,
     Stages,
     StartTimer,
+    StopTimer,
 )
 from volcanoio.framework.events import EffectFailed, EffectSucceeded, Event, Observed
 from volcanoio.kube.effects import EffectExecutor
@@ -133,6 +134,13 @@ async def test_the_next_stage_waits_for_all_of_the_one_before() -> None:
     assert (success.controller, success.key) == ("job", "ns/a")
     assert success.object == msgspec.convert(pod("a", 11), POD.type)
     assert all(call.timeout for call in bench.transport.calls)
+
+
+async def test_a_timer_is_not_stopped_by_an_earlier_step_that_also_writes() -> None:
+    bench = Bench({})
+    stop, start = StopTimer(id=1, name="t"), StartTimer(id=3, name="t", due=5.0)
+    await bench.carry_out(((stop, create(2, "a")),), ((start,),))
+    assert [effect for _, _, effect in bench.local] == [stop, start]
 
 
 async def test_a_refusal_drops_the_later_stages_and_says_which() -> None:
