@@ -184,12 +184,7 @@ class Victims:
 
     def fits(self, task: TaskInfo, node: str) -> bool:
         """As `victims.Victims`."""
-        columns = self._columns
-        row, item, index = columns.rows[node], columns.block.item, columns.resources
-        for name, amount in task.shape.requests.items():  # the usual answer, as it is asked before evictions, too
-            if item(_FUTURE, index[name], row) < amount:
-                return False
-        return self._placer.passes(task, row)
+        return self._placer.passes(task, self._columns.rows[node])
 
     def keeps_guarantee(self, victim: TaskInfo) -> bool:
         """As `victims.Victims`."""

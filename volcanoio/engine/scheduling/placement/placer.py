@@ -183,9 +183,13 @@ class Placer:
     def passes(self, task: TaskInfo, row: int) -> bool:
         """Whether a task passes every filter on a row, and fits the room that is there or being released, as of now."""
         answers = self._kept.known(task.shape)
-        if answers is None or not answers.settled_in(self._cycle):
+        if answers is None:
             answers = self._prepared(task.shape)
-        return self._admits(answers, row, idle=False)
+        if not answers.fits_row(row, idle=False):  # the usual answer, as it is asked before evictions, too
+            return False
+        if not answers.settled_in(self._cycle):
+            answers = self._prepared(task.shape)
+        return self._allows(answers, row)
 
     def waits_on(self, shape: Shape, rows: Sequence[int]) -> bool:
         """Whether tasks of a shape for which room is reserved on rows may go there, and none may yet run there."""
@@ -245,11 +249,13 @@ class Placer:
     def _nominated(self, answers: Answers, node: str, idle_only: bool) -> int | None:
         """The row of the nominated node when the task may go there."""
         row = self._columns.rows.get(node)
-        return row if row is not None and self._admits(answers, row, idle=idle_only) else None
+        if row is None or not answers.fits_row(row, idle=idle_only) or not self._allows(answers, row):
+            return None
+        return row
 
-    def _admits(self, answers: Answers, row: int, *, idle: bool) -> bool:
-        """Whether a task may go to a row; the answers are right but for what is asked for every task."""
-        if not answers.mask.item(row) or not answers.fits_row(row, idle=idle):
+    def _allows(self, answers: Answers, row: int) -> bool:
+        """Whether every filter lets a task go to a row; the answers are right but for what is asked for every task."""
+        if not answers.mask.item(row):
             return False
         for part in answers.live_filters:  # noqa: SIM110 - asked before every placement that evictions pay for
             if not part.allowed(answers.shape, self._columns).item(row):
