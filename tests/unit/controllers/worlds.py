@@ -138,8 +138,8 @@ class World:
         plan = controller.reconcile(key, view)
         if plan.again is not None:
             self.reminders.append((plan.again, name, key))
-        if trouble is not None:
-            self._dirty[name, key] = None  # the retry
+        if trouble is not None or plan.more:
+            self._dirty[name, key] = None  # the retry, the next piece
         self._carry_out(name, key, plan)
         return True
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from volcanoio.framework.effects import Create, Delete
-from volcanoio.framework.events import Observed
-from volcanoio.localcluster.controllers.endpoints import slices
+from volcanoio.framework.events import Change, Observed
+from volcanoio.localcluster.controllers.endpoints.kept import Kept
+from volcanoio.localcluster.controllers.endpoints.members import headless, selects
+from volcanoio.localcluster.controllers.endpoints.rewriting import Rewrite, rewrites, subsets
+from volcanoio.localcluster.controllers.endpoints.slices import content
 from volcanoio.localcluster.controllers.frame.contract import NOTHING, Defaults, Plan, View, Write
 from volcanoio.localcluster.controllers.frame.tables import Tables
 from volcanoio.localcluster.controllers.kinds import ENDPOINT_SLICE, ENDPOINTS, Endpoints, EndpointSlice
@@ -23,6 +26,8 @@ _HEADLESS = "service.kubernetes.io/headless"
 _OLD_MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 _CAPACITY = "endpoints.kubernetes.io/over-capacity"
 _OURS, _OLD_OURS = "endpointslice-controller.k8s.io", "endpoint-controller"
+PODS, SLICES, WRITES = 500, 10, 5
+"""How many pods and slices one look folds in, and how many slices it writes: a few milliseconds each."""
 
 
 class EndpointsController(Defaults):
@@ -33,13 +38,16 @@ class EndpointsController(Defaults):
     reads = (POD, ENDPOINT_SLICE, ENDPOINTS)
     settles = 0.25
 
+    def __init__(self) -> None:
+        self._kept: dict[str, Kept] = {}
+
     def wakes(self, event: Observed) -> bool:
         """Services that have a selector."""
         obj = event.obj
         return super().wakes(event) and isinstance(obj, Service) and bool(obj.spec.get("selector"))
 
     def keys(self, event: Observed, tables: Tables) -> Iterable[str]:
-        """Itself; of a pod those that select it; of a slice or Endpoints object whose it is."""
+        """Itself; of a pod those that select it, which then look at it; of a slice or Endpoints object whose it is."""
         obj, meta = event.obj, event.obj.metadata
         if event.resource in (SERVICE.resource, ENDPOINTS.resource):
             return (meta.key,)
@@ -47,70 +55,76 @@ class EndpointsController(Defaults):
             name = meta.labels.get(_SERVICE_NAME, "")
             return (f"{meta.namespace}/{name}",) if name and meta.labels.get(_MANAGED_BY) == _OURS else ()
         previous = event.previous
-        if isinstance(previous, Pod) and isinstance(obj, Pod) and _alike(previous, obj):
+        if event.change is Change.CHANGED and _alike(previous, obj):
             return ()
-        return [
+        found = [
             one.metadata.key
             for one in tables.namespace(SERVICE, meta.namespace, Service)
-            if slices.selects(one, meta.labels)
-            or (previous is not None and slices.selects(one, previous.metadata.labels))
+            if selects(one, meta.labels) or (previous is not None and selects(one, previous.metadata.labels))
         ]
+        for key in found:
+            if (kept := self._kept.get(key)) is not None:
+                kept.due[meta.name] = None
+        return found
 
     def all_keys(self, tables: Tables, now: float) -> Iterable[str]:
-        """All Services, and Endpoints whose Service is gone."""
+        """All Services, and Endpoints whose Service is gone. What changed until now was not told: all is looked at."""
         del now
+        self._kept.clear()
         return sorted({*tables.table(SERVICE).objects, *tables.table(ENDPOINTS).objects})
 
     def reconcile(self, key: str, view: View) -> Plan:
-        """Write what differs."""
+        """Fold in what changed, and write what differs: of either a piece, and the rest at the next look."""
         service = view.tables.get(SERVICE, key, Service)
-        known = view.tables.get(ENDPOINTS, key, Endpoints)
         if service is None:
+            self._kept.pop(key, None)
+            known = view.tables.get(ENDPOINTS, key, Endpoints)
             if known is None or known.metadata.labels.get(_OLD_MANAGED_BY) != _OLD_OURS:
                 return NOTHING
             return Plan(((_delete(ENDPOINTS, known),),))
-        if not service.spec.get("selector") or service.metadata.deletion_timestamp is not None or view.held:
+        if not service.spec.get("selector") or service.metadata.deletion_timestamp is not None:
+            self._kept.pop(key, None)
             return NOTHING
-        namespace = service.metadata.namespace
-        selected = (
-            pod for pod in view.tables.namespace(POD, namespace, Pod) if slices.selects(service, pod.metadata.labels)
-        )
-        pods = slices.backing(service, selected)
-        writes = [*self._slices(service, pods, view), *self._endpoints(service, pods, known)]
+        if view.held:
+            return NOTHING
+        kept = self._keep(key, service, view.tables)
+        if not kept.fold_pods(view.tables, PODS) or not kept.fold_slices(_ours(service, view.tables), SLICES):
+            return Plan(more=True)
+        writes: list[Write] = []
+        for number, rewrite in enumerate(rewrites(kept)):
+            if len(writes) == WRITES or number == SLICES:
+                return Plan((tuple(writes),) if writes else (), more=True)
+            writes += self._slice(kept, rewrite, view)
+        writes += self._endpoints(kept, view.tables.get(ENDPOINTS, key, Endpoints))
         return Plan((tuple(writes),)) if writes else NOTHING
 
-    def _slices(self, service: Service, pods: Sequence[Pod], view: View) -> list[Write]:
-        ours = [
-            one
-            for one in view.tables.controlled(ENDPOINT_SLICE, service.metadata.uid, EndpointSlice)
-            if one.metadata.labels.get(_MANAGED_BY) == _OURS and one.metadata.deletion_timestamp is None
-        ]
-        groups = slices.wanted_slices(service, pods) or {(): []}
-        writes: list[Write] = []
-        for group, endpoints in groups.items():
-            ports = slices.slice_ports(service, group) if endpoints else []
-            same = [one for one in ours if list(one.ports) == ports]
-            if not same and ours and len(groups) == 1:
-                same = ours[:1]  # its ports have changed
-            ours = [one for one in ours if one not in same]
-            for one, entries in slices.arranged(same, endpoints):
-                if one is None or entries or (len(same) == 1 and len(groups) == 1):
-                    writes += self._slice(service, one, ports, entries, view)
-                else:
-                    writes.append(_delete(ENDPOINT_SLICE, one))
-            if not same and not endpoints:
-                writes += self._slice(service, None, ports, [], view)
-        return writes + [_delete(ENDPOINT_SLICE, one) for one in ours]
+    def _keep(self, key: str, service: Service, tables: Tables) -> Kept:
+        """What is known of a Service; from the beginning where it is another or wants something else."""
+        kept = self._kept.get(key)
+        if kept is not None and kept.service is not service:
+            if kept.service.metadata.uid == service.metadata.uid and kept.service.spec == service.spec:
+                if _labels(kept.service, {}) != _labels(service, {}):
+                    kept.stale.update(kept.placed)
+                kept.service = service
+            else:
+                kept = None
+        if kept is None:
+            pods = tables.table(POD).namespace(service.metadata.namespace)
+            kept = self._kept[key] = Kept(service, (pod.metadata.name for pod in pods.values()))
+        return kept
 
-    def _slice(
-        self, service: Service, known: EndpointSlice | None, ports: list[Manifest], entries: list[Manifest], view: View
-    ) -> list[Write]:
+    def _slice(self, kept: Kept, rewrite: Rewrite, view: View) -> list[Write]:
+        known, service = rewrite.known, kept.service
+        if rewrite.members is None:
+            return [] if known is None else [_delete(ENDPOINT_SLICE, known)]
         labels = _labels(service, {_MANAGED_BY: _OURS, _SERVICE_NAME: service.metadata.name})
-        content: Manifest = {"endpoints": entries, "ports": ports}
+        said = content(rewrite.members, rewrite.ports, service.metadata.namespace)
         if known is not None:
-            if list(known.endpoints) == entries and list(known.ports) == ports and known.metadata.labels == labels:
+            same = list(known.endpoints) == said["endpoints"] and list(known.ports) == said["ports"]
+            if same and known.metadata.labels == labels:
+                kept.stale.discard(known.metadata.name)
                 return []
-            return [patching(ENDPOINT_SLICE, known, {"metadata": {"labels": _changed(known, labels)}, **content})]
+            return [patching(ENDPOINT_SLICE, known, {"metadata": {"labels": _changed(known, labels)}, **said})]
         name, prefix = generated(service.metadata.name, view.suffix())
         metadata: Manifest = {
             "name": name,
@@ -119,29 +133,42 @@ class EndpointsController(Defaults):
             "labels": labels,
             "ownerReferences": [owner_reference(SERVICE, service)],
         }
-        return [_create(ENDPOINT_SLICE, {"metadata": metadata, "addressType": "IPv4", **content})]
+        return [_create(ENDPOINT_SLICE, {"metadata": metadata, "addressType": "IPv4", **said})]
 
-    def _endpoints(self, service: Service, pods: Sequence[Pod], known: Endpoints | None) -> list[Write]:
-        subsets, truncated = slices.subsets(service, pods)
+    def _endpoints(self, kept: Kept, known: Endpoints | None) -> list[Write]:
+        service = kept.service
+        wanted, truncated = subsets(kept)
         labels = _labels(service, {_OLD_MANAGED_BY: _OLD_OURS})
-        notes = {_CAPACITY: "truncated"} if truncated else {}
+        note = "truncated" if truncated else None
         if known is None:
             metadata: Manifest = {
                 "name": service.metadata.name, "namespace": service.metadata.namespace, "labels": labels,
             }  # fmt: skip
-            if notes:
-                metadata["annotations"] = notes
-            return [_create(ENDPOINTS, {"metadata": metadata, "subsets": subsets})]
-        if list(known.subsets) == subsets and known.metadata.labels == labels:
+            if note:
+                metadata["annotations"] = {_CAPACITY: note}
+            return [_create(ENDPOINTS, {"metadata": metadata, "subsets": wanted})]
+        meta = known.metadata
+        if list(known.subsets) == wanted and meta.labels == labels and meta.annotations.get(_CAPACITY) == note:
             return []
-        changes: Manifest = {"labels": _changed(known, labels), "annotations": notes or {_CAPACITY: None}}
-        return [patching(ENDPOINTS, known, {"metadata": changes, "subsets": subsets or None})]
+        changes: Manifest = {"labels": _changed(known, labels), "annotations": {_CAPACITY: note}}
+        return [patching(ENDPOINTS, known, {"metadata": changes, "subsets": wanted or None})]
 
 
-def _alike(before: Pod, after: Pod) -> bool:
+def _ours(service: Service, tables: Tables) -> list[EndpointSlice]:
+    """The slices of a Service that are this controller's."""
+    return [
+        one
+        for one in tables.controlled(ENDPOINT_SLICE, service.metadata.uid, EndpointSlice)
+        if one.metadata.labels.get(_MANAGED_BY) == _OURS and one.metadata.deletion_timestamp is None
+    ]
+
+
+def _alike(before: ApiObject | None, after: ApiObject) -> bool:
     """Whether nothing that an endpoint says has changed."""
     return (
-        before.status.conditions == after.status.conditions
+        isinstance(before, Pod)
+        and isinstance(after, Pod)
+        and before.status.conditions == after.status.conditions
         and before.status.phase == after.status.phase
         and before.status.pod_ip == after.status.pod_ip
         and before.spec.node_name == after.spec.node_name
@@ -152,8 +179,8 @@ def _alike(before: Pod, after: Pod) -> bool:
 
 def _labels(service: Service, ours: dict[str, str]) -> dict[str, str]:
     """The Service's labels and ours; one without an address of its own is marked."""
-    headless = {_HEADLESS: ""} if service.spec.get("clusterIP") == "None" else {}
-    return {**service.metadata.labels, **ours, **headless}
+    marks = {_HEADLESS: ""} if headless(service) else {}
+    return {**service.metadata.labels, **ours, **marks}
 
 
 def _changed(known: ApiObject, labels: dict[str, str]) -> Manifest:

@@ -42,12 +42,14 @@ Stage: TypeAlias = tuple[Write, ...]
 class Plan(msgspec.Struct, frozen=True):
     """What is to be done: writes of a stage in parallel, a stage only if all before succeeded; Events at once.
 
-    `again` is when (epoch seconds) the key is to be looked at though nothing changes.
+    `again` is when (epoch seconds) the key is to be looked at though nothing changes. With `more` it is looked at again
+    as soon as this is carried out and others had a turn: so a big key is done in pieces.
     """
 
     stages: tuple[Stage, ...] = ()
     events: tuple[Record, ...] = ()
     again: float | None = None
+    more: bool = False
 
 
 NOTHING = Plan()

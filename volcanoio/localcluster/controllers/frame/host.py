@@ -203,6 +203,9 @@ class ControllerHost:
             self._later(item)
             return
         self._backlog.succeeded(item)
+        if plan.more:
+            self._backlog.add(item)
+            await asyncio.sleep(0)
         if trouble is not None:
             del self._trouble[item]
             self._backlog.add(item)
