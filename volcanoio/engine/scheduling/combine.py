@@ -65,6 +65,8 @@ class Rules:
         self.keeps_job_keys = len(self._job_keys) == len(self._flat(points.JobOrder, "job_key", points.KEPT_KEYS))
         self._namespace_epochs = self._flat(points.NamespaceOrder, "namespace_epoch")
         self._namespace_keys = self._placed_namespace_keys()
+        self.orders_namespaces = bool(self._namespace_keys)
+        """Whether any plugin orders the namespaces of a queue."""
         self._task_keys = self._flat(points.TaskOrder, "task_key")
         self.task_key: Callable[[Task], SortKey] = self._task_key if len(self._task_keys) != 1 else self._task_keys[0]
         """Where a task stands, asked for every one: the only plugin's answer as it is, or those of all."""
@@ -125,11 +127,6 @@ class Rules:
         Of jobs of one namespace: where that stands is left out, see `with_namespace`.
         """
         return (*[key(job) for key in self._job_keys], job.created, job.uid, job.key)
-
-    @property
-    def orders_namespaces(self) -> bool:
-        """Whether any plugin orders the namespaces of a queue."""
-        return bool(self._namespace_keys)
 
     def namespace_epoch(self) -> list[int]:
         """While it is the same, keys of namespaces only grow."""

@@ -19,18 +19,19 @@ if TYPE_CHECKING:
 def send_evictions(session: CycleSession, evicted: Sequence[Evicted]) -> None:
     """Evict the tasks, which are Releasing already, and say so on each, and once on each of their PodGroups."""
     told: set[str] = set()
+    put, evicting, nodes = session.outbox.put, session.state.pods.evicting, session.nodes
     for task, _, reason, _ in evicted:
-        session.state.pods.evicting.add(task.uid)
+        evicting.add(task.uid)
         effect = Evict(
             group=task.job, uid=task.uid, namespace=task.namespace, name=task.name, node=task.node, reason=reason
         )
-        session.outbox.put(effect)
+        put(effect)
         if task.owner is not None and task.owner.known and task.job not in told:
             told.add(task.job)
-            session.outbox.put(event(kinds.POD_GROUP, task.owner.group, "Evict", reason))
+            put(event(kinds.POD_GROUP, task.owner.group, "Evict", reason))
         said = f"Pod is evicted, because of {reason}"
-        session.outbox.put(event(kinds.POD, task.pod, "Evict", said, type_="Warning"))
-        session.nodes.free(session.nodes.rows[task.node])
+        put(event(kinds.POD, task.pod, "Evict", said, type_="Warning"))
+        nodes.free(nodes.rows[task.node])
     stats, action = session.stats, evicted[0].reason
     stats.evicted += len(evicted)
     stats.evictions[action] = stats.evictions.get(action, 0) + 1

@@ -71,10 +71,10 @@ class Prospects:
         item = columns.changed.item
         for row in rows:
             score = NOWHERE
-            if self._standing.item(row) and self.enough_on(task, row):
+            if self._standing.item(row):
                 when, score = self._scores.get(row, (-1.0, NOWHERE))
                 if when != item(row):
-                    score = placer.score_of(task, row)
+                    score = placer.score_of(task, row) if self.enough_on(task, row) else NOWHERE
             self.value[row] = score
         self._clock = columns.clock
         placer.overall += RENEWED
@@ -94,7 +94,7 @@ class Prospects:
         return True
 
     def note(self, row: int, score: float) -> None:
-        """What a row's score is as it is now."""
+        """What a row's score is as it is now, NOWHERE where not enough can be evicted."""
         self._scores[row] = self._columns.changed.item(row), score
 
     def _enough(self, task: TaskInfo, there: Ints) -> NDArray[np.bool_]:
@@ -155,6 +155,7 @@ class NodeHunt:
                 for _ in self._takable.refresh():
                     pass
             if not self._prospects.enough_on(self._task, row):
+                self._prospects.note(row, NOWHERE)
                 self._set(row, NOWHERE)
                 return
         score = placer.score_of(self._task, row)
