@@ -330,3 +330,29 @@ def test_effect_ids_never_repeat_and_only_grow(history: list[ControllerEvent]) -
         for effect in stage
     ]
     assert ids == sorted(set(ids))
+
+
+@given(st.lists(st.tuples(st.integers(0, 150), st.booleans(), st.sampled_from("ab")), max_size=150))
+def test_objects_of_a_key_stay_in_order_however_many_come_and_go(changes: list[tuple[int, bool, str]]) -> None:
+    bench = Bench()
+    owners = {f"s-{number:03d}": "ns/a" for number in range(40, 120)}
+
+    def secret(name: str) -> Secret:
+        return Secret(metadata=ObjectMeta(name=name, namespace="ns", uid=name, labels={"owner": owners[name]}))
+
+    for name in owners:
+        bench.send(Observed(resource=SECONDARY.resource, change=Change.APPEARED, object=secret(name)))
+    for number, there, owner in changes:
+        name = f"s-{number:03d}"
+        previous = secret(name) if name in owners else None
+        if there:
+            owners[name] = f"ns/{owner}"
+            change = Change.CHANGED if previous else Change.APPEARED
+            bench.send(Observed(resource=SECONDARY.resource, change=change, object=secret(name), previous=previous))
+        elif previous:
+            gone = Observed(resource=SECONDARY.resource, change=Change.GONE, object=previous, previous=previous)
+            del owners[name]
+            bench.send(gone)
+        for key in ("ns/a", "ns/b"):
+            found = [obj.metadata.name for obj in bench.host["notebook"].objects(key, SECONDARY.resource)]
+            assert found == sorted(name for name, its in owners.items() if its == key)

@@ -42,6 +42,11 @@ class ObjectCache:
         """One object by `namespace/name`, or the name alone."""
         return self._objects.get(resource, {}).get(key)
 
+    def some(self, resource: str, keys: Iterable[str]) -> list[ApiObject]:
+        """Those of the keys that there are, in the order of the keys."""
+        objects = self._objects.get(resource, {})
+        return [obj for key in keys if (obj := objects.get(key)) is not None]
+
     def all(self, resource: str) -> list[ApiObject]:
         """All objects of a resource, sorted by namespace and name."""
         objects = self._objects.get(resource, {})

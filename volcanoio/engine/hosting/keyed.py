@@ -135,13 +135,15 @@ class KeyedHost:
         members = self._members.get(key)
         if members is None:
             self._members[key] = {member}
-        else:
+        elif member not in members:
             members.add(member)
+            self._references.joined(key, member)
 
     def _part(self, key: str, member: tuple[str, str]) -> None:
         members = self._members.get(key)
-        if members is not None:
+        if members is not None and member in members:
             members.discard(member)
+            self._references.parted(key, member)
             if not members:
                 del self._members[key]
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Collection, Mapping
 
 from volcanoio.engine.hosting.cache import ObjectCache
 from volcanoio.model.base import ApiObject
 from volcanoio.model.kinds import Kind
 
+_MANY = 64
+"""From how many objects of a key on their order is kept instead of being sorted at each look."""
 _EVERY = ""  # stands for "all objects of the resource": no object has an empty key
 
 
@@ -27,6 +30,8 @@ class References:
         self._members = members
         self._asked: dict[str, set[tuple[str, str]]] = {}
         self._askers: dict[tuple[str, str], set[str]] = {}
+        self._order: dict[tuple[str, str], list[str]] = {}
+        """Of keys with many objects that were looked at: their names in order, by (controller key, resource)."""
         self.asking = ""
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> ApiObject | None:
@@ -46,8 +51,28 @@ class References:
 
     def belonging(self, key: str, resource: str) -> list[ApiObject]:
         """The cached objects of an input that belong to a key, sorted by namespace and name."""
-        names = sorted(name for of, name in self._members.get(key, ()) if of == resource)
-        return [obj for name in names if (obj := self._cache.get(resource, name)) is not None]
+        names = self._order.get((key, resource))
+        if names is None:
+            names = sorted(name for of, name in self._members.get(key, ()) if of == resource)
+            if len(names) >= _MANY:
+                self._order[key, resource] = names
+        return self._cache.some(resource, names)
+
+    def joined(self, key: str, member: tuple[str, str]) -> None:
+        """An object has come to belong to a key."""
+        resource, name = member
+        names = self._order.get((key, resource))
+        if names is not None:
+            bisect.insort(names, name)
+
+    def parted(self, key: str, member: tuple[str, str]) -> None:
+        """An object does no longer belong to a key."""
+        resource, name = member
+        names = self._order.get((key, resource))
+        if names is not None:
+            del names[bisect.bisect_left(names, name)]
+            if len(names) < _MANY:
+                del self._order[key, resource]
 
     def askers(self, resource: str, object_key: str) -> list[str]:
         """The keys to wake for a change of that object, sorted."""
