@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from typing import Any, Final
 
@@ -54,23 +55,30 @@ def _validate(endpoints: Manifest) -> list[FieldError]:
 
 def _address_errors(address: Manifest, path: str) -> list[FieldError]:
     ip, host, node = address.get("ip") or "", address.get("hostname"), address.get("nodeName")
-    found = [] if is_address(ip) else [invalid(f"{path}.ip", ip, NO_ADDRESS)]
+    unreachable = reach_errors(ip, f"{path}.ip")
+    found = [invalid(f"{path}.ip", ip, NO_ADDRESS)] if unreachable and not is_address(ip) else []
     if host and (broken := label_rule(host)):
         found.append(invalid(f"{path}.hostname", host, broken))
     if node is not None and (broken := subdomain_rule(node)):
         found.append(invalid(f"{path}.nodeName", node, broken))
-    return found + reach_errors(ip, f"{path}.ip")
+    return found + unreachable
 
 
 def reach_errors(text: str, path: str, *, loopback: bool = True) -> list[FieldError]:
     """An endpoint is at an address that others can reach: for this server, and its webhooks, that is a loopback one."""
+    return [invalid(path, text, message) for message in _unreachable(text, loopback=loopback)]
+
+
+@functools.lru_cache(maxsize=16_384)
+def _unreachable(text: str, *, loopback: bool) -> tuple[str, ...]:
+    """Why others cannot reach an address; kept, as big Services name the same thousand addresses again and again."""
     if not is_address(text):
-        return [invalid(path, text, "must be a valid IP address")]
+        return ("must be a valid IP address",)
     ip = ipaddress.ip_address(text)
-    found = [invalid(path, text, f"may not be unspecified ({text})")] if ip.is_unspecified else []
+    found = (f"may not be unspecified ({text})",) if ip.is_unspecified else ()
     if ip.is_loopback and not loopback:
-        found.append(invalid(path, text, _LOOPBACK))
-    return found + ([invalid(path, text, _LINK_LOCAL)] if ip.is_link_local else [])
+        found = (*found, _LOOPBACK)
+    return (*found, _LINK_LOCAL) if ip.is_link_local else found
 
 
 def _protocol_errors(port: Manifest, path: str) -> list[FieldError]:
@@ -125,11 +133,17 @@ def _slice_address_errors(address: str, kind: str, path: str, at: int) -> list[F
         return _domain_errors(address, where)
     if kind not in {"IPv4", "IPv6"}:
         return []
-    if not is_address(address):
+    version = _version(address)
+    if not version:
         return [invalid(where, address, NO_ADDRESS)]
-    version = ipaddress.ip_address(address).version
     other = [] if kind == f"IPv{version}" else [invalid(path, address, f"must be an {kind} address")]
     return other + reach_errors(address, where)
+
+
+@functools.lru_cache(maxsize=16_384)
+def _version(text: str) -> int:
+    """Of which version an address is; 0 for what is none."""
+    return ipaddress.ip_address(text).version if is_address(text) else 0
 
 
 def _domain_errors(name: str, path: str) -> list[FieldError]:
