@@ -397,6 +397,18 @@ def test_ticks_come_every_so_often_until_the_job_ends() -> None:
     assert world.asked.count("Tick") == 5
 
 
+def test_a_tick_is_not_lost_to_what_happens_at_its_time() -> None:
+    world = PolicyWorld(lambda _: Abstain(), Occasion.TICK, every=10.0)
+    world.submit(spec())
+    world.settle()
+    world.now += 10  # its timer has not fired yet
+    world.phase(world.pods()[0], "Running")
+    world.settle()
+    assert world.asked.count("Tick") == 1
+    world.pass_time(10)
+    assert world.asked.count("Tick") == 2
+
+
 @pytest.mark.parametrize("answer", [Hold(reason="wait", until=0.0), Abstain()])
 def test_a_question_of_an_older_version_is_forgotten(answer: Decision) -> None:
     world = on_due(lambda _: answer)

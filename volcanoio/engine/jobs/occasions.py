@@ -14,12 +14,12 @@ TICK = "tick"
 _ENDED = frozenset({JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED, JobPhase.ABORTED})
 
 
-def raise_occasions(draft: Draft, roster: Roster, fired: str) -> None:
-    """Line up what is due; `fired` is the timer that fired, "" for none."""
+def raise_occasions(draft: Draft, roster: Roster) -> None:
+    """Line up what is due."""
     job = draft.state.job
     if job is None or not draft.state.started:
         return
-    _tick(draft, job, roster, fired)
+    _tick(draft, job, roster)
     phase = job.status.state.phase
     if phase not in _ENDED:
         return
@@ -29,15 +29,16 @@ def raise_occasions(draft: Draft, roster: Roster, fired: str) -> None:
         draft.queue([_occasion(job, Occasion.JOB_ENDED)], ASIDE)
 
 
-def _tick(draft: Draft, job: Job, roster: Roster, fired: str) -> None:
+def _tick(draft: Draft, job: Job, roster: Roster) -> None:
     """Keep the time of the next Tick. The first comes at a part of the period that depends on the job, so that jobs
-    that begin together, or with us, are not asked together.
+    that begin together, or with us, are not asked together. Its time counts, not its timer: whatever else happens
+    between the two stops the timer.
     """
     every = roster.every(job)
     if not every or not asks(job):
         if draft.state.tick:
             draft.set(tick=0.0)
-    elif fired == TICK:
+    elif 0 < draft.state.tick <= draft.now:
         under_way = any(question.event.name == Occasion.TICK for question in draft.state.asides.values())
         if not under_way and roster.wants(job, Occasion.TICK):
             draft.queue([_occasion(job, Occasion.TICK)], ASIDE)

@@ -85,7 +85,7 @@ def reduce_job(state: JobState, event: ControllerEvent, view: View, plugins: Plu
         draft.set(pause=None, behind=False)
     plan(draft, view, plugins)
     if view.synced:
-        raise_occasions(draft, view.roster, event.name if isinstance(event, TimerFired) else "")
+        raise_occasions(draft, view.roster)
         draft.ask()
         _set_timers(draft)
     stages = draft.stages()
