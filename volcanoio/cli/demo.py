@@ -26,6 +26,7 @@ from volcanoio.model.manifests import ManifestError, read_manifests
 from volcanoio.model.packaged import config_path
 
 _REFRESH = 0.1
+_CRON_JOB = "CronJob"
 
 
 def run_demo(*, examples: Path | None, timeout: float, verbose: int, **given: Any) -> int:
@@ -40,7 +41,6 @@ def run_demo(*, examples: Path | None, timeout: float, verbose: int, **given: An
 
 
 def _read(directory: Path) -> list[Manifest]:
-    """The objects of a directory without CronJobs, whose runs come when the clock says so."""
     files = sorted(directory.glob("*.yaml")) + sorted(directory.glob("*.yml"))
     if not directory.is_dir():
         msg = f"--examples: there is no directory {directory}; give a directory of manifests"
@@ -49,7 +49,7 @@ def _read(directory: Path) -> list[Manifest]:
         msg = f"--examples: no .yaml files in {directory}; give a directory of manifests"
         raise CommandError(msg, ExitCode.USAGE)
     try:
-        return [manifest for file in files for manifest in read_manifests(file) if manifest.get("kind") != "CronJob"]
+        return [manifest for file in files for manifest in read_manifests(file)]
     except ManifestError as error:
         raise CommandError(str(error), ExitCode.USAGE) from None
 
@@ -58,8 +58,12 @@ async def _demo(options: LocalOptions, manifests: list[Manifest], timeout: float
     _end_on_signals()
     board = Board()
     began = time.monotonic()
+    by_the_clock = [each["metadata"]["name"] for each in manifests if each["kind"] == _CRON_JOB]
+    manifests = [each for each in manifests if each["kind"] != _CRON_JOB]
     with screen:
         screen.say(f"starting {options.nodes} simulated nodes")
+        for name in by_the_clock:
+            screen.say(f"left out: CronJob {name}, whose runs come by the clock")
         async with started(options) as cluster:
             screen.say(f"ready in {time.monotonic() - began:.1f} s; submitting {len(manifests)} objects")
             async with cluster.observing((kinds.JOB, kinds.POD_GROUP, kinds.POD, kinds.EVENT), _folder(board)):

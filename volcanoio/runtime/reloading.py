@@ -9,6 +9,7 @@ All blocking work, constructors of plugins included, runs on a thread.
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +76,7 @@ class Watched:
         return Seen(text, "", mounted)
 
 
-class Reloading(Generic[Made]):
+class Reloading(ABC, Generic[Made]):
     """Looks once a second, and hands over what changed; `run` until cancelled.
 
     `first` is what was seen of what is in force, `what` how it is called and `when` it takes effect, `refusals` what
@@ -104,13 +105,13 @@ class Reloading(Generic[Made]):
         self._clock = clock
         self._probe = probe
 
+    @abstractmethod
     def make(self, seen: Seen, *, mounted_changed: bool) -> Made:
         """What is to be in force; runs on a thread. Raises one of the refusals."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take_over(self, made: Made) -> None:
         """Put it in force."""
-        raise NotImplementedError
 
     async def run(self) -> None:
         """Look, for ever, where there is anything to look at."""

@@ -15,7 +15,6 @@ from volcanoio.engine.pacing import CONFLICT, Pace
 from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule, Step, View
 from volcanoio.framework.effects import Create, Delete, Patch, Stages
 from volcanoio.framework.events import (
-    Change,
     ControllerEvent,
     EffectFailed,
     EffectSucceeded,
@@ -23,7 +22,6 @@ from volcanoio.framework.events import (
     TimerFired,
 )
 from volcanoio.model import kinds
-from volcanoio.model.base import ApiObject
 
 FORBIDDEN = 403
 _WRITES = (Create, Delete, Patch)
@@ -65,8 +63,6 @@ class CronJobController:
             case Observed():
                 state = fold(state, event.obj, event.change, view.key)
             case EffectSucceeded():
-                if event.obj is not None:
-                    state = _with_response(state, event.obj, view.key)
                 state = replace(state, pace=Pace())
             case EffectFailed():
                 state, stages = _refused(state, event, view)
@@ -80,14 +76,6 @@ class CronJobController:
             return Step(state, stages)
         state, more = plan(state, view)
         return Step(state, tuple(stage for stage in (*stages, *more) if stage))
-
-
-def _with_response(state: CronState, obj: ApiObject, key: str) -> CronState:
-    """Fold the answer to a write of ours: it is what the API server has, if nothing newer was seen."""
-    known = state.jobs.get(obj.metadata.uid)
-    if known is not None and known.metadata.revision >= obj.metadata.revision:
-        return state
-    return fold(state, obj, Change.CHANGED, key)
 
 
 def _refused(state: CronState, event: EffectFailed, view: View) -> tuple[CronState, Stages]:

@@ -16,7 +16,6 @@ from volcanoio.engine.pacing import CONFLICT, Pace
 from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule, Step, View
 from volcanoio.framework.effects import Record
 from volcanoio.framework.events import (
-    Change,
     ControllerEvent,
     EffectFailed,
     EffectSucceeded,
@@ -24,7 +23,6 @@ from volcanoio.framework.events import (
     TimerFired,
 )
 from volcanoio.model import kinds
-from volcanoio.model.base import ApiObject
 
 _CREATE, _DELETE = "create ", "delete "
 
@@ -62,7 +60,7 @@ class JobFlowController:
             case Observed():
                 state = fold(state, event.obj, event.change, view.key)
             case EffectSucceeded():
-                state, records = _succeeded(state, event, view)
+                state, records = _succeeded(state, view)
             case EffectFailed():
                 state, records = _refused(state, event, view)
             case TimerFired(name=name):
@@ -77,10 +75,8 @@ class JobFlowController:
         return Step(state, tuple(stage for stage in (tuple(records), *stages) if stage))
 
 
-def _succeeded(state: FlowState, event: EffectSucceeded, view: View) -> tuple[FlowState, list[Record]]:
+def _succeeded(state: FlowState, view: View) -> tuple[FlowState, list[Record]]:
     state, done = settled(state, view.in_flight.values())
-    if event.obj is not None:
-        state = _with_response(state, event.obj, view.key)
     records: list[Record] = []
     for about in done:
         if about.startswith(_CREATE) and state.flow is not None:
@@ -88,14 +84,6 @@ def _succeeded(state: FlowState, event: EffectSucceeded, view: View) -> tuple[Fl
         if not about.startswith((_CREATE, _DELETE)) and about != STATUS:
             state = replace(state, passed=state.passed | {about}, answered=True)
     return replace(state, paces={about: pace for about, pace in state.paces.items() if about not in done}), records
-
-
-def _with_response(state: FlowState, obj: ApiObject, key: str) -> FlowState:
-    """Fold the answer to a write of ours: it is what the API server has, if nothing newer was seen."""
-    known = state.jobs.get(obj.metadata.uid)
-    if known is not None and known.metadata.revision >= obj.metadata.revision:
-        return state
-    return fold(state, obj, Change.CHANGED, key)
 
 
 def _refused(state: FlowState, event: EffectFailed, view: View) -> tuple[FlowState, list[Record]]:
