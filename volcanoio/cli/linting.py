@@ -15,6 +15,7 @@ from volcanoio.engine.scheduling.configuration import read
 from volcanoio.engine.scheduling.lint import Finding, Severity, lint
 from volcanoio.framework import groups
 from volcanoio.runtime import policy_lint
+from volcanoio.runtime.controller_conf import is_empty
 from volcanoio.runtime.loading import PluginError, Registry, discover
 from volcanoio.runtime.mounted import MountError
 
@@ -39,7 +40,7 @@ def run_lint(
         raise CommandError(str(error), ExitCode.USAGE) from None
     texts = [(str(file), _text(file)) for file in files]
     scheduler = scheduler_plugins((text for _, text in texts), known["plugins"])
-    found = [(file, finding) for file, text in texts for finding in findings(text, known, registry, scheduler)]
+    found = [(file, each) for file, text in texts for each in findings(file, text, known, registry, scheduler)]
     if output == "json":
         print(
             msgspec.json.format(
@@ -55,21 +56,23 @@ def run_lint(
 
 
 def findings(
-    text: str, known: Mapping[str, Any], registry: Registry, scheduler: frozenset[str] | None
+    file: str, text: str, known: Mapping[str, Any], registry: Registry, scheduler: frozenset[str] | None
 ) -> list[Finding]:
     """What is found in a file's text: a configuration, or a manifest with ConfigMaps that hold some.
 
     `scheduler` are the plugins that are on in the schedulers' configurations among the files, None without any.
     """
 
-    def checked(configuration: str) -> Sequence[Finding]:
+    def checked(name: str, configuration: str) -> Sequence[Finding]:
+        if nothing := policy_lint.empty(configuration, name):
+            return (nothing,)
         if policy_lint.is_controllers(configuration):
             return policy_lint.lint(configuration, registry, scheduler)
         return lint(configuration, **known)
 
     inside = excerpts(text)
     if inside is None:
-        return list(checked(text))
+        return list(checked(Path(file).name, text))
     if not inside:
         return [
             Finding(
@@ -79,7 +82,7 @@ def findings(
     return [
         each._replace(line=place.line, column=place.column)
         for excerpt in inside
-        for each in checked(excerpt.text)
+        for each in checked(excerpt.key, excerpt.text)
         for place in [excerpt.place(each.line, each.column)]
     ]
 
@@ -90,7 +93,7 @@ def scheduler_plugins(texts: Iterable[str], known: Collection[str]) -> frozenset
     for text in texts:
         inside = excerpts(text)
         for configuration in [text] if inside is None else [excerpt.text for excerpt in inside]:
-            if not policy_lint.is_controllers(configuration):
+            if not (is_empty(configuration) or policy_lint.is_controllers(configuration)):
                 read_so_far, _ = read(configuration, actions=(), plugins=known)
                 named = (named or set()) | {option.name for tier in read_so_far.tiers for option in tier.plugins}
     return None if named is None else frozenset(named)

@@ -21,7 +21,7 @@ from volcanoio.engine.scheduling.yamlnodes import Problem, Reader, Value
 from volcanoio.framework.arguments import suggestion
 
 FILE = "volcano-controller.conf"
-"""The name of the file, as errors and journals give it."""
+"""The name of the file in ConfigMaps and journals; wherever it lies, errors are told with its path by who read it."""
 _ALL, _NAMED = "all", "named"
 _KEYS = ("name", "enabled", "jobs", "inline", "arguments")
 
@@ -51,23 +51,28 @@ class ConfigurationError(ValueError):
     """A file that cannot take effect; one line a problem, each with line, rule and next step."""
 
 
-def parse(text: str, policies: Collection[str], source: str = FILE) -> ControllerConfiguration:
+def parse(text: str, policies: Collection[str]) -> ControllerConfiguration:
     """Read the file; `policies` are the known names. Raises ConfigurationError, so that the last good one stays."""
     configuration, problems = read(text, policies)
     if problems:
-        raise ConfigurationError("\n".join(f"{source}: {problem}" for problem in problems))
+        raise ConfigurationError("\n".join(map(str, problems)))
     return configuration
 
 
 def read(text: str, policies: Collection[str]) -> tuple[ControllerConfiguration, Sequence[Problem]]:
     """What can be read of the file, and all that is wrong with it."""
-    if all(line.strip() == "" or line.lstrip().startswith("#") for line in text.splitlines()):
+    if is_empty(text):
         return ControllerConfiguration(), ()
     reader = Reader()
     root = reader.document(text, "policies:")
     settings = None if root is None else _policies(root, policies)
     read_so_far = ControllerConfiguration() if settings is None else ControllerConfiguration(settings)
     return read_so_far, reader.problems
+
+
+def is_empty(text: str) -> bool:
+    """Whether nothing is said: no lines but blank ones, comments and marks of documents."""
+    return all(line.strip() in ("", "---", "...") or line.lstrip().startswith("#") for line in text.splitlines())
 
 
 def _policies(root: Value, known: Collection[str]) -> tuple[PolicySetting, ...] | None:

@@ -10,7 +10,7 @@ import yaml
 from volcanoio.engine.scheduling.lint import Finding, Severity
 from volcanoio.framework import groups
 from volcanoio.framework.arguments import ArgumentError
-from volcanoio.runtime.controller_conf import PolicySetting, read
+from volcanoio.runtime.controller_conf import PolicySetting, is_empty, read
 from volcanoio.runtime.loading import PluginError, Registry
 from volcanoio.runtime.policy_sets import LIMIT, Member
 from volcanoio.runtime.runaway import Errand, OverrunError
@@ -25,6 +25,24 @@ def is_controllers(text: str) -> bool:
     if not isinstance(root, dict) or {"tiers", "actions"} & root.keys():
         return False
     return any(difflib.get_close_matches(str(key), ("policies",)) for key in root)
+
+
+def empty(text: str, name: str) -> Finding | None:
+    """What is to be said of a configuration that says nothing: what would take effect, by whose it is.
+
+    `name` is that of the file or the ConfigMap's key; None for a text that is not empty.
+    """
+    if not is_empty(text):
+        return None
+    default = "the controllers ask the policy declared alone, as without a file"
+    if "controller" in name:
+        return Finding(Severity.WARNING, 1, 1, f"the file is empty: {default}", "write policies: [] to have none asked")
+    refused = "a scheduler refuses it"
+    scheduler = 'write actions: "enqueue, allocate, backfill" and tiers'
+    if "scheduler" in name:
+        return Finding(Severity.ERROR, 1, 1, f"the file is empty: {refused}", scheduler)
+    advice = f"{scheduler} for a scheduler, policies: for the controllers"
+    return Finding(Severity.ERROR, 1, 1, f"the file is empty: {refused}; {default}", advice)
 
 
 def lint(text: str, registry: Registry, scheduler: frozenset[str] | None) -> tuple[Finding, ...]:

@@ -17,7 +17,7 @@ from volcanoio.framework.lifecycle import LifecyclePolicy, Occasion, Roster, Wan
 from volcanoio.model import kinds, names
 from volcanoio.model.batch import JobEvent
 from volcanoio.model.kinds import Kind
-from volcanoio.runtime.controller_conf import FILE, ConfigurationError, ControllerConfiguration, PolicySetting
+from volcanoio.runtime.controller_conf import ConfigurationError, ControllerConfiguration, PolicySetting
 from volcanoio.runtime.loading import PluginError, Registry
 from volcanoio.runtime.policy_calls import can_suspend
 from volcanoio.runtime.runaway import Errand, OverrunError
@@ -26,6 +26,7 @@ LIMIT = 10.0
 """Seconds that an import or a constructor may take."""
 
 _NOTHING = Wants()
+_WHERE = "the controllers' configuration"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +91,7 @@ class PolicySet:
         """The policy that a job names, with the arguments its annotation gives ("" for none). Blocks, as `load`."""
         setting = self.settings.get(name, PolicySetting(name, everywhere=False))
         if not setting.enabled:
-            return Member(name, fault=f"is off (enabled: false in {FILE}); take it out of the job's annotation")
+            return Member(name, fault=f"is off (enabled: false in {_WHERE}); take it out of the job's annotation")
         known = self.registry.names(groups.LIFECYCLE_POLICIES)
         if name not in known:
             return Member(name, fault=f"is not there{suggestion(name, known)}")
@@ -164,7 +165,7 @@ def _given(registry: Registry, name: str, text: str) -> dict[str, Any]:
     for key in given:
         if key not in allowed:
             told = f"may be given by jobs are: {', '.join(sorted(allowed))}" if allowed else "jobs may give it none"
-            msg = f'takes no argument "{key}" of a job; {told}; ask the administrator to set it in {FILE}'
+            msg = f'takes no argument "{key}" of a job; {told}; ask the administrator to set it in {_WHERE}'
             raise ConfigurationError(msg)
     return given
 

@@ -70,6 +70,32 @@ def test_a_config_map_may_hold_it(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("volcano-controller.conf", 0, "warning: the file is empty: the controllers ask the policy declared alone"),
+        ("volcano-scheduler.conf", 1, "error: the file is empty: a scheduler refuses it; write actions"),
+        ("mine.yaml", 1, "error: the file is empty: a scheduler refuses it; the controllers ask the policy declared"),
+    ],
+)
+@pytest.mark.parametrize("text", ["", "# nothing yet\n---\n"])
+def test_of_an_empty_file_is_told_what_would_take_effect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, name: str, code: int, said: str
+) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    assert run_lint([file], "text", (), ignore_unavailable=False) == code
+    assert capsys.readouterr().out.startswith(f"{file}:1:1: {said}")
+
+
+def test_an_empty_key_of_a_config_map_is_judged_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  volcano-controller.conf: ''\n"
+    code, found = linted(tmp_path, capsys, manifest, "policies:\n- name: min_runtime\n")
+    assert code == 0
+    assert found[0].startswith("0.conf:5:28: warning: the file is empty: the controllers ask")
+    assert "together with this one" in found[1], "an empty file is no scheduler's configuration without cdp"
+
+
+@pytest.mark.parametrize(
     ("text", "whose"),
     [("policies: []", True), ("policies:\n- [", True), ('actions: "a"', False), ("", False), ("a: [", False)],
 )

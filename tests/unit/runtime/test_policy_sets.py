@@ -169,7 +169,7 @@ def test_a_job_names_policies_and_gives_the_arguments_that_are_its_to_give() -> 
     ("name", "arguments", "message"),
     [
         ("growng", "", 'is not there; did you mean "growing"?'),
-        ("telling", "", "is off (enabled: false in volcano-controller.conf)"),
+        ("telling", "", "is off (enabled: false in the controllers' configuration)"),
         ("growing", "factor", "not a mapping: 'factor'; give one such as {factor: 2}"),
         (
             "growing",

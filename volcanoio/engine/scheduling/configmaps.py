@@ -17,8 +17,11 @@ KEYS = (KEY, "volcano-controller.conf")
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A text and where it begins in the file. `follows` says whether its lines are the file's, moved by `start`."""
+    """A text, its key in the ConfigMap, and where it begins in the file. `follows` says whether its lines are the
+    file's, moved by `start`.
+    """
 
+    key: str
     text: str
     start: Place
     follows: bool
@@ -40,7 +43,7 @@ def excerpts(text: str) -> list[Excerpt] | None:
     if not objects:
         return None
     lines = text.splitlines()
-    return [_excerpt(value, lines) for each in objects for value in _configurations(_fields(each))]
+    return [_excerpt(key, value, lines) for each in objects for key, value in _configurations(_fields(each))]
 
 
 def _objects(node: yaml.Node, fields: dict[str, yaml.Node]) -> Iterator[yaml.Node]:
@@ -51,22 +54,22 @@ def _objects(node: yaml.Node, fields: dict[str, yaml.Node]) -> Iterator[yaml.Nod
     yield from items.value if isinstance(items, yaml.SequenceNode) else [node]
 
 
-def _configurations(fields: dict[str, yaml.Node]) -> Iterator[yaml.ScalarNode]:
-    """The values under our keys; where there is none, those of keys that end in .conf."""
+def _configurations(fields: dict[str, yaml.Node]) -> Iterator[tuple[str, yaml.ScalarNode]]:
+    """What is under our keys; where there is none, those of keys that end in .conf."""
     kind = fields.get("kind")
     if kind is None or kind.value != "ConfigMap":
         return
     data = {key: value for key, value in _fields(fields.get("data")).items() if isinstance(value, yaml.ScalarNode)}
-    ours = [data[key] for key in KEYS if key in data]
-    yield from ours or [value for key, value in data.items() if key.endswith(".conf")]
+    ours = [(key, data[key]) for key in KEYS if key in data]
+    yield from ours or [(key, value) for key, value in data.items() if key.endswith(".conf")]
 
 
-def _excerpt(node: yaml.ScalarNode, lines: list[str]) -> Excerpt:
+def _excerpt(key: str, node: yaml.ScalarNode, lines: list[str]) -> Excerpt:
     line = node.start_mark.line
     if node.style != "|":
-        return Excerpt(node.value, Place(line + 1, node.start_mark.column + 1), follows=False)
+        return Excerpt(key, node.value, Place(line + 1, node.start_mark.column + 1), follows=False)
     first = next((each for each in lines[line + 1 :] if each.strip()), "")
-    return Excerpt(node.value, Place(line + 2, len(first) - len(first.lstrip()) + 1), follows=True)
+    return Excerpt(key, node.value, Place(line + 2, len(first) - len(first.lstrip()) + 1), follows=True)
 
 
 def _fields(node: yaml.Node | None) -> dict[str, yaml.Node]:
