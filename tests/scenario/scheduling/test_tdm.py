@@ -139,6 +139,7 @@ def test_only_who_cannot_be_moved_may_preempt_and_only_on_nodes_that_are_not_len
         ({"volcano.sh/jdb-min-available": "60%"}, 0),
         ({"volcano.sh/jdb-min-available": "9"}, 0),
         ({"volcano.sh/jdb-min-available": "many"}, 1),
+        ({"volcano.sh/jdb-min-available": "2", "volcano.sh/jdb-max-unavailable": "50%"}, 1),
     ],
 )
 def test_how_many_a_job_can_lose(annotations: dict[str, str], count: int) -> None:

@@ -53,6 +53,18 @@ def described(**metadata: Any) -> Manifest:
             "metadata.annotations[volcano.sh/cooldown-time]: it has no effect; 'ten minutes' is not a duration",
         ),
         (
+            described(annotations={"volcano.sh/jdb-min-available": "0"}),
+            'metadata.annotations[volcano.sh/jdb-min-available]: it has no effect; "0" is neither a number of pods',
+        ),
+        (
+            described(annotations={"volcano.sh/jdb-max-unavailable": "100%"}),
+            'metadata.annotations[volcano.sh/jdb-max-unavailable]: it has no effect; "100%" is neither',
+        ),
+        (
+            described(annotations={"volcano.sh/jdb-min-available": "2", "volcano.sh/jdb-max-unavailable": "30%"}),
+            "metadata.annotations[volcano.sh/jdb-max-unavailable]: it has no effect; volcano.sh/jdb-min-available is",
+        ),
+        (
             described(labels={"volcano.sh/preemptable": "yes"}),
             'metadata.labels[volcano.sh/preemptable]: it has no effect; "yes" is neither "true" nor "false"',
         ),
@@ -100,7 +112,7 @@ def test_told(given: Manifest, told: str) -> None:
     [
         job(policies=[policy(event="PodPending", timeout="10m"), policy(event="PodFailed")]),
         job(task("a"), task("b", dependsOn={"name": ["a"], "iteration": "any"}), minSuccess=2, minAvailable=1),
-        described(annotations={"volcano.sh/cooldown-time": "1h30m", "volcano.sh/preemptable": "false"}),
+        described(annotations={"volcano.sh/cooldown-time": "1h30m", "volcano.sh/jdb-min-available": "99%"}),
         described(annotations={"volcanoio.dev/policies": "a", "policy-arguments.volcanoio.dev/a": "{}"}),
         job(task("master"), plugins={"pytorch": []}),
         job(task("master"), task("worker"), plugins={"pytorch": [], "hcclrank": [], "mpi": []}),

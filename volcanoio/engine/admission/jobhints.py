@@ -90,9 +90,19 @@ def _truth(text: str) -> str:
     return "" if text.lower() in _TRUTHS else f'"{text}" is neither "true" nor "false"'
 
 
+def _budget(text: str) -> str:
+    digits = text.removesuffix("%")
+    number = int(digits) if digits.isascii() and digits.isdigit() else 0
+    if number > 0 and (digits == text or number < 100):
+        return ""
+    return f'"{text}" is neither a number of pods from 1 on nor a part of them from 1% to 99%'
+
+
 _RULES: Mapping[str, Callable[[str], str]] = {
     names.COOLDOWN_TIME: _duration,
     names.PREEMPTABLE: _truth,
+    names.JDB_MIN_AVAILABLE: _budget,
+    names.JDB_MAX_UNAVAILABLE: _budget,
 }
 """What the scheduler reads of a Job's annotations and labels, and the rule of each."""
 
@@ -106,6 +116,9 @@ def _annotations(given: Mapping[str, str], path: str, findings: Findings) -> Non
     for name, rule in _RULES.items():
         if name in given and (broken := rule(given[name])):
             findings.mention(f"{path}[{name}]", "it has no effect", broken)
+    if names.JDB_MIN_AVAILABLE in given and names.JDB_MAX_UNAVAILABLE in given:
+        advice = f"{names.JDB_MIN_AVAILABLE} is what counts; give one of them"
+        findings.mention(f"{path}[{names.JDB_MAX_UNAVAILABLE}]", "it has no effect", advice)
 
 
 def _of_plugins(job: Job, settings: AdmissionSettings) -> Iterator[tuple[str, tuple[str, str]]]:

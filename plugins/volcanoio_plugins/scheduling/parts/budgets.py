@@ -1,7 +1,7 @@
 """How many running tasks a job can lose at once, by its annotations (Volcano: pkg/scheduler/plugins/tdm).
 
-`volcano.sh/jdb-max-unavailable` counts what is not running already; otherwise `volcano.sh/jdb-min-available` must stay.
-Both are numbers or percentages of the job's tasks, rounded up; a job that says neither can lose one.
+`volcano.sh/jdb-min-available` must stay; of a job without it `volcano.sh/jdb-max-unavailable` counts what is not
+running already. Both are numbers or percentages of the job's tasks, rounded up; a job that says neither can lose one.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ def losable(job: Job) -> int:
     """How many running tasks the job can lose now."""
     annotations, total = job.group.metadata.annotations, len(job.tasks)
     running = job.count(TaskStatus.RUNNING)
+    if (least := _amount(annotations.get(JDB_MIN_AVAILABLE, ""), total)) is not None:
+        return max(running - least, 0)
     if (most := _amount(annotations.get(JDB_MAX_UNAVAILABLE, ""), total)) is not None:
         unavailable = total - job.count(TaskStatus.SUCCEEDED, TaskStatus.FAILED) - running
         return max(most - unavailable, 0)
-    if (least := _amount(annotations.get(JDB_MIN_AVAILABLE, ""), total)) is not None:
-        return max(running - least, 0)
     return DEFAULT
 
 
