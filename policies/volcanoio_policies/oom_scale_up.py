@@ -129,10 +129,10 @@ class OomScaleUp:
         request = had.requests.get(MEMORY, limit)
         if request is None:
             return None
-        new_request = min(ceil(quantity.value(request) * factor), bounds.request, bounds.node)
+        new_request = min(_times(request, factor), bounds.request, bounds.node)
         if limit is None:
             return ResourceRequirements(requests={MEMORY: quantity.format_bytes(new_request)})
-        new_limit = min(ceil(quantity.value(limit) * factor), bounds.limit, bounds.node)
+        new_limit = min(_times(limit, factor), bounds.limit, bounds.node)
         return ResourceRequirements(
             requests={MEMORY: quantity.format_bytes(min(new_request, new_limit))},
             limits={MEMORY: quantity.format_bytes(new_limit)},
@@ -199,6 +199,7 @@ class OomScaleUp:
 
 _MOST = 16.0
 _ENDLESS = 2**62
+_MEBI = 2**20
 _OF_QUOTAS = ("memory", "requests.memory", "limits.memory")
 
 
@@ -274,6 +275,11 @@ def _quota_left(quotas: list[ResourceQuota], pods: Iterable[ApiObject]) -> dict[
 
 def _allocatable(node: Node) -> str:
     return str(node.status.allocatable.get(MEMORY, "0"))
+
+
+def _times(amount: str | int | float, factor: Fraction) -> int:
+    """So many bytes, up to whole Mi: what pods ask for is read by people."""
+    return ceil(quantity.value(amount) * factor / _MEBI) * _MEBI
 
 
 def _text(amount: int | None) -> str:

@@ -22,7 +22,7 @@ from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, Ef
 from volcanoio.framework.operators import event
 from volcanoio.model import kinds
 from volcanoio.model.core import Node, ResourceList
-from volcanoio.model.quantity import QuantityError
+from volcanoio.model.quantity import QuantityError, format_bytes
 from volcanoio.model.resources import Amounts, add, amounts, format_amount
 from volcanoio.model.scheduling import Queue
 
@@ -33,6 +33,8 @@ AGAIN = 20.0
 """Seconds after which a refused write is tried again."""
 LOOK = "look"
 _ENDLESS = 2**62
+_BYTES = ("memory", "ephemeral-storage", "hugepages-")
+_MEBI = 2**20
 
 
 class CapabilityRule(msgspec.Struct, frozen=True):
@@ -105,7 +107,7 @@ def rule_of(queue: Queue) -> CapabilityRule:
 
 
 def capability(rule: CapabilityRule, nodes: Iterable[Node], guarantee: ResourceList) -> Amounts:
-    """What the rule comes to. Raises QuantityError."""
+    """What the rule comes to, shares in whole Mi, milli-cores and devices. Raises QuantityError."""
     there: Amounts = {}
     for node in nodes:
         if _is_ready(node):
@@ -114,10 +116,24 @@ def capability(rule: CapabilityRule, nodes: Iterable[Node], guarantee: ResourceL
     least, most, promised = amounts(rule.min), amounts(rule.max), amounts(guarantee)
     wanted: Amounts = {}
     for name, share in shares.items():
-        part = int(there.get(name, 0) * Fraction(str(share)))
+        part = _rounded(name, there.get(name, 0) * Fraction(str(share)))
         bounded = min(max(part, least.get(name, 0)), most.get(name, _ENDLESS))
         wanted[name] = max(bounded, promised.get(name, 0))
     return wanted
+
+
+def _rounded(name: str, share: Fraction) -> int:
+    """A share as people write it, rounded down: 0.3 of a node is no number of bytes, and of devices no fraction."""
+    unit = 1 if name in ("cpu", "pods") else 1000
+    if name.startswith(_BYTES):
+        unit = _MEBI if name == "memory" else _MEBI * 1000
+    return int(share // unit) * unit
+
+
+def _text(name: str, amount: int) -> str:
+    """An amount as people write it."""
+    bytes_ = name.startswith(_BYTES) and name != "memory"
+    return format_bytes(amount // 1000) if bytes_ and amount % 1000 == 0 else format_amount(name, amount)
 
 
 def _look(state: CapabilityState, queue: Queue, view: View) -> Step[CapabilityState]:
@@ -138,8 +154,9 @@ def _look(state: CapabilityState, queue: Queue, view: View) -> Step[CapabilitySt
     }
     if not changed:
         return Step(state)
-    texts = {name: format_amount(name, amount) for name, amount in sorted(changed.items())}
-    told = ", ".join(f"{name} {queue.spec.capability.get(name, 'none')} -> {text}" for name, text in texts.items())
+    texts = {name: _text(name, amount) for name, amount in sorted(changed.items())}
+    before = {name: _text(name, amount) for name, amount in has.items()}
+    told = ", ".join(f"{name} {before.get(name, 'none')} -> {text}" for name, text in texts.items())
     if rule.dryRun:
         return _tell(state, queue, "Normal", "CapabilityWouldChange", f"capability would follow the nodes: {told}")
     meta = queue.metadata

@@ -83,6 +83,7 @@ def given(decision: Decision, container: str = "main") -> tuple[Any, Any]:
     [
         (limits("1Gi"), {}, ("2Gi", "2Gi")),
         (limits("1Gi"), {"arguments": {"factor": 1.5}}, ("1536Mi", "1536Mi")),
+        (limits("1Gi"), {"arguments": {"factor": 1.1}}, ("1127Mi", "1127Mi")),
         ({"requests": {"memory": "1Gi"}, "limits": {"memory": "4Gi"}}, {}, ("2Gi", "8Gi")),
         ({"requests": {"memory": "1Gi"}}, {}, ("2Gi", None)),
         ({"limits": {"memory": "1Gi"}}, {}, ("2Gi", "2Gi")),
