@@ -71,22 +71,26 @@ class NamespaceQuota:
         waiting = self._waiting.get(namespace)
         if waiting is None:
             waiting = self._waiting[namespace] = held_before(context)
-        account = Account(self._memory, context, caps)
+        line = Line(context, waiting)
+        account = Account(self._memory, context, caps, line)
         gang, extra = account.wanted(job, context.event.due)
         if not _fits(gang, caps):
             waiting.pop(job.metadata.uid, None)
+            self._memory.withdraw(job)
             why = f"needs {_text(gang, caps)}, more than the cap of {_caps(caps)}"
             reason = f"namespace {namespace} can never have it: {why}"
             return Hold(reason=reason, until=context.now + LONGEST)
-        let_in = account.started(job) or bool(self._memory.promised(job))
-        ahead = Line(context, waiting).ahead(job)
-        free = account.free
-        if gang and ((ahead and not let_in) or not _fits(gang, free)):
-            why = f"needs {_text(gang, caps)} at once; free are {_caps(free)} of {_caps(caps)}"
+        started = account.started(job)
+        let_in = started or bool(self._memory.promised(job))
+        ahead = line.ahead(job)
+        if gang and ((ahead and not let_in) or not _fits(gang, account.free_for_gang)):
+            self._memory.withdraw(job)
+            why = f"needs {_text(gang, caps)} at once; free are {_caps(account.free_for_gang)} of {_caps(caps)}"
             waiting.setdefault(job.metadata.uid, job.metadata.name)
-            return _in_line(context, ahead, why)
+            return _in_line(context, [] if started else ahead, why)
         waiting.pop(job.metadata.uid, None)
         through = account.gang_due(job, context.event.due)
+        free = account.free
         _take(free, gang)
         held_back = False
         for task, usage in extra:
@@ -95,7 +99,7 @@ class NamespaceQuota:
                 continue
             _take(free, usage)
             through[task] = through.get(task, 0) + 1
-        self._promise(job, through, account, started=account.started(job))
+        self._promise(job, through, account, started=started)
         if not held_back:
             return Abstain()
         reason = f"has what its gang needs; for more pods, of {_text(extra[0][1], caps)} each, free are {_caps(free)}"
@@ -124,7 +128,7 @@ def _in_line(context: PolicyContext, ahead: list[Job], why: str) -> Hold:
 
 
 def _freed(namespace: str) -> tuple[Wake, ...]:
-    return Wake(PODS, namespace), Wake(GROUPS, namespace)
+    return Wake(PODS, namespace), Wake(GROUPS, namespace), Wake(JOBS, namespace)
 
 
 def _take(free: Usage, needs: Mapping[str, int]) -> None:

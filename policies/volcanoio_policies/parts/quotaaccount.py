@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from volcanoio.framework.gangs import members
@@ -10,17 +10,18 @@ from volcanoio.framework.lifecycle import PolicyContext
 from volcanoio.framework.overrides import effective, stored
 from volcanoio.framework.podusage import Usage, pod_usage, usage_of
 from volcanoio.model import kinds, names
-from volcanoio.model.batch import Job
+from volcanoio.model.batch import Job, JobPhase
 from volcanoio.model.core import Pod, PriorityClass
 from volcanoio.model.resources import add
 from volcanoio.model.scheduling import PodGroup
-from volcanoio_policies.parts.quotaline import OVER
+from volcanoio_policies.parts.quotaline import OVER, Line
 
 PODS, JOBS, GROUPS, CLASSES = (
     kinds.POD.resource, kinds.JOB.resource, kinds.POD_GROUP.resource, kinds.PRIORITY_CLASS.resource,
 )  # fmt: skip
 MOST = 200_000
 """Usages that are remembered."""
+_ENDED = ("Succeeded", "Failed")
 
 
 class _Promise(NamedTuple):
@@ -41,6 +42,10 @@ class Memory:
     def promise(self, job: Job, pods: dict[str, int]) -> None:
         """Remember what this job's version was let have, by task."""
         self._promises[job.metadata.uid] = _Promise(job.status.version, pods)
+
+    def withdraw(self, job: Job) -> None:
+        """Forget what this job was let have: it was held since, and others need not wait for its pods."""
+        self._promises.pop(job.metadata.uid, None)
 
     def promised(self, job: Job) -> Mapping[str, int]:
         """What this job was let have, by task."""
@@ -76,13 +81,17 @@ class Memory:
 
 
 class Account:
-    """What a namespace has, and what it promised, as one question sees it."""
+    """What a namespace has, and what it promised, as one question sees it.
 
-    def __init__(self, memory: Memory, context: PolicyContext, caps: Usage) -> None:
+    `free` is what nobody has or is to have. `free_for_gang` is the same for a job that was not let in yet. In the way
+    of one that was, and that lost pods, are only promises and the shares of those before it in line: if room is too
+    short for all of them, one gets it.
+    """
+
+    def __init__(self, memory: Memory, context: PolicyContext, caps: Usage, line: Line) -> None:
         self._memory = memory
         self._caps = caps
-        namespace = context.job.metadata.namespace
-        indexes = context.indexes
+        job, namespace, indexes = context.job, context.job.metadata.namespace, context.indexes
         self.priorities = {
             name: each.value for name, each in indexes[CLASSES].within("").items() if isinstance(each, PriorityClass)
         }
@@ -98,17 +107,23 @@ class Account:
             owner = pod.metadata.controller
             if owner is not None:
                 self._pods.setdefault(owner.uid, []).append(pod)
-            if pod.status.phase not in ("Succeeded", "Failed"):
+            if pod.status.phase not in _ENDED:
                 add(used, memory.of_pod(pod))
-        jobs = [job for job in indexes[JOBS].within(namespace).values() if isinstance(job, Job)]
-        memory.keep(job.metadata.uid for job in jobs)
-        for job in jobs:
-            if job.status.state.phase not in OVER:
-                for task, missing in self._missing(job).items():
-                    add(used, self._memory.of_task(job, task), missing)
-        for task, missing in self._missing(context.job).items():
-            add(used, self._memory.of_task(context.job, task), -missing)
-        self.free: Usage = {name: cap - used.get(name, 0) for name, cap in caps.items()}
+        jobs = [each for each in indexes[JOBS].within(namespace).values() if isinstance(each, Job)]
+        memory.keep(each.metadata.uid for each in jobs)
+        behind: Usage = {}
+        started = self.started(job)
+        for each in jobs:
+            if each.metadata.uid == job.metadata.uid or each.status.state.phase in OVER:
+                continue
+            in_the_way = not started or line.is_before(each, job)
+            for task, (promised, share) in self._missing(each).items():
+                usage = memory.of_task(each, task)
+                add(used, usage, share if in_the_way else promised)
+                if share > promised and not in_the_way:
+                    add(behind, usage, share - promised)
+        self.free_for_gang: Usage = {name: cap - used.get(name, 0) for name, cap in caps.items()}
+        self.free: Usage = {name: amount - behind.get(name, 0) for name, amount in self.free_for_gang.items()}
 
     def started(self, job: Job) -> bool:
         """Whether the job's version was let in: it has its PodGroup."""
@@ -121,11 +136,9 @@ class Account:
     def existing(self, job: Job) -> dict[str, int]:
         """The pods that the job's version has, by task."""
         found: dict[str, int] = {}
-        for pod in self._pods.get(job.metadata.uid, ()):
-            text = pod.metadata.annotations.get(names.JOB_VERSION, "")
-            if pod.metadata.deletion_timestamp is None and (not text.isdigit() or int(text) >= job.status.version):
-                task = pod.metadata.annotations.get(names.TASK_SPEC, "")
-                found[task] = found.get(task, 0) + 1
+        for pod in self._own(job):
+            task = pod.metadata.annotations.get(names.TASK_SPEC, "")
+            found[task] = found.get(task, 0) + 1
         return found
 
     def wanted(self, job: Job, due: Mapping[str, tuple[int, ...]]) -> tuple[Usage, list[tuple[str, Usage]]]:
@@ -154,17 +167,43 @@ class Account:
             if (missing := number - there.get(task, 0)) > 0
         }
 
-    def _missing(self, job: Job) -> dict[str, int]:
-        """Pods that a job was let have and that are not there, by task."""
+    def _missing(self, job: Job) -> dict[str, tuple[int, int]]:
+        """Pods that are not there, by task: those that the job was promised, and those with all of its share."""
         promised = self._memory.promised(job)
         if not promised and job.metadata.uid not in self._groups:
             return {}
         target = members(job, self.priorities) if self.started(job) else {}
         there = self.existing(job)
+        for task, number in self._undecided(job).items():
+            there[task] -= number
         replicas = {task.name: task.replicas for task in job.spec.tasks}
-        wanted = {task: max(target.get(task, 0), promised.get(task, 0)) for task in {*target, *promised}}
-        return {
-            task: missing
-            for task, number in wanted.items()
-            if (missing := min(number, replicas.get(task, 0)) - there.get(task, 0)) > 0
-        }
+        found: dict[str, tuple[int, int]] = {}
+        for task in {*target, *promised}:
+            most, here = replicas.get(task, 0), there.get(task, 0)
+            first = max(0, min(promised.get(task, 0), most) - here)
+            share = max(first, min(target.get(task, 0), most) - here)
+            if share:
+                found[task] = (first, share)
+        return found
+
+    def _undecided(self, job: Job) -> dict[str, int]:
+        """Failed pods that may be made again, by task: their place is kept until the job has come to terms with them.
+
+        It has when it counts them and no restart is under way or due.
+        """
+        failed: dict[str, int] = {}
+        for pod in self._own(job):
+            if pod.status.phase == "Failed":
+                task = pod.metadata.annotations.get(names.TASK_SPEC, "")
+                failed[task] = failed.get(task, 0) + 1
+        status = job.status
+        if status.state.phase != JobPhase.RESTARTING and names.PENDING_ACTION not in status.controlled_resources:
+            return failed if sum(failed.values()) > status.failed else {}
+        return failed
+
+    def _own(self, job: Job) -> Iterator[Pod]:
+        """The pods of the job's version that nobody is deleting."""
+        for pod in self._pods.get(job.metadata.uid, ()):
+            text = pod.metadata.annotations.get(names.JOB_VERSION, "")
+            if pod.metadata.deletion_timestamp is None and (not text.isdigit() or int(text) >= job.status.version):
+                yield pod

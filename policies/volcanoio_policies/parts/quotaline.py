@@ -53,6 +53,10 @@ class Line:
         before = [(place, other) for other in self._jobs if (place := self._place(other)) < own]
         return [other for _, other in sorted(before, key=lambda each: each[0])]
 
+    def is_before(self, one: Job, other: Job) -> bool:
+        """Whether the first job's place is, or would be, before the other's."""
+        return self._place(one) < self._place(other)
+
     def _place(self, job: Job) -> _Place:
         named = [job.spec.priority_class_name, *(priority_class_of(task) for task in job.spec.tasks[:1])]
         found = self._classes.get(next(filter(None, named), ""))

@@ -31,6 +31,11 @@ async def waiting(c: Cluster, name: str, text: str) -> Job:
     return jobs[name]
 
 
+def since(job: Job, phase: str) -> str:
+    """When the job entered a phase."""
+    return next(each.last_transition_time or "" for each in job.status.conditions if each.status == phase)
+
+
 async def test_a_gang_is_made_whole_or_not_at_all_and_freed_quota_wakes_the_next(tmp_path: Path) -> None:
     async with capped(tmp_path, "{cpu: 5}") as c:
         await c.create(job_manifest("first", replicas=3, run="60s"))
@@ -64,11 +69,8 @@ async def test_the_higher_priority_goes_first_and_nothing_ever_exceeds_the_cap(t
         await c.create(job_manifest("c", replicas=2, run="30s", priorityClassName="high"))
         await waiting(c, "c", "place 1")
         done = [await c.job(name, "Completed") for name in ("a", "c", "b")]
-        started = [
-            next(condition.last_transition_time for condition in job.status.conditions if condition.status == "Running")
-            for job in done
-        ]
-        assert started == sorted(started, key=str)
+        started = [since(job, "Running") for job in done]
+        assert started == sorted(started)
 
 
 async def test_pods_beyond_the_gang_are_made_as_they_fit(tmp_path: Path) -> None:
@@ -109,10 +111,11 @@ async def test_a_failed_pod_of_a_running_gang_comes_back_before_those_in_line(tm
     async with capped(tmp_path, "{cpu: 2}") as c:
         restart = [{"event": "PodFailed", "action": "RestartPod"}]
         fails = {names.FAIL_ATTEMPTS: "1"}
-        await c.create(job_manifest("gang", replicas=2, run="10s", annotations=fails, policies=restart))
+        await c.create(job_manifest("gang", replicas=2, run="30s", annotations=fails, policies=restart))
         await c.job("gang", "Running")
         await c.create(job_manifest("next", replicas=1))
         await waiting(c, "next", "place 1")
         gang = await c.job("gang", "Completed")
         assert gang.status.succeeded == 2
-        await c.job("next", "Completed")
+        then = await c.job("next", "Completed")
+        assert since(then, "Running") >= since(gang, "Completed")

@@ -77,11 +77,11 @@ class Line:
         job = self.jobs[name]
         state = msgspec.structs.replace(job.status.state, phase="Completed")
         self.jobs[name] = msgspec.structs.replace(job, status=msgspec.structs.replace(job.status, state=state))
-        self.pods = {key: pod for key, pod in self.pods.items() if pod.metadata.annotations["job"] != name}
+        self.pods = {key: pod for key, pod in self.pods.items() if pod.metadata.annotations.get("job") != name}
         self.groups.pop(name, None)
 
     def _live(self, name: str) -> list[Pod]:
-        return [pod for pod in self.pods.values() if pod.metadata.annotations["job"] == name]
+        return [pod for pod in self.pods.values() if pod.metadata.annotations.get("job") == name]
 
     def _owned(self, name: str, job: str) -> dict[str, Any]:
         owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": job, "uid": job, "controller": True}
@@ -99,6 +99,42 @@ class Line:
             "status": {"phase": "Running"},
         }
         self.pods[name] = msgspec.convert(manifest, Pod)
+
+    def bare(self, number: int) -> None:
+        """Pods of nobody's jobs."""
+        for index in range(number):
+            spec = {"containers": [{"name": "c"}]}
+            manifest = {"metadata": {"name": f"bare{index}", "namespace": "ns", "uid": f"bare{index}"}, "spec": spec}
+            self.pods[f"bare{index}"] = msgspec.convert(manifest, Pod)
+
+    def fail(self, job: str) -> None:
+        """All pods of the job fail, and nobody has looked at that yet."""
+        for name, pod in self.pods.items():
+            if pod.metadata.annotations.get("job") == job:
+                self.pods[name] = msgspec.structs.replace(
+                    pod, status=msgspec.structs.replace(pod.status, phase="Failed")
+                )
+
+    def settle(self, job: str, phase: str = "Running", **entries: str) -> None:
+        """The job counts its failed pods."""
+        failed = sum(pod.status.phase == "Failed" for pod in self._live(job))
+        status = self.jobs[job].status
+        state = msgspec.structs.replace(status.state, phase=phase)
+        status = msgspec.structs.replace(status, state=state, failed=failed, controlled_resources=entries)
+        self.jobs[job] = msgspec.structs.replace(self.jobs[job], status=status)
+
+    def lose(self, job: str) -> None:
+        """The job's pods are gone; those of nobody when it is ""."""
+        self.pods = {name: pod for name, pod in self.pods.items() if pod.metadata.annotations.get("job", "") != job}
+
+    def taken(self) -> int:
+        """Pods that have not ended."""
+        return sum(pod.status.phase != "Failed" for pod in self.pods.values())
+
+    def make(self, job: str) -> None:
+        """Ask until the job has its pods."""
+        while self.due(job):
+            assert isinstance(self.ask(job), Abstain)
 
     def _decision(self, name: str, due: tuple[int, ...]) -> Decision:
         indexes = Indexes()
@@ -120,6 +156,9 @@ steps = st.one_of(
     st.tuples(st.just("submit"), st.integers(1, 8), st.integers(1, 8), st.booleans()),
     st.tuples(st.just("ask"), st.integers(0, 30)),
     st.tuples(st.just("finish"), st.integers(0, 30)),
+    st.tuples(st.just("fail"), st.integers(0, 30), st.booleans()),
+    st.tuples(st.just("lose"), st.integers(0, 30)),
+    st.tuples(st.just("bare"), st.integers(0, CAP)),
     st.tuples(st.just("restart")),
 )
 
@@ -139,9 +178,20 @@ def test_the_cap_holds_gangs_are_whole_and_whoever_fits_gets_in(history: list[tu
                 name = known[number % len(known)]
                 if line._live(name):
                     line.finish(name)
+            case ("fail", number, settled) if known:
+                line.fail(known[number % len(known)])
+                if settled:
+                    line.settle(known[number % len(known)])
+            case ("lose", number) if known:
+                line.lose(known[number % len(known)])
+                line.settle(known[number % len(known)])
+            case ("bare", number):
+                line.lose("")
+                line.bare(min(number, CAP - line.taken()))
             case ("restart",):
                 line.policy = Line().policy
-        assert len(line.pods) <= CAP
+        assert line.taken() <= CAP
+    line.lose("")
     for _ in range(3 * len(line.jobs) + 3):  # everybody is asked until nothing moves, and what runs ends
         for name in line.jobs:
             line.ask(name)
@@ -156,8 +206,7 @@ def full() -> Line:
     """A line whose first job has as many pods as the namespace may."""
     line = Line()
     line.submit(CAP, CAP, high=False)
-    while line.due("j000"):
-        assert isinstance(line.ask("j000"), Abstain)
+    line.make("j000")
     return line
 
 
@@ -199,6 +248,66 @@ def test_what_was_promised_to_a_job_before_its_restart_counts_no_more() -> None:
     job = line.jobs["j000"]
     line.jobs["j000"] = msgspec.structs.replace(job, status=msgspec.structs.replace(job.status, version=1))
     assert isinstance(line.ask("j001"), Abstain)
+
+
+def test_a_failed_pod_keeps_its_place_until_the_job_lets_it_be() -> None:
+    line = full()
+    line.submit(1, 1, high=True)
+    line.fail("j000")
+    assert place(line.ask("j001")) == "1", "nobody has said yet what becomes of the failed pods"
+    line.settle("j000", "Restarting")
+    assert place(line.ask("j001")) == "1"
+    line.settle("j000", **{names.PENDING_ACTION: "[]"})
+    assert place(line.ask("j001")) == "1", "a restart waits for its time"
+    line.lose("j000")
+    line.settle("j000", "Pending")
+    assert place(line.ask("j001")) == "1"
+    line.make("j000")
+    line.fail("j000")
+    line.settle("j000")
+    assert isinstance(line.ask("j001"), Abstain), "they stay as they are, and take nothing"
+
+
+def test_what_changes_of_a_job_wakes_the_first_in_line() -> None:
+    line = full()
+    line.submit(1, 1, high=False)
+    decision = line.ask("j001")
+    assert isinstance(decision, Hold)
+    assert {wake.resource for wake in decision.wake} == {
+        "pods",
+        "jobs.batch.volcano.sh",
+        "podgroups.scheduling.volcano.sh",
+    }
+
+
+def test_who_is_held_after_all_is_in_nobodys_way() -> None:
+    line = Line()
+    line.submit(4, 4, high=False)
+    assert isinstance(line.ask("j000"), Abstain)
+    line.groups.clear()
+    line.bare(3)
+    assert place(line.ask("j000")) == "1", "somebody else was quicker"
+    line.submit(3, 3, high=True)
+    line.make("j001")
+
+
+def test_gangs_that_lost_their_pods_do_not_wait_for_each_other() -> None:
+    line = Line()
+    for name in ("j000", "j001"):
+        line.submit(3, 3, high=False)
+        line.make(name)
+    line.submit(1, 1, high=True)
+    for name in ("j000", "j001"):
+        line.lose(name)
+    line.bare(3)
+    assert place(line.ask("j002")) == "1"
+    assert place(line.ask("j001")) == "1", "there is room for one of them: the older one"
+    line.make("j000")
+    waits = line.ask("j001")
+    assert isinstance(waits, Hold)
+    assert "pods" in {wake.resource for wake in waits.wake}, "it was let in before: room is all it waits for"
+    line.finish("j000")
+    line.make("j001")
 
 
 def test_caps_that_make_no_sense_are_told() -> None:
