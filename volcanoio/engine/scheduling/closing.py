@@ -128,7 +128,7 @@ def _write_status(
 ) -> bool:
     """Compare the status as it should be with the one written last, and write it when it differs.
 
-    Where only counts differ they are written once a period; False when something waits to be written.
+    Where only counts differ they are written once a period; False when something waits for that.
     """
     old = job.status
     phase = _phase(job, unschedulable=UNSCHEDULABLE in set_now, lasting=lasting)
@@ -146,7 +146,7 @@ def _write_status(
     if (new.phase, new.conditions) == (old.phase, old.conditions) and session.now < job.written_at + period:
         return False
     if counts[TaskStatus.BINDING] and new.phase == old.phase == PodGroupPhase.INQUEUE and UNSCHEDULABLE not in set_now:
-        return False  # once its binds are seen it runs: that and that it is scheduled are one write
+        return True  # once its binds are seen it is looked at: that it runs and that it is scheduled are one write
     job.in_flight, job.written_at = new, session.now
     job.writing += 1
     meta = job.group.metadata
