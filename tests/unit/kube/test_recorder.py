@@ -11,13 +11,23 @@ from volcanoio.kube.transport import Response, TransportError
 from volcanoio.model.base import ObjectReference
 
 JOB = ObjectReference(kind="Job", namespace="ns", name="j", uid="1")
+CRON = ObjectReference(kind="CronJob", namespace="ns", name="c", uid="3")
 QUEUE = ObjectReference(kind="Queue", name="q", uid="2")
+
+
+class PatientClock(ManualClock):
+    """Time that the test alone moves."""
+
+    async def idle(self, seconds: float) -> None:
+        end = self.time + seconds
+        while self.time < end:  # noqa: ASYNC110 - tests set the time, nobody tells
+            await asyncio.sleep(0)
 
 
 class Bench:
     def __init__(self, answers: Sequence[Response | TransportError] = ()) -> None:
         self.answers = list(answers)
-        self.clock = ManualClock()
+        self.clock = PatientClock()
         self.transport = ScriptedTransport(self.serve)
         self.recorder = EventRecorder(self.transport, component="volcano", clock=self.clock)
 
@@ -30,7 +40,7 @@ class Bench:
     async def written(self, count: int) -> list[Call]:
         running = asyncio.ensure_future(self.recorder.run())
         await until(lambda: len(self.transport.calls) >= count)
-        for _ in range(50):
+        for _ in range(20):
             await asyncio.sleep(0)
         running.cancel()
         await asyncio.wait([running])
@@ -80,12 +90,70 @@ async def test_a_failed_one_is_not_retried_but_the_next_is_a_new_event() -> None
     assert (first.method, second.method) == ("POST", "POST")
 
 
-async def test_the_rate_of_one_object_is_bounded() -> None:
+async def test_an_event_that_is_gone_is_written_anew_with_its_count() -> None:
+    bench = Bench([answer({}, 201), refusal(404, "NotFound")])
+    bench.recorder.record(JOB, "Normal", "Same", "again")
+    await bench.written(1)
+    bench.recorder.record(JOB, "Normal", "Same", "again")
+    _, patch, create = await bench.written(3)
+    assert (patch.method, create.method) == ("PATCH", "POST")
+    assert create.body["count"] == 2
+
+
+async def test_events_that_differ_in_their_message_alone_are_combined_from_the_tenth_on() -> None:
     bench = Bench()
     for number in range(40):
         bench.recorder.record(JOB, "Normal", "Noise", str(number))
+    bench.recorder.record(JOB, "Normal", "Noise", "3")
+    bench.recorder.record(JOB, "Normal", "Other", "said")
+    calls = await bench.written(11)
+    told = {call.body["message"]: call.body["count"] for call in calls}
+    singles = {str(number): 1 + (number == 3) for number in range(9)}
+    assert told == {**singles, "(combined from similar events): 39": 31, "said": 1}
+    bench.clock.time += 60
+    bench.recorder.record(JOB, "Normal", "Noise", "40")
+    change = (await bench.written(12))[-1]
+    assert change.method == "PATCH"
+    assert change.body == {
+        "count": 32,
+        "lastTimestamp": "1970-01-12T13:47:40Z",
+        "message": "(combined from similar events): 40",
+    }
+    bench.clock.time += 601
+    bench.recorder.record(JOB, "Normal", "Noise", "41")
+    assert (await bench.written(13))[-1].body["message"] == "41"
+
+
+async def test_what_exceeds_the_rate_of_one_object_is_counted_and_written_later() -> None:
+    bench = Bench()
+    for number in range(40):
+        bench.recorder.record(JOB, "Normal", f"Noise{number}", "once")
+    bench.recorder.record(JOB, "Normal", "Noise39", "once")
     bench.recorder.record(QUEUE, "Normal", "Opened", "open")
-    assert len(await bench.written(26)) == 26
-    bench.clock.time += 301
-    bench.recorder.record(JOB, "Normal", "Noise", "later")
+    bench.recorder.record(JOB, "Normal", "Mine", "another component's", component="other")
     assert len(await bench.written(27)) == 27
+    bench.clock.time += 301
+    assert [call.body["reason"] for call in (await bench.written(28))[27:]] == ["Noise25"]
+    for _ in range(14):
+        bench.clock.time += 301
+        await bench.written(1)
+    assert bench.transport.calls[-1].body["reason"] == "Noise39"
+    assert bench.transport.calls[-1].body["count"] == 2
+
+
+async def test_a_schedule_of_every_minute_is_counted_whole() -> None:
+    bench = Bench()
+    runs = 24 * 60
+    for number in range(runs):
+        bench.recorder.record(CRON, "Normal", "SuccessfulCreate", f"created job c-{number}")
+        await bench.written(0)
+        bench.clock.time += 60
+    bench.clock.time += 300
+    await bench.written(0)
+    counts: dict[str, int] = {}
+    for call in bench.transport.calls:
+        name = call.body["metadata"]["name"] if call.method == "POST" else call.path.rpartition("/")[2]
+        counts[name] = call.body["count"]
+    assert sum(counts.values()) == runs
+    assert len(counts) == 10
+    assert len(bench.transport.calls) <= 25 + runs // 5 + 1
