@@ -81,6 +81,12 @@ def csi_node(name: str, driver: str, count: int | None = None, *, keys: list[str
     return {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": _meta(name), "spec": {"drivers": [known]}}
 
 
+def attachment(name: str, volume: str, node: str, driver: str = "csi.example") -> Manifest:
+    """A volume is attached to a node."""
+    spec = {"attacher": driver, "nodeName": node, "source": {"persistentVolumeName": volume}}
+    return {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": _meta(name), "spec": spec}
+
+
 def csi_driver(name: str, *, storage_capacity: bool = False) -> Manifest:
     """A driver."""
     spec = {"storageCapacity": storage_capacity}

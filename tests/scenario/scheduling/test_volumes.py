@@ -254,31 +254,6 @@ def test_an_ephemeral_volume_waits_for_its_claim_and_takes_no_other() -> None:
     assert list(world.binds) == ["p"]
 
 
-def test_a_node_takes_as_many_volumes_of_a_driver_as_it_says() -> None:
-    claims = [claim(f"c-{i}", "made") for i in range(4)]
-    users = [using(f"p-{i}", "g", f"c-{i}", cpu="100m") for i in range(4)]
-    limits = [csi_node("n1", "csi.example", 1), csi_node("n2", "csi.example", 2), csi_node("n3", "other.example", 9)]
-    world = World(*THREE[:2], MADE, *limits, *claims, group("g", 4), *users)
-    world.run(3)
-    assert world.binds == {}
-    assert "exceed max volume count" in why(world)
-    world.put(THREE[2])
-    world.run(1)
-    assert sorted(world.binds.values()).count("n1") <= 1
-    assert sorted(world.binds.values()).count("n2") <= 2
-    assert len(world.binds) == 4
-
-
-def test_a_claim_that_is_used_on_the_node_is_not_counted_again() -> None:
-    shared = claim("c", volume="v", modes=["ReadWriteMany"])
-    bound = volume("v", phase="Bound", csi={"driver": "csi.example", "volumeHandle": "1"})
-    world = World(node("n1"), csi_node("n1", "csi.example", 1), shared, bound, group("g", 3))
-    for index in range(3):
-        world.put(using(f"p-{index}", "g", "c"))
-    world.run(2)
-    assert len(world.binds) == 3
-
-
 def test_a_claim_for_one_pod_keeps_others_off() -> None:
     single = claim("c", volume="v", modes=["ReadWriteOncePod"])
     there = using("there", "", "c", on="n1", phase="Running")

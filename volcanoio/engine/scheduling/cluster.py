@@ -197,9 +197,8 @@ class ClusterState:
             case PriorityClass():
                 return self._class(obj, gone)
             case _:
-                changed = self.inputs.observe(event)
+                changed = self.inputs.observe(event) and self.ledger.volumes.changed(event)
                 if changed:
-                    self.ledger.volumes.changed(event)
                     self.ledger.columns.free_anywhere()
                 return changed
 

@@ -1,7 +1,8 @@
-"""Volume claims: which tasks use which, where, and what each asks of nodes.
+"""Volume claims: which tasks use which, where, and what each asks of nodes; and which volumes are attached where.
 
 What a claim asks is worked out when a task that waits is looked at, and kept until the claim, its volume or its class
-changes. Rules and texts: Kubernetes pkg/scheduler/framework/plugins/volumebinding.
+changes. Rules and texts: Kubernetes pkg/scheduler/framework/plugins/volumebinding, and for what counts against the
+limits of nodes .../nodevolumelimits: volumes of pods' claims, and those attached that no pod there uses.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from volcanoio.model.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    VolumeAttachment,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +49,21 @@ class Named(NamedTuple):
 
     key: str
     owner: str
+
+
+class Place(NamedTuple):
+    """What a claim in use is counted as: the driver of its volume ("" for none that counts), and the volume's name."""
+
+    driver: str
+    volume: str
+
+
+class Attached(NamedTuple):
+    """What an attachment says."""
+
+    driver: str
+    volume: str
+    node: str
 
 
 def named_by(pod: Pod) -> tuple[Named, ...]:
@@ -75,8 +92,11 @@ class VolumeIndex:
         self._users: dict[str, dict[str, TaskInfo]] = {}
         self._used_on: dict[str, dict[str, int]] = {}
         self._in_use: dict[str, PodTally] = {}
-        self._drivers: dict[str, str] = {}
-        """The driver under which each used claim is counted."""
+        self._places: dict[str, Place] = {}
+        """As what each used claim is counted."""
+        self._attachments: dict[str, Attached] = {}
+        self._attached: dict[str, dict[str, int]] = {}
+        """By volume the nodes it is attached to, and how many attachments say so: counted whoever uses it there."""
         self._facts: dict[str, VolumeClaim] = {}
         """What is known of claims, as of one that a single pod uses."""
         self._by_volume: dict[str, set[str]] = {}
@@ -132,12 +152,18 @@ class VolumeIndex:
             else:
                 del nodes[node]
             if not before or not before + sign:
-                self._count(self._drivers.setdefault(key, self._driver(key)), node, sign)
+                place = self._places.get(key)
+                if place is None:
+                    place = self._places[key] = self._place(key)
+                self._count(place, node, sign)
             if not nodes:
-                del self._used_on[key], self._drivers[key]
+                del self._used_on[key], self._places[key]
 
-    def changed(self, event: Observed) -> None:
-        """A claim, volume or class changed: what follows from it is worked out anew."""
+    def changed(self, event: Observed) -> bool:
+        """A claim, volume, class or attachment changed: what follows from it is worked out anew.
+
+        Whether that could alter a decision.
+        """
         obj = event.obj
         match obj:
             case PersistentVolumeClaim():
@@ -146,10 +172,13 @@ class VolumeIndex:
                 self._volume_changed(obj, gone=event.change is Change.GONE)
             case StorageClass():
                 self._facts.clear()
-                for key in list(self._drivers):
+                for key in list(self._places):
                     self._recount(key)
+            case VolumeAttachment():
+                return self._attachment_changed(obj, gone=event.change is Change.GONE)
             case _:
                 pass
+        return True
 
     def _volume_changed(self, volume: PersistentVolume, *, gone: bool) -> None:
         name = volume.metadata.name
@@ -167,21 +196,63 @@ class VolumeIndex:
         for key in touched:
             self._forget(key)
 
+    def _attachment_changed(self, attachment: VolumeAttachment, *, gone: bool) -> bool:
+        name, spec = attachment.metadata.name, attachment.spec
+        now = Attached(spec.attacher, spec.source.persistent_volume_name, spec.node_name)
+        before = self._attachments.pop(name, None)
+        counted = not gone and all(now)
+        if counted:
+            self._attachments[name] = now
+        if counted and now == before:
+            return False
+        left = before is not None and self._attach(before, -1)
+        return (counted and self._attach(now, 1)) or left
+
+    def _attach(self, attached: Attached, sign: int) -> bool:
+        """Count a volume of a node that is attached there, in place of claims in use there; whether that matters."""
+        driver, volume, node = attached
+        nodes = self._attached.setdefault(volume, {})
+        before = nodes.get(node, 0)
+        nodes[node] = before + sign
+        if not nodes[node]:
+            del nodes[node]
+        if not nodes:
+            del self._attached[volume]
+        if before and before + sign:
+            return False
+        keys = self._by_volume.get(volume, ())
+        places = [self._places[key] for key in keys if node in self._used_on.get(key, _NOWHERE)]
+        used = [place.driver for place in places if place.volume == volume]
+        waited_for = False
+        for key in keys:
+            waited_for |= self._facts.pop(key, None) is not None and self.waiting(key) > 0
+        if used == [driver]:
+            return waited_for
+        for each in used:
+            self._add(each, node, -sign)
+        self._add(driver, node, sign)
+        return True
+
     def _forget(self, key: str) -> None:
         self._facts.pop(key, None)
-        if key in self._drivers:
+        if key in self._places:
             self._recount(key)
 
     def _recount(self, key: str) -> None:
-        """A claim may be another driver's."""
-        driver = self._driver(key)
-        if driver != self._drivers[key]:
+        """A claim may be another driver's, or have another volume."""
+        place, before = self._place(key), self._places[key]
+        if place != before:
             for node in self._used_on[key]:
-                self._count(self._drivers[key], node, -1)
-                self._count(driver, node, 1)
-            self._drivers[key] = driver
+                self._count(before, node, -1)
+                self._count(place, node, 1)
+            self._places[key] = place
 
-    def _count(self, driver: str, node: str, amount: int) -> None:
+    def _count(self, place: Place, node: str, amount: int) -> None:
+        """Count a claim in use on a node, unless its volume counts there as attached."""
+        if not self._attached or node not in self._attached.get(place.volume, _NOWHERE):
+            self._add(place.driver, node, amount)
+
+    def _add(self, driver: str, node: str, amount: int) -> None:
         if driver:
             self.in_use(driver).add(node, amount)
 
@@ -221,7 +292,9 @@ class VolumeIndex:
         if claim.metadata.deletion_timestamp is not None:
             return VolumeClaim(fault=f'persistentvolumeclaim "{name}" is being deleted')
         known = VolumeClaim(
-            storage_class=_class_name(claim), access_modes=tuple(sorted(spec.access_modes)), driver=self._driver(key)
+            storage_class=_class_name(claim),
+            access_modes=tuple(sorted(spec.access_modes)),
+            driver=self._place(key).driver,
         )
         if spec.volume_name and (BIND_COMPLETED in annotations or claim.status.phase == "Bound"):
             return self._bound(key, known, spec.volume_name)
@@ -249,6 +322,7 @@ class VolumeIndex:
         bound = BoundVolume(
             reach=None if required is None else required.node_selector_terms,
             zones=tuple((label, labels[label]) for label in ZONE_LABELS if label in labels),
+            attached=tuple(sorted(self._attached.get(name, ()))),
         )
         return msgspec.structs.replace(known, volume=bound)
 
@@ -266,17 +340,18 @@ class VolumeIndex:
         found = self._inputs.objects(CLASSES).get(_class_name(claim))
         return found if isinstance(found, StorageClass) else None
 
-    def _driver(self, key: str) -> str:
-        """The driver of a claim's volume: the volume's own, else its class's provisioner; "" when not known."""
+    def _place(self, key: str) -> Place:
+        """As what a claim counts: its volume's driver, else its class's provisioner."""
         claim = self._inputs.objects(CLAIMS).get(key)
         if not isinstance(claim, PersistentVolumeClaim):
-            return ""
-        volume = self._inputs.objects(VOLUMES).get(claim.spec.volume_name)
-        if isinstance(volume, PersistentVolume):
-            self._by_volume.setdefault(claim.spec.volume_name, set()).add(key)
-            return "" if volume.spec.csi is None else volume.spec.csi.driver
+            return Place("", "")
+        if name := claim.spec.volume_name:
+            self._by_volume.setdefault(name, set()).add(key)
+            volume = self._inputs.objects(VOLUMES).get(name)
+            if isinstance(volume, PersistentVolume):
+                return Place("" if volume.spec.csi is None else volume.spec.csi.driver, name)
         storage_class = self._class(claim)
-        return "" if storage_class is None else storage_class.provisioner
+        return Place("" if storage_class is None else storage_class.provisioner, name)
 
 
 def _class_name(claim: PersistentVolumeClaim) -> str:

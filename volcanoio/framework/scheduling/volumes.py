@@ -18,11 +18,12 @@ class BoundVolume(msgspec.Struct, frozen=True, kw_only=True):
     """The volume a claim is bound to, as far as it matters for nodes.
 
     `reach` are the terms of its node affinity, None where every node can reach it; `zones` its labels of zone and
-    region.
+    region; `attached` the nodes to which it is attached, where it is not one more volume.
     """
 
     reach: tuple[NodeSelectorTerm, ...] | None = None
     zones: tuple[tuple[str, str], ...] = ()
+    attached: tuple[str, ...] = ()
 
 
 class VolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,5 +65,5 @@ class VolumesView(Protocol):
         ...
 
     def in_use(self, driver: str) -> Tally:
-        """How many claims with volumes of a driver are used on which node; the same one for a driver always."""
+        """How many volumes of a driver are used by claims or attached on which node; the same one for a driver always."""
         ...

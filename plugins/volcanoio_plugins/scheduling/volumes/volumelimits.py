@@ -5,6 +5,8 @@ Sources: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go, .../volumerest
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,7 +24,7 @@ ALONE = "node has pod using PersistentVolumeClaim with the same name and ReadWri
 UNCOUNTED = frozenset({"rancher.io/local-path", "hostpath.csi.k8s.io"})
 """Provisioners whose volumes Volcano does not count by default (`--ignored-provisioners`)."""
 UNLIMITED = np.iinfo(np.int64).max
-_CSI_NODES = kinds.CSI_NODE.resource
+_CSI_NODES, _ATTACHMENTS = kinds.CSI_NODE.resource, kinds.VOLUME_ATTACHMENT.resource
 
 
 class _Driver:
@@ -55,9 +57,12 @@ class _Driver:
 
 
 class VolumeLimits:
-    """How many volumes of a driver a node takes, as its CSINode says; a claim that is used there already is not new."""
+    """How many volumes of a driver a node takes, as its CSINode says.
 
-    watches: tuple[str, ...] = (_CSI_NODES,)
+    What is attached counts, used or not; a volume that is used or attached there already is not new.
+    """
+
+    watches: tuple[str, ...] = (_CSI_NODES, _ATTACHMENTS)
 
     def __init__(self, index: NodeIndex) -> None:
         self._index = index
@@ -111,12 +116,18 @@ class VolumeLimits:
             for claim in shape.claims:
                 if claim.driver == name:
                     new += 1
-                    for node in self._volumes.used_on(claim.key) if claim.key else ():
+                    for node in self._nodes_with(claim):
                         row = self._index.row_of(node)
                         if row is not None:
                             new[row] -= 1
             ok &= (new == 0) | (driver.used <= driver.limit - new)
         return Feasibility(ok, ((EXCEEDED, ~ok),))
+
+    def _nodes_with(self, claim: VolumeClaim) -> Collection[str]:
+        """The nodes on which the volume of a claim counts already."""
+        attached = claim.volume.attached if claim.volume is not None else ()
+        used = self._volumes.used_on(claim.key) if claim.key else ()
+        return {*used, *attached} if used and attached else used or attached
 
     def _limited(self, shape: Shape) -> list[str]:
         drivers = dict.fromkeys(claim.driver for claim in shape.claims)
