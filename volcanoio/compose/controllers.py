@@ -33,13 +33,15 @@ from volcanoio.runtime.loading import Registry
 from volcanoio.runtime.policy_reload import PolicyReloader
 from volcanoio.runtime.policy_sets import PolicySet
 from volcanoio.runtime.reloading import Watched
+from volcanoio.runtime.startfiles import StartFiles
 
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerSettings:
     """What the controllers' process is asked to do; `policies` None takes the configuration's.
 
-    The configuration is reloaded from `configuration_file` and policies from `policies_dirs`, as these change.
+    The configuration is reloaded from `configuration_file` and policies from `policies_dirs`, as these change; that
+    what `controllers_dirs` and `plugins_dirs` (job plugins) hold is another than in the registry is told.
     `controllers` is Volcano's list of what runs; see `runtime.controller_setup`. `scheduler_names` are the schedulers
     whose pods are given PodGroups. `endpoints` None is the network.
     """
@@ -48,6 +50,8 @@ class ControllerSettings:
     configuration: str = ""
     configuration_file: Path | None = None
     policies_dirs: tuple[Path, ...] = ()
+    controllers_dirs: tuple[Path, ...] = ()
+    plugins_dirs: tuple[Path, ...] = ()
     controllers: tuple[str, ...] = DEFAULT
     scheduler_names: tuple[str, ...] = (names.SCHEDULER_NAME,)
     inherit_owner_annotations: bool = True
@@ -109,6 +113,7 @@ class ControllerManager:
             path=settings.configuration_file, default=settings.configuration, plugins_dirs=settings.policies_dirs
         )
         self._first = self._watched.look()._replace(text=settings.configuration)
+        self._start_files = StartFiles(settings.controllers_dirs, settings.plugins_dirs, clock=WallClock(), probe=probe)
         policies = _policies(settings)
         running = Running.of(settings)
         made = running.make(registry)
@@ -168,6 +173,7 @@ class ControllerManager:
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(self._recorder.run)
+            tasks.start_soon(self._start_files.run)
             if self._settings.policies is None:
                 tasks.start_soon(self._reloader().run)
             await self.host.run(RecordingExecutor(self.executor, journal) if journal else self.executor)

@@ -192,6 +192,8 @@ class LocalCluster:
             registry=registry,
             configuration_file=options.controller_conf,
             policies_dirs=options.policies_dir,
+            controllers_dirs=options.controllers_dir,
+            plugins_dirs=options.plugins_dir,
             controllers=tuple(name for entry in options.controllers for name in entry.split(",")),
             scheduler_names=options.scheduler_name,
             inherit_owner_annotations=options.inherit_owner_annotations,
