@@ -290,3 +290,12 @@ def test_schemas_have_known_words(cluster: Cluster, word: str, value: Any, said:
     body = definition("cogs", of({"type": "string", word: value}), group=GROUP)
     answer = cluster.create(CRDS, body, dryRun="All", fieldValidation="Strict")
     assert said in answer.refused(400, "BadRequest")["message"]
+
+
+def test_a_definition_without_a_name_lacks_nothing_else(cluster: Cluster) -> None:
+    body = definition("things", with_spec({}), group=GROUP)
+    body["metadata"] = {}
+    assert {field for field, _, _ in faults(cluster.create(CRDS, body))} == {"metadata.name"}
+    body["spec"]["versions"][0]["name"] = ""
+    fields = {"metadata.name", "spec.versions[0].name"}
+    assert {field for field, _, _ in faults(cluster.create(CRDS, body))} == fields

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.support import TABLE, Namespace
+from tests.contract.support import TABLE, Cluster, Namespace
 from tests.contract.widgets import PLURAL, widget
 
 
@@ -44,6 +44,34 @@ def test_field_selectors(namespace: Namespace) -> None:
     assert names(namespace, "pods", fieldSelector="spec.nodeName=some-node") == ["bound"]
     assert names(namespace, "pods", fieldSelector="spec.nodeName=") == ["free"]
     assert names(namespace, "pods", fieldSelector="status.phase=Pending,spec.nodeName!=some-node") == ["free"]
+
+
+def test_fields_of_kinds_are_selected_by(namespace: Namespace) -> None:
+    ports = {"selector": {"app": "web"}, "ports": [{"port": 80}]}
+    for name, spec in (("inner", ports), ("outer", {"type": "ExternalName", "externalName": "example.org"})):
+        namespace.cluster.create(namespace.path("services"), {"metadata": {"name": name}, "spec": spec}).ok()
+    assert names(namespace, "services", fieldSelector="spec.type=ExternalName") == ["outer"]
+    assert names(namespace, "services", fieldSelector="spec.clusterIP=") == ["outer"]
+    pod = {"containers": [{"name": "c", "image": "busybox"}], "restartPolicy": "Never"}
+    job = {"metadata": {"name": "j"}, "spec": {"template": {"spec": pod}, "suspend": True}}
+    namespace.cluster.create(namespace.path("jobs.v1.batch"), job).ok()
+    assert names(namespace, "jobs.v1.batch", fieldSelector="status.successful=0") == ["j"]
+    assert names(namespace, "replicationcontrollers", fieldSelector="status.replicas=0") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "said"),
+    [
+        ("/api/v1/nodes", "metadata.namespace", "field label not supported: metadata.namespace"),
+        ("/api/v1/namespaces", "metadata.namespace", "field label not supported: metadata.namespace"),
+        ("/api/v1/services", "spec.odd", "field label not supported: spec.odd"),
+        ("/api/v1/configmaps", "spec.odd", '"spec.odd" is not a known field selector: only "metadata.name"'),
+        ("/apis/batch/v1/jobs", "spec.odd", 'field label "spec.odd" not supported for Job'),
+    ],
+)
+def test_fields_that_nothing_is_selected_by_are_told(cluster: Cluster, path: str, field: str, said: str) -> None:
+    answer = cluster.get(path, fieldSelector=f"{field}=x").refused(400, "BadRequest")
+    assert answer["message"].startswith(said)
 
 
 @pytest.mark.parametrize(

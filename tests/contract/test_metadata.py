@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.contract.appliers import APPLY
 from tests.contract.support import JSON_PATCH, MERGE, STRATEGIC, Namespace, Obj, config_map
 from tests.contract.widgets import PLURAL, widget
 
@@ -87,6 +88,18 @@ def test_a_patch_keeps_who_the_object_is(
     answer = namespace.cluster.patch(namespace.path("configmaps", "a"), {"metadata": metadata}, content_type)
     assert answer.code == code, answer.body
     assert said in answer.body["message"]
+
+
+@pytest.mark.parametrize("content_type", [MERGE, APPLY])
+def test_another_uid_is_told_with_all_else_that_is_wrong(namespace: Namespace, content_type: str) -> None:
+    namespace.config_map("a")
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "uid": UID}, "data": {"bad key": "x"}}
+    path = namespace.path("configmaps", "a")
+    query: dict[str, Any] = {"fieldManager": "me", "force": "true"} if content_type == APPLY else {}
+    status = namespace.cluster.request("PATCH", path, body, content_type=content_type, **query).refused(422, "Invalid")
+    assert {cause["field"] for cause in status["details"]["causes"]} == {"metadata.uid", "data[bad key]"}
+    alone = namespace.cluster.patch(path, {"metadata": {"uid": UID}}, MERGE).refused(422, "Invalid")
+    assert {cause["field"] for cause in alone["details"]["causes"]} == {"metadata.uid"}
 
 
 def test_a_replacement_is_of_the_object_at_the_path(namespace: Namespace) -> None:

@@ -65,3 +65,15 @@ def test_a_scale_is_of_the_object_at_the_path(namespace: Namespace) -> None:
     namespace.cluster.replace(path, scale).refused(400, "BadRequest")
     namespace.cluster.patch(path, {"spec": {"replicas": "x"}}).refused(422, "Invalid")
     assert namespace.cluster.replace(path, scale | {"metadata": {"name": "w"}}).ok()["spec"]["replicas"] == 3
+
+
+def test_a_scale_that_cannot_be_read(namespace: Namespace) -> None:
+    """The server of custom resources does not know a Scale by its type."""
+    namespace.cluster.create(namespace.path(PLURAL), widget("w")).ok()
+    path = namespace.path(PLURAL, "w", "scale")
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "w"}, "spec": {"replicas": "x"}}
+    twice = b'{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"w"},"spec":{"replicas":1,"replicas":2}}'
+    for body in (scale, b"{", twice):
+        answer = namespace.cluster.replace(path, body, fieldValidation="Strict").refused(400, "BadRequest")
+        assert answer["message"].startswith("no kind is registered for the type v1.Scale in scheme")
+    assert namespace.cluster.get(path).ok()["spec"]["replicas"] == 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
+import pytest
+
 from tests.contract.kubelet import now, until
 from tests.contract.support import Namespace, Obj, unique
 
@@ -59,6 +61,33 @@ def test_headless_and_external_services_are_given_none(namespace: Namespace) -> 
     body = {"metadata": {"name": "external"}, "spec": external}
     made = namespace.cluster.create(namespace.path("services"), body).ok()
     assert made["spec"] == {**external, "sessionAffinity": "None"}
+
+
+TCP, UDP = {"name": "t", "port": 53, "protocol": "TCP"}, {"name": "u", "port": 53, "protocol": "UDP"}
+
+
+@pytest.mark.parametrize("asked", [{}, {"nodePort": 30053}])
+def test_ports_of_one_number_share_a_node_port(namespace: Namespace, asked: dict[str, int]) -> None:
+    first, second = service(namespace, type="NodePort", ports=[TCP, UDP | asked])["spec"]["ports"]
+    assert first["nodePort"] == second["nodePort"]
+    assert first["nodePort"] == asked.get("nodePort", first["nodePort"])
+
+
+def test_ports_of_other_numbers_share_none(namespace: Namespace) -> None:
+    ports = [TCP | {"nodePort": 30054}, UDP | {"port": 54, "nodePort": 30054}]
+    assert refused(namespace, type="NodePort", ports=ports) == [
+        ("spec.ports[1].nodePort", "Invalid value: 30054: provided port is already allocated")
+    ]
+
+
+def test_an_update_gives_every_port_its_own(namespace: Namespace) -> None:
+    service(namespace, type="NodePort", ports=[TCP])
+    path = namespace.path("services", "svc")
+    ports = namespace.cluster.patch(path, {"spec": {"ports": [TCP, UDP]}}).ok()["spec"]["ports"]
+    assert ports[0]["nodePort"] != ports[1]["nodePort"]
+    same = [{**port, "protocol": "TCP", "port": at + 1, "nodePort": 30055} for at, port in enumerate(ports)]
+    answer = namespace.cluster.patch(path, {"spec": {"ports": same}})
+    assert (answer.code, answer.body["message"]) == (500, "duplicate nodePort: {TCP 30055}")
 
 
 def test_node_ports_are_given_kept_and_returned(namespace: Namespace) -> None:

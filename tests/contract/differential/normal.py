@@ -34,6 +34,7 @@ _TEXTS: Final = (
     (r"\b10\.(?:96|97|98|99|1\d\d)\.\d+\.\d+\b", "ADDRESS"),
     (r"(immutable after creation(?: except [^\"\\]*claims)?)(?:\\.|[^\"\\])*", r"\1"),
     (r"\b(\d+:)3\d{4}(/(?:TCP|UDP))\b", r"\1PORT\2"),
+    (r"(Duplicate value: )3\d{4}\b", r"\1PORT"),
     (r"(Unsupported value: )null(: supported values: ..storage)", r"\1{...}\2"),
     (r"(Bad_)[a-z0-9]{5}\b", r"\1SUFFIX"),
     (r"(NAMESPACE-gen-)[a-z0-9]{5}", r"\1SUFFIX"),

@@ -91,9 +91,8 @@ class Run:
                 name = event["object"]["metadata"]["name"]
                 if name == _LAST:
                     break
-                told.setdefault(name.replace(self._namespace.name, OWN), []).append(
-                    [event["type"], normal(event["object"], self._namespace.name, plural)]
-                )
+                seen = normal(event["object"], self._namespace.name, plural)
+                told.setdefault(seen["metadata"]["name"], []).append([event["type"], seen])
         return told
 
     def version(self, plural: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from volcanoio.engine.admission.fielderrors import invalid
+from volcanoio.engine.admission.fielderrors import FieldError, invalid
 from volcanoio.localcluster.apiserver import errors
 from volcanoio.localcluster.apiserver.objects import Stored, encode
 from volcanoio.localcluster.apiserver.paths import Target
@@ -31,13 +31,13 @@ def check_address(target: Target, meta: Manifest) -> None:
 def check_versions(
     target: Target, current: Stored, meta: Manifest, *, required: bool = False, patching: bool = False
 ) -> None:
-    """Compare the uid and resourceVersion a client states with the stored ones; raises ApiError 409, 422 and 500."""
+    """Compare the uid and resourceVersion a client states with the stored ones; raises ApiError 409, 422 and 500.
+
+    What a patch results in is no precondition: there another uid is a broken rule among others (`uid_errors`).
+    """
     resource = target.resource
     version, uid = meta.get("resourceVersion"), meta.get("uid")
-    if uid and uid != current.uid:
-        if patching:  # what a patch results in is no precondition
-            rule = invalid("metadata.uid", uid, "field is immutable")
-            raise errors.invalid(resource, target.name, [rule, rule])  # the real server finds it twice
+    if uid and uid != current.uid and not patching:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current.uid}"
         raise errors.conflict(resource, target.name, why)
     if not version or version == "0":
@@ -49,6 +49,11 @@ def check_versions(
         raise errors.unclassified(f'strconv.ParseUint: parsing "{version}": invalid syntax')
     if str(version) != str(current.revision):
         raise errors.modified(resource, target.name)
+
+
+def uid_errors(current: Stored, uid: str | None) -> list[FieldError]:
+    """What is wrong with an update that makes the uid another one: the real server finds it twice."""
+    return [invalid("metadata.uid", uid, "field is immutable")] * 2 if uid and uid != current.uid else []
 
 
 def check_no_uid(target: Target, meta: Manifest) -> None:

@@ -1,4 +1,4 @@
-"""Which fields can be selected on, per resource, and how they are read. All have metadata.name and namespace."""
+"""Which fields can be selected on, per resource, and how they are read. All have metadata.name, most the namespace."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ SELECTABLE: dict[str, tuple[str, ...]] = {
     "nodes": ("spec.unschedulable",),
     "namespaces": ("status.phase",),
     "secrets": ("type",),
+    "services": ("spec.clusterIP", "spec.type"),
+    "replicationcontrollers": ("status.replicas",),
+    "certificatesigningrequests.certificates.k8s.io": ("spec.signerName",),
     "events": (
         *(f"involvedObject.{key}" for key in _INVOLVED),
         "reason",
@@ -35,7 +38,15 @@ SELECTABLE: dict[str, tuple[str, ...]] = {
     ),
     "jobs.batch": ("status.successful",),
 }
-_DEFAULTS = {"spec.hostNetwork": "false", "spec.unschedulable": "false"}
+WITHOUT_NAMESPACE = frozenset({"nodes", "namespaces", "certificatesigningrequests.certificates.k8s.io"})
+"""Kinds that cannot be selected by a namespace: of other cluster-scoped ones those without any are."""
+_DEFAULTS = {
+    "spec.hostNetwork": "false",
+    "spec.unschedulable": "false",
+    "status.replicas": "0",
+    "status.successful": "0",
+}
+_READ_FROM = {"status.successful": "status.succeeded"}
 
 
 def text(value: Any) -> str:
@@ -49,7 +60,7 @@ def text(value: Any) -> str:
 
 def reader(paths: tuple[str, ...]) -> Callable[[Manifest], dict[str, str]]:
     """Reads the values of paths of one or two fields out of an object; absent ones are empty."""
-    split = [(path, *path.rpartition(".")[::2], _DEFAULTS.get(path, "")) for path in paths]
+    split = [(path, *_READ_FROM.get(path, path).rpartition(".")[::2], _DEFAULTS.get(path, "")) for path in paths]
 
     def read(obj: Manifest) -> dict[str, str]:
         found = {}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 
 from volcanoio.localcluster.apiserver import errors
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
 from volcanoio.localcluster.apiserver.collection import Watcher
 from volcanoio.localcluster.apiserver.core import Core
-from volcanoio.localcluster.apiserver.fieldpaths import METADATA, READERS, SELECTABLE, reader
+from volcanoio.localcluster.apiserver.fieldpaths import METADATA, READERS, SELECTABLE, WITHOUT_NAMESPACE, reader
 from volcanoio.localcluster.apiserver.kinds.definitions import NAME as DEFINITIONS
 from volcanoio.localcluster.apiserver.objects import Event, Ref, encode, frame
 from volcanoio.localcluster.apiserver.options import check_list_options, number, version
@@ -118,17 +118,10 @@ class Reader:
         except SelectorError as error:
             raise errors.bad_request(str(error)) from None
         known, read = _selectable(target.resource)
-        scoped = target.resource.custom is not None and not target.resource.namespaced
+        supported = _general(target.resource).union(known)
         for path, _, _ in terms:
-            if (path not in METADATA or (scoped and path == "metadata.namespace")) and path not in known:
-                supported = sorted({*METADATA, *known})
-                if known or target.resource.custom is not None:
-                    text = f"field label not supported: {path}"
-                    text += f"; {target.resource.name} can be selected by {', '.join(supported)}"
-                else:
-                    names = ", ".join(f'"{one}"' for one in supported)
-                    text = f'"{path}" is not a known field selector: only {names}'
-                raise errors.bad_request(text)
+            if path not in supported:
+                raise _unselectable(target.resource, path, supported)
         name = next((value for path, equal, value in terms if path == "metadata.name" and equal), "") or target.name
         rest = tuple(term for term in terms if term[0] != "metadata.name" or not term[1] or term[2] != name)
         return Selection(target.namespace, name, labelled, rest, read)
@@ -172,6 +165,23 @@ def _refusal(error: errors.ApiError) -> ApiStream:
         yield [frame("ERROR", encode(error.status()))]
 
     return ApiStream(lines())
+
+
+def _general(resource: Resource) -> frozenset[str]:
+    """What a kind can be selected by as others can."""
+    bare = not resource.namespaced if resource.custom is not None else resource.name in WITHOUT_NAMESPACE
+    return METADATA - {"metadata.namespace"} if bare else METADATA
+
+
+def _unselectable(resource: Resource, path: str, supported: Iterable[str]) -> errors.ApiError:
+    """A refusal in the words of the kind's registration, and what would do."""
+    rest = f"; {resource.name} can be selected by {', '.join(sorted(supported))}"
+    if resource.custom is None and resource.name not in SELECTABLE:
+        names = ", ".join(f'"{one}"' for one in sorted(supported))
+        return errors.bad_request(f'"{path}" is not a known field selector: only {names}')
+    if resource.group == "batch":
+        return errors.bad_request(f'field label "{path}" not supported for {resource.kind}{rest}')
+    return errors.bad_request(f"field label not supported: {path}{rest}")
 
 
 def _selectable(resource: Resource) -> tuple[tuple[str, ...], Callable[[Manifest], dict[str, str]] | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +19,7 @@ from volcanoio.localcluster.apiserver.apply.managers import current_manager
 from volcanoio.localcluster.apiserver.apply.owners import Owners
 from volcanoio.localcluster.apiserver.apply.owners import decode as decode_owners
 from volcanoio.localcluster.apiserver.builtin_types import check_part
-from volcanoio.localcluster.apiserver.comparison import check_address, check_versions
+from volcanoio.localcluster.apiserver.comparison import check_address, check_versions, uid_errors
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.objects import Stored, decode, encode
 from volcanoio.localcluster.apiserver.options import FieldValidation, dry_run, field_validation, write_options
@@ -62,11 +63,30 @@ def _converted(scale: Any, *, patching: bool) -> _Scale:
         raise errors.UndecodableError(_SCALE, str(error)) from None
 
 
-def _check_fields(scale: Manifest, validation: FieldValidation, *, patching: bool = False) -> tuple[str, ...]:
-    """What is told of fields that a Scale does not have; raises ApiError under Strict."""
+def _read(target: Target, request: ApiRequest, validation: FieldValidation) -> tuple[Manifest, _Scale, tuple[str, ...]]:
+    """The Scale of a PUT, and what is told of its fields; raises ApiError 400.
+
+    The server of custom resources does not know a Scale by its type, and says no more of one that it cannot read.
+    """
+    try:
+        put, body = bodies.read_object(request, _SCALE)
+        repeated = bodies.repeated_fields(body, put, validation)
+        told = _check_fields(put, validation, repeated)
+        return put, _converted(put, patching=False), told
+    except errors.ApiError as error:
+        if target.resource.custom is None or error.code != 400:
+            raise
+        text = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
+        raise errors.bad_request(text) from None
+
+
+def _check_fields(
+    scale: Manifest, validation: FieldValidation, repeated: Sequence[str] = (), *, patching: bool = False
+) -> tuple[str, ...]:
+    """What is told of fields that are there twice, or that a Scale does not have; raises ApiError under Strict."""
     if validation == "Ignore":
         return ()
-    found = [f'unknown field "{path}"' for path in check_part(scale, "V1Scale", "")[0]]
+    found = [*repeated, *(f'unknown field "{path}"' for path in check_part(scale, "V1Scale", "")[0])]
     if found and validation == "Strict":
         why = f"strict decoding error: {', '.join(found)}"
         raise errors.unfit_patch(scale, why) if patching else errors.UndecodableError(_SCALE, why)
@@ -98,9 +118,7 @@ class Scaler:
             validation, _ = patch_options(request)
         else:
             validation, _ = write_options(request)
-            put = bodies.read_object(request, _SCALE)[0]
-            told = _check_fields(put, validation)
-            wanted = _converted(put, patching=False)
+            put, wanted, told = _read(target, request, validation)
             check_address(target, msgspec.to_builtins(wanted.metadata))
         current = self._stored(target)
         obj = current.decode()
@@ -116,6 +134,8 @@ class Scaler:
         stated = msgspec.to_builtins(wanted.metadata)
         check_address(target, stated)
         check_versions(target, current, stated, patching=patching)
+        if found := uid_errors(current, stated.get("uid")):
+            raise errors.invalid(target.resource, target.name, found)
         if self._core.webhooks.configured:
             scale, old = {**self._scale(target, obj), "spec": scale.get("spec") or {}}, self._scale(target, obj)
             scale, more = await reviewed_update(self._core, target, scale, old, dry_run=dry_run(request))

@@ -14,7 +14,7 @@ from volcanoio.localcluster.apiserver import bodies, errors, metadata
 from volcanoio.localcluster.apiserver.apply import tracking
 from volcanoio.localcluster.apiserver.apply.managers import newcomer
 from volcanoio.localcluster.apiserver.canonical import canonicalise_write
-from volcanoio.localcluster.apiserver.comparison import content, is_finished, unchanged
+from volcanoio.localcluster.apiserver.comparison import content, is_finished, uid_errors, unchanged
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.kinds.strategy import PLAIN
 from volcanoio.localcluster.apiserver.kinds.table import STRATEGIES
@@ -188,6 +188,7 @@ class Writer:
             raise errors.bad_request("metadata: expected an object")
         known = old["metadata"].get("managedFields")
         sent = tracking.as_sent(new) if known is not None or "managedFields" in new["metadata"] else None
+        misnamed = uid_errors(current, new["metadata"].get("uid"))
         canonicalise_write(target, new)
         isolate(target, new, old)
         metadata.prepare_update(new, old)
@@ -205,11 +206,11 @@ class Writer:
             told += more
             if core.store.get(target.ref) is not current:
                 raise Raced
-        if not asks and unchanged(resource, new, old):
+        if not asks and not misnamed and unchanged(resource, new, old):
             return current.data
         changes = not unchanged(resource, content(resource, new), content(resource, old))
         strategy = STRATEGIES.get(resource.name, PLAIN)
-        found = metadata.update_errors(new["metadata"], current)
+        found = misnamed + metadata.update_errors(new["metadata"], current)
         found += rule_errors(resource, new, old, content=changes, subresource=target.subresource, warnings=told)
         if found:
             raise errors.invalid(resource, target.name, found)

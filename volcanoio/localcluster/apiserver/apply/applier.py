@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from volcanoio.engine.admission.fielderrors import invalid
 from volcanoio.localcluster.apiserver import errors
 from volcanoio.localcluster.apiserver.api import ApiRequest
 from volcanoio.localcluster.apiserver.apply import configuration, owners
@@ -94,7 +93,7 @@ class Applier:
         if current is None:
             written = await self._writer.create(target, obj, body, validation, dry_run=dry_run, managed=managed)
             return Outcome(written, created=True)
-        check_versions(target, current, obj["metadata"], required=False)
+        check_versions(target, current, obj["metadata"], patching=True)
         written = await self._writer.update(target, current, obj, body, validation, dry_run=dry_run, managed=managed)
         return Outcome(written, created=False)
 
@@ -111,9 +110,6 @@ def _check_place(target: Target, current: Stored | None, merged: Manifest) -> No
     if current is None and uid:
         why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         raise errors.conflict(target.resource, target.name, why)
-    if current is not None and uid != current.uid:
-        rule = invalid("metadata.uid", uid, "field is immutable")
-        raise errors.invalid(target.resource, target.name, [rule])
     namespace = metadata.get("namespace")
     if namespace and namespace != target.namespace:
         text = "the namespace of the provided object does not match the namespace sent on the request"

@@ -40,7 +40,7 @@ def accept(definition: Manifest, others: Iterable[Manifest], now: str) -> None:
         field: accepted.get(field) or "" for field in ("plural", "kind")
     }
     _set_conditions(definition, status, conflict, now)
-    stored = [one["name"] for one in spec.get("versions") or () if one.get("storage") and one.get("name")]
+    stored = [one.get("name") or "" for one in spec.get("versions") or () if one.get("storage")]
     status["storedVersions"] = list(dict.fromkeys([*(status.get("storedVersions") or ()), *stored[:1]]))
 
 

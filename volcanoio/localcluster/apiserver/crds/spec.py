@@ -96,7 +96,7 @@ def _version_errors(spec: Manifest) -> Iterator[FieldError]:
     if sum(bool(one.get("storage")) for one in versions) != 1:
         rule = "must have exactly one version marked as storage version"
         yield invalid("spec.versions", versions_shown(spec) if "versions" in spec else None, rule)
-    if names and (rule := dns1035_rule(names[0])):
+    if names and names[0] and (rule := dns1035_rule(names[0])):
         yield invalid("spec.version", names[0], rule)  # what the first version was once called
 
 
@@ -223,9 +223,9 @@ def _stored_version_errors(definition: Manifest) -> Iterator[FieldError]:
         yield invalid(path, None, "must have at least one stored version")
         return
     versions: list[Manifest] = definition["spec"].get("versions") or []
-    known = {one.get("name") for one in versions}
+    known = {one.get("name") or "" for one in versions}
     for one in versions:
-        if one.get("storage") and one.get("name") not in stored:
+        if one.get("storage") and (one.get("name") or "") not in stored:
             yield invalid(path, stored, f"must have the storage version {one.get('name')}")
     for at, name in enumerate(stored):
         if name not in known:

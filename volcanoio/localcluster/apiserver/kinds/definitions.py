@@ -41,8 +41,8 @@ def _default(definition: Manifest, core: Core) -> None:
     service = ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("service")
     if isinstance(service, dict):
         service.setdefault("port", 443)
-    if isinstance(names, dict) and isinstance(definition["metadata"].get("name"), str):
-        accept(definition, others_of_group(core, definition["metadata"]["name"]), core.now())
+    if isinstance(names, dict):
+        accept(definition, others_of_group(core, str(definition["metadata"].get("name") or "")), core.now())
 
 
 def _validate(definition: Manifest) -> list[FieldError]:

@@ -6,14 +6,15 @@ Addresses are of 10.96.0.0/12, node ports of 30000-32767; nothing in this cluste
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from random import Random
-from typing import Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from volcanoio.engine.admission.fielderrors import FieldError, invalid
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.errors import invalid as refused
+from volcanoio.localcluster.apiserver.errors import unclassified
 from volcanoio.localcluster.apiserver.kinds.rules import choice_errors, fill, listed, spec_of
 from volcanoio.localcluster.apiserver.kinds.servicerules import (
     FAMILY_POLICIES,
@@ -31,6 +32,8 @@ NODE_PORTS: Final = range(30000, 32768)
 _WITH_NODE_PORTS: Final = frozenset({"NodePort", "LoadBalancer"})
 _RESERVED: Final = frozenset({"10.96.0.1", "10.96.0.10"})
 """Where clusters have the API server and DNS."""
+_SPAN: Final = f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
+_NO_PORT: Final = "failed to allocate a nodePort: range is full"
 
 
 class Allocations:
@@ -143,18 +146,20 @@ def _keep_allocated(service: Manifest, core: Core) -> None:
 
 def _create(service: Manifest, core: Core) -> None:
     service["status"] = {"loadBalancer": {}}
-    _allocate(service, core, allocated=())
+    _allocate(service, core, allocated=None)
 
 
-def _allocate(service: Manifest, core: Core, *, allocated: Iterable[int | None]) -> None:
-    """Give an address and node ports, or check those that are asked for; raises ApiError 422."""
+def _allocate(service: Manifest, core: Core, *, allocated: Iterable[int | None] | None) -> None:
+    """Give an address and node ports, or check those that are asked for; raises ApiError 422 and 500.
+
+    `allocated` are the node ports that the Service has, None for a new one.
+    """
     spec = service["spec"]
     if spec.get("type") == "ExternalName" or spec.get("type") not in TYPES:
         return
-    mine = frozenset(allocated)
     found = choice_errors(spec, "spec", "ipFamilyPolicy", FAMILY_POLICIES) or _give_address(service, core)
     if spec["type"] in _WITH_NODE_PORTS:
-        found += _give_ports(spec, core, mine)
+        found += _give_ports(spec, core) if allocated is None else _change_ports(spec, core, frozenset(allocated))
     if found:
         resource = core.registry.named("services")
         assert resource is not None
@@ -189,26 +194,63 @@ def _give_address(service: Manifest, core: Core) -> list[FieldError]:
     return []
 
 
-def _give_ports(spec: Manifest, core: Core, mine: frozenset[int | None]) -> list[FieldError]:
-    known = _allocations(core)
+def _give_ports(spec: Manifest, core: Core) -> list[FieldError]:
+    """Node ports of a new Service: ports of one number (of TCP and UDP) share one."""
+    known, ports = _allocations(core), listed(spec.get("ports"))
+    taken: set[int] = set()
+    of_number: dict[Any, int] = {}
+    for at, port in enumerate(ports):
+        path, number = f"spec.ports[{at}].nodePort", port.get("port")
+        shared = of_number.get(number)
+        if shared is not None and (port.get("nodePort") or shared) == shared:
+            port["nodePort"] = shared
+            continue
+        asked = port.get("nodePort") if shared is not None else _asked_of(number, ports)
+        if asked:
+            if rule := _port_rule(asked, known.ports, taken):
+                return [invalid(path, asked, rule)]
+        else:
+            asked = known.port(taken)
+            if asked is None:
+                return [invalid(path, 0, _NO_PORT)]
+        port["nodePort"] = asked
+        of_number.setdefault(number, asked)
+        taken.add(asked)
+    return []
+
+
+def _asked_of(number: Any, ports: list[Manifest]) -> int | None:
+    return next((port["nodePort"] for port in ports if port.get("port") == number and port.get("nodePort")), None)
+
+
+def _change_ports(spec: Manifest, core: Core, mine: frozenset[int | None]) -> list[FieldError]:
+    """Node ports of a changed Service, which has some; raises ApiError 500 for one that is there twice."""
+    known, taken = _allocations(core), set[int]()
+    seen: set[tuple[str, int]] = set()
     found: list[FieldError] = []
-    given: set[int] = set()
     for at, port in enumerate(listed(spec.get("ports"))):
         number, path = port.get("nodePort"), f"spec.ports[{at}].nodePort"
         if not number:
-            number = known.port(given)
+            number = known.port(taken)
             if number is None:
-                found.append(invalid(path, 0, "failed to allocate a nodePort: range is full"))
+                found.append(invalid(path, 0, _NO_PORT))
                 continue
             port["nodePort"] = number
-        elif number not in NODE_PORTS:
-            span = f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
-            rule = f"provided port is not in the valid range. The range of valid ports is {span}"
+        elif number not in mine and (rule := _port_rule(number, known.ports, ())):
             found.append(invalid(path, number, rule))
-        elif number in known.ports and number not in mine:
-            found.append(invalid(path, number, "provided port is already allocated"))
-        given.add(number)
+            continue
+        if (key := (port["protocol"], number)) in seen:
+            raise unclassified(f"duplicate nodePort: {{{key[0]} {number}}}")
+        seen.add(key)
+        taken.add(number)
     return found
+
+
+def _port_rule(number: int, known: Container[int], taken: Container[int]) -> str:
+    """Why a Service cannot have a node port; "" when it can."""
+    if number not in NODE_PORTS:
+        return f"provided port is not in the valid range. The range of valid ports is {_SPAN}"
+    return "provided port is already allocated" if number in known or number in taken else ""
 
 
 def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:

@@ -9,7 +9,7 @@ from volcanoio.kube.transport import ContentType
 from volcanoio.localcluster.apiserver import builtin_types, errors
 from volcanoio.localcluster.apiserver.api import ApiRequest
 from volcanoio.localcluster.apiserver.apply.managers import is_ours
-from volcanoio.localcluster.apiserver.comparison import check_versions
+from volcanoio.localcluster.apiserver.comparison import check_versions, uid_errors
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.fieldpaths import SELECTABLE, read_again
 from volcanoio.localcluster.apiserver.objects import Stored, decode
@@ -30,7 +30,7 @@ def patch_status(core: Core, target: Target, request: ApiRequest, current: Store
     """Store a patch of a pod's status and give the new object; None for one that is not of this form.
 
     The form: our own component patches the status alone, of a pod whose fields have no managers; it may state the uid
-    and the version. Raises ApiError 409 and 422 where these are others. A pod that is being deleted still waits for
+    and the version. Raises ApiError 409 where this is another. A pod that is being deleted still waits for
     something, else it were gone, and a status does not change what it waits for.
     """
     if request.query or not is_ours(request.headers.get("user-agent")):
@@ -48,7 +48,10 @@ def patch_status(core: Core, target: Target, request: ApiRequest, current: Store
     nulls = raw.count(NULL_VALUE)
     if nulls != current.data.count(NULL_VALUE):
         return None
-    check_versions(target, current, patch.get("metadata") or {}, patching=True)
+    meta = patch.get("metadata") or {}
+    if uid_errors(current, meta.get("uid")):
+        return None
+    check_versions(target, current, meta, patching=True)
     before: Manifest = decode(raw)
     status: Manifest = decode(raw)
     if nulls:
