@@ -41,7 +41,7 @@ def table(offline: Offline) -> str:
     if picture.pipelined:
         parts.append(_columns(("RESERVED FOR", "NODE"), list(picture.pipelined.items())))
     if picture.reasons:
-        rows = [(key, picture.phases[key], text) for key, text in picture.reasons.items()]
+        rows = [(key, picture.phases.get(key, ""), text) for key, text in picture.reasons.items()]
         parts.append(_columns(("WAITING", "PHASE", "WHY"), rows))
     return "\n\n".join(parts)
 

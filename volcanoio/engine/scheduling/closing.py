@@ -18,7 +18,7 @@ import msgspec
 
 from volcanoio.engine.scheduling.explanation import QUEUE_NOT_FOUND, UNSETTLED, Precision, Reason, group_text
 from volcanoio.engine.scheduling.jobs import JobInfo
-from volcanoio.engine.scheduling.podconditions import tell_pods
+from volcanoio.engine.scheduling.podconditions import tell_pods, tell_strays
 from volcanoio.engine.scheduling.queuestatus import write_queues
 from volcanoio.engine.scheduling.session import CycleSession
 from volcanoio.engine.scheduling.touched import in_order, orphaned, touched
@@ -62,6 +62,8 @@ def close(session: CycleSession, period: float) -> Iterator[None]:
         _orphan(session, ledger.orphans[key])
         _look(session, ledger.orphans[key], period)
         yield
+    if ledger.strays:
+        yield from tell_strays(session, period)
     if session.cut:
         for key in session.unfinished:
             revisit.setdefault(key, session.now + UNFINISHED_SECONDS)

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
+from volcanoio.model.names import GROUP_NAME
 from volcanoio.model.scheduling import PodGroupPhase
 
 if TYPE_CHECKING:
@@ -172,6 +173,15 @@ def group_text(job: JobInfo, *, ready: bool) -> str:
         return job.attempts.reason.text
     pending = job.counts[TaskStatus.PENDING]
     return f"{pending}/{len(job.members)} tasks in gang unschedulable: {fit_error(job, ready=ready)}"
+
+
+def stray_text(job: JobInfo) -> str:
+    """Why the pods of a job wait that has no PodGroup."""
+    namespace, _, name = job.key.partition("/")
+    return (
+        f'PodGroup "{name}" does not exist in namespace "{namespace}"; create it, '
+        f"or name another in the annotation {GROUP_NAME} of the pod"
+    )
 
 
 UNSETTLED = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})

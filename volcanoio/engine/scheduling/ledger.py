@@ -39,6 +39,8 @@ class Ledger:
         """Jobs whose PodGroup and queue exist: those that are scheduled."""
         self.orphans: dict[str, JobInfo] = {}
         """Jobs whose PodGroup exists and whose queue does not."""
+        self.strays: dict[str, JobInfo] = {}
+        """Jobs whose pods wait and whose PodGroup does not exist, while there is anything to tell them."""
         self.known_queues: dict[str, QueueInfo] = {}
         self.backlog: dict[str, JobInfo] = {}
         """Jobs with pending tasks."""
@@ -246,6 +248,13 @@ class Ledger:
             self.dirty[job.key] = job
             self.changes.mark(job)
             self._backlog(job)
+            if not job.known:
+                self.astray(job)
+
+    def astray(self, job: JobInfo) -> None:
+        """There is something to tell the pods of a job that has no PodGroup, where any waits."""
+        if job.waiting and not job.known and not job.single:
+            self.strays[job.key] = job
 
     def remove(self, task: TaskInfo) -> None:
         """Forget a task."""
@@ -338,6 +347,7 @@ class Ledger:
         self._sorted.pop(job.phase, None)
         self.changes.mark(job)
         self.orphans.pop(job.key, None)
+        self.strays.pop(job.key, None)
         if job.schedulable:
             if job.attempts.reason.code == QUEUE_NOT_FOUND:
                 job.attempts = Attempts()
@@ -352,6 +362,8 @@ class Ledger:
             self.put_off.pop(job.key, None)
             if job.known:
                 self.orphans[job.key] = job
+            else:
+                self.astray(job)
         self._forget_if_empty(job)
 
     def set_phase(self, job: JobInfo, phase: str) -> None:
@@ -404,6 +416,7 @@ class Ledger:
     def _forget_if_empty(self, job: JobInfo) -> None:
         if not job.known and not job.members:
             self.jobs.pop(job.key, None)
+            self.strays.pop(job.key, None)
             self.dirty.pop(job.key, None)
             self.put_off.pop(job.key, None)
             self.backlog.pop(job.key, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from volcanoio.engine.scheduling.explanation import UNSETTLED, group_text
+from volcanoio.engine.scheduling.explanation import UNSETTLED, group_text, stray_text
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.session import CycleSession
 from volcanoio.framework.scheduling.views import TaskStatus
@@ -18,7 +18,8 @@ class Picture:
     """Jobs by `namespace/podgroup` and pods by `namespace/name`, both sorted.
 
     `pipelined` are the nodes on which pods have a place reserved; `phases` those of PodGroups; `statuses` how many
-    tasks of a PodGroup are in which status; `reasons` why a PodGroup waits, as precisely as is known.
+    tasks of a PodGroup are in which status; `reasons` why a PodGroup waits, as precisely as is known: also one that
+    pods name and that does not exist.
     """
 
     pipelined: Mapping[str, str]
@@ -39,6 +40,8 @@ def picture(session: CycleSession) -> Picture:
         if task.status is TaskStatus.PIPELINED
     ]
     reasons = {job.key: _reason(session, job) for job in jobs if job.waiting or job.phase in UNSETTLED}
+    strays = [job for job in ledger.jobs.values() if job.waiting and not job.known and not job.single]
+    reasons |= {job.key: stray_text(job) for job in sorted(strays, key=lambda job: job.key)}
     return Picture(
         pipelined=dict(sorted((f"{task.namespace}/{task.name}", task.node) for task in reserved)),
         phases={job.key: job.phase for job in jobs},

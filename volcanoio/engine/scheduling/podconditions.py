@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from volcanoio.engine.scheduling.explanation import UNSCHEDULABLE, group_text, histogram, task_outcome
+from collections.abc import Iterator
+
+from volcanoio.engine.scheduling.explanation import UNSCHEDULABLE, group_text, histogram, stray_text, task_outcome
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.session import CycleSession
 from volcanoio.engine.scheduling.tasks import TaskInfo, scheduler_of_single
@@ -45,6 +47,22 @@ def tell_single(session: CycleSession, job: JobInfo, task: TaskInfo) -> None:
     if errors is not None and errors.counts:
         text = f"0/{errors.total} nodes are available: {', '.join(histogram(errors.counts))}."
     _tell(session, task, UNSCHEDULABLE, text, session.period)
+
+
+def tell_strays(session: CycleSession, period: float) -> Iterator[None]:
+    """Say once to pods that wait for a PodGroup which does not exist that it does not, when that has lasted."""
+    strays = session.state.ledger.strays
+    for key in sorted(strays):
+        job = strays[key]
+        if job.waiting_since is None:
+            job.waiting_since = session.now
+        if session.now - job.waiting_since >= period:
+            text = stray_text(job)
+            for task in _unplaced(job):
+                _tell(session, task, UNSCHEDULABLE, text, period)
+            del strays[key]
+            job.waiting_since = None
+        yield
 
 
 def _unplaced(job: JobInfo) -> list[TaskInfo]:

@@ -82,6 +82,8 @@ class PodFold:
         task = self.told.get(key)
         if task is not None:
             task.condition = None
+            if task.owner is not None:
+                self._ledger.astray(task.owner)
 
     def _appear(self, pod: Pod) -> bool:
         node, scheduler, job = pod.spec.node_name, pod.spec.scheduler_name, ""
