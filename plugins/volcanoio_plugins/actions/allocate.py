@@ -103,7 +103,7 @@ class Allocate:
 
     def _short_turn(self, session: Session, job: Job, sheet: Sheet) -> bool:
         """Place one task of a job that is ready with it, as most turns do; False, with nothing done, for all others."""
-        if isinstance(sheet, SubJobSheets):
+        if job.min_available - job.ready_count > 1 or isinstance(sheet, SubJobSheets):
             return False
         run, start, _ = sheet.position
         if not session.place_next(job, run, start):
@@ -115,10 +115,10 @@ class Allocate:
         """One turn of a job; returns whether its statement was committed."""
         statement = session.statement(job)
         if isinstance(sheet, SubJobSheets):
-            number = yield from self._place_parts(session, job, sheet, statement)
+            number, ready = yield from self._place_parts(session, job, sheet, statement)
         else:
-            number = yield from self._place(session, job, sheet, statement)
-        ready = session.job_ready(job)
+            number, ready = yield from self._place(session, job, sheet, statement)
+        ready = ready or session.job_ready(job)
         if ready:
             statement.commit()
         elif session.job_pipelined(job):
@@ -132,9 +132,10 @@ class Allocate:
 
     def _place_parts(
         self, session: Session, job: Job, sheet: SubJobSheets, statement: Statement
-    ) -> Generator[None, None, int]:
-        """Place sub-jobs, each as far as it becomes ready or not at all, until the job is; how many tasks were placed.
+    ) -> Generator[None, None, tuple[int, bool]]:
+        """Place sub-jobs, each as far as it becomes ready or not at all, until the job is.
 
+        How many tasks were placed, and whether that makes the job ready: False where it was not asked.
         One that is not placed is left out from then on (Volcano: allocateForJob).
         """
         number = 0
@@ -142,7 +143,7 @@ class Allocate:
             part, own = sheet.pop()
             session.start(job, part)
             mark = statement.mark()
-            placed = yield from self._place(session, job, own, statement, part)
+            placed, _ = yield from self._place(session, job, own, statement, part)
             if not placed or not (session.sub_job_ready(part) or session.sub_job_pipelined(part)):
                 statement.rollback(mark, told=True)
                 continue
@@ -150,13 +151,16 @@ class Allocate:
             if own:
                 sheet.push(part)
             if session.job_ready(job):
-                break
-        return number
+                return number, True
+        return number, False
 
     def _place(
         self, session: Session, job: Job, sheet: Worksheet, statement: Statement, part: SubJob | None = None
-    ) -> Generator[None, None, int]:
-        """Place tasks until the job, or that part of it, is ready or cannot become so; how many were placed."""
+    ) -> Generator[None, None, tuple[int, bool]]:
+        """Place tasks until the job, or that part of it, is ready or cannot become so.
+
+        How many were placed, and whether that was enough: False where it was not asked.
+        """
         number = 0
         while sheet:
             run, start, left = sheet.position
@@ -171,12 +175,12 @@ class Allocate:
             number += placed
             if ready:
                 sheet.advance(placed)
-                return number
+                return number, True
             if placed < allowed:
                 sheet.advance(left)
                 if not session.need_continue(job, part):
-                    return number
+                    return number, False
             else:
                 sheet.advance(placed)
             yield
-        return number
+        return number, False

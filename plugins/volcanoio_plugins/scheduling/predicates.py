@@ -81,9 +81,13 @@ class Predicates:
             part.open(session)
         return self._index.prepare(session.pods.topology_keys)
 
+    def concerned(self, shape: Shape) -> bool:
+        """Of tasks without volume claims it need not know where they are."""
+        return self._binding is not None and bool(shape.claims)
+
     def task_placed(self, task: Task) -> None:
         """Plan what the volume claims of the task get."""
-        if self._binding is not None and task.shape.claims:
+        if self._binding is not None:
             self._binding.task_placed(task)
 
     def task_evicted(self, task: Task) -> None:

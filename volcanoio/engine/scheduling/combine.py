@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from volcanoio.engine.scheduling.adapters import FilterPart, ScorerPart, filter_part, scorer_part
 from volcanoio.engine.scheduling.profile import Enabled, Profile
+from volcanoio.engine.scheduling.telling import Telling
 from volcanoio.engine.scheduling.watching import watched
 from volcanoio.framework.scheduling import points
 from volcanoio.framework.scheduling.points import SWITCHES, SortKey
@@ -48,8 +49,9 @@ class Rules:
         self.scorers: tuple[ScorerPart, ...] = self._parts(points.Scorer, ("score", "score_on"), scorer_part, "scorers")
         self.task_scorers: tuple[points.TaskScorer, ...] = self._parts(points.TaskScorer, ("score_task",), _itself)
         self._traits = tuple((enabled.plugin, ask) for ask, enabled in self._all("trait"))
-        self.tasks_in = self._flat(points.TaskAccounting, "task_placed")
-        self.tasks_out = self._flat(points.TaskAccounting, "task_evicted")
+        self.placed = self._telling("task_placed")
+        """Who is told of each task that is placed."""
+        self.evicted = self._telling("task_evicted")
         for tell, enabled in self._all("use_hierarchy"):
             tell(enabled.switches.get("enableHierarchy", False))
         self._prebinds: tuple[points.PreBind, ...] = tuple(
@@ -346,6 +348,9 @@ class Rules:
 
     def _flat(self, point: type, method: str, marked: str = "") -> tuple[Callable[..., Any], ...]:
         return tuple(ask for tier in self._tiers(point, method, marked) for ask in tier)
+
+    def _telling(self, method: str) -> Telling:
+        return Telling([(getattr(enabled.plugin, "concerned", None), tell) for tell, enabled in self._all(method)])
 
     def _parts(
         self, point: type, methods: Sequence[str], make: Callable[[object], Part], several: str = ""

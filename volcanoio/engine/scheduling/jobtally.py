@@ -200,10 +200,15 @@ class JobTally:
         number = len(tasks)
         self.counts[_ALLOCATED] -= number
         self.counts[_BINDING] += number
-        for task in tasks:
-            role = self.by_role[task.role]
-            role[_ALLOCATED] -= 1
-            role[_BINDING] += 1
+        if len(self.by_role) == 1:
+            (role,) = self.by_role.values()
+            role[_ALLOCATED] -= number
+            role[_BINDING] += number
+        else:
+            for task in tasks:
+                role = self.by_role[task.role]
+                role[_ALLOCATED] -= 1
+                role[_BINDING] += 1
         if self.parts is not None:
             self.parts.moved(tasks, TaskStatus.ALLOCATED, TaskStatus.BINDING)
 

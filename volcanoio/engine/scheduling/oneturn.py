@@ -35,7 +35,7 @@ def place_next(session: SessionVotes, job: JobInfo, run: Run, start: int) -> boo
     ledger.seated_one(task, row)
     log.seated.append(task)
     session.tables.log = log
-    for tell in rules.tasks_in:
+    for tell in rules.placed.of(task.shape):
         tell(task)
     for count in rules.accounting_in:
         count(job, shape, 1)

@@ -119,7 +119,7 @@ class JobStatement:
         for members, places in by_role.values():
             session.state.ledger.seated(members, TaskStatus.PIPELINED, places)
         log.seated.extend(tasks)
-        for tell in session.rules.tasks_in:
+        for tell in session.rules.placed.of(tasks[0].shape):
             for task in tasks:
                 tell(task)
         self._account(tasks[0].shape, len(tasks))
@@ -160,7 +160,7 @@ class JobStatement:
         if task.owner is not None and task.owner.queue_info is not None:
             for tell in session.rules.accounting_out:
                 tell(task.owner, task.shape, 1)
-        for tell in session.rules.tasks_out:
+        for tell in session.rules.evicted.of(task.shape):
             tell(task)
         session.tables.log = None
 
@@ -189,7 +189,7 @@ class JobStatement:
         if task.owner is not None and task.owner.queue_info is not None:
             for tell in session.rules.accounting_in:
                 tell(task.owner, task.shape, 1)
-        for tell in session.rules.tasks_in:
+        for tell in session.rules.placed.of(task.shape):
             tell(task)
         session.tables.log = None
 
@@ -202,9 +202,9 @@ class JobStatement:
         else:
             session.unfinished.discard(job.key)
         ledger = session.state.ledger
-        allocated = [task for task in log.seated if task.status is TaskStatus.ALLOCATED]
-        pipelined = []
-        if len(allocated) < len(log.seated):
+        allocated, pipelined = log.seated, []
+        if job.count(TaskStatus.PIPELINED):
+            allocated = [task for task in log.seated if task.status is TaskStatus.ALLOCATED]
             pipelined = [task for task in log.seated if task.status is TaskStatus.PIPELINED]
         session.state.rests.news += 1
         if log.evicted:
@@ -227,10 +227,15 @@ class JobStatement:
     def _requests(self, tasks: Sequence[TaskInfo]) -> list[BindRequest]:
         """The binds of tasks, with what must be done before them."""
         rules, prebinding = self._session.rules, self._session.state.prebinding
-        if not any(map(rules.prebinds, {task.shape.id: task for task in tasks}.values())):
-            return [
-                BindRequest(uid=task.uid, namespace=task.namespace, name=task.name, node=task.node) for task in tasks
-            ]
+        shape, binds = None, []
+        for task in tasks:
+            if task.shape is not shape:
+                shape = task.shape
+                if rules.prebinds(task):
+                    break
+            binds.append(BindRequest(uid=task.uid, namespace=task.namespace, name=task.name, node=task.node))
+        else:
+            return binds
         requests = []
         for task in tasks:
             steps = rules.prebind(task)

@@ -38,6 +38,10 @@ class Account:
         self.wanted = queue.requested if wanted is None else wanted
         self._base = dict(queue.allocated) if held is None else held
         self._names = sorted({*self._base, *deserved, *self.wanted})
+        self._deserving = [
+            (name, self._base.get(name, 0), amount) for name, amount in deserved.items() if amount >= TOLERANCE
+        ]
+        """What it deserves of resources, each with what it held at first."""
         self._added: Table = table(f"allocated/{queue.name}")
         self._counted = self._added.values
         self._inqueue: Table = table(f"inqueue/{queue.name}")
@@ -73,9 +77,9 @@ class Account:
         """The largest part of what it deserves that it holds of any resource."""
         if self._shared_at != self._added.version:
             largest = 0.0
-            base, counted = self._base.get, self._counted.get
-            for name, amount in self.deserved.items():  # asked at every turn of a queue
-                if amount >= TOLERANCE and (part := (base(name, 0) + counted(name, 0)) / amount) > largest:
+            counted = self._counted.get
+            for name, base, amount in self._deserving:  # asked at every turn of a queue
+                if (part := (base + counted(name, 0)) / amount) > largest:
                     largest = part
             self._share, self._shared_at = largest, self._added.version
         return self._share
@@ -127,8 +131,8 @@ class Account:
 
     def overused(self) -> bool:
         """Whether it holds all it deserves."""
-        base, counted = self._base.get, self._counted.get
-        for name, amount in self.deserved.items():  # noqa: SIM110 - asked at every turn of a queue
-            if amount - base(name, 0) - counted(name, 0) >= TOLERANCE:
+        counted = self._counted.get
+        for name, base, amount in self._deserving:  # noqa: SIM110 - asked at every turn of a queue
+            if amount - base - counted(name, 0) >= TOLERANCE:
                 return False
         return True

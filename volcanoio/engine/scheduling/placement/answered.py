@@ -11,11 +11,11 @@ from volcanoio.engine.scheduling.adapters import FilterPart, ScorerPart
 from volcanoio.engine.scheduling.columns import Columns
 from volcanoio.engine.scheduling.inputs import Inputs
 from volcanoio.engine.scheduling.loads import Quantity
+from volcanoio.engine.scheduling.placement.best import Best
 from volcanoio.engine.scheduling.placement.onerow import NOWHERE, OneRow
 from volcanoio.engine.scheduling.placement.plan import Plan
 from volcanoio.engine.scheduling.placement.states import States
 from volcanoio.engine.scheduling.placement.statevalues import NOTHING, Learned, StateValues, fit_mask
-from volcanoio.engine.scheduling.placement.ties import Best
 from volcanoio.framework.scheduling.views import Shape
 
 _IDLE, _FUTURE = int(Quantity.IDLE), int(Quantity.FUTURE)
@@ -28,7 +28,7 @@ class Answered:
     sum everywhere; `mask` is the filters' part, `standing` that of filters no eviction can change: they look at nothing
     that is placed. `exact` says that some filter or scorer depends on more than the row itself: those parts are left
     out here and asked for every task. `by_state`: answers follow from amounts and are looked up by state, in `values`.
-    `revision` is the columns' clock up to which the rows are right; `best` the rows that were equally good at last.
+    `revision` is the columns' clock up to which the rows are right; `best` the best rows when they were looked for.
     """
 
     __slots__ = (
@@ -50,6 +50,7 @@ class Answered:
         "one",
         "revision",
         "shape",
+        "span",
         "standing",
         "value",
         "values",
@@ -78,6 +79,8 @@ class Answered:
         self.one: OneRow | None = None
         """Who is asked about one row, where scalar scorers are all there is to ask when its usage changes."""
         self.best: Best | None = None
+        self.span = 0.0
+        """How much less good than the best rows are worth to be looked for along with them."""
         self._scored = -1
         """The columns' clock up to which `score` is right, where it is not kept along with `value`."""
         self.by_state = False

@@ -13,7 +13,6 @@ from volcanoio.engine.scheduling.placement.answered import Answered
 from volcanoio.engine.scheduling.placement.onerow import NOWHERE, OneRow
 from volcanoio.engine.scheduling.placement.plan import plan_for
 from volcanoio.engine.scheduling.placement.statevalues import fit_mask
-from volcanoio.engine.scheduling.placement.ties import Best
 from volcanoio.engine.scheduling.rows import Rows
 from volcanoio.framework.scheduling.views import Nodes
 
@@ -21,8 +20,8 @@ FEW = 12
 """Up to how many rows asking one by one is quicker than asking in one call."""
 SPARSE = 1.5
 """Where a task fits no more than one of so many rows, scorers are not asked about the others."""
-SINGLY = 48
-"""Up to how many rows looking up one by one is quicker."""
+SEVERAL = 512
+"""Up to how many rows those of a state that is new to the shape are asked about one by one."""
 NAN = float("nan")
 
 
@@ -145,9 +144,7 @@ class Answers(Answered):
             respecified = np.flatnonzero(columns.respecified[:size] > since)
             if len(respecified):
                 self._answer_static(respecified, Rows(columns, respecified), respecified)
-        if self.by_state and number <= SINGLY:
-            self._look_up_singly(rows.tolist())
-        elif not (self.by_state and self._look_up(rows)):
+        if not (self.by_state and (self._look_up_few(rows) if number <= SEVERAL else self._look_up(rows))):
             if self.one is not None and number <= FEW:
                 self.best = None
                 for row in rows.tolist():
@@ -158,30 +155,29 @@ class Answers(Answered):
                 self._ask(rows, Rows(columns, rows))
         return number / size
 
-    def _look_up_singly(self, rows: Sequence[int]) -> None:
-        """`_look_up` of few rows; the best ones are known on where one of these is better."""
-        one, values, states, best = self.one, self.values, self._states, self.best
+    def _look_up_few(self, rows: NDArray[np.intp]) -> bool:
+        """`_look_up` of few rows, which keep the best ones known."""
+        one, values, states = self.one, self.values, self._states
         assert one is not None
         values.begin()
-        value, state_of, passes = self.value, self._columns.state.item, self.standing.item
-        everywhere, learned = self._everywhere, 0
-        known, end = values.table.item, len(values.table) - 1
-        for row in rows:
-            score = NOWHERE
-            if everywhere or passes(row):
-                state = state_of(row)
-                if state < 0:
-                    state = states.of(row)
-                score = known(state) if state < end else NAN
-                if score != score:
-                    score = values.of(state, row, one)
-                    known, end = values.table.item, len(values.table) - 1
-                    learned += 1
-            value[row] = score
-            if best is not None and score >= best.top:
-                best = Best(score, [row]) if score > best.top else None
-        self.best = best
+        found = values.table[self._columns.state[rows]]
+        if not self._everywhere:
+            found[~self.standing[rows]] = NOWHERE
+        top, learned = found.item(found.argmax()), 0
+        if top != top:  # not a number counts as the largest
+            missing = np.isnan(found).nonzero()[0].tolist()
+            learned = len(missing)
+            if learned > FEW:
+                return self._look_up(rows)
+            for at in missing:
+                row = rows.item(at)
+                found[at] = values.of(states.of(row), row, one)
+            top = found.item(found.argmax())
+        self.value[rows] = found
+        if self.best is not None and top >= self.best.last[0] and not self.best.follow(rows, found):
+            self.best = None
         states.count(len(rows), learned)
+        return True
 
     def _look_up(self, rows: NDArray[np.intp]) -> bool:
         """Take the values of rows from what is known by state; False where too many are in new ones."""
@@ -190,7 +186,7 @@ class Answers(Answered):
         if value is None:
             return False
         self.value[rows] = value
-        if self.best is not None and np.maximum.reduce(value) >= self.best.top:
+        if self.best is not None and np.maximum.reduce(value) >= self.best.last[0]:
             self.best = None
         return True
 

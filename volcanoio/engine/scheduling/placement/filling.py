@@ -1,8 +1,7 @@
 """Alike tasks placed where answers follow from amounts alone: rows go from state to state, values are looked up.
 
-The result is that of the one-by-one greedy: each task goes to the best row as of then. A row that is taken keeps being
-taken while it is no worse than the others, which have not changed; the rows that share the best value are kept from
-one gang of a shape to the next, until a better one shows up.
+The result is that of the one-by-one greedy: each task goes to the best row as of then. The best rows are kept in their
+order from one gang of a shape to the next (`best`); a row that was taken is put where it stands by then.
 """
 
 from __future__ import annotations
@@ -44,36 +43,32 @@ class Filling:
         ask = end if lacking is None else max(lacking(), 1)
         stop, enough = min(ask, end), False
         while placed < end:
-            if best is None:
+            if best is None or not best.turns:
                 best = self._leaders.look(answers)
                 if best is None:
                     break
-            top, row = best.top, best.rows[-1]
-            score = value.item(row)
-            if score == top:
-                state = now[row] if row in now else state_of(row)
+            top, place, row = best.turns.pop()
+            if value.item(row) != top:
+                continue
+            state = now[row] if row in now else state_of(row)
+            if state < 0:
+                state = states.of(row)
+            while True:
+                before, state = state, following.get(state, UNKNOWN)
                 if state < 0:
-                    state = states.of(row)
-                while True:
-                    before, state = state, following.get(state, UNKNOWN)
-                    if state < 0:
-                        state = states.after(before, shape)
-                    score = known(state) if state < end_known else NAN
-                    if score != score:
-                        score = values.of(state, row, one)
-                        known, end_known = values.table.item, len(values.table) - 1
-                    rows.append(row)
-                    placed += 1
-                    if score < top or placed == stop:
-                        break
-                now[row] = state
-                value[row] = score
-            if score < top:
-                best.rows.pop()
-                if not best.rows:
-                    best = None
-            elif score > top:
-                best = None
+                    state = states.after(before, shape)
+                score = known(state) if state < end_known else NAN
+                if score != score:
+                    score = values.of(state, row, one)
+                    known, end_known = values.table.item, len(values.table) - 1
+                rows.append(row)
+                placed += 1
+                if score < top or placed == stop:
+                    break
+            now[row] = state
+            value[row] = score
+            if score >= best.last[0]:
+                best.moved(score, place, row)
             if placed == stop:
                 self._write(answers, tasks, placed, rows, now, log)
                 rows, now = [], {}
@@ -86,7 +81,6 @@ class Filling:
                 stop = min(ask, end)
         if rows:
             self._write(answers, tasks, placed, rows, now, log)
-        self._leaders.keep(answers, best)
         return placed, enough
 
     def _write(

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from volcanoio.engine.scheduling.columns import Columns
 from volcanoio.engine.scheduling.placement.answers import Answers
+from volcanoio.engine.scheduling.placement.best import Best
 from volcanoio.engine.scheduling.placement.onerow import NOWHERE
-from volcanoio.engine.scheduling.placement.ties import Best, TieKeys, in_turn
+from volcanoio.engine.scheduling.placement.ties import TieKeys
 
 KEPT = 64
 """For how many shapes the best rows are kept."""
+LEAST, MOST = 64, 512
+"""How many rows are worth to be put in order at once, for a shape whose best rows were used up before."""
+FIRST = 256
+"""How many of more equally good rows are put in order at once."""
 
 
 class Leaders:
@@ -20,7 +25,7 @@ class Leaders:
         self._columns = columns
         self._keys = keys
         self._kept: dict[int, Answers] = {}
-        """The answers that know their best rows, by the shape's id; the one that was used last at the end."""
+        """The answers that know their best rows, by the shape's id; the one that looked last at the end."""
 
     def open(self) -> None:
         """A cycle begins: other rows are first among equals."""
@@ -29,23 +34,28 @@ class Leaders:
         self._kept.clear()
 
     def look(self, answers: Answers) -> Best | None:
-        """The rows that are best now, if a task may go anywhere."""
-        value = answers.value[: len(self._columns)]
+        """Keep the rows that are best now, if a task may go anywhere.
+
+        Where it is done again as those known before are used up, some that are less good are put in order, too.
+        """
+        value, kept, shape = answers.value[: len(self._columns)], self._kept, answers.shape
+        again, answers.best = answers.best is not None, None
+        kept.pop(shape.id, None)
         if not len(value):
             return None
-        row = int(value.argmax())
-        top = value.item(row)
+        top = value.item(value.argmax())
         if top == NOWHERE:
             return None
-        rows = (value == top).nonzero()[0]
-        return Best(top, in_turn(rows, self._keys.of(answers.shape, rows)) if len(rows) > 1 else [row])
-
-    def keep(self, answers: Answers, best: Best | None) -> None:
-        """Keep the best rows for the next task of the shape."""
-        answers.best = best
-        kept, number = self._kept, answers.shape.id
-        kept.pop(number, None)
-        if best is not None:
-            kept[number] = answers
-            if len(kept) > KEPT:
-                kept.pop(next(iter(kept))).best = None
+        rows = (value >= top - answers.span).nonzero()[0]
+        if len(rows) > MOST:
+            answers.span /= 2
+            rows = (value == top).nonzero()[0]
+            if len(rows) > MOST:
+                rows = rows[self._keys.of(shape, rows).argpartition(FIRST)[:FIRST]]
+        elif again and len(rows) < LEAST:
+            answers.span = max(2 * answers.span, 1.0)
+        best = answers.best = Best(self._keys, shape, rows, value[rows])
+        kept[shape.id] = answers
+        if len(kept) > KEPT:
+            kept.pop(next(iter(kept))).best = None
+        return best

@@ -10,7 +10,7 @@ from volcanoio.engine.scheduling.placement.answers import Answers
 from volcanoio.engine.scheduling.placement.leaders import Leaders
 from volcanoio.engine.scheduling.placement.onerow import NOWHERE
 from volcanoio.engine.scheduling.placement.states import States
-from volcanoio.engine.scheduling.placement.ties import Best, TieKeys
+from volcanoio.engine.scheduling.placement.ties import TieKeys
 
 
 class OneTask:
@@ -27,21 +27,16 @@ class OneTask:
     def by_state(self, answers: Answers) -> int:
         """Where answers, which are right, follow from amounts alone: as `Filling.place`."""
         states, shape, value, best = self._states, answers.shape, answers.value, answers.best
-        one, values, found = answers.one, answers.values, False
+        one, values = answers.one, answers.values
         assert one is not None
         while True:
-            if best is None:
-                best, found = self._leaders.look(answers), True
+            if best is None or not best.turns:
+                best = self._leaders.look(answers)
                 if best is None:
-                    answers.best = None
                     return -1
-            top, row = best.top, best.rows[-1]
-            score = value.item(row)
-            if score == top:
+            top, place, row = best.turns.pop()
+            if value.item(row) == top:
                 break
-            best.rows.pop()
-            if score > top or not best.rows:
-                best = None
         state = self._columns.state.item(row)
         if state < 0:
             state = states.of(row)
@@ -49,14 +44,7 @@ class OneTask:
         if after < 0:
             after = states.after(state, shape)
         score = value[row] = values.of(after, row, one)
-        if score > top:
-            best, found = Best(score, [row]), True
-        elif score < top:
-            best.rows.pop()
-        if not best.rows:
-            answers.best = None
-        elif found:
-            self._leaders.keep(answers, best)
+        best.moved(score, place, row)
         self._columns.occupy_row(shape, row, after)
         answers.revision = self._columns.clock
         return row

@@ -24,17 +24,14 @@ class Seating:
         self._ledger.seat(task, status, row)
         log.append(task)
         assert self.rules is not None
-        for tell in self.rules.tasks_in:
+        for tell in self.rules.placed.of(task.shape):
             tell(task)
 
     def seated(self, tasks: Sequence[TaskInfo], status: TaskStatus, rows: Sequence[int], log: list[TaskInfo]) -> None:
         """Tasks were placed on rows, and the columns count them already."""
         self._ledger.seated(tasks, status, rows)
-        self._tell(tasks, log)
-
-    def _tell(self, tasks: Sequence[TaskInfo], log: list[TaskInfo]) -> None:
         log += tasks
         assert self.rules is not None
-        for tell in self.rules.tasks_in:
+        for tell in self.rules.placed.of(tasks[0].shape):
             for task in tasks:
                 tell(task)

@@ -9,8 +9,6 @@ from volcanoio.engine.scheduling.columns import Columns
 from volcanoio.framework.scheduling.views import Shape
 
 MASK = (1 << 64) - 1
-FIRST = 256
-"""How many of many equally good rows are put in order at once."""
 TAKEN = np.uint64(MASK)
 """The key of a row that is out."""
 
@@ -47,6 +45,10 @@ class TieKeys:
         hashes, size = self._columns.hashes, len(self._columns)
         return (hashes[:size] if len(rows) == size else hashes[rows]) ^ salt
 
+    def last_first(self, shape: Shape, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+        """A number by row that is the largest of the one that wins a tie."""
+        return ~self.of(shape, rows)
+
     def best(self, shape: Shape, rows: NDArray[np.intp]) -> int:
         """Which of several equally good rows is taken."""
         return rows.item(int(self.of(shape, rows).argmin()) if len(rows) > 1 else 0)
@@ -73,26 +75,3 @@ class Ties:
         self._at = int(self._keys.argmin())
         self.first = self._rows.item(self._at)
         return True
-
-
-class Best:
-    """The rows that had the best value, `top`, when they were looked for; whose value is another by now is out.
-
-    `rows` has them in turn, the one that is taken next at the end. Of many there are only the first: who has taken
-    these looks again.
-    """
-
-    __slots__ = ("rows", "top")
-
-    def __init__(self, top: float, rows: list[int]) -> None:
-        self.top = top
-        self.rows = rows
-
-
-def in_turn(rows: NDArray[np.intp], keys: NDArray[np.uint64]) -> list[int]:
-    """Equally good rows as `Best` has them."""
-    if len(rows) > 2 * FIRST:
-        first = keys.argpartition(FIRST)[:FIRST]
-        rows, keys = rows[first], keys[first]
-    ordered: list[int] = rows[keys.argsort()[::-1]].tolist()
-    return ordered

@@ -40,7 +40,8 @@ class TaskAccounting(Protocol):
     """Is told of every task that is placed or evicted in the session; state belongs into `SessionView.table`.
 
     Dearer than `Accounting`: for plugins that must know the node. Where one answers `Depends.PODS` for a shape, it is
-    told of each task of the shape before it is asked about the next one.
+    told of each task of the shape before it is asked about the next one. One that has `concerned(shape) -> bool`, too,
+    is asked once a shape, and is told of tasks of those shapes alone.
     """
 
     def task_placed(self, task: Task) -> None:
