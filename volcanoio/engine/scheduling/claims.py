@@ -70,6 +70,9 @@ class Claims:
                 continue
             if claim.victims is None:
                 claim.victims = set(self._ledger.on_node.get(claim.node, ()))
+                if not self._holds_good(task, claim.node, row):
+                    del self.by_task[uid]
+                    continue
             if id(claim.victims) not in looked_at:
                 looked_at.add(id(claim.victims))
                 claim.victims -= {victim for victim in claim.victims if not self._terminates(victim)}
@@ -81,6 +84,18 @@ class Claims:
             self.jobs[task.owner.key] = task.owner
             kept.append((task.owner.key, Hold(claim.node, task.shape, Load.RESERVES)))
         self._holds.add_all(kept)
+
+    def _holds_good(self, task: TaskInfo, node: str, row: int) -> bool:
+        """Whether what another process promised can come true: the node has or gets room for the task, or pods of lower
+        priority end there as they were preempted (Volcano: PodEligibleToPreemptOthers).
+        """
+        room = self._ledger.columns.future_idle
+        if all(room(name)[row] >= amount for name, amount in task.shape.requests.items()):
+            return True
+        return any(
+            other.status is TaskStatus.RELEASING and other.priority < task.priority and _preempted(other)
+            for other in self._ledger.on_node.get(node, {}).values()
+        )
 
     def _terminates(self, uid: str) -> bool:
         task = self._ledger.tasks.get(uid)
@@ -97,3 +112,11 @@ class Claims:
         """The node a task claims, else the one its pod is nominated for, "" when there is none."""
         claim = self.by_task.get(task.uid)
         return task.nominated if claim is None else claim.node
+
+
+def _preempted(task: TaskInfo) -> bool:
+    """Whether a pod ends because a scheduler preempted it."""
+    return any(
+        each.type == "DisruptionTarget" and each.status == "True" and each.reason == "PreemptionByScheduler"
+        for each in task.pod.status.conditions
+    )
