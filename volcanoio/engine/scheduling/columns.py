@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.loads import BASICS, BY_NAME, GIVEN_UP, OCCUPIED, READ, Load, Quantity, deltas
+from volcanoio.engine.scheduling.oversubscription import OVERSUBSCRIBED, lend
 from volcanoio.framework.scheduling.views import AmountName, Shape
 from volcanoio.model.core import Node
 from volcanoio.model.resources import CPU, MEMORY, PODS, amounts
@@ -126,6 +127,8 @@ class Columns:
         """Take in a node, new or changed; its row. What is placed on a known node stays."""
         row = self.rows.get(node.metadata.name)
         offered = amounts(node.status.allocatable)
+        if OVERSUBSCRIBED in node.metadata.labels:
+            lend(node, offered)
         for name in offered:
             self.resource(name)
         if row is None:
