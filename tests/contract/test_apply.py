@@ -8,7 +8,7 @@ import pytest
 
 from tests.contract.appliers import APPLY, apply, config_map, managers
 from tests.contract.gadgets import GROUP, PLURAL, gadget, with_gadgets
-from tests.contract.support import MERGE, Cluster, Namespace, Obj
+from tests.contract.support import MERGE, Cluster, Namespace, Obj, unique
 
 
 @pytest.fixture(scope="session")
@@ -316,3 +316,12 @@ def test_managed_fields_are_not_applied(namespace: Namespace) -> None:
     config["metadata"]["managedFields"] = []
     refused = apply(namespace.cluster, namespace.path("configmaps", "x"), config).refused(400, "BadRequest")
     assert refused["message"] == "metadata.managedFields must be nil"
+
+
+def test_a_namespace_means_nothing_to_what_has_none(cluster: Cluster) -> None:
+    name = unique("applied")
+    path = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{name}"
+    meta = {"name": name, "namespace": "elsewhere"}
+    config = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": meta, "rules": []}
+    assert "namespace" not in apply(cluster, path, config).ok()["metadata"]
+    cluster.delete(path).ok()

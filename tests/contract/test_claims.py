@@ -238,6 +238,11 @@ def test_what_of_a_claim_may_change(storage: Storage) -> None:
         [cause] = storage.namespace.cluster.patch(path, change).refused(422, "Invalid")["details"]["causes"]
         assert cause["field"] == "spec"
         assert cause["message"].startswith("Forbidden: spec is immutable after creation except resources.requests and")
+    causes = storage.namespace.cluster.patch(path, {"spec": {"volumeMode": "Block"}}).refused(422, "Invalid")["details"]
+    assert [(cause["field"], cause["reason"]) for cause in causes["causes"]] == [
+        ("spec", "FieldValueForbidden"),
+        ("volumeMode", "FieldValueInvalid"),
+    ]
     storage.volume()
     storage.claimed("c")
     answer = storage.namespace.cluster.patch(path, larger)

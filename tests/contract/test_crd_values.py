@@ -308,3 +308,28 @@ def test_random_schemas_judge_random_values_alike(seed: int, cluster: Cluster, e
                 if outcomes[0] != outcomes[1]:
                     different.append((schema, value, outcomes))
     assert not different, different[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *(("1e6", 1_000_000), ("-1e-3", -0.001), ("1.0", 1), ("08", 8), ("017", 15), ("0o17", 15), ("0x1F", 31)),
+        *(("1:2", "1:2"), ("12:30:45", "12:30:45"), ("2001-01-01", "2001-01-01"), ("=", "="), ("1e400", "1e400")),
+        *(("y", True), ("off", False), ("~", None)),
+    ],
+)
+def test_scalars_of_yaml(cluster: Cluster, cogs: str, text: str, value: Any) -> None:
+    group = cogs.split("/")[2]
+    body = f"apiVersion: {group}/v1\nkind: Cog\nmetadata: {{name: c}}\nspec: {{kept: {{v: {text}}}}}\n".encode()
+    made = cluster.request(
+        "POST", cogs, body, content_type="application/yaml", accept="application/json", dryRun="All"
+    ).ok()
+    found = made["spec"]["kept"]["v"]
+    assert (type(found) is bool, found) == (type(value) is bool, value)
+
+
+def test_yaml_has_numbers_that_json_has_not(cluster: Cluster, cogs: str) -> None:
+    group = cogs.split("/")[2]
+    body = f"apiVersion: {group}/v1\nkind: Cog\nmetadata: {{name: c}}\nspec: {{kept: {{v: .inf}}}}\n".encode()
+    answer = cluster.request("POST", cogs, body, content_type="application/yaml", accept="application/json")
+    assert "json: unsupported value: +Inf" in answer.refused(400, "BadRequest")["message"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -103,3 +104,11 @@ def test_events_are_printed(namespace: Namespace) -> None:
     table = namespace.cluster.get(namespace.path(NEW), accept=TABLE).ok()
     assert table["kind"] == "Table"
     assert "Started" in table["rows"][0]["cells"]
+
+
+def test_what_an_event_says_twice_is_warned_of(namespace: Namespace) -> None:
+    body = json.dumps(event(namespace, "a") | {"apiVersion": "events.k8s.io/v1", "kind": "Event"})
+    twice = body.replace('"reason": "Started"', '"reason": "Started", "reason": "Started"').encode()
+    made = namespace.cluster.request("POST", namespace.path(NEW), twice, content_type="application/json")
+    assert made.code == 201, made.body
+    assert 'duplicate field \\"reason\\"' in {name.lower(): text for name, text in made.headers.items()}["warning"]

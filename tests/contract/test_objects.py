@@ -189,3 +189,8 @@ def test_a_field_that_comes_twice_is_refused_where_it_matters(namespace: Namespa
     status = namespace.cluster.create(path, body, fieldValidation="Strict").refused(400, "BadRequest")
     assert said in status["message"]
     assert namespace.cluster.create(path, body, fieldValidation="Ignore").ok()["metadata"]["name"] == "d"
+
+
+def test_an_object_of_nothing_is_refused(namespace: Namespace) -> None:
+    status = namespace.cluster.create(namespace.path("jobs.v1.batch"), {}).refused(422, "Invalid")
+    assert "metadata.name" in {cause["field"] for cause in status["details"]["causes"]}

@@ -6,6 +6,7 @@ PyYAML speaks YAML 1.1; Kubernetes' reader differs in that dates stay strings, `
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import sys
 from pathlib import Path
@@ -38,12 +39,12 @@ class ManifestError(ValueError):
     """A file that is no manifest; the message names file, line, rule and next step."""
 
 
-class _Loader(_LoaderBase):  # type: ignore[misc]  # the C loader has no type information
+class KubernetesLoader(_LoaderBase):  # type: ignore[misc]  # the C loader has no type information
     """The safe loader with Kubernetes' scalars."""
 
 
 def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
-    dropped = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
+    dropped = {f"tag:yaml.org,2002:{name}" for name in ("timestamp", "int", "float", "value")}
     kept = {
         first: [(tag, pattern) for tag, pattern in rows if tag not in dropped]
         for first, rows in _LoaderBase.yaml_implicit_resolvers.items()
@@ -55,12 +56,22 @@ def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
     return kept
 
 
-def _float(loader: Any, node: Any) -> float:
-    return float(str(loader.construct_scalar(node)).replace(".inf", "inf").replace(".nan", "nan"))
+def _integer(loader: Any, node: Any) -> int | float:
+    """An integer; a float where it takes more than 64 bits."""
+    number = int(loader.construct_yaml_int(node))
+    return number if -(2**63) <= number < 2**63 else float(number)
 
 
-_Loader.yaml_implicit_resolvers = _resolvers()
-_Loader.add_constructor("tag:yaml.org,2002:float", _float)
+def construct_float(loader: Any, node: Any) -> float | str:
+    """A float of YAML; a text where it is too large for one."""
+    text = str(loader.construct_scalar(node))
+    number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    return text if math.isinf(number) and text[-1].isdigit() else number
+
+
+KubernetesLoader.yaml_implicit_resolvers = _resolvers()
+KubernetesLoader.add_constructor("tag:yaml.org,2002:int", _integer)
+KubernetesLoader.add_constructor("tag:yaml.org,2002:float", construct_float)
 
 
 def _hint(line: str) -> str:
@@ -81,7 +92,7 @@ def _documents(text: str) -> list[Any]:
         plain = PlainYaml(_resolved)
         with contextlib.suppress(yaml.YAMLError, TypeError):
             return [_document(part, plain) for part in _SEPARATOR.split(_HEADER.sub("", text))]
-    return list(yaml.load_all(text, Loader=_Loader))
+    return list(yaml.load_all(text, Loader=KubernetesLoader))
 
 
 def _document(text: str, plain: PlainYaml) -> Any:
@@ -100,14 +111,14 @@ def _value(text: str, plain: PlainYaml) -> Any:
     try:
         return plain.read(text)
     except NotPlainError:
-        return yaml.load(text, Loader=_Loader)
+        return yaml.load(text, Loader=KubernetesLoader)
 
 
 def _resolved(text: str) -> Any:
     """The value of a plain scalar."""
-    resolvers = _Loader.yaml_implicit_resolvers.get(text[0], ())
+    resolvers = KubernetesLoader.yaml_implicit_resolvers.get(text[0], ())
     if any(pattern.match(text) for _, pattern in resolvers):
-        return yaml.load(text, Loader=_Loader)
+        return yaml.load(text, Loader=KubernetesLoader)
     return sys.intern(text) if len(text) < 64 else text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -32,10 +33,11 @@ from volcanoio.localcluster.apiserver.options import FieldValidation
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.localcluster.apiserver.schema.embedded import Misfit
 from volcanoio.model.base import Manifest
+from volcanoio.model.manifests import KubernetesLoader, construct_float
 
 
-class YamlLoader(yaml.CSafeLoader):
-    """YAML as JSON: times stay texts, and keys are texts."""
+class YamlLoader(KubernetesLoader):
+    """YAML as JSON: keys are texts, and y and n are true and false."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """The mapping with its keys as JSON has them; raises YAMLError for one that is nothing."""
@@ -57,10 +59,16 @@ def _key_text(key: Any) -> str:
     raise yaml.YAMLError(msg)
 
 
-YamlLoader.yaml_implicit_resolvers = {
-    letter: [(tag, form) for tag, form in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for letter, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
+def _finite(loader: YamlLoader, node: yaml.ScalarNode) -> Any:
+    """A number that JSON has; raises YAMLError for any other."""
+    number = construct_float(loader, node)
+    if isinstance(number, float) and not math.isfinite(number):
+        msg = f"json: unsupported value: {'NaN' if math.isnan(number) else '+Inf' if number > 0 else '-Inf'}"
+        raise yaml.YAMLError(msg)
+    return number
+
+
+YamlLoader.add_constructor("tag:yaml.org,2002:float", _finite)
 YamlLoader.bool_values = {**yaml.CSafeLoader.bool_values, "y": True, "n": False}
 YamlLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^[yYnN]$"), list("yYnN"))
 

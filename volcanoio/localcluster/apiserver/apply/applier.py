@@ -111,7 +111,7 @@ def _check_place(target: Target, current: Stored | None, merged: Manifest) -> No
         why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         raise errors.conflict(target.resource, target.name, why)
     namespace = metadata.get("namespace")
-    if namespace and namespace != target.namespace:
+    if namespace and target.resource.namespaced and namespace != target.namespace:
         text = "the namespace of the provided object does not match the namespace sent on the request"
         raise errors.bad_request(text)
     name = metadata.get("name")

@@ -11,6 +11,7 @@ from volcanoio.engine.admission.fielderrors import FieldError
 from volcanoio.kube.transport import ContentType
 from volcanoio.localcluster.apiserver import bodies, metadata
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
+from volcanoio.localcluster.apiserver.caller import REQUEST
 from volcanoio.localcluster.apiserver.errors import ApiError, bad_request, invalid
 from volcanoio.localcluster.apiserver.events.naming import SELECTABLE, from_core, pointer_to_core, to_core
 from volcanoio.localcluster.apiserver.events.rules import create_errors, update_errors
@@ -47,7 +48,11 @@ class EventsRoute:
         body, headers = request.body, request.headers
         warnings: tuple[str, ...] = ()
         if request.method in {"POST", "PUT"}:
-            body, warnings = await self._object(target, request)
+            token = REQUEST.set(request)
+            try:
+                body, warnings = await self._object(target, request)
+            finally:
+                REQUEST.reset(token)
             headers = {**headers, "content-type": "application/json"}
         elif request.method == "PATCH":
             body = await self._patch(target, request)

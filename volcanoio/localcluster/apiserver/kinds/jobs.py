@@ -71,7 +71,7 @@ def _create(job: Manifest, core: Core) -> None:
         return
     labels = child(child(template, "metadata"), "labels")
     for names in (_LABELS, _OLD_LABELS):
-        for name, value in zip(names, (meta["uid"], meta["name"]), strict=True):
+        for name, value in zip(names, (meta["uid"], meta.get("name", "")), strict=True):
             labels.setdefault(name, value)
     child(child(spec, "selector"), "matchLabels").setdefault(_LABELS[0], meta["uid"])
     if not meta.get("labels"):

@@ -114,6 +114,8 @@ def _validate_claim_update(new: Manifest, old: Manifest) -> list[FieldError]:
         ignored.append("resources")
     changed = {key for key in after.keys() | before.keys() if after.get(key) != before.get(key)}
     found = [forbidden("spec", _IMMUTABLE)] if changed - set(ignored) else []
+    if "volumeMode" in changed:
+        found.append(invalid("volumeMode", after.get("volumeMode"), "field is immutable"))
     parts = ((after.get("resources") or {}).get("requests"), (before.get("resources") or {}).get("requests"))
     wanted, had, capacity = (
         amount((one or {}).get("storage") or "0").value for one in (*parts, (old.get("status") or {}).get("capacity"))
