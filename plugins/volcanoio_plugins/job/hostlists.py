@@ -5,7 +5,9 @@ Up to the limits they are Volcano's, name by name. A list beyond one is told as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 import msgspec
 
@@ -55,15 +57,17 @@ def too_long(sizes: Mapping[str, int], budget: int) -> set[str]:
     return over
 
 
-def parts(lines: Iterable[str], budget: int) -> list[str]:
+def parts(lines: Sequence[str], budget: int) -> list[str]:
     """Lines of DNS names as texts of at most so many bytes of JSON, each of whole lines and no newline at its end."""
-    found: list[list[str]] = []
-    room = 0
-    for line in lines:
-        size = len(line) + 2  # a newline takes two in JSON
-        if size > room:
-            found.append([])
-            room = budget
-        found[-1].append(line)
-        room -= size
-    return ["\n".join(part) for part in found]
+    upto = list(accumulate(map(len, lines), initial=0))
+    found: list[str] = []
+    start = 0
+    while start < len(lines):
+
+        def size(end: int, start: int = start) -> int:
+            return upto[end] - upto[start] + 2 * (end - start)  # a newline takes two in JSON
+
+        end = start + max(1, bisect_right(range(start + 1, len(lines) + 1), budget, key=size))
+        found.append("\n".join(lines[start:end]))
+        start = end
+    return found

@@ -10,7 +10,7 @@ import base64
 from collections.abc import Sequence
 
 from volcanoio.framework.arguments import flags
-from volcanoio.framework.jobpods import addresses, append, containers, domain_of, own_hostname
+from volcanoio.framework.jobpods import append, containers, domain_of, own_hostname
 from volcanoio.framework.jobs import JobPlugin, PluginArgumentError, Support, port
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
@@ -94,10 +94,11 @@ class SshPlugin(JobPlugin):
 
     def _entries(self, job: Job, task: TaskSpec) -> str:
         """The entries of a task's pods; where they are too many in any case, just enough to show that."""
-        behind = len(domain_of(job, task)) + 1
+        domain, own, prefix = domain_of(job, task), own_hostname(task), f"{job.metadata.name}-{task.name}-"
         entries, size = [], 0
-        for address in addresses(job, task):
-            entry = f"Host {address[:-behind]}\n  HostName {address}\n  Port {self._port}\n"
+        for index in range(min(1, task.replicas) if own else task.replicas):
+            name = own or f"{prefix}{index}"
+            entry = f"Host {name}\n  HostName {name}.{domain}\n  Port {self._port}\n"
             entries.append(entry)
             size += len(entry)
             if size > CONFIG_BYTES:

@@ -44,9 +44,8 @@ def host_files(job: Job) -> HostFiles:
     for task in job.spec.tasks:
         hosts = found[file_name(task)]
         listed, count = variable_names(task)
-        whole = ",".join(hosts)
-        data[file_name(task)] = "\n".join(hosts)
-        data[listed] = whole if fits_variable(listed, whole) else ranged(job, task)
+        data[file_name(task)] = text = "\n".join(hosts)
+        data[listed] = text.replace("\n", ",") if fits_variable(listed, text) else ranged(job, task)
         data[count] = str(len(hosts))
         shorter |= {file_name(task): ranged(job, task), listed: ranged(job, task)}
     _shorten(data, shorter, {variable_names(task)[0] for task in job.spec.tasks})
@@ -59,7 +58,10 @@ def host_files(job: Job) -> HostFiles:
 
 def _shorten(data: dict[str, str], shorter: dict[str, str], which: set[str]) -> None:
     """Put the shorter form in place of the longest of some entries, until all fit into one object."""
-    sizes = {name: len(name) + json_bytes(text) + _KEY_BYTES for name, text in data.items()}
+    sizes = {
+        name: len(name) + (len(text) if len(text) > OBJECT_BYTES else json_bytes(text)) + _KEY_BYTES
+        for name, text in data.items()
+    }
     fixed = sum(size for name, size in sizes.items() if name not in which)
     for name in too_long({name: sizes[name] for name in which}, OBJECT_BYTES - fixed):
         data[name] = shorter[name]
