@@ -40,6 +40,7 @@ ARGUMENTS: Mapping[str, st.SearchStrategy[dict[str, Any]]] = {
             for name in ("NodeAffinity", "TaintToleration", "NodePorts", "PodAffinity", "PodTopologySpread")
         },
     ),
+    "namespace-fairshare": st.fixed_dictionaries({}, optional={"patience": st.sampled_from(["30s", "5m", "0s"])}),
     "sla": st.fixed_dictionaries({}, optional={"sla-waiting-time": st.sampled_from(["30s", "1h"])}),
     "tdm": st.fixed_dictionaries(
         {},

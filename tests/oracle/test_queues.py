@@ -79,11 +79,59 @@ def test_users_of_a_queue(conf: str, objects: list[Manifest]) -> None:
 
 
 @examples(40)
-@given(USERS, of_users(worlds(Mix(running=True, jobs=3))), st.lists(CHANGES, min_size=1, max_size=3), st.data())
+@given(
+    USERS,
+    of_users(worlds(Mix(running=True, jobs=3))),
+    st.lists(st.tuples(CHANGES, st.sampled_from([0, 1, 31, 61, 400])), min_size=1, max_size=5),
+    st.data(),
+)
 def test_users_across_cycles(conf: str, objects: list[Manifest], changes: list[Any], data: st.DataObject) -> None:
-    world = World(*objects, conf=conf)
-    compare(world, conf)
-    for number, each in enumerate(changes):
+    """With time between them: whoever waits for long has others hold back."""
+    world, memory = World(*objects, conf=conf), dict[str, Any]()
+    compare(world, conf, memory)
+    for number, (each, later) in enumerate(changes):
         world.echo()
         change(world, each, data.draw, Mix(), 10 + number)
-        compare(world, conf)
+        world.now += later
+        compare(world, conf, memory)
+
+
+def _in_one_queue(objects: list[Manifest]) -> list[Manifest]:
+    """The same jobs, all of the first queue, which is open and as large as the cluster."""
+    for each in objects:
+        if each["kind"] == "PodGroup":
+            each["spec"]["queue"] = "q0"
+        elif each["kind"] == "Queue" and each["metadata"]["name"] == "q0":
+            each["spec"].pop("capability", None)
+            each["status"]["state"] = "Open"
+    return objects
+
+
+@examples(40)
+@given(
+    confs(
+        ("enqueue, allocate, backfill", "allocate"),
+        ("namespace-fairshare", "predicates", "gang", "overcommit"),
+        ("priority", "drf", "sla"),
+        given={
+            "namespace-fairshare": st.sampled_from([{"patience": "30s"}, {"patience": "10s"}]),
+            "overcommit": st.sampled_from([{"overcommit-factor": 0.3}, {}]),
+        },
+    ),
+    of_users(worlds(Mix(running=True, jobs=6))).map(_in_one_queue),
+    st.lists(
+        st.tuples(st.sampled_from(["nothing", "end", "end", "delete", "job"]), st.integers(0, 50), st.integers(5, 40)),
+        min_size=3,
+        max_size=7,
+    ),
+    st.data(),
+)
+def test_patience(conf: str, objects: list[Manifest], changes: list[Any], data: st.DataObject) -> None:
+    """Users of one queue, some of whom wait for long: the others hold back, go on, and hold back again."""
+    world, memory = World(*objects, conf=conf), dict[str, Any]()
+    compare(world, conf, memory)
+    for number, (kind, choice, later) in enumerate(changes):
+        world.echo()
+        change(world, (kind, choice), data.draw, Mix(), 10 + number)
+        world.now += later
+        compare(world, conf, memory)

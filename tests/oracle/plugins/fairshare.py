@@ -1,6 +1,5 @@
-"""namespace-fairshare (ours): in a queue the namespace with the smaller dominant share over its weight goes first.
-
-Patience is not here: it needs a namespace that waits for long.
+"""namespace-fairshare (ours): in a queue the namespace with the smaller dominant share over its weight goes first,
+and those with more hold back for one that waits for long.
 """
 
 from __future__ import annotations
@@ -9,7 +8,9 @@ import math
 
 from tests.oracle.cluster import ALLOCATED, Amounts, Job, total
 from tests.oracle.plugins.demand import admitted, minimum
+from tests.oracle.plugins.patience import Patience
 from tests.oracle.plugins.plugin import Plugin
+from tests.oracle.plugins.times import seconds
 from volcanoio.model.names import FAIRSHARE_WEIGHT
 
 
@@ -21,6 +22,25 @@ class NamespaceFairshare(Plugin):
             for each in cluster.others.get("Namespace", [])
         }
         self.waiting = [(job.queue, job.namespace, admitted(job)) for job in cluster.jobs]
+        patience: Patience = self.session.memory.setdefault("patience", Patience())
+        limit = seconds(self.arguments.get("patience", "60s")) or 0.0
+        self.turns = patience.open(cluster.jobs, cluster.nodes, self.standing, self.session.now, limit)
+
+    def standing(self, queue: str, namespace: str) -> float:
+        """What a namespace holds of a queue."""
+        jobs = [job for job in self.session.cluster.queues[queue].jobs if job.namespace == namespace]
+        return self._share([job.sum(*ALLOCATED, "pipelined") for job in jobs], namespace)
+
+    def holds_back(self, job: Job, stage: str) -> bool:
+        """Whether one that waits and has less goes before the job's namespace."""
+        namespace, share = self.turns.get((job.queue, stage), (job.namespace, 0.0))
+        return job.namespace != namespace and self.standing(job.queue, job.namespace) > share
+
+    def valid(self, job: Job) -> bool:
+        return not self.holds_back(job, "Inqueue")
+
+    def enqueueable(self, job: Job) -> int:
+        return -1 if self.holds_back(job, "Pending") else 0
 
     def job_key(self, job: Job) -> float:
         """What waits for nodes counts for a job that waits to be admitted."""
@@ -30,9 +50,12 @@ class NamespaceFairshare(Plugin):
             parts += [
                 demand for queue, namespace, demand in self.waiting if (queue, namespace) == (job.queue, job.namespace)
             ]
+        return self._share(parts, job.namespace)
+
+    def _share(self, parts: list[Amounts], namespace: str) -> float:
         held = total(parts)
         shares = [held.get(name, 0) / amount for name, amount in self.session.total.items() if amount > 0]
-        return round(max(shares, default=0.0) / self.weights.get(job.namespace, 1.0), 9)
+        return round(max(shares, default=0.0) / self.weights.get(namespace, 1.0), 9)
 
     def enqueued(self, job: Job) -> None:
         self.waiting.append((job.queue, job.namespace, minimum(job)))

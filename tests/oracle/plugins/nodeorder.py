@@ -116,13 +116,16 @@ def most(task: Task, node: Node) -> int:
 
 
 def balanced(task: Task, node: Node) -> int:
-    """100·(1 − σ) of the used fractions; of gpus only where they are asked for."""
+    """How much more even the node is with the task: 50 to 100."""
     names = ["cpu", "memory"] + (["nvidia.com/gpu"] if task.requests.get("nvidia.com/gpu") else [])
-    fractions = [
-        min((node.used(name) + task.requests.get(name, 0)) / node.allocatable[name], 1.0)
-        for name in names
-        if node.allocatable.get(name)
-    ]
+    there = [name for name in names if node.allocatable.get(name)]
+    before = [min(node.used(name) / node.allocatable[name], 1.0) for name in there]
+    after = [min((node.used(name) + task.requests.get(name, 0)) / node.allocatable[name], 1.0) for name in there]
+    return 50 + (50 + evenness(after) - evenness(before)) // 2
+
+
+def evenness(fractions: list[float]) -> int:
+    """100·(1 − σ) of the used fractions; of gpus only where they are asked for."""
     if len(fractions) == 2:
         return int((1 - abs((fractions[0] - fractions[1]) / 2)) * 100)
     if not fractions:

@@ -1,0 +1,77 @@
+"""namespace-fairshare's patience: from session to session, who has waited so long that others hold back for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hypothesis import assume
+
+from tests.oracle.cluster import Job, Node
+
+LONGEST = 6 * 3600.0
+STAGES = ("Pending", "Inqueue")
+"""Waiting to be admitted, and for nodes."""
+
+
+@dataclass
+class Waiting:
+    """A namespace that was the least at every session since: what it had, and the next change of what others do."""
+
+    share: float
+    change: float
+    pause: float
+    held_back: bool = False
+
+
+@dataclass
+class Patience:
+    """What is remembered, by queue, stage and namespace."""
+
+    waiting: dict[tuple[str, str, str], Waiting] = field(default_factory=dict)
+
+    def open(
+        self, jobs: list[Job], nodes: list[Node], share: Callable[[str, str], float], now: float, seconds: float
+    ) -> dict[tuple[str, str], tuple[str, float]]:
+        """Whose turn it is, and what it has, by queue and stage."""
+        before, self.waiting = self.waiting, {}
+        turns: dict[tuple[str, str], tuple[str, float]] = {}
+        if not seconds:
+            return turns
+        for queue in {job.queue for job in jobs}:
+            for stage in STAGES:
+                lacking = [job for job in jobs if job.queue == queue and _waits(job, stage)]
+                if not lacking:
+                    continue
+                least, namespace = min((share(queue, job.namespace), job.namespace) for job in lacking)
+                if all(share(queue, job.namespace) <= least for job in jobs if job.queue == queue):
+                    continue
+                known = before.get((queue, stage, namespace))
+                if known is None or known.share < least:
+                    known = Waiting(least, now + seconds, seconds)
+                known.share = least
+                self.waiting[queue, stage, namespace] = known
+                if known.change <= now:
+                    known.held_back = not known.held_back
+                    known.change = now + (seconds if known.held_back else known.pause)
+                    if not known.held_back:
+                        known.pause = min(4 * known.pause, LONGEST)
+                if known.held_back and _fits([job for job in lacking if job.namespace == namespace], nodes):
+                    turns[queue, stage] = namespace, least
+        return turns
+
+
+def _waits(job: Job, stage: str) -> bool:
+    return job.phase == stage and (stage == "Pending" or job.count("pending") > 0)
+
+
+def _fits(jobs: list[Job], nodes: list[Node]) -> bool:
+    """Whether a pod of the waiting jobs would fit an empty node. Which of them is asked about is nobody's promise."""
+    answers = {
+        any(all(node.allocatable.get(name, 0) >= amount for name, amount in task.requests.items()) for node in nodes)
+        for job in jobs
+        for task in job.tasks
+        if task.state == "pending"
+    }
+    assume(len(answers) < 2)
+    return all(answers)
