@@ -24,9 +24,9 @@ class NamespaceFairshare(Plugin):
         self.waiting = [(job.queue, job.namespace, admitted(job)) for job in cluster.jobs]
         patience: Patience = self.session.memory.setdefault("patience", Patience())
         limit = seconds(self.arguments.get("patience", "60s")) or 0.0
-        self.turns = patience.open(cluster.jobs, cluster.nodes, self.standing, self.session.now, limit)
+        self.turns = patience.open(cluster.jobs, cluster.nodes, self.held_of, self.session.now, limit)
 
-    def standing(self, queue: str, namespace: str) -> float:
+    def held_of(self, queue: str, namespace: str) -> float:
         """What a namespace holds of a queue."""
         jobs = [job for job in self.session.cluster.queues[queue].jobs if job.namespace == namespace]
         return self._share([job.sum(*ALLOCATED, "pipelined") for job in jobs], namespace)
@@ -34,7 +34,7 @@ class NamespaceFairshare(Plugin):
     def holds_back(self, job: Job, stage: str) -> bool:
         """Whether one that waits and has less goes before the job's namespace."""
         namespace, share = self.turns.get((job.queue, stage), (job.namespace, 0.0))
-        return job.namespace != namespace and self.standing(job.queue, job.namespace) > share
+        return job.namespace != namespace and self.held_of(job.queue, job.namespace) > share
 
     def valid(self, job: Job) -> bool:
         return not self.holds_back(job, "Inqueue")
