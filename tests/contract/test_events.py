@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.contract.appliers import apply
 from tests.contract.support import STRATEGIC, TABLE, Namespace, Obj
 
 NEW = "events.v1.events.k8s.io"
@@ -112,3 +113,23 @@ def test_what_an_event_says_twice_is_warned_of(namespace: Namespace) -> None:
     made = namespace.cluster.request("POST", namespace.path(NEW), twice, content_type="application/json")
     assert made.code == 201, made.body
     assert 'duplicate field \\"reason\\"' in {name.lower(): text for name, text in made.headers.items()}["warning"]
+
+
+def test_a_new_event_may_be_named_by_the_server(namespace: Namespace) -> None:
+    body = event(namespace, "") | {"metadata": {"generateName": "gen-"}}
+    assert namespace.cluster.create(namespace.path(NEW), body).ok()["metadata"]["name"].startswith("gen-")
+    refused = namespace.cluster.create(namespace.path(NEW), body | {"type": "Odd"}).refused(422, "Invalid")
+    assert [cause["field"] for cause in refused["details"]["causes"]] == ["type"]
+    assert refused["details"]["name"].startswith("gen-")
+
+
+def test_options_of_an_apply_are_looked_at_before_the_event(namespace: Namespace) -> None:
+    body = event(namespace, "a", type="Odd") | {"apiVersion": "events.k8s.io/v1", "kind": "Event"}
+    refused = apply(namespace.cluster, namespace.path(NEW, "a"), body, fieldValidation="Wrong").refused(422, "Invalid")
+    assert refused["details"]["kind"] == "PatchOptions"
+
+
+def test_events_have_no_dependents_to_wait_for(namespace: Namespace) -> None:
+    namespace.cluster.create(namespace.path("events"), old_event(namespace, "a")).ok()
+    gone = namespace.cluster.delete(namespace.path("events", "a"), {"propagationPolicy": "Foreground"}).ok()
+    assert gone["status"] == "Success"

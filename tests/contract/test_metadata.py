@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.contract.appliers import APPLY
-from tests.contract.support import JSON_PATCH, MERGE, STRATEGIC, Namespace, Obj, config_map
+from tests.contract.support import JSON_PATCH, MERGE, STRATEGIC, Cluster, Namespace, Obj, config_map, unique
 from tests.contract.widgets import PLURAL, widget
 
 UID, OTHER = "11111111-2222-3333-4444-555555555555", "66666666-7777-8888-9999-000000000000"
@@ -151,3 +151,9 @@ def test_generated_names(namespace: Namespace) -> None:
     assert long["metadata"]["name"].startswith("x" * 58)
     assert len(long["metadata"]["name"]) == 63
     assert long["metadata"]["generateName"] == "x" * 80
+
+
+def test_finalizers_of_runtime_classes_need_no_domain(cluster: Cluster) -> None:
+    path = "/apis/node.k8s.io/v1/runtimeclasses"
+    body = {"metadata": {"name": unique("runtime"), "finalizers": ["plain"]}, "handler": "kata"}
+    cluster.create(path, body, dryRun="All").ok()

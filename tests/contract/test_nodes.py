@@ -151,3 +151,11 @@ def test_nodes_need_the_rights_of_their_role_and_no_more(namespace: Namespace, t
         awaited(namespace, stored, in_phase("Succeeded"))
     own.close()
     namespace.cluster.delete(f"{rbac}/clusterrolebindings/{namespace.name}").ok()
+
+
+def test_the_addresses_of_a_node_stay(cluster: Cluster) -> None:
+    name = unique("blocked")
+    cluster.create("/api/v1/nodes", {"metadata": {"name": name}, "spec": {"podCIDR": "10.9.0.0/24"}}).ok()
+    refused = cluster.patch(f"/api/v1/nodes/{name}", {"spec": {"podCIDR": "10.8.0.0/24"}}).refused(422, "Invalid")
+    assert [cause["field"] for cause in refused["details"]["causes"]] == ["spec.podCIDRs"]
+    cluster.delete(f"/api/v1/nodes/{name}").ok()

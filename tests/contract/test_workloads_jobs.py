@@ -179,3 +179,9 @@ def test_deleting_a_running_job_leaves_nothing(namespace: Namespace) -> None:
         namespace.cluster.delete(namespace.path(JOBS, "job"), {"propagationPolicy": "Background"}).ok()
         for name in names:
             gone(namespace.cluster, namespace.path("pods", name))
+
+
+def test_who_deletes_no_jobs_is_warned_of_nothing(namespace: Namespace) -> None:
+    answer = namespace.cluster.delete(namespace.path("jobs.v1.batch"), labelSelector="a=b=c")
+    answer.refused(400, "BadRequest")
+    assert "warning" not in {name.lower() for name in answer.headers}

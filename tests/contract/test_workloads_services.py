@@ -203,3 +203,8 @@ def the_slice(namespace: Namespace, number: int) -> Obj:
             if len(one.get("endpoints") or ()) == number:
                 return one
     raise AssertionError(number)
+
+
+def test_a_trial_of_a_service_without_a_name(namespace: Namespace) -> None:
+    refused = namespace.cluster.create(namespace.path("services"), {}, dryRun="All").refused(422, "Invalid")
+    assert {cause["field"] for cause in refused["details"]["causes"]} == {"metadata.name", "spec.ports"}

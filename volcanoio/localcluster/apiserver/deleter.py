@@ -14,7 +14,7 @@ from volcanoio.localcluster.apiserver.crds import CLEANUP
 from volcanoio.localcluster.apiserver.crds import NAME as DEFINITIONS
 from volcanoio.localcluster.apiserver.kinds.cluster import PROTECTED_NAMESPACES
 from volcanoio.localcluster.apiserver.kinds.priorities import SYSTEM_CLASSES
-from volcanoio.localcluster.apiserver.kinds.traits import ORPHANING
+from volcanoio.localcluster.apiserver.kinds.traits import ORPHANING, UNCOLLECTED
 from volcanoio.localcluster.apiserver.objects import Stored, encode
 from volcanoio.localcluster.apiserver.options import DeleteOptions, Propagation
 from volcanoio.localcluster.apiserver.paths import Target
@@ -157,7 +157,7 @@ class Deleter:
         found = [name for name in stored.finalizers if stored.deleting or name not in {FOREGROUND, ORPHAN}]
         if target.resource.name == DEFINITIONS and not stored.deleting:
             found = [*found, CLEANUP]
-        needed = _FINALIZERS.get(options.propagation)
+        needed = None if target.resource.name in UNCOLLECTED else _FINALIZERS.get(options.propagation)
         if options.unsaid and not stored.finalizers and target.resource.name in ORPHANING:
             needed = ORPHAN
         if needed is not None and needed not in found:

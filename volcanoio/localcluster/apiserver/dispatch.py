@@ -112,7 +112,8 @@ class Dispatcher:
         try:
             answer = await self._operate(target, request)
         except ApiError as error:
-            if custom is not None or not _is_unrouted(error, request):
+            refused = deprecation is JOB_DELETION and error.code == 400  # the jobs were not looked at yet
+            if custom is not None or not (refused or _is_unrouted(error, request)):
                 error.warnings = (deprecation, *error.warnings)
             raise
         return msgspec.structs.replace(answer, warnings=(deprecation, *answer.warnings))

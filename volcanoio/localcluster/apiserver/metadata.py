@@ -24,7 +24,9 @@ _SERVER_SET: Final = (
 )
 _KEPT: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _FREE_NAMES: Final = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
-_OWN_FINALIZERS: Final = frozenset({"admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io"})
+_OWN_FINALIZERS: Final = frozenset(
+    {"admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io", "node.k8s.io"}
+)
 """Groups whose kinds may have finalizers without a domain, as custom resources may."""
 LOOSE: Final = frozenset({"events", "poddisruptionbudgets.policy"})
 """Kinds whose own rules do not look at metadata: what any object's has to be is asked when those hold."""

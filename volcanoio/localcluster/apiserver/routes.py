@@ -39,7 +39,11 @@ def install(
         proxy,
     ]
     server.pages += [OpenIdPages(server.tokens), MetricsPage(server.core, server.traffic, figures)]
-    server.routes += [Reviews(server.core, server.tokens), unserved, EventsRoute(registry, server.handle)]
+    server.routes += [
+        Reviews(server.core, server.tokens),
+        unserved,
+        EventsRoute(registry, server.handle, server.core.new_suffix),
+    ]
     if logs is not None:
         server.pages.append(PodLogs(server.handle, logs, clock))
     server.table = Tables(clock)

@@ -30,7 +30,7 @@ from volcanoio.model.core import Pod
 
 RETRY = 0.5  # seconds until a write is tried again, and the first look for volumes
 _RETRY_LONGEST = 8.0  # seconds between looks for volumes, which grow; a kubelet's grow to two minutes
-_WORTH_SHOWING = 1.0  # seconds a pod must wait before its ContainerCreating is written
+_WORTH_SHOWING = 1.0  # seconds a pod must wait before its ContainerCreating is written, or that it is about to end
 
 
 class Kubelets:
@@ -249,6 +249,9 @@ class Kubelets:
             due = run.due
             waits = due is None or due > self._clock.now() + _WORTH_SHOWING
             if not waits and not any(c.message for c in run.containers):
+                return b""
+        if entry.sent and not run.finished and (ends := run.ends_at) is not None:
+            if ends <= self._clock.now() + _WORTH_SHOWING:
                 return b""
         scheme = self.executions.scheme(entry.pod.metadata.uid)
         return msgspec.json.encode(status_of(run, scheme, clearing=bool(entry.sent) or entry.resumed))

@@ -116,6 +116,19 @@ class PodRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return first
 
     @property
+    def ends_at(self) -> float | None:
+        """When the last of a pod that is to end has ended; None while that is not known."""
+        if self.ending_at is None:
+            return None
+        last = self.ending_at
+        for c in self.containers:
+            if c.state is State.RUNNING or c.starting:
+                if c.stop is None or c.stop.end_at is None:
+                    return None
+                last = max(last, c.stop.end_at)
+        return last
+
+    @property
     def futile(self) -> bool:
         """Whether nothing is to come but pulls of an image that fails again."""
         coming = [c.waiting for c in self.containers if c.next is not None]

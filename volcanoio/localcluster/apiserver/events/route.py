@@ -17,7 +17,7 @@ from volcanoio.localcluster.apiserver.events.naming import SELECTABLE, from_core
 from volcanoio.localcluster.apiserver.events.rules import create_errors, update_errors
 from volcanoio.localcluster.apiserver.objects import decode, encode
 from volcanoio.localcluster.apiserver.options import field_validation
-from volcanoio.localcluster.apiserver.patcher import apply_patch, patch_function
+from volcanoio.localcluster.apiserver.patcher import apply_patch, patch_function, patch_options
 from volcanoio.localcluster.apiserver.paths import Target, parse
 from volcanoio.localcluster.apiserver.registry import Registry
 from volcanoio.localcluster.apiserver.selectors import SelectorError, field_selector
@@ -29,9 +29,15 @@ _STATUS_NAME: Final = 'events "'
 
 
 class EventsRoute:
-    """The route. `handle` answers the translated request, as any other."""
+    """The route. `handle` answers the translated request, as any other; `new_suffix` ends generated names."""
 
-    def __init__(self, registry: Registry, handle: Callable[[ApiRequest], Awaitable[ApiResponse | ApiStream]]) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        handle: Callable[[ApiRequest], Awaitable[ApiResponse | ApiStream]],
+        new_suffix: Callable[[], str],
+    ) -> None:
+        self._new_suffix = new_suffix
         self._registry = registry
         self._core = registry.builtin("events")
         self._handle = handle
@@ -73,6 +79,9 @@ class EventsRoute:
         old = {} if request.method == "POST" else await self._stored(request.path)
         meta = core["metadata"]
         stale = request.method == "PUT" and _is_stale(meta, old.get("metadata") or {})
+        prefix = meta.get("generateName")
+        if request.method == "POST" and not meta.get("name") and isinstance(prefix, str) and prefix:
+            meta["name"] = f"{prefix[:58]}{self._new_suffix()}"
         named = request.method == "POST" or meta.get("name") == target.name
         if named and meta.get("namespace") in {None, "", target.namespace} and not stale:
             found = update_errors(core, old) if old else create_errors(core, target.namespace)
@@ -82,6 +91,7 @@ class EventsRoute:
     async def _patch(self, target: Target, request: ApiRequest) -> bytes:
         """The patch for what is stored."""
         if bodies.content_type(request) == ContentType.APPLY_PATCH:
+            patch_options(request)
             applied = bodies.read(msgspec.structs.replace(request, headers={"content-type": "application/yaml"}))
             if not isinstance(applied, dict):
                 return request.body

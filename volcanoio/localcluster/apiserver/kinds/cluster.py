@@ -42,7 +42,7 @@ def _default_node(node: Manifest, core: Core) -> None:
     """A node may be made whole in one request, as tests and simulators do: capacity without allocatable means both."""
     del core
     spec = spec_of(node)
-    if spec.get("podCIDR") and not spec.get("podCIDRs"):
+    if spec.get("podCIDR") and (spec.get("podCIDRs") or [""])[0] != spec["podCIDR"]:
         spec["podCIDRs"] = [spec["podCIDR"]]
     status = node.get("status")
     if isinstance(status, dict) and isinstance(status.get("capacity"), dict):

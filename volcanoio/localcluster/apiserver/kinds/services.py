@@ -12,6 +12,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from volcanoio.engine.admission.fielderrors import FieldError, invalid
+from volcanoio.localcluster.apiserver.caller import REQUEST
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.errors import invalid as refused
 from volcanoio.localcluster.apiserver.errors import unclassified
@@ -25,6 +26,7 @@ from volcanoio.localcluster.apiserver.kinds.servicerules import (
 )
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.localcluster.apiserver.objects import Event, Ref
+from volcanoio.localcluster.apiserver.options import dry_run
 from volcanoio.model.base import Manifest
 
 NETWORK: Final = ipaddress.IPv4Network("10.96.0.0/12")
@@ -176,7 +178,7 @@ def _give_address(service: Manifest, core: Core) -> list[FieldError]:
     path, text = "spec.clusterIPs", f"failed to allocate IP {address}: "
     if not address:
         address = known.address()
-        if not service["metadata"].get("name"):  # an address is kept as an object that names its Service
+        if not service["metadata"].get("name") and not _is_trial():  # it is kept as an object that names its Service
             why = "spec.parentRef.name: Required value"
             text = f'failed to allocate IP: IPAddress.networking.k8s.io "{address}" is invalid: {why}'
             return [invalid(path, [""], text)]
@@ -192,6 +194,11 @@ def _give_address(service: Manifest, core: Core) -> list[FieldError]:
     spec |= {"clusterIP": address, "clusterIPs": [address], "ipFamilies": ["IPv4"]}
     fill(spec, ipFamilyPolicy="SingleStack")
     return []
+
+
+def _is_trial() -> bool:
+    request = REQUEST.get()
+    return request is not None and dry_run(request)
 
 
 def _give_ports(spec: Manifest, core: Core) -> list[FieldError]:

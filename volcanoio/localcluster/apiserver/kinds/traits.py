@@ -56,6 +56,9 @@ NAMED_BY_SERVER: Final = frozenset({"limitranges"})
 ORPHANING: Final = frozenset({"jobs.batch", "replicationcontrollers"})
 """Kinds whose deletion leaves dependents alone unless it says otherwise (DefaultGarbageCollectionPolicy)."""
 
+UNCOLLECTED: Final = frozenset({"events"})
+"""Kinds whose deletion never waits for dependents (DefaultGarbageCollectionPolicy: Unsupported)."""
+
 JOB_DELETION: Final = (
     "child pods are preserved by default when jobs are deleted; "
     "set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"

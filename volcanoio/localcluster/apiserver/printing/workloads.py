@@ -137,7 +137,10 @@ def _endpoints(obj: Manifest, now: datetime) -> Row:
 
 
 def _endpoint_slice(obj: Manifest, now: datetime) -> Row:
-    ports = [str(port.get("port") or port.get("name") or "*") for port in obj.get("ports") or ()]
+    ports = [
+        str(port["port"]) if port.get("port") is not None else port.get("name") or "*"
+        for port in obj.get("ports") or ()
+    ]
     addresses = [address for one in obj.get("endpoints") or () for address in one.get("addresses") or ()]
     return [name_of(obj), obj.get("addressType", ""), _some(ports, UNSET), _some(addresses, UNSET), age_of(obj, now)]
 
