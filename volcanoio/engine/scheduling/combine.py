@@ -217,7 +217,8 @@ class Rules:
             return 0
         lacks = 1
         for ask in self._lacks:
-            lacks = max(lacks, ask(job))
+            if (lacking := ask(job)) > lacks:
+                lacks = lacking
         return lacks
 
     def job_pipelined(self, job: Job) -> bool:

@@ -12,6 +12,7 @@ from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Amounts, TaskStatus
 from volcanoio.model.names import QUEUE_ALLOCATION_GATE
 
+_NOTHING: Amounts = {}
 _STATUSES = len(TaskStatus)
 _HOLDS = tuple(status in ALLOCATED_STATUSES for status in TaskStatus)
 _WANTS = tuple(_HOLDS[status] or status is TaskStatus.PENDING for status in TaskStatus)
@@ -262,9 +263,10 @@ class JobTally:
     @property
     def gated(self) -> Amounts:
         """As `views.Job`."""
+        if not self.gated_count:
+            return _NOTHING
         requests: dict[str, int] = {}
-        if self.gated_count:
-            for task in self.waiting.values():
-                if any(gate.name != QUEUE_ALLOCATION_GATE for gate in task.pod.spec.scheduling_gates):
-                    add_amounts(requests, task.shape.requests, 1)
+        for task in self.waiting.values():
+            if any(gate.name != QUEUE_ALLOCATION_GATE for gate in task.pod.spec.scheduling_gates):
+                add_amounts(requests, task.shape.requests, 1)
         return requests

@@ -174,7 +174,7 @@ class Answers(Answered):
                 found[at] = values.of(states.of(row), row, one)
             top = found.item(found.argmax())
         self.value[rows] = found
-        if self.best is not None and top >= self.best.last[0] and not self.best.follow(rows, found):
+        if self.best is not None and not (top < self.best.last[0] or self.best.follow(rows, found)):
             self.best = None
         states.count(len(rows), learned)
         return True
@@ -186,7 +186,7 @@ class Answers(Answered):
         if value is None:
             return False
         self.value[rows] = value
-        if self.best is not None and np.maximum.reduce(value) >= self.best.last[0]:
+        if self.best is not None and not self.best.follow(rows, value):
             self.best = None
         return True
 
