@@ -107,6 +107,23 @@ async def test_a_deleted_pod_ends_then_goes() -> None:
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize(("stop", "writes"), [("200ms", 1), ("20s", 2)])
+async def test_a_pod_that_ends_in_a_moment_is_not_written_about_before(stop: str, writes: int) -> None:
+    """A kubelet also says that it knows of the delete: worth a write where the end takes its time."""
+    seen: list[tuple[str, str]] = []
+    async with cluster() as api, api.nodes(), anyio.create_task_group() as tasks:
+        tasks.start_soon(collected, api, PODS, seen)
+        await api.submit("p", annotations={names.STOP_DURATION: stop, names.RUN_DURATION: "1h"})
+        await api.until(lambda: api.phase("p") == "Running")
+        await api.clock.advance(0.1)
+        known = len(seen)
+        await api.call("DELETE", f"{PODS}/p")
+        await api.until(lambda: seen[-1][0] == "DELETED")
+        about = [phase for _, phase in seen[known:]]
+        assert about == ["Running"] * writes + ["Failed"] * 3, "its end, that it may go, and that it went"
+        tasks.cancel_scope.cancel()
+
+
 async def test_a_pod_deleted_before_it_started_goes_too() -> None:
     async with cluster() as api, api.nodes():
         await api.submit("p", volumes=[{"name": "v", "secret": {"secretName": "none"}}])

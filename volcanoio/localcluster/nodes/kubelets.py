@@ -7,6 +7,7 @@ crash a new fleet reads them back and goes on.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -250,9 +251,8 @@ class Kubelets:
             waits = due is None or due > self._clock.now() + _WORTH_SHOWING
             if not waits and not any(c.message for c in run.containers):
                 return b""
-        if entry.sent and not run.finished and (ends := run.ends_at) is not None:
-            if ends <= self._clock.now() + _WORTH_SHOWING:
-                return b""
+        if entry.sent and not run.finished and (run.ends_at or math.inf) <= self._clock.now() + _WORTH_SHOWING:
+            return b""
         scheme = self.executions.scheme(entry.pod.metadata.uid)
         return msgspec.json.encode(status_of(run, scheme, clearing=bool(entry.sent) or entry.resumed))
 
