@@ -209,6 +209,8 @@ class Gang:
 
 def _lacking_in_sub_jobs(job: Job) -> int:
     """How many tasks must be placed at least so that each group has as many sub-jobs ready as it has to have."""
+    if not job.sub_job_minimums:
+        return 0
     lacks: dict[str, list[int]] = {group: [] for group in job.sub_job_minimums}
     for part in job.sub_jobs:
         if part.group in lacks:

@@ -86,7 +86,7 @@ class NamespaceFairshare:
         return self._catch_up(session)
 
     def _catch_up(self, session: SessionView) -> Checkpoints:
-        if next(iter(session.jobs_in(PodGroupPhase.PENDING)), None) is not None:
+        if session.any_in(PodGroupPhase.PENDING):
             yield from self._demand.follow(session)
         self._patience.look(session, self._standing)
 

@@ -44,7 +44,7 @@ class Overcommit:
     def open(self, session: SessionView) -> Checkpoints | None:
         """Sum what is free and what is admitted, if any job waits to be admitted."""
         self._inqueue = session.table(self.name, "inqueue")
-        if next(iter(session.jobs_in(PodGroupPhase.PENDING)), None) is None:
+        if not session.any_in(PodGroupPhase.PENDING):
             return None
         used = session.used
         self._idle = {name: amount * self._factor - used.get(name, 0) for name, amount in session.total.items()}
@@ -58,10 +58,8 @@ class Overcommit:
         """Whether the job's minResources fit beside what is admitted already."""
         if job.min_resources is None or self._inqueue is None:
             return PERMIT
-        admitted, inqueue = self._admitted, self._inqueue
-        demand = {
-            name: admitted.get(name, 0) + inqueue.get(name) + amount for name, amount in job.min_resources.items()
-        }
+        admitted, inqueue = self._admitted.get, self._inqueue.values.get
+        demand = {name: admitted(name, 0) + inqueue(name, 0) + amount for name, amount in job.min_resources.items()}
         if over := exceeding(demand, self._idle, job.min_resources):
             return reject(OVERUSED, shortage("resource in cluster is overused", "overused", over))
         return PERMIT

@@ -57,7 +57,7 @@ class ResourceQuotas:
         """Sort the quotas by namespace, and count what is admitted and has no pods yet, where any job waits."""
         self._session = session
         self._quotas = {}
-        if next(iter(session.jobs_in(PodGroupPhase.PENDING)), None) is None:
+        if not session.any_in(PodGroupPhase.PENDING):
             return
         objects = session.objects(kinds.RESOURCE_QUOTA.resource)
         for key in sorted(objects):

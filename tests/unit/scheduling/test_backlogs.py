@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scenario.scheduling.harness import World, group, node, pods, queue
-from volcanoio.engine.scheduling import backlogs, changes
+from volcanoio.engine.scheduling import backlogs, changes, queuebacklog
 from volcanoio.engine.scheduling.budget import Unlimited
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.session import CycleSession
@@ -79,7 +79,9 @@ def test_kept_backlogs_equal_those_made_anew(steps: list[tuple[str, int]], kept:
     """Also where more changed than is remembered, and where what is left over is thrown away often."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(changes, "MANY", kept)
-        patch.setattr(backlogs, "_SPARE", spare)
+        patch.setattr(queuebacklog, "_SPARE", spare)
+        patch.setattr(queuebacklog, "SOME", 2)
+        patch.setattr(queuebacklog, "RUN", 3)
         patch.setattr(backlogs, "AT_ONCE", 2)
         world = World(node("n1", cpu="6"), queue("q0"), class_("c1", 10))
         for step, number in steps:

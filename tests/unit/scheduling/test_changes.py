@@ -67,18 +67,20 @@ def test_kept_sums_equal_those_made_anew(steps: list[tuple[str, int]]) -> None:
 def test_who_does_not_ask_for_long_is_told_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "MANY", 2)
     jobs = [JobInfo(f"ns/{index}") for index in range(5)]
+    everything = {job.key: job for job in jobs}
     marks, owner = Changes(), Sums(queue_of)
-    assert marks.since(owner, jobs) == jobs
+    assert marks.since(owner, everything) == jobs
     marks.mark(jobs[0])
     marks.mark(jobs[0])
-    assert marks.since(owner, jobs) == jobs[:1]
+    assert marks.since(owner, everything) == jobs[:1]
     for job in jobs[:4]:
         marks.mark(job)
-    assert marks.since(owner, jobs, 3) == jobs[:3]
-    assert marks.since(owner, jobs, 3) == jobs[3:4]
+    assert marks.since(owner, everything, 3) == jobs[:3]
+    marks.mark(jobs[0])
+    assert marks.since(owner, everything, 3) == [jobs[3], jobs[0]]
     for index in range(8):
         marks.mark(JobInfo(f"ns/other-{index}"))
-    assert marks.since(owner, jobs) == jobs
+    assert marks.since(owner, everything) == jobs
 
 
 def test_jobs_that_went_while_too_much_changed_are_counted_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,8 +107,8 @@ def test_jobs_that_went_while_too_much_changed_are_counted_no_longer(monkeypatch
 
 def test_who_is_gone_is_kept_up_no_longer() -> None:
     marks, owner = Changes(), Sums(queue_of)
-    marks.since(owner, ())
-    assert len(marks._sets) == 1
+    marks.since(owner, {})
+    assert len(marks._all) == 1
     del owner
     gc.collect()
-    assert not marks._sets
+    assert not marks._all

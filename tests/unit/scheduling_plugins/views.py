@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -275,11 +275,14 @@ class SessionData:
     def touched(self) -> Collection[JobView]:
         return list(self.jobs.values())
 
-    def jobs_in(self, phase: str) -> Iterable[JobView]:
+    def jobs_in(self, phase: str) -> list[JobView]:
         return sorted(
             (job for job in self.jobs.values() if (job.phase or PodGroupPhase.PENDING) == phase),
             key=lambda job: job.key,
         )
+
+    def any_in(self, phase: str) -> bool:
+        return bool(self.jobs_in(phase))
 
     def changes(self, owner: object, most: int | None = None) -> list[JobView]:
         return list(self.jobs.values())

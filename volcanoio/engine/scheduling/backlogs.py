@@ -7,123 +7,15 @@ job itself (`points.KEPT_KEYS`); where a plugin orders jobs by anything else the
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from heapq import heapify, heappop, heappush
-from typing import Any, TypeAlias
 
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.ledger import Ledger
+from volcanoio.engine.scheduling.queuebacklog import Key, QueueBacklog
 from volcanoio.framework.scheduling.heap import Turns
-from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.model.scheduling import PodGroupPhase
 
 AT_ONCE = 64
 """Jobs that are put in order in one step."""
-_SPARE = 1024
-"""Entries beyond twice those there were when the last ones were thrown away that hold no longer."""
-
-Place: TypeAlias = tuple[Any, ...]
-"""Where a job stands: its key, followed by a number no other place has, the job, and the backlog it stands in."""
-Key: TypeAlias = Callable[[JobInfo], tuple[SortKey, ...]]
-
-
-class QueueBacklog:
-    """The jobs of one queue. Implements `session.Backlog`.
-
-    A job stands at `JobInfo.place`; whatever else is here of it is left over. What is taken stays: `rewind` begins anew
-    with all that stand here by then. `key` is where a job stands now, `skipped` the keys of jobs that have no turn in
-    this cycle.
-    """
-
-    __slots__ = ("_at", "_late", "_least", "_news", "_number", "_odd", "_ordered", "_taken", "key", "skipped")
-
-    def __init__(self) -> None:
-        self.key: Key | None = None
-        self.skipped: Collection[str] = ()
-        self._ordered: list[Place] = []
-        """In order, from `_at` on not yet taken."""
-        self._at = 0
-        self._late: list[Place] = []
-        """A heap of those that came since."""
-        self._taken: list[Place] = []
-        """What was taken, in order."""
-        self._odd: list[Place] = []
-        """What was taken and came before what had been taken already."""
-        self._least = 0
-        """How many entries there were when those left over were thrown away."""
-        self._number = 0
-        self._news: dict[str, JobInfo] = {}
-        """Jobs that changed or had a turn since all were passed over."""
-
-    def __bool__(self) -> bool:
-        return bool(self._late) or self._at < len(self._ordered)
-
-    def put(self, key: tuple[SortKey, ...], job: JobInfo) -> None:
-        """A job changed and stands there from now on."""
-        self._news[job.key] = job
-        place = job.place
-        if place is None or place[-1] is not self or place[:-3] != key:
-            self._number += 1
-            place = job.place = (*key, self._number, job, self)
-            heappush(self._late, place)
-
-    def pop(self) -> JobInfo | None:
-        """As `session.Backlog`."""
-        ordered, late, at = self._ordered, self._late, self._at
-        while True:
-            if late and (at >= len(ordered) or late[0] < ordered[at]):
-                place = heappop(late)
-            elif at < len(ordered):
-                place = ordered[at]
-                at += 1
-            else:
-                self._at = at
-                return None
-            job: JobInfo = place[-2]
-            if job.place is not place:
-                continue
-            taken = self._taken
-            if taken and place < taken[-1]:
-                self._odd.append(place)
-            else:
-                taken.append(place)
-            if self.skipped and job.key in self.skipped:
-                continue
-            self._at = at
-            self._news[job.key] = job
-            return job
-
-    def push(self, job: JobInfo) -> None:
-        """As `session.Backlog`."""
-        assert self.key is not None
-        self._number += 1
-        place = job.place = (*self.key(job), self._number, job, self)
-        heappush(self._late, place)
-
-    def news(self) -> Iterator[JobInfo]:
-        """As `session.Backlog`."""
-        news = self._news
-        while news:
-            job = news.popitem()[1]
-            if job.place is not None and job.place[-1] is self:
-                yield job
-
-    def rewind(self) -> None:
-        """Begin anew: what was taken and stands here still can be taken again."""
-        if self._taken:
-            self._ordered[: self._at] = [place for place in self._taken if place[-2].place is place]
-            self._taken.clear()
-        elif self._at:
-            del self._ordered[: self._at]
-        self._at = 0
-        for place in self._odd:
-            if place[-2].place is place:
-                heappush(self._late, place)
-        self._odd.clear()
-        if len(self._ordered) + len(self._late) > 2 * self._least + _SPARE:
-            self._ordered = [place for place in self._ordered if place[-2].place is place]
-            self._late = [place for place in self._late if place[-2].place is place]
-            heapify(self._late)
-            self._least = len(self._ordered) + len(self._late)
 
 
 class Backlogs:
@@ -137,12 +29,13 @@ class Backlogs:
         self._urgent: frozenset[str] = frozenset()
         self._moved: set[str] = set()
         """Jobs that became urgent, or are so no longer, and were not put in their place yet."""
-        ledger.changes.since(self, ())
+        ledger.changes.since(self, {})
 
-    def follow(self, key: Key, ruled: int, urgent: Collection[str]) -> Iterator[None]:
-        """Take in what changed, a few jobs at a time; a cycle may end in the midst of it.
+    def follow(self, key: Key, ruled: int, urgent: Collection[str], *, admitted: bool) -> Iterator[None]:
+        """Take in what changed, and make those that were admitted or the others begin anew: what `begin` requires.
 
-        Keys hold while `ruled` is the same number, but for those of jobs that became `urgent` or are so no longer.
+        A few jobs at a time; a cycle may end in the midst of it. Keys hold while `ruled` is the same number, but for
+        those of jobs that became `urgent` or are so no longer.
         """
         if ruled != self._ruled:
             self._ruled = -1
@@ -155,14 +48,15 @@ class Backlogs:
             jobs = self._ledger.jobs
             yield from self._place([jobs[name] for name in self._moved if name in jobs], key)
             self._moved.clear()
-        while changed := self._ledger.changes.since(self, self._ledger.listed.values(), AT_ONCE):
+        while changed := self._ledger.changes.since(self, self._ledger.listed, AT_ONCE):
             yield from self._place(changed, key)
+        for backlog in self._tables[admitted].values():
+            yield from backlog.rewind()
 
     def begin(self, key: Key, skipped: Collection[str], *, admitted: bool) -> dict[str, QueueBacklog]:
-        """All queues that have such jobs, each from its first one on; requires `follow`."""
+        """All queues that have such jobs, each from its first one on; requires `follow` of these."""
         table = self._tables[admitted]
         for name, backlog in list(table.items()):
-            backlog.rewind()
             backlog.key, backlog.skipped = key, skipped
             if not backlog:
                 del table[name]
@@ -177,8 +71,12 @@ class Backlogs:
     def _place(self, jobs: Sequence[JobInfo], key: Key) -> Iterator[None]:
         listed = self._ledger.listed
         for number, job in enumerate(jobs, 1):
+            if job.single:  # it stands among its like
+                continue
             admitted = job.phase != PodGroupPhase.PENDING
             if listed.get(job.key) is not job or (admitted and not job.waiting):
+                if job.place is not None:
+                    job.place[-1].forget(job)
                 job.place = None
             else:
                 table, name = self._tables[admitted], job.queue

@@ -32,6 +32,8 @@ from volcanoio.model.scheduling import PodGroupCondition, PodGroupPhase, PodGrou
 SLICE = 64
 """How many jobs plugins close at a time."""
 UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
+*_, _BINDING, _BOUND, _RUNNING, _RELEASING, _SUCCEEDED, _FAILED, _UNKNOWN = range(len(TaskStatus))
+_INQUEUE = PodGroupPhase.INQUEUE.value
 _SHORT: dict[str, str] = {PodGroupPhase.INQUEUE: PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN: PodGroupPhase.UNKNOWN}
 """What a gang that has got somewhere and is short of pods is: as before, or Running."""
 REPEAT_SECONDS = 60.0
@@ -132,23 +134,21 @@ def _write_status(
 
     Where only counts differ they are written once a period; False when something waits for that.
     """
-    old = job.status
-    phase = _phase(job, unschedulable=UNSCHEDULABLE in set_now, lasting=lasting)
-    counts = job.counts
-    new = PodGroupStatus(
-        phase=phase,
-        conditions=_conditions(session, job, set_now, lasting, period),
-        running=counts[TaskStatus.RUNNING],
-        succeeded=counts[TaskStatus.SUCCEEDED],
-        failed=counts[TaskStatus.FAILED],
-    )
-    session.state.ledger.set_phase(job, phase)
-    if new == old:
-        return True
-    if (new.phase, new.conditions) == (old.phase, old.conditions) and session.now < job.written_at + period:
-        return False
-    if counts[TaskStatus.BINDING] and new.phase == old.phase == PodGroupPhase.INQUEUE and UNSCHEDULABLE not in set_now:
+    old, counts = job.status, job.counts
+    unschedulable = UNSCHEDULABLE in set_now
+    phase = _phase(job, unschedulable=unschedulable, lasting=lasting)
+    if counts[_BINDING] and not unschedulable and phase == old.phase == _INQUEUE:
+        session.state.ledger.set_phase(job, phase)
         return True  # once its binds are seen it is looked at: that it runs and that it is scheduled are one write
+    conditions = _conditions(session, job, set_now, lasting, period) if set_now else old.conditions
+    session.state.ledger.set_phase(job, phase)
+    running, succeeded, failed = counts[_RUNNING], counts[_SUCCEEDED], counts[_FAILED]
+    if phase == old.phase and conditions == old.conditions:
+        if running == old.running and succeeded == old.succeeded and failed == old.failed:
+            return True
+        if session.now < job.written_at + period:
+            return False
+    new = PodGroupStatus(phase=phase, conditions=conditions, running=running, succeeded=succeeded, failed=failed)
     job.in_flight, job.written_at = new, session.now
     job.writing += 1
     meta = job.group.metadata
@@ -177,26 +177,28 @@ def _phase(job: JobInfo, *, unschedulable: bool, lasting: bool) -> str:
     have to be enqueued once more, for all its minResources. Its own use of a full cluster would refuse that, and the
     controller makes no pod meanwhile.
     """
-    counts = job.counts
-    placed = counts[TaskStatus.RUNNING] + counts[TaskStatus.BOUND]
-    if not job.schedulable or (job.phase == PodGroupPhase.PENDING and not placed >= job.min_available > 0):
-        return job.phase
-    if counts[TaskStatus.RUNNING] and unschedulable and (lasting or job.phase != PodGroupPhase.INQUEUE):
-        return PodGroupPhase.UNKNOWN if lasting else job.phase
-    completed = counts[TaskStatus.SUCCEEDED] + counts[TaskStatus.FAILED]
+    counts, phase = job.counts, job.phase
+    placed = counts[_RUNNING] + counts[_BOUND]
+    if not job.schedulable or (phase == PodGroupPhase.PENDING and not placed >= job.min_available > 0):
+        return phase
+    if counts[_RUNNING] and unschedulable and (lasting or phase != _INQUEUE):
+        return PodGroupPhase.UNKNOWN if lasting else phase
+    completed = counts[_SUCCEEDED] + counts[_FAILED]
     scheduled = completed + placed
-    if counts[TaskStatus.RELEASING]:
+    if counts[_RELEASING]:
         scheduled += sum(1 for task in job.members.values() if task.status is TaskStatus.RELEASING and task.node)
     if scheduled >= job.min_available:
         return PodGroupPhase.COMPLETED if scheduled == completed else PodGroupPhase.RUNNING
-    got_on = job.phase == PodGroupPhase.INQUEUE or placed or counts[TaskStatus.BINDING] or counts[TaskStatus.SUCCEEDED]
-    return _SHORT.get(job.phase, PodGroupPhase.RUNNING) if got_on else PodGroupPhase.PENDING
+    got_on = phase == _INQUEUE or placed or counts[_BINDING] or counts[_SUCCEEDED]
+    return _SHORT.get(phase, PodGroupPhase.RUNNING) if got_on else PodGroupPhase.PENDING
 
 
 def _conditions(
     session: CycleSession, job: JobInfo, set_now: Mapping[str, tuple[str, Text]], lasting: bool, period: float
 ) -> tuple[PodGroupCondition, ...]:
     """One entry a type, the one that changed last at the end."""
+    if not lasting and len(set_now) == 1 and UNSCHEDULABLE in set_now:
+        return job.status.conditions
     result = list(job.status.conditions)
     for kind, (reason, text) in set_now.items():
         if kind == UNSCHEDULABLE and (not lasting or session.now < job.condition_at + period):

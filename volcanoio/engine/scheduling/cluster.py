@@ -17,6 +17,7 @@ from volcanoio.engine.scheduling.profile import Profile
 from volcanoio.engine.scheduling.queuegates import QueueGates
 from volcanoio.engine.scheduling.rests import Rests
 from volcanoio.engine.scheduling.room import Room
+from volcanoio.engine.scheduling.singleturns import SingleTurns
 from volcanoio.engine.scheduling.victimcolumns import VictimColumns
 from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Observed, Relisting, Synced
 from volcanoio.framework.scheduling.asks import Answer
@@ -75,6 +76,7 @@ class ClusterState:
         """Answers to plugins' questions, by plugin and key, until a cycle has come to its end."""
         self.ledger.pods.namespaces = self._namespace_labels
         self.backlogs = Backlogs(self.ledger)
+        self.single_turns = SingleTurns(self.ledger)
         self.placer = Placer(self.ledger, self.inputs)
         self.holds = Holds(self.ledger.columns)
         self.claims = Claims(self.ledger, self.holds, hold_seconds)

@@ -16,7 +16,7 @@ from volcanoio.model.resources import amounts
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, PodGroupStatus
 
 if TYPE_CHECKING:
-    from volcanoio.engine.scheduling.backlogs import Place
+    from volcanoio.engine.scheduling.queuebacklog import Place
 
 _NEVER = -inf
 """The one number for all of them."""
@@ -214,7 +214,7 @@ class JobInfo(JobTally):
 
     def roles_valid(self) -> bool:
         """As `views.Job`."""
-        return self._roles(pending=True, pipelined=True)
+        return not self.role_total or self._roles(pending=True, pipelined=True)
 
     def roles_ready(self) -> bool:
         """As `views.Job`."""

@@ -213,8 +213,9 @@ class Ledger:
         for job in jobs:
             dirty.pop(job.key, None)
             put_off.pop(job.key, None)
-        put_off.update(dirty)
-        dirty.clear()
+        few, many = sorted((dirty, put_off), key=len)
+        many.update(few)
+        self.dirty, self.put_off = {}, many
 
     def changed(self, job: JobInfo) -> bool:
         """Whether a job changed since it was looked at."""

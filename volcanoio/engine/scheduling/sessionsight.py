@@ -68,11 +68,15 @@ class SessionSight:
 
     def changes(self, owner: object, most: int | None = None) -> Collection[JobInfo]:
         """As `sessionview.SessionView`."""
-        return self.state.ledger.changes.since(owner, self.state.ledger.listed.values(), most)
+        return self.state.ledger.changes.since(owner, self.state.ledger.listed, most)
 
     def jobs_in(self, phase: str) -> Iterable[JobInfo]:
         """As `sessionview.SessionView`."""
         return self.state.ledger.in_phase(phase)
+
+    def any_in(self, phase: str) -> bool:
+        """As `sessionview.SessionView`."""
+        return bool(self.state.ledger.phases.get(phase))
 
     def table(self, owner: str, name: str) -> PluginTable:
         """As `sessionview.SessionView`."""

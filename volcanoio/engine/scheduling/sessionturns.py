@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 
-from volcanoio.engine.scheduling.backlogs import FreshBacklog, QueueBacklog, fresh
+from volcanoio.engine.scheduling.backlogs import FreshBacklog, fresh
 from volcanoio.engine.scheduling.budget import Budget
 from volcanoio.engine.scheduling.cyclestats import CycleStats
 from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.queuebacklog import QueueBacklog
 from volcanoio.engine.scheduling.queues import QueueInfo
 from volcanoio.engine.scheduling.sessionsight import SessionSight
 from volcanoio.framework.scheduling.heap import GroupedHeap, Heap, MovingHeap, Turns
@@ -99,7 +100,7 @@ class SessionTurns(SessionSight):
         if not self.steady_job_keys:
             jobs = [job for job in self.pending() if job.phase != PodGroupPhase.PENDING] if admitted else self.waiting()
             return (yield from fresh(jobs, self.job_turns))
-        for _ in kept.follow(self._member_key, self._rulings, self._urgent):
+        for _ in kept.follow(self._member_key, self._rulings, self._urgent, admitted=admitted):
             self.state.placer.overall += SOME_JOBS
             yield
         if not admitted:

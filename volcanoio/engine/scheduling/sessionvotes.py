@@ -33,6 +33,8 @@ class SessionVotes(SessionTurns):
     vain: set[str]
     _foreseen: dict[tuple[str, str, Demand], Verdict]
     """What was said at first of jobs with that queue, namespace and demand."""
+    _asked: tuple[JobInfo, Verdict] | None = None
+    """Who was asked about just now, and what was said."""
 
     def overused(self, queue: QueueInfo) -> bool:
         """As `session.Session`."""
@@ -96,6 +98,9 @@ class SessionVotes(SessionTurns):
 
     def job_enqueueable(self, job: JobInfo) -> Verdict:
         """As `session.Session`; a job that demands nothing is asked nothing."""
+        asked, self._asked = self._asked, None
+        if asked is not None and asked[0] is job:
+            return asked[1]
         return PERMIT if job.min_resources is None else self.rules.job_enqueueable(job)
 
     def foreseen(self, job: JobInfo) -> Verdict | None:
@@ -106,10 +111,12 @@ class SessionVotes(SessionTurns):
         verdict = self._foreseen.get(alike)
         if verdict is None:
             verdict = self._foreseen[alike] = self.rules.job_enqueueable(job)
+            self._asked = job, verdict
         return verdict if verdict.vote is Vote.REJECT else None
 
     def enqueue(self, job: JobInfo) -> None:
         """As `session.Session`."""
+        self._asked = None
         self.rules.job_enqueued(job)
         self.promote(job)
         self.stats.enqueued += 1

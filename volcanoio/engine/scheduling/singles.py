@@ -1,7 +1,7 @@
 """Pods without gang and queue, such as those of Kubernetes' default scheduler: placed one by one after the gangs.
 
 Filters and scores are the configuration's, and so are the columns: what either kind of pod takes of a node, the other
-does not get. What gangs have reserved in the session is not theirs. Order: kube-scheduler's PrioritySort.
+does not get. What gangs have reserved in the session is not theirs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from volcanoio.framework.scheduling.session import Run
 
 ALWAYS = 64
 """How many are tried also in a cycle that gangs have used up: they must not starve."""
+PASSED = 16
+"""Pods passed in one step."""
+SOME = 0.25
+"""How long putting pods in order takes in one step, as a part of asking plugins about all nodes."""
 NAME = "singles"
 """What a cycle that was cut here says where that was."""
 
@@ -26,13 +30,19 @@ def place_singles(session: CycleSession) -> Iterator[None]:
 
     After a cut those that were not come to go before those that were tried in vain, until none is left.
     """
-    jobs = sorted(session.state.ledger.singles.values(), key=_order)
+    turns = session.state.single_turns
+    for _ in turns.begin():
+        session.state.placer.overall += SOME
+        yield
     vain = session.state.vain.setdefault(NAME, set())
     session.vain.clear()
-    tried = 0
-    for job in jobs:
+    tried = passed = 0
+    for job in turns:
         task = next(iter(job.waiting.values()))
         if task.gated or task.retry_at > session.now or job.key in vain or session.hopeless(job):
+            passed += 1
+            if not passed % PASSED:
+                yield
             continue
         tried += 1
         if tried > ALWAYS and session.exhausted():
@@ -41,11 +51,6 @@ def place_singles(session: CycleSession) -> Iterator[None]:
         _place(session, job, task)
         yield
     vain.clear()
-
-
-def _order(job: JobInfo) -> tuple[int, str, str]:
-    task = next(iter(job.waiting.values()))
-    return -task.priority, task.created, job.key
 
 
 def _place(session: CycleSession, job: JobInfo, task: TaskInfo) -> None:

@@ -78,7 +78,11 @@ class SessionView(Protocol):
         ...
 
     def jobs_in(self, phase: str) -> Iterable[Job]:
-        """Jobs of one PodGroup phase, kept incrementally; sorted by key."""
+        """Jobs of one PodGroup phase, sorted by key: that takes a while where they are many and some came or went."""
+        ...
+
+    def any_in(self, phase: str) -> bool:
+        """Whether any job is in that PodGroup phase: known at once, however many there are."""
         ...
 
     def objects(self, resource: str) -> Mapping[str, ApiObject]:

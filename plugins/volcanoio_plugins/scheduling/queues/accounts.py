@@ -117,9 +117,10 @@ class Account:
 
     def refused(self, minimum: Mapping[str, int]) -> list[str]:
         """The resources of which it cannot have a job's minimum beside what it holds and has admitted."""
-        queued, elastic = self.queued, self.elastic
+        base, counted, queued, elastic = self._base.get, self._counted.get, self.queued.get, self.elastic.get
+        inqueue = self._inqueue.values.get
         demand = {
-            name: amount + self.held(name) + queued.get(name, 0) + self._inqueue.get(name) - elastic.get(name, 0)
+            name: amount + (base(name, 0) + counted(name, 0) + queued(name, 0) + inqueue(name, 0) - elastic(name, 0))
             for name, amount in minimum.items()
         }
         return exceeding(demand, self.ceiling, minimum)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from volcanoio.framework.scheduling.sessionview import SessionView
@@ -31,11 +31,12 @@ class Sums(Generic[Key]):
 
     def follow(self, session: SessionView) -> Iterator[None]:
         """Take over what changed since this was last done; all of it where a job waits for admission, else some."""
-        asked = next(iter(session.jobs_in(PodGroupPhase.PENDING)), None) is not None
+        asked = session.any_in(PodGroupPhase.PENDING)
+        jobs = session.jobs
         while True:
             changed = session.changes(self, AT_ONCE)
             for job in changed:
-                self._look(session, job)
+                self._look(jobs, job)
             self._looked += len(changed)
             if self._looked >= max(len(session.jobs), AT_ONCE) and len(changed) < AT_ONCE:
                 self._forget_gone(session)
@@ -43,18 +44,19 @@ class Sums(Generic[Key]):
                 return
             yield
 
-    def _look(self, session: SessionView, job: Job) -> None:
-        counted = self._counted.get(job.key)
-        amounts = [part(job) for part in self._parts] if job.key in session.jobs else []
+    def _look(self, jobs: Mapping[str, Job], job: Job) -> None:
+        key = job.key
+        counted = self._counted.get(key)
+        amounts = [part(job) for part in self._parts] if key in jobs else []
         if any(amounts):
             now = self._by(job), amounts
             if now != counted:
                 if counted is not None:
                     self._add(*counted, -1)
-                self._counted[job.key] = now
+                self._counted[key] = now
                 self._add(*now, 1)
         elif counted is not None:
-            del self._counted[job.key]
+            del self._counted[key]
             self._add(*counted, -1)
 
     def _forget_gone(self, session: SessionView) -> None:
@@ -72,12 +74,14 @@ class Sums(Generic[Key]):
         totals = self._totals.get(key)
         if totals is None:
             totals = self._totals[key] = [{} for _ in self._parts]
-        for total, part in zip(totals, amounts, strict=True):
+        emptied = False
+        for total, part in zip(totals, amounts):  # noqa: B905 - done for every job; there is one of each
             for name, amount in part.items():
                 value = total.get(name, 0) + amount * times
                 if value:
                     total[name] = value
                 else:
                     total.pop(name, None)
-        if not any(totals):
+                    emptied = True
+        if emptied and not any(totals):
             del self._totals[key]
