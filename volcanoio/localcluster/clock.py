@@ -19,6 +19,11 @@ from volcanoio.kube.clock import Clock as EdgeClock
 class Clock(EdgeClock, Protocol):
     """That of the edge, with what only the nodes of a cluster wait for."""
 
+    @property
+    def skips(self) -> bool:
+        """Whether waits are skipped, so that much of its time goes by in one of the machine's."""
+        ...
+
     async def sleep_until(self, moment: float) -> None:
         """Return when `now` has reached the moment; at once if it has passed."""
         ...
@@ -34,6 +39,8 @@ class RunningClock:
     `start` (epoch seconds) is the time it begins with, at least the wall clock's. Raises ValueError for a rate that is
     not positive.
     """
+
+    skips = False
 
     def __init__(self, rate: float = 1.0, start: float = 0.0) -> None:
         if rate <= 0:
@@ -106,6 +113,7 @@ class VirtualClock:
     """A clock that a test moves: timers fire in order, and what one causes happens before the next."""
 
     rate = 1.0
+    skips = False
     _SETTLE_TURNS = 50
     """Turns of the event loop after which work that waits for nothing outside this process has come to rest."""
 

@@ -33,6 +33,7 @@ class JumpingClock:
     """
 
     rate = 1.0
+    skips = True
 
     def __init__(self, start: float = 0.0) -> None:
         self.holds: list[Callable[[], object]] = []

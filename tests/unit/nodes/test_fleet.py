@@ -10,6 +10,7 @@ import pytest
 from tests.unit.nodes.cluster import PODS, cluster, collected
 from volcanoio.localcluster.apiserver.faults import Action, Faults, Rule, When
 from volcanoio.localcluster.apiserver.logs import LogSource, PodLogs
+from volcanoio.localcluster.clock import VirtualClock
 from volcanoio.localcluster.nodes.logs import SimulatedLogs
 from volcanoio.localcluster.nodes.shapes import uniform_fleet
 from volcanoio.model import names
@@ -314,3 +315,16 @@ async def test_many_pods_are_written_as_few_times_as_can_be() -> None:
         writes = [r for r in faults.requests if r.method == "PATCH" and "/pods/" in r.path]
         assert len(writes) == 2 * 50
         assert fleet.pods == 50
+
+
+async def test_where_waits_are_skipped_leases_are_renewed_in_time_and_no_more_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(VirtualClock, "skips", True)
+    path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-0"
+    async with cluster() as api, api.nodes():
+        renewals = set()
+        for _ in range(300):
+            await api.clock.advance(1)
+            renewals.add((await api.call("GET", path))["spec"]["renewTime"])
+        assert 9 <= len(renewals) <= 12

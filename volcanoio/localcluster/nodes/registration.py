@@ -30,7 +30,8 @@ LEASE_SECONDS = 40
 LOCAL = "true"
 """The fleet of a local cluster."""
 RENEW_EVERY, RENEW_LONGEST = 10.0, 30.0
-"""Seconds between renewals of a node's Lease: a kubelet's, and the most when the cluster's time runs fast."""
+"""Seconds between renewals of a node's Lease: a kubelet's, and the most when the cluster's time runs fast or skips. A
+Lease lasts 40 s, and after 50 s a node is taken to be lost."""
 REPORT_EVERY = 300.0
 """Seconds between two heartbeats in a node's status."""
 _RENEWALS_A_SECOND, _TURNS = 500.0, 50
@@ -194,7 +195,8 @@ class Registration:
 
         Nodes that are out are left out. Status heartbeats come every five minutes, as a kubelet's do.
         """
-        interval = min(RENEW_LONGEST, max(RENEW_EVERY, len(self._nodes) * self._clock.rate / _RENEWALS_A_SECOND))
+        paced = max(RENEW_EVERY, len(self._nodes) * self._clock.rate / _RENEWALS_A_SECOND)
+        interval = RENEW_LONGEST if self._clock.skips else min(RENEW_LONGEST, paced)
         turn = interval / max(1, min(len(self._nodes), _TURNS))
         began = self._clock.now()
         due = {name: began + interval * (index + 1) / len(self._nodes) for index, name in enumerate(self._nodes)}
