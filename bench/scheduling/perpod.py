@@ -28,13 +28,15 @@ class PlainNode:
 def score(node: PlainNode, requests: dict[str, int]) -> float:
     """Least allocated + balanced + binpack, with weight 1 each."""
     least = total = 0.0
-    fractions = []
+    before, after = [], []
     for name in ("cpu", "memory"):
         capacity, used = node.allocatable[name], node.used[name] + requests[name]
         least += (capacity - used) * MAX // capacity
         total += used / capacity
-        fractions.append(used / capacity)
-    return least // 2 + int((1 - abs(fractions[0] - fractions[1]) / 2) * MAX) + total / 2 * MAX
+        before.append(node.used[name] / capacity)
+        after.append(used / capacity)
+    gain = int((1 - abs(after[0] - after[1]) / 2) * MAX) - int((1 - abs(before[0] - before[1]) / 2) * MAX)
+    return least // 2 + MAX // 2 + (MAX // 2 + gain) // 2 + total / 2 * MAX
 
 
 def fits(node: PlainNode, requests: dict[str, int], selector: dict[str, str]) -> bool:

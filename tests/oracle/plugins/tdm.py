@@ -83,10 +83,10 @@ def within_budgets(tasks: Iterable[Task]) -> list[Task]:
 def _losable(job: Job) -> int:
     most, least = (job.annotations.get(f"volcano.sh/jdb-{name}") for name in ("max-unavailable", "min-available"))
     running, size = job.count("running"), len(job.tasks)
-    if most is not None:
-        return max(_number(most, size) - (size - job.count("succeeded", "failed") - running), 0)
     if least is not None:
         return max(running - _number(least, size), 0)
+    if most is not None:
+        return max(_number(most, size) - (size - job.count("succeeded", "failed") - running), 0)
     return 1
 
 

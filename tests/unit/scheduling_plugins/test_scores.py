@@ -85,15 +85,21 @@ def test_what_asks_for_nothing_counts_a_little() -> None:
 def test_balanced_by_hand() -> None:
     plugin = Nodeorder({**OFF, "balancedresource.weight": 1})
     shape = make_shape({"cpu": 1, "memory": "1Gi"})
-    assert scores(plugin, shape, one_node(2000, 4 * GI)) == [int((1 - (0.5 - 0.25) / 2) * 100)]
+    even = int((1 - (0.5 - 0.25) / 2) * 100)
+    assert scores(plugin, shape, one_node(2000, 4 * GI)) == [50 + (50 + even - 100) // 2], "it was perfectly even"
+    assert scores(plugin, shape, one_node(2000, 4 * GI, 0, GI)) == [50 + (50 + 100 - int((1 - 0.125) * 100)) // 2]
+    assert scores(plugin, shape, one_node(0, 4 * GI)) == [75], "one resource is always even"
+    assert scores(plugin, shape, one_node(2000, 4 * GI, 1500, 4 * GI)) == [
+        50 + (50 + 100 - int((1 - 0.125) * 100)) // 2
+    ]
     with_gpu = NodesView(
         [make_node("gpu"), make_node("plain")],
         offered={"cpu": [2000, 2000], "memory": [4 * GI, 4 * GI], GPU: [1000, 0]},
     )
     deviation = np.std([0.5, 0.25, 1.0])
     assert scores(plugin, make_shape({"cpu": 1, "memory": "1Gi", GPU: 1}), with_gpu) == [
-        int((1 - deviation) * 100),
-        int((1 - 0.125) * 100),
+        50 + (50 + int((1 - deviation) * 100) - 100) // 2,
+        50 + (50 + even - 100) // 2,
     ]
 
 
