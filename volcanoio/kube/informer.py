@@ -185,6 +185,7 @@ class Informer:
             if not meta.continue_:
                 break
             query["continue"] = meta.continue_
+            await checkpoint()  # a server in this process answers at once, page after page
         events: list[Event] = []
         for step in self._cache.replacing(objects, int(revision) if revision.isdigit() else 0):
             if events:  # a long list must not hold the loop

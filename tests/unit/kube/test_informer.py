@@ -139,6 +139,26 @@ async def test_failing_lists_are_retried_with_growing_waits() -> None:
     assert len(clock.slept) == 4
 
 
+async def test_between_two_pages_others_have_their_turn() -> None:
+    turns = 0
+    seen: list[int] = []
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        asyncio.get_running_loop().call_soon(turn)
+
+    async def script(call: Call) -> Response:
+        seen.append(turns)
+        more = "" if len(seen) == 4 else f"page{len(seen)}"
+        return listing(pod(f"p{len(seen)}", 3), revision=9, more=more)
+
+    async with running(script, []) as (_, _, _):
+        turn()
+        await until(lambda: len(seen) == 4)
+    assert seen == sorted(set(seen)), "no two pages in one turn"
+
+
 async def test_an_expired_page_lists_all_in_one() -> None:
     script = in_turn(
         listing(pod("a", 3), revision=9, more="x"), refusal(410, "Expired"), listing(pod("b", 5), revision=12)

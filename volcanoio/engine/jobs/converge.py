@@ -43,7 +43,7 @@ from volcanoio.model.batch import Job, TaskSpec
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import PodGroup, Queue
 
-DELETED_AT_ONCE = 1000
+DELETED_AT_ONCE = 500
 """Pods that are deleted in one round: more would hold up everything else for too long."""
 
 

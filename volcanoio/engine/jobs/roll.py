@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -74,6 +75,10 @@ class Mark(NamedTuple):
     name: str
     task: str
     version: int = 0
+
+
+_mark, _sort = lru_cache(4096)(Mark), lru_cache(4096)(Sort)
+"""There are few of each, and thousands of pods have the same: a look is a third of making one."""
 
 
 class _Place(NamedTuple):
@@ -226,7 +231,7 @@ def _place(terms: Terms, pod: Pod, deleted: bool) -> _Place:
     if namesake is not None and place.isascii() and place.isdecimal() and str(number := int(place)) == place:
         taken = number if number < terms.replicas[namesake] else -1
     if namesake is not None and taken >= 0:
-        marks.append((Mark("taken", namesake), taken))
+        marks.append((_mark("taken", namesake), taken))
     if not _belongs(pod, terms.uid):
         return _Place(None, tuple(marks))
     annotations = meta.annotations
@@ -239,10 +244,10 @@ def _place(terms: Terms, pod: Pod, deleted: bool) -> _Place:
     if replicas is not None and index is not None:
         odd = odd or index >= replicas
         if namesake == task and taken == index:
-            marks.append((Mark("in_place", task), index))
+            marks.append((_mark("in_place", task), index))
         if not odd and not deleted:
-            marks.append((Mark("present" if staying else "leaving", task, version), index))
-    sort = Sort(staying, phase in LIVE_PHASES, odd, version, "" if replicas is None else task, phase or "Pending")
+            marks.append((_mark("present" if staying else "leaving", task, version), index))
+    sort = _sort(staying, phase in LIVE_PHASES, odd, version, "" if replicas is None else task, phase or "Pending")
     return _Place(sort, tuple(marks))
 
 
@@ -264,4 +269,5 @@ def _text(bits: int, known: tuple[int, str] | None) -> tuple[int, str]:
 
 
 def _belongs(pod: Pod, uid: str) -> bool:
-    return uid in [owner.uid for owner in pod.metadata.owner_references]
+    owners = pod.metadata.owner_references
+    return owners[0].uid == uid if len(owners) == 1 else uid in [owner.uid for owner in owners]
