@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -11,12 +11,24 @@ from numpy.typing import NDArray
 
 from volcanoio.framework.arguments import ArgumentError, convert
 from volcanoio.framework.scheduling.verdicts import Depends
-from volcanoio.framework.scheduling.views import AmountsAt, Nodes, Shape, pair
+from volcanoio.framework.scheduling.views import AmountsAt, Nodes, Shape
 from volcanoio.model.resources import CPU, MEMORY
 from volcanoio_plugins.scheduling.nodes.nodescores import positive
 
 MAX_SCORE = 100
+_BY_AMOUNTS = Depends.NODE_AMOUNTS | Depends.NODE_USAGE
 _RESOURCE_WEIGHT = "binpack.resources."
+
+
+class _Terms(NamedTuple):
+    """What a shape requests and has a weight: resource, request and weight of each, and the sum of weights.
+
+    `plain` says that these are cpu and memory, each of weight 1.
+    """
+
+    each: tuple[tuple[str, int, int], ...]
+    weight: int
+    plain: bool
 
 
 class BinpackArguments(msgspec.Struct, frozen=True):
@@ -56,23 +68,22 @@ class Binpack:
         weights = {CPU: given.cpu, MEMORY: given.memory, **{name: others.get(name, 1) for name in listed}}
         self._weights = {name: weight if weight >= 0 else 1 for name, weight in weights.items()}
         self._factor = float(MAX_SCORE * given.weight) if given.weight > 0 else 0.0
-        self._terms_of: dict[int, tuple[tuple[str, int, int], ...]] = {}
+        self._terms_of: dict[int, _Terms] = {}
 
     def score_depends(self, shape: Shape) -> Depends:
         """The node's own amounts, if the shape asks for anything that has a weight."""
-        return Depends.NODE_AMOUNTS | Depends.NODE_USAGE if self._factor and self._terms(shape) else Depends.NOTHING
+        return _BY_AMOUNTS if self._factor and self._terms(shape).each else Depends.NOTHING
 
     def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> NDArray[np.float64]:  # noqa: ARG002 - not relative to other nodes
         """The score of all nodes."""
         size, terms = len(nodes), self._terms(shape)
-        weight_sum = sum(weight for _, _, weight in terms)
-        if not self._factor or not weight_sum:
+        if not self._factor or not terms.weight:
             return np.zeros(size)
-        if len(terms) == 2 and terms[0][0] == CPU and terms[1][0] == MEMORY and nodes.all_have_basics:
-            return self._of_both(terms, weight_sum, nodes)
+        if terms.plain and nodes.all_have_basics:
+            return self._of_both(terms, nodes)
         total = np.zeros(size)
         fits = np.ones(size, np.bool_)
-        for resource, request, weight in terms:
+        for resource, request, weight in terms.each:
             if not weight:
                 continue
             capacity = nodes.allocatable(resource)
@@ -84,32 +95,26 @@ class Binpack:
                 has = capacity != 0
                 fits &= (final <= capacity) | ~has
                 total += np.where(has, final * weight / np.where(has, capacity, 1), 0.0)
-        total /= weight_sum
+        total /= terms.weight
         total *= self._factor
         total *= fits
         return total
 
-    def _of_both(self, terms: tuple[tuple[str, int, int], ...], weight_sum: int, nodes: Nodes) -> NDArray[np.float64]:
-        """The score of nodes that all have cpu and memory, where these two count: the usual case, in fewer steps."""
-        (_, cpu, cpu_weight), (_, memory, memory_weight) = terms
-        capacity, final = nodes.basics("allocatable"), nodes.basics("used") + pair(cpu, memory)
-        fits = final <= capacity
-        if cpu_weight != 1 or memory_weight != 1:
-            final *= pair(cpu_weight, memory_weight)
-            fits |= pair(cpu_weight, memory_weight) == 0
-        parts: NDArray[np.float64] = final / capacity
-        total: NDArray[np.float64] = parts[0]
-        total += parts[1]
-        total /= weight_sum
-        total *= self._factor
-        total *= fits[0] & fits[1]
+    def _of_both(self, terms: _Terms, nodes: Nodes) -> NDArray[np.float64]:
+        """The score of nodes that all have cpu and memory, where these two count the same: the usual case, quicker."""
+        (_, cpu, _), (_, memory, _) = terms.each
+        filled = nodes.filled(cpu, memory)
+        total: NDArray[np.float64] = filled[0] + filled[1]
+        total *= self._factor / 2  # exact, as is the half of a sum
+        if not nodes.have_room:
+            fits = filled <= 1  # as exact as the amounts: of those below 2^52 none but equal ones divide to 1
+            total *= np.logical_and(fits[0], fits[1])
         return total
 
     def score_from(self, shape: Shape, at: AmountsAt) -> Callable[[Sequence[int]], float]:
         """What scores one node: the same operations in the same order."""
-        factor, terms = self._factor, self._terms(shape)
-        weight_sum = sum(weight for _, _, weight in terms)
-        found = ((at.allocatable(name), at.used(name), request, weight) for name, request, weight in terms if weight)
+        factor, (each, weight_sum, _) = self._factor, self._terms(shape)
+        found = ((at.allocatable(name), at.used(name), request, weight) for name, request, weight in each if weight)
         counted = [(offered, used, *rest) for offered, used, *rest in found if offered is not None and used is not None]
 
         def score(amounts: Sequence[int]) -> float:
@@ -124,14 +129,15 @@ class Binpack:
 
         return score
 
-    def _terms(self, shape: Shape) -> tuple[tuple[str, int, int], ...]:
-        """(resource, request, weight) of what the shape requests and has a weight."""
+    def _terms(self, shape: Shape) -> _Terms:
+        """Those of the shape."""
         terms = self._terms_of.get(shape.id)
         if terms is None:
-            terms = tuple(
+            each = tuple(
                 (name, amount, self._weights[name])
                 for name, amount in sorted(shape.requests.items())
                 if amount > 0 and name in self._weights
             )
-            self._terms_of[shape.id] = terms
+            plain = [(name, weight) for name, _, weight in each] == [(CPU, 1), (MEMORY, 1)]
+            terms = self._terms_of[shape.id] = _Terms(each, sum(weight for _, _, weight in each), plain)
         return terms

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.framework.scheduling.views import AmountName
+from volcanoio.framework.scheduling.views import AmountName, pair
 from volcanoio.model.base import ObjectMeta
 from volcanoio.model.core import Node, NodeSpec, Taint
 
@@ -55,9 +55,15 @@ class NodesView:
     def nonzero_used(self, resource: str) -> NDArray[np.int64]:
         return self._column(self.nonzero or self.taken, resource)
 
-    def basics(self, what: AmountName) -> NDArray[np.int64]:
+    def basics(self, what: AmountName) -> NDArray[np.float64]:
         column: Callable[[str], NDArray[np.int64]] = getattr(self, what)
-        return np.array([column("cpu"), column("memory")], np.int64)
+        return np.array([column("cpu"), column("memory")], np.float64)
+
+    have_room = False
+
+    def filled(self, cpu: int, memory: int) -> NDArray[np.float64]:
+        filled: NDArray[np.float64] = (self.basics("used") + pair(cpu, memory)) / self.basics("allocatable")
+        return filled
 
     @property
     def all_have_basics(self) -> bool:

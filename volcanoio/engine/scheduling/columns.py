@@ -14,7 +14,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.scheduling.loads import BASICS, BY_NAME, GIVEN_UP, OCCUPIED, READ, Load, Quantity, deltas
+from volcanoio.engine.scheduling.basics import Basics
+from volcanoio.engine.scheduling.loads import BASICS, GIVEN_UP, OCCUPIED, READ, Load, Quantity, deltas
 from volcanoio.engine.scheduling.oversubscription import OVERSUBSCRIBED, lend
 from volcanoio.framework.scheduling.views import AmountName, Shape
 from volcanoio.model.core import Node
@@ -40,10 +41,11 @@ def name_hash(name: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
-class Columns:
+class Columns(Basics):
     """The columns. Implements `views.Nodes` for all rows."""
 
     def __init__(self, capacity: int = 64) -> None:
+        super().__init__()
         self.resources: dict[str, int] = {}
         self.rows: dict[str, int] = {}
         self.clock = 0
@@ -85,6 +87,8 @@ class Columns:
         self._pairs: dict[int, Ints] = {}
         self._have_basics, self._basics_at = True, 0
         """Whether every node offers cpu and memory, and the `spec_clock` as of which."""
+        self._basics_clock = -1
+        """The clock as of which it is known what scorers read of cpu and memory."""
         self._deltas: dict[int, tuple[Ints, ...]] = {}
         """As `loads.deltas`, each in one row: half as much work where few rows are changed at a time."""
         self._steps: dict[tuple[int, Load], Steps] = {}
@@ -250,9 +254,15 @@ class Columns:
 
     def changed_since(self, clock: int) -> NDArray[np.intp]:
         """The rows that changed since then, some maybe several times."""
-        number, size = self.clock - clock, len(self._names)
-        if clock < self._dropped_at or number > LOGGED or 8 * number > max(size, LOGGED // 4):
-            return (self.changed[:size] > clock).nonzero()[0]
+        size = len(self._names)
+        few = 8 * (self.clock - clock) <= max(size, LOGGED // 4)
+        rows = self.logged_since(clock) if few else None
+        return (self.changed[:size] > clock).nonzero()[0] if rows is None else rows
+
+    def logged_since(self, clock: int) -> NDArray[np.intp] | None:
+        """The rows that changed since then, in order, one a change; None where the log does not reach back so far."""
+        if clock < self._dropped_at or self.clock - clock > LOGGED:
+            return None
         start, stop = (clock + 1) % LOGGED, (self.clock + 1) % LOGGED
         return self._log[start:stop] if start <= stop else np.concatenate([self._log[start:], self._log[:stop]])
 
@@ -324,20 +334,35 @@ class Columns:
         """As `views.Nodes`."""
         return self.view(Quantity.NONZERO_USED, resource)
 
-    def basics(self, what: AmountName) -> Ints:
-        """As `views.Nodes`: cpu and memory are the first two resources of all columns."""
-        quantity = BY_NAME[what]
+    def whole_basics(self, quantity: int) -> Ints:
+        """cpu and memory, the first two resources of all columns: read-only."""
         view = self._pairs.get(quantity)
         if view is None:
             view = self._pairs[quantity] = self.block[quantity, :BASICS, : len(self._names)]
             view.flags.writeable = False
         return view
 
+    def basics(self, what: AmountName) -> NDArray[np.float64]:
+        """As `views.Nodes`."""
+        if self._basics_clock != self.clock:
+            self._forget_basics()
+        return super().basics(what)
+
+    def filled(self, cpu: int, memory: int) -> NDArray[np.float64]:
+        """As `views.Nodes`."""
+        if self._basics_clock != self.clock:
+            self._forget_basics()
+        return super().filled(cpu, memory)
+
+    def _forget_basics(self) -> None:
+        self.forget()
+        self._basics_clock = self.clock
+
     @property
     def all_have_basics(self) -> bool:
         """As `views.Nodes`."""
         if self._basics_at != self.spec_clock:
-            self._have_basics = bool((self.basics("allocatable") > 0).all())
+            self._have_basics = bool((self.whole_basics(Quantity.ALLOCATABLE) > 0).all())
             self._basics_at = self.spec_clock
         return self._have_basics
 

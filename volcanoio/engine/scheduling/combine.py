@@ -47,6 +47,7 @@ class Rules:
             points.Filter, ("feasible", "feasible_on"), filter_part, "filters"
         )
         self.scorers: tuple[ScorerPart, ...] = self._parts(points.Scorer, ("score", "score_on"), scorer_part, "scorers")
+        self.parts: tuple[FilterPart | ScorerPart, ...] = (*self.filters, *self.scorers)
         self.task_scorers: tuple[points.TaskScorer, ...] = self._parts(points.TaskScorer, ("score_task",), _itself)
         self._traits = tuple((enabled.plugin, ask) for ask, enabled in self._all("trait"))
         self.placed = self._telling("task_placed")

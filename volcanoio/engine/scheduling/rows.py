@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanoio.engine.scheduling.basics import Basics, Floats
 from volcanoio.engine.scheduling.columns import Columns, Ints
-from volcanoio.engine.scheduling.loads import BASICS, BY_NAME, Quantity
-from volcanoio.framework.scheduling.views import AmountName
+from volcanoio.engine.scheduling.loads import BASICS, Quantity
 from volcanoio.model.core import Node
 
 _ALLOCATABLE, _USED, _IDLE, _FUTURE, _NONZERO, *_REST = range(len(Quantity))
 
 
-class Rows:
+class Rows(Basics):
     """Some rows of the columns as `views.Nodes`: their amounts are gathered, in the order given, as they are asked for.
 
     To be used before the columns change.
@@ -23,7 +23,16 @@ class Rows:
 
     __slots__ = ("_columns", "_others", "_pairs", "_rows")
 
-    def __init__(self, columns: Columns, rows: NDArray[np.intp]) -> None:
+    def __init__(
+        self,
+        columns: Columns,
+        rows: NDArray[np.intp],
+        known: dict[int, Floats] | None = None,
+        *,
+        have_room: bool = False,
+    ) -> None:
+        """`known` and `have_room` as in `Basics`."""
+        super().__init__(known, have_room=have_room)
         self._columns = columns
         self._rows = rows
         self._pairs: dict[int, Ints] = {}
@@ -50,7 +59,7 @@ class Rows:
         if at is None:
             return np.zeros(len(self._rows), np.int64)
         if at < BASICS:
-            both: Ints = self._pair(quantity)[at]
+            both: Ints = self.whole_basics(quantity)[at]
             return both
         known = self._others.get((quantity, at))
         if known is None:
@@ -58,20 +67,17 @@ class Rows:
             known = self._others[quantity, at] = gathered
         return known
 
-    def _pair(self, quantity: int) -> Ints:
+    def whole_basics(self, quantity: int) -> Ints:
+        """cpu and memory as the integers they are."""
         known = self._pairs.get(quantity)
         if known is None:
             known = self._pairs[quantity] = self._columns.block[quantity, :BASICS].take(self._rows, axis=1)
         return known
 
-    def basics(self, what: AmountName) -> Ints:
-        """As `views.Nodes`."""
-        return self._pair(BY_NAME[what])
-
     @property
     def all_have_basics(self) -> bool:
         """As `views.Nodes`."""
-        return self._columns.all_have_basics or bool((self._pair(_ALLOCATABLE) > 0).all())
+        return self._columns.all_have_basics or bool((self._of(_ALLOCATABLE) > 0).all())
 
     def allocatable(self, resource: str) -> Ints:
         """As `views.Nodes`."""

@@ -16,6 +16,7 @@ from volcanoio.engine.scheduling.placement.onerow import NOWHERE, OneRow
 from volcanoio.engine.scheduling.placement.plan import Plan
 from volcanoio.engine.scheduling.placement.states import States
 from volcanoio.engine.scheduling.placement.statevalues import NOTHING, Learned, StateValues, fit_mask
+from volcanoio.engine.scheduling.recent import Recent
 from volcanoio.framework.scheduling.views import Shape
 
 _IDLE, _FUTURE = int(Quantity.IDLE), int(Quantity.FUTURE)
@@ -37,7 +38,9 @@ class Answered:
         "_cycle",
         "_everywhere",
         "_inputs",
+        "_least",
         "_plan",
+        "_recent",
         "_score",
         "_scored",
         "_states",
@@ -57,7 +60,7 @@ class Answered:
     )
 
     def __init__(
-        self, shape: Shape, columns: Columns, states: States, inputs: Inputs, learned: Learned = NOTHING
+        self, shape: Shape, columns: Columns, states: States, inputs: Inputs, recent: Recent, learned: Learned = NOTHING
     ) -> None:
         self.shape = shape
         self.capacity = columns.capacity
@@ -74,6 +77,7 @@ class Answered:
         self._columns = columns
         self._states = states
         self._inputs = inputs
+        self._recent = recent
         self._plan: Plan = learned.plan
         self.values = StateValues(shape, columns, states, learned)
         self.one: OneRow | None = None
@@ -87,6 +91,7 @@ class Answered:
         self._by_state: tuple[int, dict[int, float]] = (-1, {})
         """Which version of states, and what `score_row` is by state."""
         self._wants = tuple((columns.resource(name), amount) for name, amount in shape.requests.items())
+        self._least: NDArray[np.int64] = np.zeros((0, 1), np.int64)
         self._cycle = -1
 
     @property

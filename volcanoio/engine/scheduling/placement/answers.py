@@ -8,16 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.adapters import Numbers
+from volcanoio.engine.scheduling.columns import Columns
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.placement.answered import Answered
 from volcanoio.engine.scheduling.placement.onerow import NOWHERE, OneRow
 from volcanoio.engine.scheduling.placement.plan import plan_for
 from volcanoio.engine.scheduling.placement.statevalues import fit_mask
+from volcanoio.engine.scheduling.recent import least
 from volcanoio.engine.scheduling.rows import Rows
 from volcanoio.framework.scheduling.views import Nodes
 
+SINGLY = 5
+"""Up to how many changed rows asking one by one is quicker than asking in one call."""
 FEW = 12
-"""Up to how many rows asking one by one is quicker than asking in one call."""
+"""Up to how many that are in states which are new to the shape."""
+OFTEN = 2
+"""Where rows changed more often than so many times each, they are asked about as they are in the columns."""
 SPARSE = 1.5
 """Where a task fits no more than one of so many rows, scorers are not asked about the others."""
 SEVERAL = 512
@@ -85,11 +91,11 @@ class Answers(Answered):
 
     def _replan(self, rules: Rules) -> None:
         """Sort the parts by what they depend on for this shape, as of now."""
-        before, plan = self._plan, plan_for(self.shape, rules, self._inputs)
-        self._plan = plan
+        before = self._plan
+        plan = self._plan = plan_for(self.shape, rules, self._inputs, before)
         self.best = None
         self.exact = bool(plan.live_filters or plan.live_scorers)
-        if not plan.lasts(before):
+        if plan is not before and not plan.lasts(before):
             self.revision = self._scored = self.values.version = -1
             self._by_state = -1, {}
             self.one = None
@@ -99,7 +105,7 @@ class Answers(Answered):
                 self.mask = self.standing
         if self.one is None and plan.by_row:
             self.one = OneRow(self.shape, self._columns, plan.scorers)
-        self.by_state = self._states.useful and plan.by_amounts(self.shape)
+        self.by_state = self._states.useful and plan.by_amounts
 
     def _adopt(self, other: Answers) -> None:
         """Take over what is known for a shape that is the same but for pods, where the same parts answer."""
@@ -145,12 +151,13 @@ class Answers(Answered):
             if len(respecified):
                 self._answer_static(respecified, Rows(columns, respecified), respecified)
         if not (self.by_state and (self._look_up_few(rows) if number <= SEVERAL else self._look_up(rows))):
-            if self.one is not None and number <= FEW:
+            if self.one is not None and number <= SINGLY:
                 self.best = None
                 for row in rows.tolist():
                     self.value[row] = self.rescore(row, columns.amounts(row), idle=True)
             elif self.one is not None:
-                self._ask_where_it_fits(rows)
+                if columns.clock - since > OFTEN * number or not self._ask_about_recent(since):
+                    self._ask_where_it_fits(rows)
             else:
                 self._ask(rows, Rows(columns, rows))
         return number / size
@@ -190,7 +197,7 @@ class Answers(Answered):
             self.best = None
         return True
 
-    def _ask(self, rows: NDArray[np.intp] | slice, nodes: Nodes) -> None:
+    def _ask(self, rows: NDArray[np.intp] | slice, nodes: Columns | Rows) -> None:
         """Ask plugins about rows."""
         self.best = None
         fits = fit_mask(self.shape, nodes, idle=True)
@@ -203,6 +210,26 @@ class Answers(Answered):
         if self.one is None or not self._everywhere:
             fits &= passing
         self.value[rows] = np.where(fits, value, NOWHERE)
+
+    def _least_room(self) -> NDArray[np.int64]:
+        """As `recent.least`."""
+        if len(self._least) != len(self._columns.resources):
+            self._least = least(dict(self._wants), self._columns)
+        return self._least
+
+    def _ask_about_recent(self, since: int) -> bool:
+        """`_ask_where_it_fits` of all rows that changed since then; False where too many did."""
+        found = self._recent.that_fit(since, self._least_room(), None if self._everywhere else self.standing)
+        if found is None:
+            return False
+        self.best = None
+        changed, rows, nodes = found
+        value = self.value
+        value.argmax()  # brings all of it near in one go, which writing here and there would do in hundreds
+        value[changed] = NOWHERE
+        if len(rows):
+            value[rows] = self._scored_by(rows, nodes, np.ones(len(rows), np.bool_))
+        return True
 
     def _ask_where_it_fits(self, rows: NDArray[np.intp]) -> None:
         """`_ask` where filters do not look at usage: scorers are asked about no row where a task may not go."""
@@ -244,7 +271,8 @@ class Answers(Answered):
     ) -> NDArray[np.float64]:
         """The sum of the scorers."""
         numbers: Numbers = range(rows.stop) if isinstance(rows, slice) else rows
-        total = np.zeros(len(nodes), np.float64)
+        total: NDArray[np.float64] | None = None
         for scorer in self._plan.scorers:
-            total += scorer.score(self.shape, nodes, passing, self._columns, numbers)
-        return total
+            scores = scorer.score(self.shape, nodes, passing, self._columns, numbers)
+            total = scores if total is None else total + scores
+        return np.zeros(len(nodes)) if total is None else total

@@ -7,6 +7,7 @@ from volcanoio.engine.scheduling.inputs import Inputs
 from volcanoio.engine.scheduling.placement.answers import Answers
 from volcanoio.engine.scheduling.placement.states import States
 from volcanoio.engine.scheduling.placement.statevalues import NOTHING, Learned
+from volcanoio.engine.scheduling.recent import Recent
 from volcanoio.framework.scheduling.views import Shape
 
 KEPT_SHAPES = 1024
@@ -24,6 +25,7 @@ class Kept:
         self._columns = columns
         self._states = states
         self._inputs = inputs
+        self._recent = Recent(columns)
         self._answers: dict[int, Answers] = {}
         self._learned: dict[int, Learned] = {}
         self._concerned: dict[int, Answers] = {}
@@ -49,7 +51,8 @@ class Kept:
                 self._learned[old] = self._answers.pop(old).learned
                 if len(self._learned) > KEPT_TABLES:
                     del self._learned[next(iter(self._learned))]
-            answers = Answers(shape, self._columns, self._states, self._inputs, self._learned.pop(shape.id, NOTHING))
+            learned = self._learned.pop(shape.id, NOTHING)
+            answers = Answers(shape, self._columns, self._states, self._inputs, self._recent, learned)
         self._answers[shape.id] = answers
         return answers, None
 
@@ -63,7 +66,7 @@ class Kept:
         if answers is None or answers.capacity != self._columns.capacity:
             if len(self._concerned) >= KEPT_CONCERNED:
                 del self._concerned[next(iter(self._concerned))]
-            answers = Answers(shape, self._columns, self._states, self._inputs)
+            answers = Answers(shape, self._columns, self._states, self._inputs, self._recent)
         self._concerned[shape.id] = answers
         latest, plain = self._akin.pop(shape.like, None), self._answers.get(shape.like)
         known = [one for one in (latest, plain) if one is not None and one.capacity == answers.capacity]

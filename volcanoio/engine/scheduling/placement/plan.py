@@ -23,8 +23,10 @@ class Plan:
     """
 
     __slots__ = (
+        "by_amounts",
         "by_moment",
         "constant",
+        "depends",
         "facts",
         "fleeting",
         "live_filters",
@@ -42,8 +44,12 @@ class Plan:
         self.scorers: list[ScorerPart] = []
         self.live_scorers: list[ScorerPart] = []
         self.facts: list[tuple[int, ...]] = []
+        self.depends: list[Depends] | None = None
+        """What each part said that its answers depend on."""
         self.fleeting = False
         self.by_moment = False
+        self.by_amounts = False
+        """Whether the answers of scorers follow from a row's amounts alone."""
 
     def values_alike(self, other: Plan) -> bool:
         """Whether values by row, once the constant filters pass, are the same by both."""
@@ -59,19 +65,19 @@ class Plan:
         """Whether a change of usage asks scalar scorers alone."""
         return not self.usage and all(part.one is not None for part in self.scorers)
 
-    def by_amounts(self, shape: Shape) -> bool:
-        """Whether the answers of scorers follow from a row's amounts alone."""
-        return self.by_row and not any(part.depends(shape).value & ~_AMOUNTS for part in self.scorers)
-
 
 NO_PLAN = Plan()
 
 
-def plan_for(shape: Shape, rules: Rules, inputs: Inputs) -> Plan:
-    """Sort the parts by what they depend on for the shape."""
-    plan = Plan()
-    for part in rules.filters:
-        depends = part.depends(shape).value
+def plan_for(shape: Shape, rules: Rules, inputs: Inputs, before: Plan = NO_PLAN) -> Plan:
+    """Sort the parts by what they depend on for the shape; the plan before, by the same rules, where that holds."""
+    depends_of = [part.depends(shape) for part in rules.parts]
+    if depends_of == before.depends and not before.facts and not before.fleeting:
+        return before
+    plan, further = Plan(), 0
+    plan.depends = depends_of
+    for part, said in zip(rules.filters, depends_of, strict=False):
+        depends = said.value
         if not depends:
             plan.constant.append(part)
             continue
@@ -81,11 +87,16 @@ def plan_for(shape: Shape, rules: Rules, inputs: Inputs) -> Plan:
             plan.live_filters.append(part)
         else:
             (plan.usage if depends & _USAGE else plan.static).append(part)
-    for scorer in rules.scorers:
-        depends = scorer.depends(shape).value
+    for scorer, said in zip(rules.scorers, depends_of[len(rules.filters) :], strict=True):
+        depends = said.value
         if depends:  # what depends on nothing is the same for all nodes
             plan.fleeting |= _changes_unseen(depends, scorer, inputs, plan.facts)
-            (plan.live_scorers if depends & _SHARED else plan.scorers).append(scorer)
+            if depends & _SHARED:
+                plan.live_scorers.append(scorer)
+            else:
+                plan.scorers.append(scorer)
+                further |= depends & ~_AMOUNTS
+    plan.by_amounts = plan.by_row and not further
     return plan
 
 

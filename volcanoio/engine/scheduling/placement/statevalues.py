@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.adapters import ScorerPart
 from volcanoio.engine.scheduling.columns import UNKNOWN, Columns
+from volcanoio.engine.scheduling.loads import Quantity
 from volcanoio.engine.scheduling.placement.onerow import NOWHERE, OneRow
 from volcanoio.engine.scheduling.placement.plan import NO_PLAN, Plan
 from volcanoio.engine.scheduling.placement.states import States
 from volcanoio.engine.scheduling.rows import Rows
-from volcanoio.framework.scheduling.views import Nodes, Shape, pair
+from volcanoio.framework.scheduling.views import Shape
 from volcanoio.model.resources import CPU, MEMORY
 
 FEW = 24
@@ -141,15 +142,15 @@ class StateValues:
         return len(known)
 
 
-def fit_mask(shape: Shape, nodes: Nodes, *, idle: bool) -> NDArray[np.bool_]:
+def fit_mask(shape: Shape, nodes: Columns | Rows, *, idle: bool) -> NDArray[np.bool_]:
     """Which nodes have room for a task that will be idle, and with `idle` that is idle now, too."""
     requests = shape.requests
     both = CPU in requests and MEMORY in requests
     if both:  # as of most
-        least = pair(requests[CPU], requests[MEMORY])
-        fits = nodes.basics("future_idle") >= least
+        least = np.array([[requests[CPU]], [requests[MEMORY]]], np.int64)
+        fits = nodes.whole_basics(Quantity.FUTURE) >= least
         if idle:
-            fits &= nodes.basics("idle") >= least
+            fits &= nodes.whole_basics(Quantity.IDLE) >= least
         ok: NDArray[np.bool_] = fits[0] & fits[1]
     else:
         ok = np.ones(len(nodes), np.bool_)

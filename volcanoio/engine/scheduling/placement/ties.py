@@ -29,29 +29,32 @@ class TieKeys:
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
-        self._cycle = self._seed = 0
+        self._base = 0
         self._salts: dict[int, np.uint64] = {}
 
     def open(self, cycle: int, seed: int) -> None:
         """A cycle begins."""
         self._salts.clear()
-        self._cycle, self._seed = cycle, seed
+        self._base = mix(mix(seed & MASK) ^ cycle)
 
     def of(self, shape: Shape, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
-        """The key of each row."""
-        salt = self._salts.get(shape.id)
-        if salt is None:
-            salt = self._salts[shape.id] = np.uint64(mix(mix(mix(self._seed & MASK) ^ self._cycle) ^ shape.id))
+        """The key of each row; of rows that are in order, each once."""
         hashes, size = self._columns.hashes, len(self._columns)
-        return (hashes[:size] if len(rows) == size else hashes[rows]) ^ salt
+        return (hashes[:size] if len(rows) == size else hashes[rows]) ^ self._salt(shape)
 
     def last_first(self, shape: Shape, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
-        """A number by row that is the largest of the one that wins a tie."""
-        return ~self.of(shape, rows)
+        """A number by row, of any rows, that is the largest of the one that wins a tie."""
+        return ~(self._columns.hashes[rows] ^ self._salt(shape))
 
     def best(self, shape: Shape, rows: NDArray[np.intp]) -> int:
         """Which of several equally good rows is taken."""
         return rows.item(int(self.of(shape, rows).argmin()) if len(rows) > 1 else 0)
+
+    def _salt(self, shape: Shape) -> np.uint64:
+        salt = self._salts.get(shape.id)
+        if salt is None:
+            salt = self._salts[shape.id] = np.uint64(mix(self._base ^ shape.id))
+        return salt
 
 
 class Ties:

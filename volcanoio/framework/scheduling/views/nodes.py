@@ -50,8 +50,23 @@ class Nodes(Protocol):
         """cpu or memory taken, counted by `Shape.nonzero_requests`."""
         ...
 
-    def basics(self, what: AmountName) -> NDArray[np.int64]:
-        """cpu (first) and memory in one array of two rows: what the method of that name says of each."""
+    def basics(self, what: AmountName) -> NDArray[np.float64]:
+        """cpu (first) and memory in one array of two rows: what the method of that name says of each.
+
+        As scorers compute with them: float64, which is exact below 2^53.
+        """
+        ...
+
+    @property
+    def have_room(self) -> bool:
+        """Whether a task of the shape that is asked about is known to fit what is idle on every one of them."""
+        ...
+
+    def filled(self, cpu: int, memory: int) -> NDArray[np.float64]:
+        """(used + so much more) / allocatable of cpu (first) and memory, where `all_have_basics`.
+
+        Several scorers begin with that: it is worked out once for all that are asked about the same.
+        """
         ...
 
     @property
@@ -61,9 +76,9 @@ class Nodes(Protocol):
 
 
 @lru_cache(maxsize=4096)
-def pair(cpu: int, memory: int) -> NDArray[np.int64]:
+def pair(cpu: int, memory: int) -> NDArray[np.float64]:
     """Amounts of cpu and memory as they stand beside `Nodes.basics`, one for each of its rows; never write to it."""
-    both = np.array([[cpu], [memory]], np.int64)
+    both = np.array([[cpu], [memory]], np.float64)
     both.flags.writeable = False
     return both
 
