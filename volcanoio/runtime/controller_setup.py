@@ -116,3 +116,26 @@ def kinds_of(*controllers: Controller[Any]) -> list[Kind]:
 def known_kinds(controllers: Iterable[Controller[Any]]) -> list[Kind]:
     """The kinds that effects and journals of a process may name: ours, and what its controllers bring."""
     return [*kinds.ALL, *(kind for kind in kinds_of(*controllers) if kind.resource not in kinds.BY_RESOURCE)]
+
+
+def selections(controllers: Sequence[Controller[Any]], indexes: Iterable[Kind]) -> dict[Kind, tuple[str, str]]:
+    """Label and field selector of each kind: the declared ones where all agree, else none.
+
+    An event names a resource, and neither its selectors nor its Struct, so there is one informer a resource;
+    `Input.keys` narrows further.
+    """
+    wanted: dict[str, set[tuple[str, str]]] = {}
+    for controller in controllers:
+        for declared in controller.inputs:
+            selectors = wanted.setdefault(declared.kind.resource, set())
+            selectors.add((declared.label_selector, declared.field_selector))
+        for reference in controller.references:
+            wanted.setdefault(reference.kind.resource, set()).add(("", ""))
+    one = {kind.resource: kind for kind in kinds_of(*controllers)}
+    for kind in indexes:
+        wanted.setdefault(kind.resource, set()).add(("", ""))
+        one[kind.resource] = kind
+    return {
+        one[resource]: next(iter(selectors)) if len(selectors) == 1 else ("", "")
+        for resource, selectors in wanted.items()
+    }

@@ -5,9 +5,8 @@ Everything that decides anything is in the pure half, so that a journal of the b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol, cast
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, cast
 
 import anyio
 import structlog
@@ -18,8 +17,7 @@ from volcanoio.engine.hosting.host import Host
 from volcanoio.engine.jobs.controller import NAME as JOBS
 from volcanoio.engine.jobs.occasions import TICK
 from volcanoio.framework.controller import Controller
-from volcanoio.framework.decisions import Abstain
-from volcanoio.framework.effects import Ask, CheckEndpoint, LocalEffect, Notify, Stages, StartTimer, StopTimer
+from volcanoio.framework.effects import Ask, CheckEndpoint, LocalEffect, Notify, StartTimer, StopTimer
 from volcanoio.framework.events import (
     Answered,
     ControllerEvent,
@@ -33,19 +31,16 @@ from volcanoio.framework.events import (
     Synced,
     TimerFired,
 )
-from volcanoio.framework.lifecycle import PolicyContext
-from volcanoio.framework.overrides import LEARNED_SUFFIX, learned, stored
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.kube.clock import Clock
 from volcanoio.model import kinds
-from volcanoio.model.batch import Job
-from volcanoio.model.core import ConfigMap, Pod
-from volcanoio.model.kinds import Kind
-from volcanoio.runtime.controller_setup import kinds_of
+from volcanoio.runtime.controller_ports import Bus, Executor, Informers
+from volcanoio.runtime.controller_setup import selections
 from volcanoio.runtime.endpoints import EndpointChecks, Endpoints
 from volcanoio.runtime.notices import Notices
-from volcanoio.runtime.policies import LIMIT, Answer, PolicyHost
-from volcanoio.runtime.policy_reading import Lister, Reading, Watching
+from volcanoio.runtime.policies import LIMIT, PolicyHost
+from volcanoio.runtime.policy_questions import Questions
+from volcanoio.runtime.policy_reading import Lister, Reading
 from volcanoio.runtime.policy_sets import Member, PolicySet
 from volcanoio.runtime.timers import Timers
 from volcanoio.runtime.wakes import TOGETHER, Wakes
@@ -54,42 +49,6 @@ _log = structlog.get_logger(__name__)
 CONTROLLER_EVENTS = (Observed, Synced, Relisting, EffectSucceeded, EffectFailed, TimerFired, Answered,
                      PoliciesLoaded, Notified)  # fmt: skip
 """The controllers' family of events, to ask what is one of them."""
-
-
-class Bus(Protocol):
-    """What the host uses of `bus.EventBus`."""
-
-    def subscribe(self, subscriber: Callable[[Batch], None]) -> Callable[[], None]:
-        """Give every later batch to `subscriber`; call the result to stop."""
-        ...
-
-    def publish(self, events: Iterable[Event]) -> Batch:
-        """Take events in."""
-        ...
-
-    def caused_by(self, event: Event | int) -> AbstractContextManager[None]:
-        """Within it, published events that name no cause get this one."""
-        ...
-
-
-class Informers(Protocol):
-    """What the host uses of `kube.InformerSet`."""
-
-    def informer(self, kind: Kind, *, label_selector: str = "", field_selector: str = "") -> Watching:
-        """Have a kind watched."""
-        ...
-
-    async def run(self) -> None:
-        """Watch until cancelled."""
-        ...
-
-
-class Executor(Protocol):
-    """What the host uses of `kube.EffectExecutor`."""
-
-    def submit(self, controller: str, key: str, stages: Stages, cause: int = 0) -> None:
-        """Carry out the stages of one step, without waiting."""
-        ...
 
 
 class ControllerHost:
@@ -117,7 +76,7 @@ class ControllerHost:
         self._clock = clock
         self._probe: Probe = probe or NoProbe()
         policies = policies or PolicySet()
-        self._watched = _selections(controllers, [kind for kind in policies.indexes if kind not in kinds.POLLED])
+        self._watched = selections(controllers, [kind for kind in policies.indexes if kind not in kinds.POLLED])
         self._reading = Reading(policies.indexes, informers, clock=clock, lister=lister, listed=self._resume)
         also = [kind.resource for kind in policies.indexes if kind not in kinds.POLLED]
         self._host = Host(controllers, also=also, on_fault=self._fault)
@@ -138,6 +97,7 @@ class ControllerHost:
             indexed=lambda kinds: self._reading.view(kinds, self._host.cache),
             changed=self._loaded,
         )
+        self._questions = Questions(self._host, self._policies, publish=self._publish, clock=clock)
 
     @property
     def host(self) -> Host:
@@ -197,7 +157,7 @@ class ControllerHost:
                 self._timers.stop((controller, key, name))
                 self._wakes.forget((controller, key, name))
             case Ask():
-                self._ask(controller, key, effect, cause)
+                self._questions.put(controller, key, effect, cause)
             case Notify():
                 self._notices.take(controller, key, effect, cause)
             case CheckEndpoint():
@@ -268,42 +228,6 @@ class ControllerHost:
     def _publish(self, event: Event) -> None:
         self._bus.publish((event,))
 
-    def _ask(self, controller: str, key: str, ask: Ask, cause: int) -> None:
-        def heard(answer: Answer) -> None:
-            self._publish(
-                Answered(
-                    cause=cause,
-                    controller=controller,
-                    key=key,
-                    question=ask.question,
-                    decision=answer.decision,
-                    policy=answer.policy,
-                    faults=answer.faults,
-                    asides=answer.asides,
-                )
-            )
-
-        context = self._context(controller, key, ask)
-        if context is None:  # the job went away while its question was on its way
-            heard(Answer(Abstain()))
-        else:
-            self._policies.ask(context, heard, deadline=ask.deadline)
-
-    def _context(self, controller: str, key: str, ask: Ask) -> PolicyContext | None:
-        job = self._host.cache.get(kinds.JOB.resource, key)
-        if not isinstance(job, Job):
-            return None
-        pods = self._host[controller].objects(key, kinds.POD.resource)
-        kept = self._host.cache.get(kinds.CONFIG_MAP.resource, key + LEARNED_SUFFIX)
-        return PolicyContext(
-            event=ask.event,
-            job=job,
-            pods=tuple(pod for pod in pods if isinstance(pod, Pod)),
-            now=self._clock.now(),
-            overrides=stored(job),
-            learned=learned(kept.data) if isinstance(kept, ConfigMap) else {},
-        )
-
     def _fault(self, fault: InvariantError) -> None:
         self._probe.count("volcanoio_controller_faults_total", controller=fault.controller)
         _log.error(
@@ -314,26 +238,3 @@ class ControllerHost:
             story=[f"{line.seq} {line.event} {line.detail}" for line in fault.story],
             exc_info=fault.__cause__,
         )
-
-
-def _selections(controllers: Sequence[Controller[Any]], indexes: Iterable[Kind]) -> dict[Kind, tuple[str, str]]:
-    """Label and field selector of each kind: the declared ones where all agree, else none.
-
-    An event names a resource, and neither its selectors nor its Struct, so there is one informer a resource;
-    `Input.keys` narrows further.
-    """
-    wanted: dict[str, set[tuple[str, str]]] = {}
-    for controller in controllers:
-        for declared in controller.inputs:
-            selectors = wanted.setdefault(declared.kind.resource, set())
-            selectors.add((declared.label_selector, declared.field_selector))
-        for reference in controller.references:
-            wanted.setdefault(reference.kind.resource, set()).add(("", ""))
-    one = {kind.resource: kind for kind in kinds_of(*controllers)}
-    for kind in indexes:
-        wanted.setdefault(kind.resource, set()).add(("", ""))
-        one[kind.resource] = kind
-    return {
-        one[resource]: next(iter(selectors)) if len(selectors) == 1 else ("", "")
-        for resource, selectors in wanted.items()
-    }
