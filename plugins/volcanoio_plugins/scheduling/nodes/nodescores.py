@@ -24,6 +24,9 @@ COUNTED = (CPU, MEMORY)
 GPU = "nvidia.com/gpu"
 """Beside cpu and memory, what is to be used evenly where the pod asks for it."""
 
+LEVEL = 150
+"""Twice the balance score of a pod that changes nothing: 50 + (50 + with − without)/2 is (150 + with − without)/2."""
+
 Floats = NDArray[np.float64]
 Score: TypeAlias = Callable[[Sequence[int]], float]
 """Gives a node's score from its amounts."""
@@ -181,9 +184,9 @@ def balanced(shape: Shape, nodes: Nodes) -> Floats:
     """
     requests = shape.requests
     if nodes.all_have_basics and not requests.get(GPU):
-        used, capacity = nodes.basics("used"), nodes.basics("allocatable")
-        taken: Floats = np.add(used, pair(requests.get(CPU, 0), requests.get(MEMORY, 0)), dtype=np.float64)
-        return _gain(_even_pair(taken, capacity), _even_pair(used.astype(np.float64), capacity))
+        return _gain_of_both(
+            nodes.basics("used"), nodes.basics("allocatable"), pair(requests.get(CPU, 0), requests.get(MEMORY, 0))
+        )
     resources = _balanced_resources(shape)
     return _gain(_evenness(nodes, resources, requests), _evenness(nodes, resources, {}))
 
@@ -191,22 +194,24 @@ def balanced(shape: Shape, nodes: Nodes) -> Floats:
 def _gain(after: Floats, before: Floats) -> Floats:
     """Of how even a node is with the pod and without; the first is written to."""
     after -= before
-    after += MAX // 2
-    after /= 2
-    np.floor(after, out=after)
-    after += MAX // 2
-    return after
+    after += LEVEL
+    after *= 0.5
+    return np.floor(after, out=after)
 
 
-def _even_pair(taken: Floats, capacity: NDArray[np.int64]) -> Floats:
-    """How evenly cpu and memory are used where all nodes have both; `taken` is written to."""
-    taken /= capacity
-    np.minimum(taken, 1.0, out=taken)
-    first = taken[0]
-    first -= taken[1]
-    first /= 2
-    np.abs(first, out=first)
-    return _whole(first)
+def _gain_of_both(used: NDArray[np.int64], capacity: NDArray[np.int64], asked: NDArray[np.int64]) -> Floats:
+    """The same where all nodes have cpu and memory: with the pod and without in one go."""
+    fractions: Floats = np.empty((2, *used.shape))
+    np.add(used, asked, out=fractions[0], casting="unsafe")
+    fractions[1] = used
+    fractions /= capacity
+    np.minimum(fractions, 1.0, out=fractions)
+    deviation: Floats = fractions[:, 0]
+    deviation -= fractions[:, 1]
+    np.abs(deviation, out=deviation)
+    deviation /= 2
+    both = _whole(deviation)
+    return _gain(both[0], both[1])
 
 
 def _whole(deviation: Floats) -> Floats:
@@ -251,7 +256,7 @@ def _deviation(fractions: list[Floats], valid: list[NDArray[np.bool_]]) -> Float
 
 def balanced_from(shape: Shape, at: AmountsAt) -> Score:
     """As `balanced`, of one node."""
-    asked, half = shape.requests, MAX // 2
+    asked = shape.requests
     found = ((at.allocatable(name), at.used(name), asked.get(name, 0)) for name in _balanced_resources(shape))
     triples = [(offered, used, request) for offered, used, request in found if offered is not None and used is not None]
 
@@ -260,7 +265,7 @@ def balanced_from(shape: Shape, at: AmountsAt) -> Score:
             (amounts[used], request, capacity) for offered, used, request in triples if (capacity := amounts[offered])
         ]
         after = _even_of([min((used + request) / capacity, 1.0) for used, request, capacity in there])
-        return half + (half + after - _even_of([min(used / capacity, 1.0) for used, _, capacity in there])) // 2
+        return (LEVEL + after - _even_of([min(used / capacity, 1.0) for used, _, capacity in there])) // 2
 
     if len(triples) != 2:
         return of_any
@@ -269,13 +274,17 @@ def balanced_from(shape: Shape, at: AmountsAt) -> Score:
     def of_both(amounts: Sequence[int]) -> float:
         cpu, memory = amounts[cpu_at], amounts[memory_at]
         if not cpu or not memory:
-            return half + half // 2
+            return LEVEL // 2
         used, filled = amounts[cpu_used], amounts[memory_used]
         first, second = (used + cpu_asked) / cpu, (filled + memory_asked) / memory
         if first > 1.0 or second > 1.0:
             return of_any(amounts)
-        after = int((1 - abs((first - second) / 2)) * MAX)
-        return half + (half + after - int((1 - abs((used / cpu - filled / memory) / 2)) * MAX)) // 2
+        after, before = first - second, used / cpu - filled / memory
+        if after < 0:
+            after = -after
+        if before < 0:
+            before = -before
+        return (LEVEL + (1 - after / 2) * MAX // 1 - (1 - before / 2) * MAX // 1) // 2
 
     return of_both
 
