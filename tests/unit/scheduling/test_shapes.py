@@ -82,6 +82,7 @@ def test_alike_pods_share_a_shape_and_others_do_not() -> None:
         ("Succeeded", "n1", True, TaskStatus.SUCCEEDED),
         ("Failed", "n1", False, TaskStatus.FAILED),
         ("Unknown", "n1", False, TaskStatus.UNKNOWN),
+        ("Unknown", "n1", True, TaskStatus.UNKNOWN),
     ],
 )
 def test_status(status: str, node: str, deleting: bool, expected: TaskStatus) -> None:

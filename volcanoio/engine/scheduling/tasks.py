@@ -128,7 +128,7 @@ def scheduler_of_single(job: str) -> str:
 def observed_status(pod: Pod) -> TaskStatus:
     """The status a pod's object shows (Volcano: getTaskStatus)."""
     phase = pod.status.phase
-    if phase in ("Succeeded", "Failed"):
+    if phase in ("Succeeded", "Failed", "Unknown"):
         return _PHASES[phase]
     if pod.metadata.deletion_timestamp is not None:
         return TaskStatus.RELEASING
