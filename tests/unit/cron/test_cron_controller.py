@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cron.world import BEGIN, World
+from tests.unit.world import BEGIN, World
 from volcanoio.engine.cron.controller import CronJobController
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest

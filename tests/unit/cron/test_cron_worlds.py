@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.unit.cron.world import World
+from tests.unit.world import World
 from volcanoio.engine.cron.controller import CronJobController
 from volcanoio.engine.cron.status import HISTORY
 from volcanoio.model import kinds, names

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cron.world import World
+from tests.unit.world import World
 from volcanoio.engine.flows.controller import JobFlowController
 from volcanoio.engine.flows.status import LISTS, next_phase
 from volcanoio.framework.effects import CheckEndpoint

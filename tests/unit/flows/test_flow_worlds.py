@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.unit.cron.world import World
 from tests.unit.flows.test_flow_controller import flow, part, template
+from tests.unit.world import World
 from volcanoio.engine.flows.controller import JobFlowController
 from volcanoio.engine.flows.status import LISTS, phase_of
 from volcanoio.model import kinds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.cron.world import World
+from tests.unit.world import World
 from volcanoio.engine.flows.templates import JobTemplateController
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.podgroups.world import Killed, World
+from tests.unit.podgroups.workloads import Workloads
 from volcanoio.model import kinds, names
 from volcanoio.model.core import Pod
 
@@ -35,17 +35,10 @@ class History:
     """A world, and the workloads as they were last stored."""
 
     def __init__(self) -> None:
-        self.world = World()
+        self.world = Workloads()
         self.workloads: dict[str, dict[str, Any]] = {}
 
     def take(self, what: str, owner: str, number: int) -> None:
-        try:
-            self._take(what, owner, number)
-        except Killed:
-            self.world.writes_left = None
-            self.world.start()
-
-    def _take(self, what: str, owner: str, number: int) -> None:
         world, pod = self.world, f"{owner}-{number}"
         pods = {key[1].removeprefix("ns/") for key in world.objects if key[0] == kinds.POD.resource}
         match what:
@@ -62,16 +55,16 @@ class History:
                 stored = world.objects[kinds.POD.resource, f"ns/{pod}"]
                 world.put(kinds.POD, {**stored, "status": {"phase": "Succeeded"}})
             case "pod goes" if pod in pods:
-                world.remove(kinds.POD, pod)
+                world.remove(kinds.POD, f"ns/{pod}")
             case "owner goes" if owner in self.workloads:
                 del self.workloads[owner]
-                world.remove(kinds.REPLICA_SET, owner)
+                world.remove(kinds.REPLICA_SET, f"ns/{owner}")
             case "group goes" if f"podgroup-{owner}-uid" in world.groups():
-                world.remove(kinds.POD_GROUP, f"podgroup-{owner}-uid")
+                world.remove(kinds.POD_GROUP, f"ns/podgroup-{owner}-uid")
             case "refuse":
-                world.refuse = [500] * number
+                world.refuse = [(500, "refused")] * number
             case "kill":
-                world.writes_left = number
+                world.dies_at = number + 1
             case "restart":
                 world.start()
             case "wait":
@@ -81,7 +74,7 @@ class History:
 
     def settle(self) -> None:
         """Nothing is refused and nobody is killed any more."""
-        self.world.refuse, self.world.writes_left = [], None
+        self.world.refuse, self.world.dies_at = [], 0
         self.world.wait(200)
 
 
@@ -116,7 +109,7 @@ def test_in_the_end_every_live_pod_is_in_a_group_that_is_as_it_should_be(steps: 
 
 def test_the_world_knows_its_pods() -> None:
     """The worlds above are only worth something if pods are read as the controller reads them."""
-    world = World()
+    world = Workloads()
     world.pod("a", kinds.REPLICA_SET, "web")
     held = world.host["pg-controller"].objects("ns/podgroup-web-uid", kinds.POD.resource)
     assert [pod.metadata.name for pod in held if isinstance(pod, Pod)] == ["a"]
