@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TypeVar
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -201,3 +201,43 @@ def test_who_is_told_is_new_again_after_a_change_or_a_turn() -> None:
     world.put(pods("j2", 2, "j2", cpu="1")[1])
     session = opened(world)
     assert sorted(job.key for job in ended(session.backlogs(admitted=True))["q0"].news()) == ["ns/j0", "ns/j2"]
+
+
+@pytest.mark.parametrize("number", [6, 24])
+def test_the_jobs_handled_between_two_steps_are_bounded(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """However many wait: where all are new, where all had their turns, and where nothing happened since."""
+    for where, name in ((backlogs, "AT_ONCE"), (queuebacklog, "SOME"), (queuebacklog, "RUN")):
+        monkeypatch.setattr(where, name, 2)
+    monkeypatch.setattr(queuebacklog, "_SPARE", 0)
+    handled = 0
+    in_parts, put = queuebacklog._in_parts, queuebacklog.QueueBacklog.put
+
+    def counted_parts(places: Iterable[Any], size: int) -> Iterator[list[Any]]:
+        nonlocal handled
+        for some in in_parts(places, size):
+            handled += len(some)
+            yield some
+
+    def counted_put(backlog: queuebacklog.QueueBacklog, key: tuple[Any, ...], job: JobInfo) -> None:
+        nonlocal handled
+        handled += 1
+        put(backlog, key, job)
+
+    monkeypatch.setattr(queuebacklog, "_in_parts", counted_parts)
+    monkeypatch.setattr(queuebacklog.QueueBacklog, "put", counted_put)
+    world = World(node("n1"), queue("q0"))
+    for at in range(number):
+        world.put(group(f"j{at}", 1, queue="q0", phase="Inqueue"))
+        world.put(pods(f"j{at}", 1, f"j{at}", cpu="1")[0])
+    for _ in range(3):
+        session = opened(world)
+        steps, before = session.backlogs(admitted=True), handled
+        while True:
+            try:
+                next(steps)
+            except StopIteration as stop:
+                assert len(list(iter(stop.value["q0"].pop, None))) == number
+                break
+            assert handled - before <= 2
+            before = handled
+        session.undo()

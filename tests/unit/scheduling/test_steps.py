@@ -50,6 +50,19 @@ def test_jobs_follow_their_queue_in_steps() -> None:
     assert not world.state.ledger.orphans
 
 
+def test_what_jobs_are_told_anew_is_no_new_object() -> None:
+    """Python's collector would look at 100,000 of them at once: it does not count new ones that replace old ones."""
+    world = waiting("late")
+    world.run()
+    before = {key: job.attempts for key, job in world.state.ledger.orphans.items()}
+    world.put(queue("late"))
+    for _ in world.state.finish():
+        pass
+    after = {key: job.attempts for key, job in world.state.ledger.listed.items()}
+    assert len(after) == JOBS
+    assert all(after[key] is before[key] and after[key].blank for key in before)
+
+
 @pytest.mark.usefixtures("few_at_once")
 def test_what_is_left_of_an_event_goes_before_the_next_one_and_before_a_cycle() -> None:
     world = waiting("late")

@@ -83,6 +83,12 @@ class Attempts:
     __slots__ = ("beyond", "failed_roles", "fit_errors", "limited", "outcomes", "reason", "refusal", "useless")
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all of it. In place: of very many new objects in place of old ones Python's collector takes no note,
+        until it looks at all of them at once.
+        """
         self.fit_errors: dict[str, FitErrors] = {}
         """By task uid, in task order."""
         self.failed_roles: frozenset[str] = _NONE

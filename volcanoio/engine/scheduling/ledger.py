@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from volcanoio.engine.scheduling.amounts import add_amounts
 from volcanoio.engine.scheduling.changes import Changes
 from volcanoio.engine.scheduling.columns import Columns
-from volcanoio.engine.scheduling.explanation import QUEUE_NOT_FOUND, Attempts
+from volcanoio.engine.scheduling.explanation import QUEUE_NOT_FOUND
 from volcanoio.engine.scheduling.inputs import Inputs
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.loads import LOADS, Load
@@ -351,7 +351,7 @@ class Ledger:
         self.strays.pop(job.key, None)
         if job.schedulable:
             if job.attempts.reason.code == QUEUE_NOT_FOUND:
-                job.attempts = Attempts()
+                job.attempts.clear()
             self.listed[job.key] = job
             self.phases.setdefault(job.phase, {})[job.key] = job
             self.dirty[job.key] = job

@@ -12,7 +12,6 @@ from volcanoio.engine.scheduling.budget import Budget
 from volcanoio.engine.scheduling.cluster import ClusterState
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.cyclestats import CycleStats
-from volcanoio.engine.scheduling.explanation import Attempts
 from volcanoio.engine.scheduling.jobs import JobInfo
 from volcanoio.engine.scheduling.loads import Quantity
 from volcanoio.engine.scheduling.outbox import Outbox
@@ -119,7 +118,7 @@ class CycleSession(SessionVotes):
         """As `session.Session`."""
         if part is None:
             if not job.attempts.blank:
-                job.attempts = Attempts()
+                job.attempts.clear()
             self._look_again(job)
         else:
             job.attempts.failed_roles = frozenset()
