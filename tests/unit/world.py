@@ -86,7 +86,7 @@ class World:
     def put(self, kind: Kind, manifest: Manifest) -> None:
         """Store an object, new or laid over the old one, and tell of it."""
         meta = manifest["metadata"]
-        key = f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else meta["name"]
+        key = _key(meta)
         known = self.objects.get((kind.resource, key))
         merged = mergepatch.apply(_copy(known) if known else {}, _copy(manifest))
         self._guarded(lambda: self._tell(self._store(kind.resource, key, merged)))
@@ -216,13 +216,13 @@ class World:
             return *refusal, None, None
         if isinstance(effect, Create):
             meta = effect.manifest["metadata"]
-            key = f"{meta['namespace']}/{meta['name']}"
+            key = _key(meta)
             if (effect.resource, key) in self.objects:
                 return 409, f"{key} already exists", None, None
             self.writes.append(f"create {meta['name']}")
             observed = self._store(effect.resource, key, _copy(effect.manifest))
             return 0, "", observed, observed.obj
-        key = f"{effect.namespace}/{effect.name}"
+        key = _key({"namespace": effect.namespace, "name": effect.name})
         known = self.objects.get((effect.resource, key))
         there = known is not None and known["metadata"]["uid"] == effect.uid
         if isinstance(effect, Delete):
@@ -231,10 +231,19 @@ class World:
         if known is None or not there:
             return 404, "not found", None, None
         if effect.resource_version not in ("", known["metadata"]["resourceVersion"]):
+            self.writes.append("409 Patch")
             return 409, "the object has been modified", None, None
-        self.writes.append(f"patch {effect.name}")
+        self.writes.append(f"patch {effect.name}{self._told(effect.patch)}")
         observed = self._store(effect.resource, key, mergepatch.apply(_copy(known), _copy(effect.patch)))
         return 0, "", observed, observed.obj
+
+    def _told(self, patch: Manifest) -> str:
+        """What `writes` says of a patch beside the name."""
+        return ""
+
+
+def _key(meta: Manifest) -> str:
+    return f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else str(meta["name"])
 
 
 def _copy(manifest: Manifest) -> Manifest:

@@ -8,10 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from tests.unit.queues.world import World
+from tests.unit.queues.tree import Queues
 from volcanoio.engine.queues.state import COUNTS, FIELDS, queue_of
 from volcanoio.model import kinds
-from volcanoio.model.scheduling import PodGroup, Queue
 
 PARENTS = {"a": "root", "b": "a", "c": "b", "d": "root"}
 queues = st.sampled_from(sorted(PARENTS))
@@ -24,7 +23,7 @@ class QueueWorlds(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World()
+        self.world = Queues()
         self.world.queue("root", parent="")
         self.number = 0
 
@@ -55,7 +54,7 @@ class QueueWorlds(RuleBasedStateMachine):
     @rule(code=st.sampled_from([403, 409, 422, 500, 0]))
     def refuse_the_next_write(self, code: int) -> None:
         if code:
-            self.world.refuse = [code]
+            self.world.refuse = [(code, "refused")]
 
     @rule()
     def restart(self) -> None:
@@ -88,12 +87,14 @@ class QueueWorlds(RuleBasedStateMachine):
 
     def check(self) -> None:
         """Everything that must hold when nothing moves any more."""
-        found = {obj.metadata.name: obj for obj in self.world.objects.values() if isinstance(obj, Queue)}
+        world = self.world
+        found = {name: world.named(name) for name in world.names(kinds.QUEUE)}
         members: dict[str, Counter[str]] = {name: Counter() for name in found}
-        for obj in self.world.objects.values():
-            if isinstance(obj, PodGroup) and queue_of(obj) in members:
-                members[queue_of(obj)][COUNTS[obj.status.phase]] += 1
-        assert self.world.commands() == []
+        for name in world.names(kinds.POD_GROUP):
+            group = world.get(kinds.POD_GROUP, f"ns/{name}")
+            if queue_of(group) in members:
+                members[queue_of(group)][COUNTS[group.status.phase]] += 1
+        assert world.names(kinds.COMMAND) == []
         for name, queue in found.items():
             status = queue.status
             assert {field: getattr(status, field) for field in FIELDS} == {
