@@ -131,6 +131,14 @@ def test_queues_that_could_take_turns_for_ever_do_not_begin() -> None:
     assert after(node("n1", cpu="2"), A, B, *members[0], *members[1], conf=conf) == []
 
 
+def test_that_one_of_the_evicted_never_evicts_does_not_speak_for_the_others() -> None:
+    other, never = running("old", 2)
+    never["spec"]["preemptionPolicy"] = "Never"
+    conf = BARE.replace("{name: gang, enableReclaimable: false}", "{name: priority, enableReclaimable: false}")
+    new = job("new", 1, "b", *waiting("new", 1, cpu="2"))
+    assert after(node("n1", cpu="2"), A, B, *job("old", 0, "a", other, never), *new, conf=conf) == []
+
+
 def test_a_queue_is_asked_for_every_task_that_takes_room_without_evictions() -> None:
     """Of two tasks that fit into what ends, the queue deserves one: the gang of two reserves nothing."""
     conf = 'actions: "reclaim"\ntiers:\n- plugins:\n  - name: gang\n  - name: capacity\n  - name: predicates\n'

@@ -213,7 +213,7 @@ class Victims:
         targets = [task for task in placed if task.preemptable]
         takers: dict[tuple[str, int, int], TaskInfo] = {}
         for task in evicted:
-            if task.job in starving:
+            if task.job in starving and task.may_evict:
                 takers.setdefault((task.job, task.shape.id, task.priority), task)
         if not targets or not any(self._may_take(purpose, taker) for taker in takers.values()):
             return False
