@@ -27,6 +27,10 @@ GPU = "nvidia.com/gpu"
 LEVEL = 150
 """Twice the balance score of a pod that changes nothing: 50 + (50 + with − without)/2 is (150 + with − without)/2."""
 
+_BY_AMOUNTS = Depends.NODE_AMOUNTS | Depends.NODE_USAGE
+_HUNDRED, _ONE, _HALF, _NONE, _LEVEL = (np.array(float(number)) for number in (MAX, 1, 0.5, 0, LEVEL))
+"""Numbers as numpy has them: to make them of Python's is a third of what an operation on a few hundred nodes costs."""
+
 Floats = NDArray[np.float64]
 Score: TypeAlias = Callable[[Sequence[int]], float]
 """Gives a node's score from its amounts."""
@@ -43,7 +47,7 @@ class UsageScorer:
 
     def score_depends(self, shape: Shape) -> Depends:  # noqa: ARG002 - the same for all shapes
         """The node's own amounts."""
-        return Depends.NODE_AMOUNTS | Depends.NODE_USAGE if self._parts else Depends.NOTHING
+        return _BY_AMOUNTS if self._parts else Depends.NOTHING
 
     def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> Floats:  # noqa: ARG002 - not relative to other nodes
         """The score of all nodes."""
@@ -112,18 +116,18 @@ def _mean(shape: Shape, nodes: Nodes, *, least: bool) -> Floats:
 def _mean_of_both(shape: Shape, nodes: Nodes, *, least: bool) -> Floats:
     """The same where all nodes have both resources: the usual case, in half as many steps."""
     asked, capacity = shape.nonzero_requests.get, nodes.basics("allocatable")
-    both: Floats = np.add(nodes.basics("nonzero_used"), pair(asked(CPU, 0), asked(MEMORY, 0)), dtype=np.float64)
+    both: Floats = nodes.basics("nonzero_used") + pair(asked(CPU, 0), asked(MEMORY, 0))
     if least:
         np.subtract(capacity, both, out=both)
-        np.maximum(both, 0, out=both)
+        np.maximum(both, _NONE, out=both)
     else:
         np.minimum(both, capacity, out=both)
-    both *= MAX
+    both *= _HUNDRED
     both /= capacity
     np.floor(both, out=both)
     total: Floats = both[0]
     total += both[1]
-    total /= 2
+    total *= _HALF
     return np.floor(total, out=total)
 
 
@@ -184,9 +188,7 @@ def balanced(shape: Shape, nodes: Nodes) -> Floats:
     """
     requests = shape.requests
     if nodes.all_have_basics and not requests.get(GPU):
-        return _gain_of_both(
-            nodes.basics("used"), nodes.basics("allocatable"), pair(requests.get(CPU, 0), requests.get(MEMORY, 0))
-        )
+        return _gain_of_both(nodes, requests.get(CPU, 0), requests.get(MEMORY, 0))
     resources = _balanced_resources(shape)
     return _gain(_evenness(nodes, resources, requests), _evenness(nodes, resources, {}))
 
@@ -194,30 +196,29 @@ def balanced(shape: Shape, nodes: Nodes) -> Floats:
 def _gain(after: Floats, before: Floats) -> Floats:
     """Of how even a node is with the pod and without; the first is written to."""
     after -= before
-    after += LEVEL
-    after *= 0.5
+    after += _LEVEL
+    after *= _HALF
     return np.floor(after, out=after)
 
 
-def _gain_of_both(used: NDArray[np.int64], capacity: NDArray[np.int64], asked: NDArray[np.int64]) -> Floats:
-    """The same where all nodes have cpu and memory: with the pod and without in one go."""
-    fractions: Floats = np.empty((2, *used.shape))
-    np.add(used, asked, out=fractions[0], casting="unsafe")
-    fractions[1] = used
-    fractions /= capacity
-    np.minimum(fractions, 1.0, out=fractions)
-    deviation: Floats = fractions[:, 0]
-    deviation -= fractions[:, 1]
+def _gain_of_both(nodes: Nodes, cpu: int, memory: int) -> Floats:
+    """The same where all nodes have cpu and memory, and these are asked for: with the pod and without in one go."""
+    after, before = nodes.filled(cpu, memory), nodes.filled(0, 0)
+    if not nodes.have_room:
+        after, before = np.minimum(after, _ONE), np.minimum(before, _ONE)
+    deviation: Floats = np.empty_like(after)
+    np.subtract(after[0], after[1], out=deviation[0])
+    np.subtract(before[0], before[1], out=deviation[1])
     np.abs(deviation, out=deviation)
-    deviation /= 2
+    deviation *= _HALF
     both = _whole(deviation)
     return _gain(both[0], both[1])
 
 
 def _whole(deviation: Floats) -> Floats:
     """100·(1 − σ), in whole numbers; it is written to."""
-    np.subtract(1, deviation, out=deviation)
-    deviation *= MAX
+    np.subtract(_ONE, deviation, out=deviation)
+    deviation *= _HUNDRED
     return np.floor(deviation, out=deviation)
 
 
