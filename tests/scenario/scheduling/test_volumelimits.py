@@ -114,3 +114,32 @@ def test_an_attachment_of_a_volume_in_use_starts_no_cycle() -> None:
     assert not world.put(attachment("a", "old", "n1"))
     assert not world.remove(kinds.VOLUME_ATTACHMENT, "a")
     assert world.put(attachment("b", "other", "n1"))
+
+
+def test_the_volume_of_who_is_evicted_is_no_longer_in_the_way_of_others_who_evict() -> None:
+    """The first to preempt ends the pod with the volume; the second, which wants one, ends two others."""
+    conf = (
+        'actions: "preempt"\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n- plugins:\n  - name: predicates\n'
+    )
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high", "uid": "high"}}
+    there = [using(f"old-{at}", "old", on="n1", phase="Running", cpu="500m") for at in range(5)]
+    there.append(using("old-5", "old", "used", on="n1", phase="Running", cpu="500m"))
+    world = World(
+        {**high, "value": 9},
+        node("n1", cpu="3"),
+        csi_node("n1", "csi.example", 1),
+        *bound_to("used", "wanted"),
+        group("old", 1, phase="Running"),
+        *there,
+        group("a", 1, phase="Inqueue", priorityClassName="high"),
+        using("a", "a", cpu="500m"),
+        group("b", 1, phase="Inqueue", priorityClassName="high"),
+        using("b", "b", "wanted", cpu="1"),
+        conf=conf,
+    )
+    world.cycle()
+    assert world.evictions == ["old-5", "old-4", "old-3"]
+    assert world.picture is not None
+    assert world.picture.pipelined == {"ns/a": "n1", "ns/b": "n1"}
+    world.cycle()
+    assert len(world.evictions) == 3

@@ -144,6 +144,8 @@ class Ledger:
             self._within = False
             if self.pods.active:
                 self.pods.evicted(task)
+            if task.claims:
+                self.volumes.evicted(task)
             return
         self.columns.release(row, task.shape)
         task.status = TaskStatus.RELEASING

@@ -95,6 +95,7 @@ class CycleSession(SessionVotes):
     def open(self) -> Iterator[str]:
         """Count pods and claims as they are now, then let plugins open, one at a time: its name, "" before them."""
         claimed = len(self.state.claims.by_task)
+        self.state.ledger.volumes.settle()
         for _ in chain(self.state.ledger.pods.settle(), self.state.claims.open(self.now)):
             yield ""
         self.state.rests.news += claimed - len(self.state.claims.by_task)

@@ -92,6 +92,8 @@ class VolumeIndex:
         self._users: dict[str, dict[str, TaskInfo]] = {}
         self._used_on: dict[str, dict[str, int]] = {}
         self._in_use: dict[str, PodTally] = {}
+        self._gone: dict[str, TaskInfo] = {}
+        """Tasks that the session evicted, by uid: their claims are used there no longer."""
         self._places: dict[str, Place] = {}
         """As what each used claim is counted."""
         self._attachments: dict[str, Attached] = {}
@@ -144,6 +146,8 @@ class VolumeIndex:
 
     def weigh(self, task: TaskInfo, node: str, sign: int) -> None:
         """A task came to a node, or left it."""
+        if sign < 0 and self._gone and self._gone.pop(task.uid, None) is not None:
+            return
         for key, _ in dict.fromkeys(task.claims):
             nodes = self._used_on.setdefault(key, {})
             before = nodes.get(node, 0)
@@ -158,6 +162,18 @@ class VolumeIndex:
                 self._count(place, node, sign)
             if not nodes:
                 del self._used_on[key], self._places[key]
+
+    def evicted(self, task: TaskInfo) -> None:
+        """The session made a task Releasing: for what else it decides, the pod is gone."""
+        if task.uid not in self._gone and task.node:
+            self.weigh(task, task.node, -1)
+            self._gone[task.uid] = task
+
+    def settle(self) -> None:
+        """Before a session: what was evicted and is still there counts again."""
+        while self._gone:
+            _, task = self._gone.popitem()
+            self.weigh(task, task.node, 1)
 
     def changed(self, event: Observed) -> bool:
         """A claim, volume, class or attachment changed: what follows from it is worked out anew.
