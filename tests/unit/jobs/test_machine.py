@@ -87,6 +87,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(index=pods, graceful=st.booleans(), killed_after=kills)
     def evict(self, index: int, graceful: bool, killed_after: int | None) -> None:
+        self.wait(3)  # what vanishes sooner is made again more slowly, which a process that was killed has forgotten
         self._both(lambda world: world.remove("pods", f"default/job-t-{index}", graceful=graceful), killed_after)
 
     @rule(killed_after=kills)

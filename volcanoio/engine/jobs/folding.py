@@ -9,6 +9,7 @@ import msgspec
 from volcanoio.engine.jobs import events, measures
 from volcanoio.engine.jobs.draft import Draft
 from volcanoio.engine.jobs.ledger import read
+from volcanoio.engine.jobs.losses import vanished
 from volcanoio.engine.jobs.overlay import Overlay
 from volcanoio.engine.jobs.ownership import own_pods, task_of
 from volcanoio.engine.jobs.pacing import has_room
@@ -120,11 +121,13 @@ def _fold_pod(draft: Draft, pod: Pod, *, gone: bool) -> None:
     if not _fold_into(draft, "pods", state.pods, pod, pod, gone=gone):
         return
     _count_success(draft, old, None if gone else pod)
-    if old is None or gone:
+    deleted = uid in state.deleting
+    if gone:
+        vanished(draft, pod, ours=deleted)
+    elif old is None:
         draft.set(retry_at=0.0)
     if state.job is None or not state.started:
         return
-    deleted = uid in state.deleting
     raised = events.from_pod(
         state.job, old, None if gone else pod, draft.state.pods, deleted, draft.state.succeeded, draft.roster
     )
@@ -149,7 +152,9 @@ def _fold_group(draft: Draft, group: PodGroup, *, gone: bool) -> None:
     old = state.groups.get(group.metadata.uid)
     if not _fold_into(draft, "groups", state.groups, group, group, gone=gone):
         return
-    if old is None or gone:
+    if gone:
+        vanished(draft, group, ours=group.metadata.uid in state.deleting)
+    elif old is None:
         draft.set(retry_at=0.0)
     if state.job is not None and state.started:
         draft.queue(events.from_group(state.job, old, None if gone else group), events.ASIDE)

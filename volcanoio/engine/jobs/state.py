@@ -74,7 +74,8 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     uids that went while writes were in flight, so that a late response does not bring them back. `made` are objects
     (`resource/name`) that exist though we cannot see them yet, or never will. `stale` is the job's revision that a
     conflict proved old: until `stale_until` (epoch seconds) a newer one is waited for. `failures` counts rounds in a
-    row, `retry_at` ends the back-off (epoch seconds). `timers` run until the given time. `told` is what was last
+    row, `retry_at` ends the back-off (epoch seconds). `losses` counts what vanished as soon as it was made, the last
+    one at `lost_at`. `timers` run until the given time. `told` is what was last
     reported about waiting. `pause` is the rest that a big job takes from counting; it is `behind` when pods changed
     meanwhile. `refusal` is why an object could not be made, until that is tried again. `wanted` saves working out
     again what did not change, and so does the last `roll`, of a big job. `gate` is the question whether what is missing
@@ -108,6 +109,8 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     stale_until: float = 0.0
     failures: int = 0
     retry_at: float = 0.0
+    losses: int = 0
+    lost_at: float = 0.0
     timers: dict[str, float] = {}
     told: str = ""
     pause: Pause | None = None

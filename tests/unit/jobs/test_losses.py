@@ -1,0 +1,67 @@
+"""What vanishes as soon as it is made is not made without end: the job may be gone, and its objects be collected."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.jobs.driver import World, spec, task
+from volcanoio.framework.effects import Create
+from volcanoio.model import kinds
+
+GROUPS, PODS = kinds.POD_GROUP.resource, kinds.POD.resource
+
+
+def made(world: World, resource: str) -> int:
+    """How often one was made."""
+    return sum(isinstance(effect, Create) and effect.resource == resource for effect in world.writes)
+
+
+def running() -> World:
+    world = World()
+    world.submit(spec(task("a", 2)))
+    return world.settle()
+
+
+def collect(world: World, resource: str) -> None:
+    """Whatever there is of a kind goes, and so does what is made of it, as long as any is made at once."""
+    for _ in range(50):
+        there = world.names(resource)
+        if not there:
+            return
+        for name in there:
+            world.remove(resource, f"default/{name}")
+        world.settle()
+    pytest.fail(f"{resource} are made without end")
+
+
+@pytest.mark.parametrize("resource", [GROUPS, PODS])
+def test_what_vanishes_at_once_is_made_again_more_and_more_slowly(resource: str) -> None:
+    world = running()
+    collect(world, resource)
+    before = made(world, resource)
+    for _ in range(600):
+        world.pass_time(0.1)
+        collect(world, resource)
+    assert 0 < made(world, resource) - before < 30
+    world.pass_time(60)
+    assert world.names(resource), "it goes on, should somebody else have been at work"
+
+
+@pytest.mark.parametrize("resource", [GROUPS, PODS])
+def test_a_single_loss_is_made_up_for_at_once(resource: str) -> None:
+    world = running()
+    for _ in range(3):
+        number = len(world.names(resource))
+        world.remove(resource, f"default/{world.names(resource)[0]}")
+        world.settle()
+        assert len(world.names(resource)) == number
+        world.pass_time(90)
+
+
+def test_what_lived_for_a_while_is_made_again_however_often_it_goes() -> None:
+    world = running()
+    for _ in range(20):
+        world.pass_time(5)
+        world.remove(GROUPS, f"default/{world.names(GROUPS)[0]}")
+        world.settle()
+        assert world.names(GROUPS)
