@@ -6,7 +6,6 @@ that whoever keeps answers per row finds the ones to recompute.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import TypeAlias
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.basics import Basics
+from volcanoio.engine.scheduling.due import MOST, Due
 from volcanoio.engine.scheduling.loads import BASICS, GIVEN_UP, OCCUPIED, READ, Load, Quantity, deltas
 from volcanoio.engine.scheduling.oversubscription import OVERSUBSCRIBED, lend
 from volcanoio.framework.scheduling.views import AmountName, Shape
@@ -60,13 +60,15 @@ class Columns(Basics):
         """How many rows the arrays hold."""
         self.layout = 0
         """Counts the times when `Amounts` got another layout."""
-        self.block: Ints
+        self._block: Ints
         self._flat: Ints
         """All amounts of a row in one column."""
         self._occupied: Ints
         """Those that a task changes which occupies its node."""
         self._given_up: Ints
         """Those that change when such a task begins to release its node."""
+        self._due = Due()
+        """What is to be added to `_occupied` before amounts are read."""
         self._lay(np.zeros((len(Quantity), 0, capacity), np.int64))
         self.state: Ints = np.full(capacity, UNKNOWN, np.int64)
         """By row the id of what it amounts to, see `states`."""
@@ -94,6 +96,13 @@ class Columns(Basics):
         self._steps: dict[tuple[int, Load], Steps] = {}
         for resource in (CPU, MEMORY, PODS):
             self.resource(resource)
+
+    @property
+    def block(self) -> Ints:
+        """All amounts: by quantity, resource and row."""
+        if self._due.rows:
+            self._due.write(self._occupied)
+        return self._block
 
     def __len__(self) -> int:
         return len(self._names)
@@ -226,19 +235,10 @@ class Columns(Basics):
     def occupy(self, shape: Shape, rows: Sequence[int], states: Mapping[int, int]) -> None:
         """Count tasks of one shape that were allocated on these rows, which are in these states then."""
         number = len(states)
-        if number == 1:
-            row = rows[0]
-            self.occupy_row(shape, row, states[row], len(rows))
-            return
-        delta = (self._deltas.get(shape.like) or self._delta(shape))[Load.OCCUPIES]
+        self._due.add((self._deltas.get(shape.like) or self._delta(shape))[Load.OCCUPIES], rows)
+        if len(self._due.rows) >= MOST:
+            self._due.write(self._occupied)
         at = np.fromiter(states, np.intp, number)
-        there = self._occupied.take(at, axis=1)
-        if number == len(rows):
-            there += delta.reshape(-1, 1)
-        else:
-            counts = Counter(rows)
-            there += delta.reshape(-1, 1) * np.fromiter((counts[row] for row in states), np.int64, number)
-        self._occupied[:, at] = there
         self.state[at] = np.fromiter(states.values(), np.int64, number)
         self._note_all(at)
 
@@ -286,6 +286,8 @@ class Columns(Basics):
 
     def amounts(self, row: int) -> Amounts:
         """What scorers read of a row, as it is now."""
+        if self._due.rows:
+            self._due.write(self._occupied)
         return tuple(self._flat[: READ.stop * len(self.resources), row].tolist())
 
     def steps(self, shape: Shape, load: Load) -> Steps:
@@ -304,6 +306,8 @@ class Columns(Basics):
 
     def view(self, quantity: Quantity, resource: str) -> Ints:
         """One column over all rows, read-only."""
+        if self._due.rows:
+            self._due.write(self._occupied)
         key = (quantity, resource)
         view = self._views.get(key)
         if view is None:
@@ -336,6 +340,8 @@ class Columns(Basics):
 
     def whole_basics(self, quantity: int) -> Ints:
         """cpu and memory, the first two resources of all columns: read-only."""
+        if self._due.rows:
+            self._due.write(self._occupied)
         view = self._pairs.get(quantity)
         if view is None:
             view = self._pairs[quantity] = self.block[quantity, :BASICS, : len(self._names)]
@@ -375,7 +381,7 @@ class Columns(Basics):
         """Take a block with other room."""
         _, resources, capacity = block.shape
         self.capacity = capacity
-        self.block, self._flat = block, block.reshape(-1, capacity)
+        self._block, self._flat = block, block.reshape(-1, capacity)
         self._occupied = self._flat[OCCUPIED.start * resources : OCCUPIED.stop * resources]
         self._given_up = self._flat[GIVEN_UP.start * resources : GIVEN_UP.stop * resources]
 

@@ -16,7 +16,10 @@ AmountName: TypeAlias = Literal["allocatable", "used", "idle", "future_idle", "n
 
 
 class Nodes(Protocol):
-    """Nodes as columns. Arrays are int64 of one length, in row order; never write to them."""
+    """Nodes as columns. Arrays are int64 of one length, in row order; never write to them.
+
+    They have what was placed until they are asked for: ask again rather than keep them.
+    """
 
     def __len__(self) -> int: ...
 
