@@ -202,3 +202,10 @@ def test_true_is_not_one_and_a_whole_float_is(cluster: Cluster, group: str) -> N
         patched = cluster.patch(f"{path}/c", {"spec": {"free": {"x": True}}}).ok()
         assert patched["spec"]["free"]["x"] is True
         assert patched["metadata"]["generation"] == 2
+
+
+def test_a_definition_keeps_its_spec(cluster: Cluster, group: str) -> None:
+    with served(cluster, definition("cogs", with_spec({}), group=group)):
+        for change in ({"op": "remove", "path": "/spec"}, {"op": "remove", "path": "/spec/names"}):
+            answer = cluster.patch(f"{CRDS}/cogs.{group}", [change], JSON_PATCH)
+            assert "spec.names.plural" in {field for field, _, _ in faults(answer)}, answer.body

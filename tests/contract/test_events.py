@@ -127,6 +127,8 @@ def test_options_of_an_apply_are_looked_at_before_the_event(namespace: Namespace
     body = event(namespace, "a", type="Odd") | {"apiVersion": "events.k8s.io/v1", "kind": "Event"}
     refused = apply(namespace.cluster, namespace.path(NEW, "a"), body, fieldValidation="Wrong").refused(422, "Invalid")
     assert refused["details"]["kind"] == "PatchOptions"
+    forced = apply(namespace.cluster, namespace.path(NEW, "a"), body, force="true").refused(422, "Invalid")
+    assert [cause["field"] for cause in forced["details"]["causes"]] == ["type"]
 
 
 def test_events_have_no_dependents_to_wait_for(namespace: Namespace) -> None:

@@ -164,7 +164,7 @@ def test_without_completions_one_success_is_enough(namespace: Namespace) -> None
 
 
 def test_a_finished_job_goes_after_its_time(namespace: Namespace) -> None:
-    make(namespace, ttlSecondsAfterFinished=0)
+    make(namespace, ttlSecondsAfterFinished=1)
     with kubelet(namespace, succeeded):
         until(namespace, JOBS, "job", over)
         gone(namespace.cluster, namespace.path(JOBS, "job"))
@@ -185,3 +185,12 @@ def test_who_deletes_no_jobs_is_warned_of_nothing(namespace: Namespace) -> None:
     answer = namespace.cluster.delete(namespace.path("jobs.v1.batch"), labelSelector="a=b=c")
     answer.refused(400, "BadRequest")
     assert "warning" not in {name.lower() for name in answer.headers}
+
+
+def test_pods_of_a_suspended_job_stay_the_same_beside_their_scheduling(namespace: Namespace) -> None:
+    pod = {"containers": [{"name": "c", "image": "busybox:1"}], "restartPolicy": "Never"}
+    job = {"metadata": {"name": "j"}, "spec": {"template": {"spec": pod}, "suspend": True}}
+    namespace.cluster.create(namespace.path("jobs.v1.batch"), job).ok()
+    change = {"spec": {"template": {"spec": {"activeDeadlineSeconds": 5}}}}
+    refused = namespace.cluster.patch(namespace.path("jobs.v1.batch", "j"), change).refused(422, "Invalid")
+    assert [cause["field"] for cause in refused["details"]["causes"]] == ["spec.template.spec"]

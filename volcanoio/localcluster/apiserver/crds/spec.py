@@ -239,19 +239,20 @@ def _stored_version_errors(definition: Manifest) -> Iterator[FieldError]:
 
 def change_errors(new: Manifest, old: Manifest) -> list[FieldError]:
     """What an update must not change."""
-    after, before = new["spec"], old["spec"]
+    after, before = new.get("spec") or {}, old["spec"]
+    names = after.get("names") or {}
     conditions = (old.get("status") or {}).get("conditions") or ()
     established = any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)
     found = []
     if established:
         if after.get("scope") != before.get("scope"):
-            found.append(invalid("spec.scope", after.get("scope"), "field is immutable"))
-        if after["names"].get("kind") != before["names"].get("kind"):
-            found.append(invalid("spec.names.kind", after["names"].get("kind"), "field is immutable"))
+            found.append(invalid("spec.scope", after.get("scope") or "", "field is immutable"))
+        if names.get("kind") != before["names"].get("kind"):
+            found.append(invalid("spec.names.kind", names.get("kind") or "", "field is immutable"))
     if after.get("group") != before.get("group"):
-        found.append(invalid("spec.group", after.get("group"), "field is immutable"))
-    if after["names"].get("plural") != before["names"].get("plural"):
-        found.append(invalid("spec.names.plural", after["names"].get("plural"), "field is immutable"))
+        found.append(invalid("spec.group", after.get("group") or "", "field is immutable"))
+    if names.get("plural") != before["names"].get("plural"):
+        found.append(invalid("spec.names.plural", names.get("plural") or "", "field is immutable"))
     return found
 
 

@@ -11,13 +11,14 @@ from volcanoio.engine.admission.fielderrors import FieldError
 from volcanoio.kube.transport import ContentType
 from volcanoio.localcluster.apiserver import bodies, metadata
 from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
+from volcanoio.localcluster.apiserver.apply.configuration import options
 from volcanoio.localcluster.apiserver.caller import REQUEST
 from volcanoio.localcluster.apiserver.errors import ApiError, bad_request, invalid
 from volcanoio.localcluster.apiserver.events.naming import SELECTABLE, from_core, pointer_to_core, to_core
 from volcanoio.localcluster.apiserver.events.rules import create_errors, update_errors
 from volcanoio.localcluster.apiserver.objects import decode, encode
-from volcanoio.localcluster.apiserver.options import field_validation
-from volcanoio.localcluster.apiserver.patcher import apply_patch, patch_function, patch_options
+from volcanoio.localcluster.apiserver.options import field_validation, write_options
+from volcanoio.localcluster.apiserver.patcher import apply_patch, patch_function
 from volcanoio.localcluster.apiserver.paths import Target, parse
 from volcanoio.localcluster.apiserver.registry import Registry
 from volcanoio.localcluster.apiserver.selectors import SelectorError, field_selector
@@ -91,7 +92,8 @@ class EventsRoute:
     async def _patch(self, target: Target, request: ApiRequest) -> bytes:
         """The patch for what is stored."""
         if bodies.content_type(request) == ContentType.APPLY_PATCH:
-            patch_options(request)
+            options(request)
+            write_options(request)
             applied = bodies.read(msgspec.structs.replace(request, headers={"content-type": "application/yaml"}))
             if not isinstance(applied, dict):
                 return request.body

@@ -143,7 +143,9 @@ def _validate_update(new: Manifest, old: Manifest) -> list[FieldError]:
     found += immutable("spec.selector")(new, old)
     template = after.get("template")
     known = _with_scheduling(before.get("template"), template) if before.get("suspend") else before.get("template")
-    if template != known:
+    if before.get("suspend") and (template or {}).get("spec") != (known or {}).get("spec"):
+        found.append(invalid("spec.template.spec", (template or {}).get("spec"), IMMUTABLE))
+    elif template != known:
         found.append(invalid("spec.template", template, IMMUTABLE))
     fixed = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
     return found + immutable(*(f"spec.{name}" for name in fixed))(new, old)
