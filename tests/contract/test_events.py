@@ -135,3 +135,7 @@ def test_events_have_no_dependents_to_wait_for(namespace: Namespace) -> None:
     namespace.cluster.create(namespace.path("events"), old_event(namespace, "a")).ok()
     gone = namespace.cluster.delete(namespace.path("events", "a"), {"propagationPolicy": "Foreground"}).ok()
     assert gone["status"] == "Success"
+
+
+def test_a_patch_of_nothing_is_not_read(namespace: Namespace) -> None:
+    namespace.cluster.patch(namespace.path(NEW, "a"), b"", STRATEGIC).refused(404, "NotFound")

@@ -106,15 +106,16 @@ class EventsRoute:
                 self._refuse({**core, "metadata": meta}, found and found + metadata.errors(target.resource, meta))
             return encode(core)
         apply = patch_function(request, target.resource)
+        old = await self._stored(request.path)
+        if not old:  # which is all that is said of it
+            return request.body
         patch = bodies.parse_json(request.body)
         if isinstance(patch, list):
             patch = [_operation(one) for one in patch]
         elif isinstance(patch, dict):
             patch = to_core(patch)
-        old = await self._stored(request.path)
-        if old:
-            new = apply_patch(apply, decode(encode(old)), decode(encode(patch)))
-            self._refuse(new, update_errors(new, old))
+        new = apply_patch(apply, decode(encode(old)), decode(encode(patch)))
+        self._refuse(new, update_errors(new, old))
         return encode(patch)
 
     async def _stored(self, path: str) -> Manifest:
