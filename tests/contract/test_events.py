@@ -139,3 +139,10 @@ def test_events_have_no_dependents_to_wait_for(namespace: Namespace) -> None:
 
 def test_a_patch_of_nothing_is_not_read(namespace: Namespace) -> None:
     namespace.cluster.patch(namespace.path(NEW, "a"), b"", STRATEGIC).refused(404, "NotFound")
+
+
+def test_another_reporter_is_refused_under_its_newer_name(namespace: Namespace) -> None:
+    namespace.cluster.create(namespace.path(NEW), event(namespace, "a")).ok()
+    change = {"reportingController": "example.com/other"}
+    refused = namespace.cluster.patch(namespace.path(NEW, "a"), change, STRATEGIC).refused(422, "Invalid")
+    assert [cause["field"] for cause in refused["details"]["causes"]] == ["reportingController"]

@@ -18,6 +18,10 @@ _FIXED: Final = (
 """Fields that only core v1 may change: here a series grows, and nothing else."""
 
 
+_CONTROLLER = FROM_CORE["reportingComponent"]
+"""The one field that is shown under its newer name."""
+
+
 def create_errors(event: Manifest, namespace: str) -> list[FieldError]:
     """The broken rules of a new event under core v1's names."""
     found = event_errors(event, namespace, FROM_CORE["reportingComponent"])
@@ -32,7 +36,7 @@ def update_errors(new: Manifest, old: Manifest) -> list[FieldError]:
     """The changes that are not allowed, and rules that are broken after them."""
     found = event_errors(new, str(old["metadata"].get("namespace", "")), FROM_CORE["reportingComponent"])
     return found + [
-        invalid(name, new.get(name), "field is immutable")
+        invalid(_CONTROLLER if name == "reportingComponent" else name, new.get(name), "field is immutable")
         for name in _FIXED
         if (new.get(name) or None) != (old.get(name) or None)
     ]
