@@ -65,5 +65,5 @@ class VolumesView(Protocol):
         ...
 
     def in_use(self, driver: str) -> Tally:
-        """How many volumes of a driver are used by claims or attached on which node; the same one for a driver always."""
+        """How many volumes of a driver are used or attached on which node; the same one for a driver always."""
         ...
