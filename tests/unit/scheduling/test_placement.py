@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -24,7 +24,7 @@ from volcanoio.engine.scheduling.rows import Row
 from volcanoio.engine.scheduling.tasks import TaskInfo
 from volcanoio.framework.scheduling.points import Plugin
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
-from volcanoio.framework.scheduling.views import NodeRow, Nodes, Shape, TaskStatus
+from volcanoio.framework.scheduling.views import AmountsAt, NodeRow, Nodes, Shape, TaskStatus
 from volcanoio.model.core import Node, Pod
 
 SEED, CYCLE = 11, 3
@@ -59,6 +59,38 @@ class Later:
 
     def score_on(self, shape: Shape, node: NodeRow) -> float:
         return float(int(node.name[-1]) % 3 + node.idle("cpu") % 2)
+
+
+class Roomier:
+    """More idle memory is better, from amounts alone, told where they stand: kept by state whatever slots there are."""
+
+    name = "roomier"
+
+    def score_depends(self, shape: Shape) -> Depends:
+        return Depends.NODE_AMOUNTS | Depends.NODE_USAGE
+
+    def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return (nodes.idle("memory") // 2**30).astype(np.float64)
+
+    def score_from(self, shape: Shape, at: AmountsAt) -> Callable[[Sequence[int]], float]:
+        where = at.idle("memory")
+        return lambda amounts: 0.0 if where is None else float(amounts[where] // 2**30)
+
+
+class Lonely:
+    """An even number of pods is better, told where amounts stand: slots are a part of states."""
+
+    name = "lonely"
+
+    def score_depends(self, shape: Shape) -> Depends:
+        return Depends.NODE_AMOUNTS | Depends.NODE_USAGE
+
+    def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return (nodes.used("pods") % 2).astype(np.float64)
+
+    def score_from(self, shape: Shape, at: AmountsAt) -> Callable[[Sequence[int]], float]:
+        where = at.used("pods")
+        return lambda amounts: 0.0 if where is None else float(amounts[where] % 2)
 
 
 class Fuller:
@@ -122,7 +154,7 @@ class Undeclared:
 
 
 PLUGINS: dict[str, type] = {
-    plugin.name: plugin for plugin in (Emptier, Later, Fuller, Relative, Zones, Crowd, Undeclared)
+    plugin.name: plugin for plugin in (Emptier, Later, Roomier, Lonely, Fuller, Relative, Zones, Crowd, Undeclared)
 }
 
 
@@ -170,10 +202,14 @@ def _tie(name: str, shape: Shape) -> int:
 
 
 def build(nodes: list[tuple[int, int, str]], tasks: list[tuple[int, int, str]]) -> tuple[Ledger, list[TaskInfo]]:
-    """A ledger of nodes (cpu, memory, zone), some with a releasing pod, and its tasks (cpu, memory, selected zone)."""
+    """A ledger of nodes (cpu, memory, zone), some with a releasing pod, and its tasks (cpu, memory, selected zone).
+
+    Every other node takes no more than three pods.
+    """
     ledger = Ledger()
     for index, (cpu, memory, zone) in enumerate(nodes):
-        manifest = node(f"n{index}", cpu=str(cpu), memory=str(memory), pods="8", labels={"zone": zone})
+        pods = "3" if index % 2 else "8"
+        manifest = node(f"n{index}", cpu=str(cpu), memory=str(memory), pods=pods, labels={"zone": zone})
         struct = decoded(manifest)
         assert isinstance(struct, Node)
         ledger.put_node(struct)
@@ -240,7 +276,12 @@ def _same_as_naive(
     placer.open(Rules(Profile.of([plugins], [])), CYCLE, SEED)
     for turn, (gang, same) in enumerate(zip(gangs(fast_tasks), gangs(slow_tasks), strict=True)):
         log: list[TaskInfo] = []
-        placer.place(gang, lacking=None, idle_only=False, nominated="", log=log)
+        row = placer.take(gang[0]) if len(gang) == 1 else -1
+        if row < 0:
+            placer.place(gang, lacking=None, idle_only=False, nominated="", log=log)
+        else:
+            fast.seated_one(gang[0], row)
+            log.append(gang[0])
         expected = naive(slow, plugins, same)
         assert [(task.node, task.status) for task in log] == expected
         if turn % 4 < taken_back:
@@ -248,6 +289,16 @@ def _same_as_naive(
                 for task in reversed(placed):
                     ledger.unseat(task, TaskStatus.PENDING, "")
     assert np.array_equal(fast.columns.block, slow.columns.block)
+
+
+def test_a_node_takes_no_more_pods_than_it_has_slots_for() -> None:
+    ledger, tasks = build([(64, 64, "a"), (8, 8, "a")], [(0, 0, "")] * 12)
+    placer = Placer(ledger, Inputs())
+    placer.open(Rules(Profile.of([[Roomier()]], [])), 1, SEED)
+    log: list[TaskInfo] = []
+    for task in tasks:
+        placer.place([task], lacking=None, idle_only=True, nominated="", log=log)
+    assert [task.node for task in log] == ["n0"] * 7 + ["n1"] * 3
 
 
 def test_a_changed_node_is_asked_again() -> None:

@@ -72,6 +72,8 @@ class Columns(Basics):
         self._lay(np.zeros((len(Quantity), 0, capacity), np.int64))
         self.state: Ints = np.full(capacity, UNKNOWN, np.int64)
         """By row the id of what it amounts to, see `states`."""
+        self.slots: Ints = np.zeros(capacity, np.int64)
+        """By row whose state is known, how many more pods it takes."""
         self.changed: NDArray[np.float64] = np.zeros(capacity)
         """By row the clock of its last change; as floats (exact up to 2^53) these compare more than twice as quickly.
         """
@@ -402,6 +404,7 @@ class Columns(Basics):
         extra = capacity - self.capacity
         self._lay(np.pad(self.block, ((0, 0), (0, 0), (0, extra))))
         self.state = np.pad(self.state, (0, extra), constant_values=UNKNOWN)
+        self.slots = np.pad(self.slots, (0, extra))
         self.changed = np.pad(self.changed, (0, extra))
         self.respecified = np.pad(self.respecified, (0, extra))
         self.freed_at = np.pad(self.freed_at, (0, extra))

@@ -17,6 +17,7 @@ from volcanoio.engine.scheduling.placement.statevalues import fit_mask
 from volcanoio.engine.scheduling.recent import least
 from volcanoio.engine.scheduling.rows import Rows
 from volcanoio.framework.scheduling.views import Nodes
+from volcanoio.model.resources import PODS
 
 SINGLY = 5
 """Up to how many changed rows asking one by one is quicker than asking in one call."""
@@ -50,6 +51,7 @@ class Answers(Answered):
         if self.by_state:
             self._states.settle()
             self.by_state = self._states.useful  # either way the values are the same
+            self.values.begin()
         return self._refresh() if self.revision != columns.clock else 0.0
 
     def touch(self, row: int) -> None:
@@ -57,6 +59,7 @@ class Answers(Answered):
         if self.one is None:
             return  # the next `prepare` does
         if self.by_state:
+            self.values.begin()
             passes = self.standing.item(row)
             self.value[row] = self.values.of(self._states.of(row), row, self.one) if passes else NOWHERE
         else:
@@ -105,6 +108,8 @@ class Answers(Answered):
                 self.mask = self.standing
         if self.one is None and plan.by_row:
             self.one = OneRow(self.shape, self._columns, plan.scorers)
+            if plan.by_amounts and (self.shape.requests.get(PODS) != 1 or self.one.reads(PODS)):
+                self._states.count_slots()
         self.by_state = self._states.useful and plan.by_amounts
 
     def _adopt(self, other: Answers) -> None:

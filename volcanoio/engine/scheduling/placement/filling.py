@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from volcanoio.engine.scheduling.columns import UNKNOWN, Columns
 from volcanoio.engine.scheduling.placement.answers import NAN, Answers
 from volcanoio.engine.scheduling.placement.leaders import Leaders
+from volcanoio.engine.scheduling.placement.onerow import NOWHERE
 from volcanoio.engine.scheduling.placement.seating import Seating
 from volcanoio.engine.scheduling.placement.states import States
 from volcanoio.engine.scheduling.tasks import TaskInfo
@@ -35,7 +36,7 @@ class Filling:
         states, shape, values, one = self._states, answers.shape, answers.values, answers.one
         assert one is not None
         best, value = answers.best, answers.value
-        following, state_of = states.following(shape), self._columns.state.item
+        following, state_of, slots = states.following(shape), self._columns.state.item, self._columns.slots
         known, end_known = values.table.item, len(values.table) - 1
         now: dict[int, int] = {}
         rows: list[int] = []
@@ -53,6 +54,7 @@ class Filling:
             state = now[row] if row in now else state_of(row)
             if state < 0:
                 state = states.of(row)
+            left = slots.item(row)
             while True:
                 before, state = state, following.get(state, UNKNOWN)
                 if state < 0:
@@ -63,8 +65,13 @@ class Filling:
                     known, end_known = values.table.item, len(values.table) - 1
                 rows.append(row)
                 placed += 1
+                left -= 1
+                if not left:
+                    state, score = UNKNOWN, NOWHERE
+                    break
                 if score < top or placed == stop:
                     break
+            slots[row] = left
             now[row] = state
             value[row] = score
             if score >= best.last[0]:

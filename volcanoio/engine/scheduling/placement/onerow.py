@@ -19,7 +19,18 @@ _IDLE, _FUTURE = int(Quantity.IDLE), int(Quantity.FUTURE)
 class OneRow:
     """Asks scalar scorers; amounts are `columns.Amounts`."""
 
-    __slots__ = ("_asks", "_at", "_columns", "_fits", "_fits_idle", "_layout", "_pointed", "_scorers", "_shape")
+    __slots__ = (
+        "_asks",
+        "_at",
+        "_columns",
+        "_fits",
+        "_fits_idle",
+        "_layout",
+        "_pointed",
+        "_read",
+        "_scorers",
+        "_shape",
+    )
 
     def __init__(self, shape: Shape, columns: Columns, scorers: Sequence[ScorerPart]) -> None:
         """The scorers all have a scalar form."""
@@ -34,6 +45,14 @@ class OneRow:
         """Where amounts stand that must be so large, room that will be idle."""
         self._fits_idle: tuple[tuple[int, int], ...] = ()
         """And those that must be so large now."""
+        self._read: set[str] = set()
+        """The resources of which scorers asked where amounts stand."""
+
+    def reads(self, resource: str) -> bool:
+        """Whether scores may follow from amounts of that resource."""
+        if self._layout != self._columns.layout:
+            self._find()
+        return self._pointed or resource in self._read
 
     def score(self, row: int, values: Sequence[int]) -> float:
         """The sum of the scorers for a row with these amounts."""
@@ -76,7 +95,7 @@ class OneRow:
         width = len(columns.resources)
         self._fits = tuple((_FUTURE * width + at, amount) for at, amount in wants)
         self._fits_idle = (*((_IDLE * width + at, amount) for at, amount in wants), *self._fits)
-        index, self._pointed = Index(columns), False
+        index, self._pointed = _NotingIndex(columns, self._read), False
         self._asks = []
         for scorer in self._scorers:
             if scorer.from_amounts is not None:
@@ -85,6 +104,20 @@ class OneRow:
                 self._pointed = True
                 self._asks.append(partial(_ask, scorer.one, shape, self._at))
         self._layout = columns.layout
+
+
+class _NotingIndex(Index):
+    """Notes which resources it is asked for."""
+
+    __slots__ = ("_asked",)
+
+    def __init__(self, columns: Columns, asked: set[str]) -> None:
+        super().__init__(columns)
+        self._asked = asked
+
+    def _at(self, quantity: int, resource: str) -> int | None:
+        self._asked.add(resource)
+        return super()._at(quantity, resource)
 
 
 def _ask(one: Callable[[Shape, Row], float], shape: Shape, at: Row, _values: Sequence[int]) -> float:

@@ -40,10 +40,16 @@ class OneTask:
         state = self._columns.state.item(row)
         if state < 0:
             state = states.of(row)
-        after = states.following(shape).get(state, UNKNOWN)
-        if after < 0:
-            after = states.after(state, shape)
-        score = value[row] = values.of(after, row, one)
+        slots = self._columns.slots
+        left = slots[row] = slots.item(row) - 1
+        if left:
+            after = states.following(shape).get(state, UNKNOWN)
+            if after < 0:
+                after = states.after(state, shape)
+            score = value[row] = values.of(after, row, one)
+        else:
+            after, score = UNKNOWN, NOWHERE
+            value[row] = NOWHERE
         best.moved(score, place, row)
         self._columns.occupy_row(shape, row, after)
         answers.revision = self._columns.clock

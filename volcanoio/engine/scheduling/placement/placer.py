@@ -44,7 +44,7 @@ class Placer:
         self._columns = columns = ledger.columns
         self._rules: Rules | None = None
         self._cycle = 0
-        states = States(columns)
+        self._states = states = States(columns)
         self._kept = Kept(columns, states, inputs)
         self._seating = Seating(ledger)
         self.tie_keys = TieKeys(columns)
@@ -66,6 +66,7 @@ class Placer:
         if self._rules is not rules:
             self._rules = self._seating.rules = rules
             self._kept.clear()
+            self._states.open()
         self._unfit.open()
         self.tie_keys.open(cycle, seed)
         self._cycle = cycle
