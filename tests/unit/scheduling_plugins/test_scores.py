@@ -196,3 +196,26 @@ def test_all_nodes_at_once_and_one_by_one_agree_exactly(
         assert isinstance(plugin, ScorerOfAmounts)
         ask = plugin.score_from(shape, Flat())
         assert scores(plugin, shape, nodes) == [ask(Flat.amounts(nodes, row)) for row in range(4)]
+
+
+ROOM = st.lists(st.tuples(*[st.integers(0, 2**40)] * 2), min_size=4, max_size=4)
+
+
+@given(
+    rooms=st.fixed_dictionaries({"cpu": ROOM, "memory": ROOM, GPU: ROOM}),
+    asked=st.fixed_dictionaries({"cpu": AMOUNTS, "memory": AMOUNTS}, optional={GPU: AMOUNTS}),
+)
+def test_what_is_known_to_have_room_scores_the_same(
+    rooms: dict[str, list[tuple[int, int]]], asked: dict[str, int]
+) -> None:
+    taken = {name: [used for used, _ in room] for name, room in rooms.items()}
+    offered = {
+        name: [max(used + asked.get(name, 0) + spare, 1) for used, spare in room] for name, room in rooms.items()
+    }
+    nodes = NodesView([make_node(str(index)) for index in range(4)], offered, taken)
+    shape = Shape(id=0, requests=asked, best_effort=False, nonzero_requests=asked)
+    for plugin in (Nodeorder({**OFF, "leastrequested.weight": 1, "balancedresource.weight": 1}), Binpack({})):
+        nodes.have_room = False
+        unknown = scores(plugin, shape, nodes)
+        nodes.have_room = True
+        assert scores(plugin, shape, nodes) == unknown

@@ -36,8 +36,12 @@ class Basics:
         """As `views.Nodes`; kept for those who ask about the same amounts next."""
         known = self._filled.get((cpu, memory))
         if known is None:
-            known = self._of(_USED) + pair(cpu, memory)
-            known /= self._of(_ALLOCATABLE)
+            used, offered = self._of(_USED), self._of(_ALLOCATABLE)
+            if cpu or memory:
+                known = used + pair(cpu, memory)
+                known /= offered
+            else:
+                known = used / offered
             known.flags.writeable = False
             self._filled[cpu, memory] = known
         return known

@@ -28,7 +28,9 @@ LEVEL = 150
 """Twice the balance score of a pod that changes nothing: 50 + (50 + with − without)/2 is (150 + with − without)/2."""
 
 _BY_AMOUNTS = Depends.NODE_AMOUNTS | Depends.NODE_USAGE
-_HUNDRED, _ONE, _HALF, _NONE, _LEVEL = (np.array(float(number)) for number in (MAX, 1, 0.5, 0, LEVEL))
+_HUNDRED, _FIFTY, _TWO, _ONE, _HALF, _NONE, _LEVEL = (
+    np.array(float(number)) for number in (MAX, MAX / 2, 2, 1, 0.5, 0, LEVEL)
+)
 """Numbers as numpy has them: to make them of Python's is a third of what an operation on a few hundred nodes costs."""
 
 Floats = NDArray[np.float64]
@@ -187,8 +189,11 @@ def balanced(shape: Shape, nodes: Nodes) -> Floats:
     Evenness is 100·(1 − σ), where σ is the standard deviation of the used fractions of resources (Kubernetes 1.36).
     """
     requests = shape.requests
-    if nodes.all_have_basics and not requests.get(GPU):
-        return _gain_of_both(nodes, requests.get(CPU, 0), requests.get(MEMORY, 0))
+    if nodes.all_have_basics:
+        if not requests.get(GPU):
+            return _gain_of_both(nodes, requests.get(CPU, 0), requests.get(MEMORY, 0))
+        if nodes.have_room:
+            return _gain_of_three(nodes, requests)
     resources = _balanced_resources(shape)
     return _gain(_evenness(nodes, resources, requests), _evenness(nodes, resources, {}))
 
@@ -206,12 +211,28 @@ def _gain_of_both(nodes: Nodes, cpu: int, memory: int) -> Floats:
     after, before = nodes.filled(cpu, memory), nodes.filled(0, 0)
     if not nodes.have_room:
         after, before = np.minimum(after, _ONE), np.minimum(before, _ONE)
-    deviation: Floats = np.empty_like(after)
-    np.subtract(after[0], after[1], out=deviation[0])
-    np.subtract(before[0], before[1], out=deviation[1])
-    np.abs(deviation, out=deviation)
-    deviation *= _HALF
-    both = _whole(deviation)
+    difference: Floats = np.empty_like(after)
+    np.subtract(after[0], after[1], out=difference[0])
+    np.subtract(before[0], before[1], out=difference[1])
+    np.abs(difference, out=difference)
+    np.subtract(_TWO, difference, out=difference)  # 100·(1 − half of it), one step less: halves and doubles are exact
+    difference *= _FIFTY
+    np.floor(difference, out=difference)
+    return _gain(difference[0], difference[1])
+
+
+def _gain_of_three(nodes: Nodes, requests: Mapping[str, int]) -> Floats:
+    """The same where GPUs are asked for, too, and all nodes have them: the pod has room on every one."""
+    filled = np.empty((3, 2, len(nodes)))
+    filled[:2, 0], filled[:2, 1] = nodes.filled(requests.get(CPU, 0), requests.get(MEMORY, 0)), nodes.filled(0, 0)
+    filled[2] = nodes.used(GPU)
+    filled[2, 0] += requests[GPU]
+    filled[2] /= nodes.allocatable(GPU)
+    filled -= np.add.reduce(filled) / 3
+    filled *= filled
+    deviation: Floats = np.add.reduce(filled)
+    deviation /= 3
+    both = _whole(np.sqrt(deviation, out=deviation))
     return _gain(both[0], both[1])
 
 
