@@ -6,7 +6,7 @@ are as long as there are nodes. Each change of a row is one entry; the entry of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from volcanoio.engine.scheduling.loads import BASICS, Quantity
 from volcanoio.engine.scheduling.rows import Rows
 
 _ALLOCATABLE, _USED, _IDLE, _FUTURE, _NONZERO, *_REST = range(len(Quantity))
-_ENTRIES = 2 * LOGGED
+ENTRIES = 2 * LOGGED
 """There is room for as many: those that a log reaches back to are moved to the front where it ends."""
 _STAGGER = 8
 """Entries by which arrays are longer: at a power of two all that is kept of an entry would share a few cache lines."""
@@ -24,14 +24,6 @@ _NO_ROOM = -1
 """The room of an outdated entry: no task fits, as each asks for something."""
 _NONZERO_AT = 2
 """Of cpu and memory what is allocatable, used and counted as used is kept, in this order."""
-
-
-def least(wants: Mapping[int, int], columns: Columns) -> NDArray[np.int64]:
-    """By resource how much room a task needs, in one column: `wants` has what it asks for by the resource's index."""
-    column = np.full((len(columns.resources), 1), np.iinfo(np.int64).min, np.int64)
-    for at, amount in wants.items():
-        column[at] = amount
-    return column
 
 
 class Recent:
@@ -44,21 +36,22 @@ class Recent:
         self._first = self._clock = columns.clock
         """The columns' clock before the first entry, and that of the last."""
         self._layout = self._capacity = -1
-        self._rows: NDArray[np.intp] = np.zeros(_ENTRIES, np.intp)
+        self._rows: NDArray[np.intp] = np.zeros(ENTRIES, np.intp)
         self._room: NDArray[np.int64]
         """By resource and entry what is idle and will be, whichever is less."""
-        self._basics: NDArray[np.float64] = np.zeros((_NONZERO_AT + 1, BASICS, _ENTRIES + _STAGGER))
+        self._basics: NDArray[np.float64] = np.zeros((_NONZERO_AT + 1, BASICS, ENTRIES + _STAGGER))
         """As scorers read cpu and memory (`views.Nodes.basics`), by quantity."""
         self._entry_of: NDArray[np.int64]
         """By row the clock of its last entry."""
 
     def that_fit(
-        self, clock: int, least: NDArray[np.int64], passing: NDArray[np.bool_] | None
+        self, clock: int, wants: Sequence[tuple[int, int]], passing: NDArray[np.bool_] | None
     ) -> tuple[NDArray[np.intp], NDArray[np.intp], Rows] | None:
         """The rows that changed since then, some maybe several times, and, each once, those of them that have room.
 
-        The latter are told as plugins see them, too. `least` is how much room there must be, see `least`; where
-        `passing` is given, they are among these. None where entries do not reach back so far.
+        The latter are told as plugins see them, too. `wants` is how much room there must be, at least of one resource,
+        by the resource's index; where `passing` is given, they are among these. None where entries do not reach back so
+        far.
         """
         self._follow()
         first = self._first
@@ -66,14 +59,17 @@ class Recent:
             return None
         start, stop = clock - first, self._clock - first
         rows = self._rows[start:stop]
-        fits = np.logical_and.reduce(self._room[:, start:stop] >= least, axis=0)
+        (at, amount), *others = wants
+        fits = self._room[at, start:stop] >= amount  # one resource after the other: a column beside the table is slower
+        for at, amount in others:
+            fits &= self._room[at, start:stop] >= amount
         if passing is not None:
             fits &= passing[rows]
         entries = fits.nonzero()[0]
-        fitting = rows[entries]
         entries += start
-        allocatable, used, nonzero = self._basics.take(entries, axis=2)
-        known = {_ALLOCATABLE: allocatable, _USED: used, _NONZERO: nonzero}
+        fitting = self._rows.take(entries)
+        basics = self._basics.take(entries, axis=2, mode="clip")  # quicker than to have them checked
+        known = {_ALLOCATABLE: basics[0], _USED: basics[1], _NONZERO: basics[2]}
         return rows, fitting, Rows(self._columns, fitting, known, have_room=True)
 
     def _follow(self) -> None:
@@ -81,7 +77,7 @@ class Recent:
         columns = self._columns
         if self._layout != columns.layout or self._capacity != columns.capacity:
             self._layout, self._capacity = columns.layout, columns.capacity
-            self._room = np.zeros((len(columns.resources), _ENTRIES + _STAGGER), np.int64)
+            self._room = np.zeros((len(columns.resources), ENTRIES + _STAGGER), np.int64)
             self._entry_of = np.zeros(columns.capacity, np.int64)
             self._first = self._clock = columns.clock
         if self._clock == columns.clock:
@@ -90,7 +86,7 @@ class Recent:
         if rows is None:
             self._first = self._clock = columns.clock
             return
-        if columns.clock - self._first > _ENTRIES:
+        if columns.clock - self._first > ENTRIES:
             self._move()
         start = self._clock - self._first
         self._write(rows, start)

@@ -38,7 +38,6 @@ class Answered:
         "_cycle",
         "_everywhere",
         "_inputs",
-        "_least",
         "_plan",
         "_recent",
         "_score",
@@ -91,7 +90,6 @@ class Answered:
         self._by_state: tuple[int, dict[int, float]] = (-1, {})
         """Which version of states, and what `score_row` is by state."""
         self._wants = tuple((columns.resource(name), amount) for name, amount in shape.requests.items())
-        self._least: NDArray[np.int64] = np.zeros((0, 1), np.int64)
         self._cycle = -1
 
     @property

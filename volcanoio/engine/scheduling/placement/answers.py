@@ -14,22 +14,19 @@ from volcanoio.engine.scheduling.placement.answered import Answered
 from volcanoio.engine.scheduling.placement.onerow import NOWHERE, OneRow
 from volcanoio.engine.scheduling.placement.plan import plan_for
 from volcanoio.engine.scheduling.placement.statevalues import fit_mask
-from volcanoio.engine.scheduling.recent import least
+from volcanoio.engine.scheduling.recent import ENTRIES
 from volcanoio.engine.scheduling.rows import Rows
 from volcanoio.framework.scheduling.views import Nodes
 from volcanoio.model.resources import PODS
 
 SINGLY = 5
 """Up to how many changed rows asking one by one is quicker than asking in one call."""
-FEW = 12
-"""Up to how many that are in states which are new to the shape."""
 OFTEN = 2
 """Where rows changed more often than so many times each, they are asked about as they are in the columns."""
 SPARSE = 1.5
 """Where a task fits no more than one of so many rows, scorers are not asked about the others."""
-SEVERAL = 512
-"""Up to how many rows those of a state that is new to the shape are asked about one by one."""
 NAN = float("nan")
+_ALL = np.ones(ENTRIES, np.bool_)
 
 
 class Answers(Answered):
@@ -155,7 +152,7 @@ class Answers(Answered):
             respecified = np.flatnonzero(columns.respecified[:size] > since)
             if len(respecified):
                 self._answer_static(respecified, Rows(columns, respecified), respecified)
-        if not (self.by_state and (self._look_up_few(rows) if number <= SEVERAL else self._look_up(rows))):
+        if not (self.by_state and self._look_up(rows)):
             if self.one is not None and number <= SINGLY:
                 self.best = None
                 for row in rows.tolist():
@@ -166,30 +163,6 @@ class Answers(Answered):
             else:
                 self._ask(rows, Rows(columns, rows))
         return number / size
-
-    def _look_up_few(self, rows: NDArray[np.intp]) -> bool:
-        """`_look_up` of few rows, which keep the best ones known."""
-        one, values, states = self.one, self.values, self._states
-        assert one is not None
-        values.begin()
-        found = values.table[self._columns.state[rows]]
-        if not self._everywhere:
-            found[~self.standing[rows]] = NOWHERE
-        top, learned = found.item(found.argmax()), 0
-        if top != top:  # not a number counts as the largest
-            missing = np.isnan(found).nonzero()[0].tolist()
-            learned = len(missing)
-            if learned > FEW:
-                return self._look_up(rows)
-            for at in missing:
-                row = rows.item(at)
-                found[at] = values.of(states.of(row), row, one)
-            top = found.item(found.argmax())
-        self.value[rows] = found
-        if self.best is not None and not (top < self.best.last[0] or self.best.follow(rows, found)):
-            self.best = None
-        states.count(len(rows), learned)
-        return True
 
     def _look_up(self, rows: NDArray[np.intp]) -> bool:
         """Take the values of rows from what is known by state; False where too many are in new ones."""
@@ -216,15 +189,9 @@ class Answers(Answered):
             fits &= passing
         self.value[rows] = np.where(fits, value, NOWHERE)
 
-    def _least_room(self) -> NDArray[np.int64]:
-        """As `recent.least`."""
-        if len(self._least) != len(self._columns.resources):
-            self._least = least(dict(self._wants), self._columns)
-        return self._least
-
     def _ask_about_recent(self, since: int) -> bool:
         """`_ask_where_it_fits` of all rows that changed since then; False where too many did."""
-        found = self._recent.that_fit(since, self._least_room(), None if self._everywhere else self.standing)
+        found = self._recent.that_fit(since, self._wants, None if self._everywhere else self.standing)
         if found is None:
             return False
         self.best = None
@@ -233,7 +200,7 @@ class Answers(Answered):
         value.argmax()  # brings all of it near in one go, which writing here and there would do in hundreds
         value[changed] = NOWHERE
         if len(rows):
-            value[rows] = self._scored_by(rows, nodes, np.ones(len(rows), np.bool_))
+            value[rows] = self._scored_by(rows, nodes, _ALL[: len(rows)])
         return True
 
     def _ask_where_it_fits(self, rows: NDArray[np.intp]) -> None:
