@@ -16,7 +16,7 @@ from volcanoio.engine.scheduling.columns import name_hash
 from volcanoio.engine.scheduling.combine import Rules
 from volcanoio.engine.scheduling.inputs import Inputs
 from volcanoio.engine.scheduling.ledger import Ledger
-from volcanoio.engine.scheduling.placement import answers, best, leaders, states, statevalues
+from volcanoio.engine.scheduling.placement import best, leaders, states, statevalues
 from volcanoio.engine.scheduling.placement.placer import Placer
 from volcanoio.engine.scheduling.placement.ties import mix
 from volcanoio.engine.scheduling.profile import Profile
@@ -256,7 +256,6 @@ def test_equals_the_naive_greedy(
     with (
         patch.object(states, "MOST", room),
         patch.object(states, "WINDOW", room),
-        patch.object(answers, "FEW", room),
         patch.object(statevalues, "FEW", room),
         patch.multiple(leaders, FIRST=1 if room == 2 else 256, LEAST=room, MOST=2 * room),
         patch.object(best, "SOME", room // 2),

@@ -10,9 +10,9 @@ from volcanoio.engine.scheduling.placement.ties import TieKeys
 
 KEPT = 64
 """For how many shapes the best rows are kept."""
-LEAST, MOST = 64, 512
+LEAST, MOST = 64, 256
 """How many rows are worth to be put in order at once, for a shape whose best rows were used up before."""
-FIRST = 256
+FIRST = 64
 """How many of more equally good rows are put in order at once."""
 
 
