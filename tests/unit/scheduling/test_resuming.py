@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.scenario.scheduling.harness import World, group, node, pods
@@ -76,6 +76,11 @@ def history(objects: list[Manifest], gone: list[int], *, whole: bool) -> list[tu
     nodes=st.integers(1, 3),
     takers=st.lists(gangs, min_size=1, max_size=3),
     gone=st.lists(st.sampled_from([0, 0, 1, 2, 9]), min_size=4, max_size=8),
+)
+@example(  # the last of them had a place at once, until the one before it took that
+    nodes=3,
+    takers=[{"size": 1, "least": 1, "cpu": "1"}, *({"size": 2, "least": 2, "cpu": cpu} for cpu in "21")],
+    gone=[1, 0, 1, 0],
 )
 def test_the_same_is_decided(nodes: int, takers: list[dict[str, Any]], gone: list[int]) -> None:
     objects = cluster(nodes, takers)

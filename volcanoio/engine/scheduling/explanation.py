@@ -80,7 +80,17 @@ _NO_REASON = Reason()
 class Attempts:
     """What the last attempt to place a job came to."""
 
-    __slots__ = ("beyond", "failed_roles", "fit_errors", "limited", "outcomes", "reason", "refusal", "useless")
+    __slots__ = (
+        "beyond",
+        "failed_roles",
+        "fit_errors",
+        "limited",
+        "outcomes",
+        "reason",
+        "refusal",
+        "resumed",
+        "useless",
+    )
 
     def __init__(self) -> None:
         self.clear()
@@ -102,6 +112,8 @@ class Attempts:
         self.beyond: tuple[Shape, int, float] | None = None
         """How many tasks alike it lacked of which its queue could not take so many; and when (epoch seconds)."""
         self.useless: Useless | None = None
+        self.resumed = False
+        """Whether all its tasks went where they claim room, without being tried (`resuming`)."""
 
     @property
     def blank(self) -> bool:

@@ -37,8 +37,9 @@ def resume(session: CycleSession, job: JobInfo) -> bool:
     if not session.job_pipelined(job):
         statement.discard()
         return False
-    if not job.attempts.blank:
-        session.start(job)
+    if not job.attempts.blank or not job.attempts.resumed:
+        session.start(job)  # what is said of it comes to something else than before
+        job.attempts.resumed = True
     statement.keep()
     return True
 

@@ -118,7 +118,7 @@ class CycleSession(SessionVotes):
     def start(self, job: JobInfo, part: SubJobInfo | None = None) -> None:
         """As `session.Session`."""
         if part is None:
-            if not job.attempts.blank:
+            if not job.attempts.blank or job.attempts.resumed:
                 job.attempts.clear()
             self._look_again(job)
         else:
