@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+import json
+
+from hypothesis import example, given
 
 from tests.oracle.compare import compare
 from tests.oracle.confs import confs
 from tests.oracle.contests import contested
 from tests.oracle.examples import examples
 from tests.oracle.stores import stored
-from tests.oracle.worlds import Mix, worlds
-from tests.scenario.scheduling.harness import World
+from tests.oracle.worlds import CLASSES, Mix, worlds
+from tests.scenario.scheduling.harness import World, group, node, pod, queue
+from tests.scenario.scheduling.storage import claim, on, storage_class, volume
 from volcanoio.model.base import Manifest
 
 CONFS = confs(
@@ -26,7 +29,28 @@ def test_claims(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
+GANGS = {
+    "actions": "gangpreempt",
+    "tiers": [{"plugins": [{"name": name} for name in ("gang", "predicates", "capacity")]}],
+}
+FULL: list[Manifest] = [
+    *CLASSES,
+    node("n0", cpu="2"),
+    node("n1", cpu="2", labels={"disk": "there"}),
+    queue("q", capability={"cpu": "4"}),
+    storage_class(),
+    claim("data", volume="v"),
+    volume("v", phase="Bound", reach=on("disk", "there")),
+    group("old", 0, queue="q", phase="Running", priorityClassName="low"),
+    *(pod(f"old-{at}", "old", cpu="1", on=f"n{at // 2}", phase="Running") for at in range(4)),
+    group("new", 1, queue="q", phase="Inqueue", priorityClassName="high"),
+    pod("new", "new", cpu="1", spec={"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}),
+]
+"""The queue is full, too: on the node that does not reach the volume somebody would be evicted for that alone."""
+
+
 @examples(40)
+@example(conf=json.dumps(GANGS), objects=FULL)
 @given(
     confs(
         ("preempt", "allocate, preempt", "reclaim, allocate", "gangpreempt"),

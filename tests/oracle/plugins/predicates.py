@@ -41,7 +41,17 @@ class Predicates(Plugin):
             return False
         if self.on("NodeAffinity") and not affine(task.spec, node.name, node.labels):
             return False
-        return not (self.on("TaintToleration") and untolerated(task.spec, node.taints))
+        if self.on("TaintToleration") and untolerated(task.spec, node.taints):
+            return False
+        return not names(task) or self._stored_there(task, node)
+
+    def _stored_there(self, task: Task, node: Node) -> bool:
+        """Where volumes must be, as far as it does not matter what else is placed: claims outlive the pods evicted."""
+        if self.on("VolumeZone") and not self.storage.in_zone(task, node):
+            return False
+        if not self.on("VolumeBinding") or self.storage.chooses(task):
+            return True
+        return self.storage.usable(task) and self.storage.reachable(task, node)
 
     def predicate(self, task: Task, node: Node) -> bool:
         cluster = self.session.cluster

@@ -42,6 +42,13 @@ class Storage:
         waits = kind is not None and kind.get("volumeBindingMode") == "WaitForFirstConsumer"
         return waits and not claim["spec"].get("volumeName")
 
+    def chooses(self, task: Task) -> bool:
+        """Whether a claim may take one of the free volumes: who else takes one decides, too."""
+        waiting = [
+            self.claims[name] for name in names(task) if self._sound(name) and not self._bound(self.claims[name])
+        ]
+        return any(_suits(volume, claim) for claim in waiting for volume in self.volumes.values())
+
     def reachable(self, task: Task, node: Node) -> bool:
         """The volumes that are bound, or free and fit, or can be made; the smallest claim chooses first."""
         taken: dict[str, str] = dict(self.chosen)
@@ -67,13 +74,9 @@ class Storage:
         """Volumes with labels of a zone: nodes in one of them, or without such labels."""
         if not any(key in node.labels for key in ZONES):
             return True
-        for name in names(task):
-            claim = self.claims[name]
-            labels = (
-                self.volumes[claim["spec"].get("volumeName")]["metadata"].get("labels", {})
-                if self._bound(claim)
-                else {}
-            )
+        bound = (claim for name in names(task) if (claim := self.claims.get(name)) and self._bound(claim))
+        for claim in bound:
+            labels = self.volumes.get(claim["spec"]["volumeName"], {"metadata": {}})["metadata"].get("labels", {})
             if any(key in labels and node.labels.get(key) not in labels[key].split("__") for key in ZONES):
                 return False
         return True

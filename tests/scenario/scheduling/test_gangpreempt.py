@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.scenario.scheduling.harness import World, node, pod, pods, queue
+from tests.scenario.scheduling.storage import claim, on, storage_class, volume
 from tests.scenario.scheduling.test_preempt import job, world
 from tests.scenario.scheduling.victims import bury, running, waiting
 from volcanoio.engine.scheduling.cluster import ClusterState
@@ -307,3 +308,16 @@ def test_what_is_evicted_may_pay_for_the_queue_where_nodes_have_room() -> None:
     old = job("old", 0, *running("old", 4), queue="q")
     mine = job("new", 2, *waiting("new", 2), priority="high", queue="q")
     assert evicted(*NODES, capped, *old, *mine, conf=CONF.replace("proportion", "capacity")) == ["old-0", "old-1"]
+
+
+def test_nobody_goes_for_the_queue_where_the_claims_cannot_be_had() -> None:
+    """Without the claim the queue's first victim would be on the other node."""
+    capped = queue("q", capability={"cpu": "6"})
+    there = volume("v", phase="Bound", reach=on("disk", "there"))
+    nodes = node("n1", cpu="4"), node("n2", cpu="4", labels={"disk": "there"})
+    data = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+    old = job("old", 0, *running("old", 2), *pods("other", 4, "old", cpu="1", on="n2", phase="Running"), queue="q")
+    for spec, victims in (({}, ["old-0"]), (data, ["other-0"])):
+        mine = job("new", 1, *waiting("new", 1, spec=spec), priority="high", queue="q")
+        objects = storage_class(), claim("data", volume="v"), there, capped, *nodes, *old, *mine
+        assert evicted(*objects, conf=CONF.replace("proportion", "capacity")) == victims
