@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.oracle.compare import compare
@@ -13,7 +14,7 @@ from tests.oracle.contests import contested
 from tests.oracle.examples import examples
 from tests.oracle.plugins.times import epoch
 from tests.oracle.worlds import Mix, worlds
-from tests.scenario.scheduling.harness import CREATED, World
+from tests.scenario.scheduling.harness import CREATED, World, group, node, pod
 from volcanoio.framework.scheduling_events import FactsSaid
 from volcanoio.model.base import Manifest
 
@@ -21,7 +22,7 @@ ACTIONS = ("enqueue, allocate, backfill", "allocate")
 EVICTING = ("allocate, preempt", "reclaim", "preempt")
 USUAL = ("priority", "overcommit", "drf", "proportion", "nodeorder", "binpack")
 START = epoch(CREATED) + 60
-HOURS = st.integers(0, 23)
+HOURS, DAY = st.integers(0, 23), 24 * 3600
 MOVABLE = {
     "volcano.sh/revocable-zone": st.sampled_from([None, None, "*", "elsewhere"]),
     "volcano.sh/preemptable": st.sampled_from([None, "true", "false"]),
@@ -53,7 +54,27 @@ def test_lent_nodes(conf: str, objects: list[Manifest], hour: int) -> None:
     compare(World(*objects, conf=conf, now=START + 3600 * hour), conf)
 
 
+LENDING = {
+    "actions": "shuffle, allocate",
+    "tiers": [
+        {
+            "plugins": [
+                {"name": "gang"},
+                {"name": "tdm", "arguments": {"tdm.revocable-zone.noon": "11:00-14:00"}},
+                {"name": "predicates"},
+            ]
+        }
+    ],
+}
+LENT_LATER = [
+    node("n0", labels={"volcano.sh/revocable-zone": "noon"}),
+    group("j", 1, phase="Inqueue"),
+    pod("p", "j", cpu="1", annotations={"volcano.sh/preemptable": "true"}),
+]
+
+
 @examples(40)
+@example(conf=json.dumps(LENDING), objects=LENT_LATER, hours=[14, 11])
 @given(
     confs(("shuffle", "shuffle, allocate"), ("predicates",), ("pdb", *USUAL), first=("gang", "tdm")),
     contested(Mix(pod_annotations=MOVABLE, job_annotations=BUDGETS, node_labels=ZONES)),
@@ -61,8 +82,8 @@ def test_lent_nodes(conf: str, objects: list[Manifest], hour: int) -> None:
 )
 def test_nodes_that_are_wanted_back(conf: str, objects: list[Manifest], hours: list[int]) -> None:
     world, memory = World(*objects, conf=conf, now=START), dict[str, Any]()
-    for hour in hours:
-        world.now = START + 3600 * hour
+    for hour in hours:  # each the next time that the clock shows it: what failed rests until a later time
+        world.now += (START + 3600 * hour - world.now) % DAY
         compare(world, conf, memory)
         world.echo()
 
