@@ -113,7 +113,7 @@ class Binpack:
 
     def score_from(self, shape: Shape, at: AmountsAt) -> Callable[[Sequence[int]], float]:
         """What scores one node: the same operations in the same order."""
-        factor, (each, weight_sum, _) = self._factor, self._terms(shape)
+        factor, (each, weight_sum, plain) = self._factor, self._terms(shape)
         found = ((at.allocatable(name), at.used(name), request, weight) for name, request, weight in each if weight)
         counted = [(offered, used, *rest) for offered, used, *rest in found if offered is not None and used is not None]
 
@@ -127,7 +127,19 @@ class Binpack:
                     total += final * weight / capacity
             return total / weight_sum * factor if weight_sum else 0.0
 
-        return score
+        if not plain or len(counted) != len(each):
+            return score
+        (cpu_at, cpu_used, cpu_asked, _), (memory_at, memory_used, memory_asked, _) = counted
+        half = factor / 2  # exact, as is the half of a sum
+
+        def of_both(amounts: Sequence[int]) -> float:
+            cpu, memory = amounts[cpu_at], amounts[memory_at]
+            if not cpu or not memory:
+                return score(amounts)
+            used, filled = amounts[cpu_used] + cpu_asked, amounts[memory_used] + memory_asked
+            return 0.0 if used > cpu or filled > memory else (used / cpu + filled / memory) * half
+
+        return of_both
 
     def _terms(self, shape: Shape) -> _Terms:
         """Those of the shape."""

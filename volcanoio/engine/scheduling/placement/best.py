@@ -51,8 +51,9 @@ class Best:
         better = (values >= self.last[0]).nonzero()[0]
         if len(better) > SOME or len(self.turns) > LONGEST:
             return False
-        rows = rows[better]
+        rows, turns, last = rows[better], self.turns, self.last
         places = self._keys.last_first(self._shape, rows)
-        for value, place, row in zip(values[better].tolist(), places.tolist(), rows.tolist(), strict=True):
-            self.moved(value, place, row)
+        for turn in zip(values[better].tolist(), places.tolist(), rows.tolist(), strict=True):
+            if turn > last:
+                insort(turns, turn)
         return True

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from volcanoio.engine.scheduling.columns import Columns
 from volcanoio.engine.scheduling.placement.answers import Answers
 from volcanoio.engine.scheduling.placement.best import Best
 from volcanoio.engine.scheduling.placement.onerow import NOWHERE
 from volcanoio.engine.scheduling.placement.ties import TieKeys
+from volcanoio.framework.scheduling.views import Shape
 
 KEPT = 64
 """For how many shapes the best rows are kept."""
@@ -49,9 +53,7 @@ class Leaders:
         rows = (value >= top - answers.span).nonzero()[0]
         if len(rows) > MOST:
             answers.span /= 2
-            rows = (value == top).nonzero()[0]
-            if len(rows) > MOST:
-                rows = rows[self._keys.of(shape, rows).argpartition(FIRST)[:FIRST]]
+            rows = self._first_of(shape, rows, value[rows], top)
         elif again and len(rows) < LEAST:
             answers.span = max(2 * answers.span, 1.0)
         best = answers.best = Best(self._keys, shape, rows, value[rows])
@@ -59,3 +61,13 @@ class Leaders:
         if len(kept) > KEPT:
             kept.pop(next(iter(kept))).best = None
         return best
+
+    def _first_of(
+        self, shape: Shape, rows: NDArray[np.intp], values: NDArray[np.float64], top: float
+    ) -> NDArray[np.intp]:
+        """Of too many rows those that are better than the others, or the first of equally good ones."""
+        least = np.partition(values, -FIRST).item(-FIRST)
+        if least < top:
+            return rows[values > least]
+        rows = rows[values == top]
+        return rows[self._keys.of(shape, rows).argpartition(FIRST)[:FIRST]] if len(rows) > MOST else rows

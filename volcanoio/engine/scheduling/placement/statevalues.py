@@ -86,8 +86,12 @@ class StateValues:
         if passing is not None:
             value[~passing[rows]] = NOWHERE
         missing = np.isnan(value).nonzero()[0]
-        learned = 0
-        if len(missing):
+        learned = len(missing)
+        if 0 < learned <= FEW:
+            for at in missing.tolist():
+                row = rows.item(at)
+                value[at] = self.of(self._states.of(row), row, one)
+        elif learned:
             asked = state[missing]
             found = self._examples(asked, rows[missing])
             if found is None:
