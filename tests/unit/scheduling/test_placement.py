@@ -257,7 +257,7 @@ def test_equals_the_naive_greedy(
         patch.object(states, "MOST", room),
         patch.object(states, "WINDOW", room),
         patch.object(statevalues, "FEW", room),
-        patch.multiple(leaders, FIRST=1 if room == 2 else 256, LEAST=room, MOST=2 * room),
+        patch.multiple(leaders, FIRST=room // 2, LEAST=room, MOST=2 * room),
         patch.object(best, "SOME", room // 2),
     ):
         _same_as_naive(nodes, tasks, chosen, taken_back)
