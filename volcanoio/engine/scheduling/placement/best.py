@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from volcanoio.engine.scheduling.placement.ties import TieKeys
 from volcanoio.framework.scheduling.views import Shape
 
-SOME = 32
+SOME = 64
 """Up to how many rows that got a better place are put where they belong: for more it is quicker to look anew."""
 LONGEST = 2048
 """Of a longer list, most is outdated."""
