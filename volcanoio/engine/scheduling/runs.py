@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from volcanoio.engine.scheduling.jobs import JobInfo
@@ -12,6 +13,8 @@ from volcanoio.framework.scheduling.session import Run
 
 if TYPE_CHECKING:
     from volcanoio.engine.scheduling.session import CycleSession
+
+_KEY = attrgetter("key")
 
 
 def runs_of(session: CycleSession, job: JobInfo, members: Iterable[TaskInfo], *, best_effort: bool) -> list[Run]:
@@ -27,15 +30,10 @@ def runs_of(session: CycleSession, job: JobInfo, members: Iterable[TaskInfo], *,
     if traits:
         _vary(session, job, tasks)
     look_at_claims(session, tasks, varied=bool(traits))
-    if len(tasks) < 2:
-        pass
-    elif rules.orders_tasks:
-        ask = rules.task_key
-        keyed = [(ask(task), task.key, task) for task in tasks]  # keys end in the uid: no two are equal
-        keyed.sort()
-        tasks = [task for _, _, task in keyed]
-    else:
-        tasks.sort(key=lambda task: task.key)
+    if len(tasks) > 1:
+        tasks.sort(key=_KEY)
+        if rules.orders_tasks:
+            tasks.sort(key=rules.task_key)  # which leaves equal ones in the order they are in
     if not tasks:
         return []
     shape, role, claims = tasks[0].shape, tasks[0].role, session.state.claims

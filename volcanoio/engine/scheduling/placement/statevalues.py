@@ -88,9 +88,9 @@ class StateValues:
         missing = np.isnan(value).nonzero()[0]
         learned = len(missing)
         if 0 < learned <= FEW:
-            for at in missing.tolist():
+            for at, known in zip(missing.tolist(), state[missing].tolist(), strict=True):
                 row = rows.item(at)
-                value[at] = self.of(self._states.of(row), row, one)
+                value[at] = self.of(known if known >= 0 else self._states.of(row), row, one)
         elif learned:
             asked = state[missing]
             found = self._examples(asked, rows[missing])
