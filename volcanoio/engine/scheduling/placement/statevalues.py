@@ -86,12 +86,16 @@ class StateValues:
         if passing is not None:
             value[~passing[rows]] = NOWHERE
         missing = np.isnan(value).nonzero()[0]
-        learned = len(missing)
-        if 0 < learned <= FEW:
+        learned = 0
+        if 0 < len(missing) <= FEW:
+            new = set()
             for at, known in zip(missing.tolist(), state[missing].tolist(), strict=True):
                 row = rows.item(at)
-                value[at] = self.of(known if known >= 0 else self._states.of(row), row, one)
-        elif learned:
+                there = self._states.of(row) if known == UNKNOWN else known
+                value[at] = self.of(there, row, one)
+                new.add(there)
+            learned = len(new)
+        elif len(missing):
             asked = state[missing]
             found = self._examples(asked, rows[missing])
             if found is None:
