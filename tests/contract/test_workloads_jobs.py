@@ -164,7 +164,7 @@ def test_without_completions_one_success_is_enough(namespace: Namespace) -> None
 
 
 def test_a_finished_job_goes_after_its_time(namespace: Namespace) -> None:
-    make(namespace, ttlSecondsAfterFinished=1)
+    make(namespace, ttlSecondsAfterFinished=2)
     with kubelet(namespace, succeeded):
         until(namespace, JOBS, "job", over)
         gone(namespace.cluster, namespace.path(JOBS, "job"))
