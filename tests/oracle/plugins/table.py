@@ -9,6 +9,7 @@ from tests.oracle.plugins.capacity import Capacity
 from tests.oracle.plugins.cdp import Cdp
 from tests.oracle.plugins.conformance import Conformance
 from tests.oracle.plugins.drf import Drf
+from tests.oracle.plugins.extender import Extender
 from tests.oracle.plugins.fairshare import NamespaceFairshare
 from tests.oracle.plugins.gang import Gang
 from tests.oracle.plugins.nodegroup import Nodegroup
@@ -33,6 +34,7 @@ PLUGINS: Mapping[str, type[Plugin]] = {
     "cdp": Cdp,
     "conformance": Conformance,
     "drf": Drf,
+    "extender": Extender,
     "gang": Gang,
     "namespace-fairshare": NamespaceFairshare,
     "nodegroup": Nodegroup,
