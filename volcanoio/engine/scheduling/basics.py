@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +15,7 @@ Floats = NDArray[np.float64]
 _ALLOCATABLE, _USED = int(Quantity.ALLOCATABLE), int(Quantity.USED)
 
 
-class Basics:
+class Basics(ABC):
     """The part of `views.Nodes` that has arrays of two rows, cpu and memory, kept while the amounts are the same."""
 
     __slots__ = ("_filled", "_floats", "have_room")
@@ -24,9 +26,9 @@ class Basics:
         self._floats: dict[int, Floats] = {} if known is None else known
         self._filled: dict[tuple[int, int], Floats] = {}
 
+    @abstractmethod
     def whole_basics(self, quantity: int) -> Ints:
         """cpu and memory as the integers they are."""
-        raise NotImplementedError
 
     def basics(self, what: AmountName) -> Floats:
         """As `views.Nodes`."""
