@@ -19,9 +19,10 @@ from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Job
 from volcanoio.model import kinds
 from volcanoio.model.core import ResourceQuota
+from volcanoio.model.quotascopes import Scope, scopes_of
 from volcanoio.model.resources import MEMORY, PODS, Amounts, add, amounts, resource_list
 from volcanoio.model.scheduling import PodGroupPhase
-from volcanoio_plugins.scheduling.parts.quotascopes import Scope, counts_group, counts_pod, scopes_of
+from volcanoio_plugins.scheduling.parts.quotascopes import counts_group, counts_pod
 
 INSUFFICIENT = "ResourceQuotaInsufficient"
 
@@ -63,7 +64,7 @@ class ResourceQuotas:
         for key in sorted(objects):
             quota = cast("ResourceQuota", objects[key])
             hard, used = amounts(quota.status.hard), amounts(quota.status.used)
-            known = Quota(key, scopes_of(quota.spec), hard, used)
+            known = Quota(key, scopes_of(quota.spec.scopes, quota.spec.scope_selector), hard, used)
             self._quotas.setdefault(quota.metadata.namespace, []).append(known)
         if self._quotas:
             for job in session.jobs_in(PodGroupPhase.INQUEUE):

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from tests.unit.apiserver.api import MERGE, PODS, Api, pod, running
 from volcanoio.localcluster.apiserver.plugins.amounts import Amount, amount, whole
-from volcanoio.localcluster.apiserver.plugins.quota.scopes import Scope, in_scope, scopes_of
+from volcanoio.localcluster.apiserver.plugins.quota.scopes import in_scope
 from volcanoio.localcluster.apiserver.plugins.quota.usage import concerns, usage
 from volcanoio.model.base import Manifest
+from volcanoio.model.quotascopes import Scope, scopes_of
 
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 PODS_ALLOWED, CPU_ALLOWED = 4, 6
@@ -67,7 +68,7 @@ def test_a_pod_uses_its_containers_or_its_largest_init_step() -> None:
 
 
 def test_scopes_know_pods_alone() -> None:
-    scopes = scopes_of({"scopes": ["NotTerminating"]})
+    scopes = scopes_of(["NotTerminating"], None)
     assert scopes == (Scope("NotTerminating"),)
     assert in_scope(scopes, "pods", {"spec": {"containers": []}})
     assert not in_scope(scopes, "secrets", {})

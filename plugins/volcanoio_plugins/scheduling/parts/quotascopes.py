@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from volcanoio.model import quantity
-from volcanoio.model.core import PodAffinityTerm, PodSpec, QuotaSpec
+from volcanoio.model.core import PodAffinityTerm, PodSpec
+from volcanoio.model.quotascopes import Scope
 from volcanoio.model.scheduling import PodGroup
-
-
-class Scope(NamedTuple):
-    """One requirement. `operator` is Exists, DoesNotExist, In or NotIn."""
-
-    name: str
-    operator: str = "Exists"
-    values: tuple[str, ...] = ()
-
-
-def scopes_of(spec: QuotaSpec) -> tuple[Scope, ...]:
-    """All requirements of a quota; a pod must meet each."""
-    expressions: list[dict[str, Any]] = (spec.scope_selector or {}).get("matchExpressions") or []
-    selected = [
-        Scope(one.get("scopeName", ""), one.get("operator", ""), tuple(one.get("values") or ())) for one in expressions
-    ]
-    return (*map(Scope, spec.scopes), *selected)
 
 
 def counts_pod(scopes: tuple[Scope, ...], spec: PodSpec) -> bool:
@@ -39,17 +23,6 @@ def counts_group(scopes: tuple[Scope, ...], group: PodGroup) -> bool:
     across namespaces.
     """
     return all(scope.name in _OF_GROUP and _OF_GROUP[scope.name](scope, group) for scope in scopes)
-
-
-def _meets(scope: Scope, value: str) -> bool:
-    match scope.operator:
-        case "Exists":
-            return bool(value)
-        case "DoesNotExist":
-            return not value
-        case "In":
-            return value in scope.values
-    return scope.operator == "NotIn" and value not in scope.values
 
 
 def _best_effort(spec: PodSpec) -> bool:
@@ -89,7 +62,7 @@ _OF_POD: dict[str, Callable[[Scope, PodSpec], bool]] = {
     "NotTerminating": lambda _, spec: spec.active_deadline_seconds is None,
     "BestEffort": lambda _, spec: _best_effort(spec),
     "NotBestEffort": lambda _, spec: not _best_effort(spec),
-    "PriorityClass": lambda scope, spec: _meets(scope, spec.priority_class_name),
+    "PriorityClass": lambda scope, spec: scope.meets(spec.priority_class_name),
     "CrossNamespacePodAffinity": lambda _, spec: _crosses(spec),
 }
 """By scope; of others, such as VolumeAttributesClass, there are no pods."""
@@ -98,5 +71,5 @@ _OF_GROUP: dict[str, Callable[[Scope, PodGroup], bool]] = {
     "NotTerminating": lambda *_: True,
     "BestEffort": lambda _, group: not _group_computes(group),
     "NotBestEffort": lambda _, group: _group_computes(group),
-    "PriorityClass": lambda scope, group: _meets(scope, group.spec.priority_class_name),
+    "PriorityClass": lambda scope, group: scope.meets(group.spec.priority_class_name),
 }

@@ -13,9 +13,9 @@ from volcanoio.engine.admission.fielderrors import FieldError, duplicate, forbid
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.kinds.strategy import Strategy
 from volcanoio.localcluster.apiserver.plugins.amounts import Amounts, amount, amounts
-from volcanoio.localcluster.apiserver.plugins.quota.scopes import Scope, scopes_of
 from volcanoio.model.base import Manifest
 from volcanoio.model.quantity import QuantityError
+from volcanoio.model.quotascopes import Scope, scopes_of
 
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
 _WHOLE: Final = frozenset(
@@ -59,7 +59,7 @@ def _validate_quota(quota: Manifest) -> list[FieldError]:
     scopes = spec.get("scopes") or []
     found += [invalid("spec.scopes", scopes, rule) for rule in _scope_rules([Scope(one) for one in scopes], names)]
     selector = spec.get("scopeSelector")
-    return found + (_selector_errors(selector, scopes_of({"scopeSelector": selector}), names) if selector else [])
+    return found + (_selector_errors(selector, scopes_of((), selector), names) if selector else [])
 
 
 def _amount_errors(name: str, text: Any, path: str) -> list[FieldError]:

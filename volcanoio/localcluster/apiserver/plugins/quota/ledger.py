@@ -13,11 +13,12 @@ from volcanoio.localcluster.apiserver import errors
 from volcanoio.localcluster.apiserver.controllers.worklist import Worklist
 from volcanoio.localcluster.apiserver.objects import Event, Ref, Stored
 from volcanoio.localcluster.apiserver.plugins.amounts import ZERO, Amount, Amounts, amounts, shown
-from volcanoio.localcluster.apiserver.plugins.quota.scopes import in_scope, is_terminating, scopes_of
+from volcanoio.localcluster.apiserver.plugins.quota.scopes import in_scope, is_terminating
 from volcanoio.localcluster.apiserver.plugins.quota.usage import concerns, pod_compute, usage
 from volcanoio.localcluster.apiserver.resources import Resource
 from volcanoio.localcluster.apiserver.selection import Selection
 from volcanoio.model.base import Manifest
+from volcanoio.model.quotascopes import scopes_of
 
 if TYPE_CHECKING:
     from volcanoio.localcluster.apiserver.core import Core
@@ -39,7 +40,7 @@ class Quota:
         self.name = name
         self.spec = spec
         self.hard = amounts(spec.get("hard"))
-        self.scopes = scopes_of(spec)
+        self.scopes = scopes_of(spec.get("scopes") or (), spec.get("scopeSelector"))
         self.used: Amounts = dict.fromkeys(self.hard, ZERO)
         self._names: dict[str, tuple[str, ...]] = {}
 

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from volcanoio.localcluster.apiserver.kinds.podspec import quality_of_service
 from volcanoio.model.base import Manifest
-
-
-class Scope(NamedTuple):
-    """One requirement. `operator` is Exists, DoesNotExist, In or NotIn."""
-
-    name: str
-    operator: str = "Exists"
-    values: tuple[str, ...] = ()
-
-
-def scopes_of(spec: Manifest) -> tuple[Scope, ...]:
-    """All requirements of a quota's spec; an object must meet each."""
-    plain = [Scope(name) for name in spec.get("scopes") or ()]
-    expressions = (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
-    selected = [Scope(one["scopeName"], one["operator"], tuple(one.get("values") or ())) for one in expressions]
-    return (*plain, *selected)
+from volcanoio.model.quotascopes import Scope
 
 
 def in_scope(scopes: tuple[Scope, ...], resource: str, obj: Manifest) -> bool:
@@ -44,7 +29,7 @@ def _pod_in(scope: Scope, spec: Manifest) -> bool:
         case "NotBestEffort":
             return quality_of_service(spec) != "BestEffort"
         case "PriorityClass":
-            return _meets(scope, spec.get("priorityClassName") or "")
+            return scope.meets(spec.get("priorityClassName") or "")
         case "CrossNamespacePodAffinity":
             return any(_crosses(term) for term in _affinity_terms(spec))
     return False
@@ -52,18 +37,7 @@ def _pod_in(scope: Scope, spec: Manifest) -> bool:
 
 def _claim_in(scope: Scope, claim: Manifest) -> bool:
     name = (claim.get("spec") or {}).get("volumeAttributesClassName") or ""
-    return scope.name == "VolumeAttributesClass" and _meets(scope, name)
-
-
-def _meets(scope: Scope, value: str) -> bool:
-    match scope.operator:
-        case "Exists":
-            return bool(value)
-        case "DoesNotExist":
-            return not value
-        case "In":
-            return value in scope.values
-    return value not in scope.values
+    return scope.name == "VolumeAttributesClass" and scope.meets(name)
 
 
 def is_terminating(spec: Manifest) -> bool:
