@@ -1,10 +1,14 @@
 # Everything a newcomer needs: `make demo` and `make test` set up their own environment in .venv.
 PYTHON ?= python3
 VENV := .venv
+SEED := $(shell date +%s)
+TIMES := 20
+TESTS := tests
+LOCALCLUSTER_TESTS := tests/localcluster tests/contract tests/soak
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test lint types layers unit proof soak soak-lifecycle real-apiserver contract-real go-clients format crds rbac wheel clean
+.PHONY: help demo up test lint types layers unit test-core test-localcluster proof soak soak-lifecycle real-apiserver contract-real go-clients format crds rbac wheel clean
 
 help:  ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -46,15 +50,22 @@ layers: $(VENV)/.dev  ## import-linter contracts
 unit: $(VENV)/.dev  ## pytest
 	$(BIN)/pytest -n 2 -q
 
-proof: $(VENV)/.dev  ## The scheduler against its oracle and invariants, 20 times the examples, new ones each time (an hour)
-	VOLCANOIO_EXAMPLES_TIMES=20 $(BIN)/pytest -n 2 -q --timeout=0 tests/oracle tests/unit/scheduling/test_*invariants.py \
-		tests/unit/scheduling/test_lasting_bounds.py tests/unit/scheduling/test_replay.py
+test-core: $(VENV)/.dev  ## pytest without the tests of volcanoio/localcluster
+	$(BIN)/pytest -n 2 -q $(addprefix --ignore=,$(LOCALCLUSTER_TESTS))
+
+test-localcluster: $(VENV)/.dev  ## pytest, only the tests of volcanoio/localcluster
+	$(BIN)/pytest -n 2 -q $(LOCALCLUSTER_TESTS)
+
+proof: $(VENV)/.dev  ## Every property test on new random examples, 20 times as many (hours); SEED=n repeats a run
+	@echo "property tests on new examples: make proof SEED=$(SEED) repeats this run"
+	@VOLCANOIO_EXAMPLES=new VOLCANOIO_EXAMPLES_TIMES=$(TIMES) $(BIN)/pytest -n 2 -q --timeout=0 -m hypothesis \
+		--hypothesis-seed=$(SEED) $(TESTS) || { echo "make proof SEED=$(SEED) repeats this failure"; exit 1; }
 
 soak: $(VENV)/.dev  ## 24 virtual hours of random clients and faults, 200 kills (minutes; CI does a short form)
 	VOLCANOIO_SOAK_HOURS=24 VOLCANOIO_SOAK_SEEDS=1 VOLCANOIO_SOAK_KILLS=200 $(BIN)/pytest -q tests/soak
 
 soak-lifecycle: $(VENV)/.dev  ## 2,000 random lives of jobs in a whole world with accidents (minutes; CI does a short form)
-	VOLCANOIO_SOAK_LIFECYCLE=2000 $(BIN)/pytest -q --timeout 3600 tests/stateful/test_lifecycle.py
+	VOLCANOIO_EXAMPLES=new VOLCANOIO_SOAK_LIFECYCLE=2000 $(BIN)/pytest -q --timeout 3600 tests/stateful/test_lifecycle.py
 
 real-apiserver:  ## Build etcd, kube-apiserver and kube-controller-manager (needs Go; once; minutes)
 	@$(PYTHON) -m tests.realcluster.build

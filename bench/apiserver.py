@@ -12,9 +12,8 @@ import time
 from pathlib import Path
 
 from bench.machine import peak_memory
-from volcanoio.localcluster.apiserver.http import serve
-from volcanoio.localcluster.apiserver.routes import install
-from volcanoio.localcluster.apiserver.server import ApiServer
+from volcanoio.localcluster.apiserver.http.listener import serve
+from volcanoio.localcluster.apiserver.server import ApiServer, install
 
 
 async def main() -> None:

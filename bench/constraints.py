@@ -21,8 +21,8 @@ import msgspec
 from bench.checker import check
 from bench.engine import default_profile, load, report, schedule
 from bench.workload import SHAPES, Workload
-from volcanoio.compose.collector import collect_rarely
-from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.compose.gc_tuning import tune_garbage_collector
+from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.model.core import (
     Affinity,
     LabelSelector,
@@ -40,7 +40,7 @@ from volcanoio.model.core import (
     Toleration,
     TopologySpreadConstraint,
 )
-from volcanoio.runtime.scheduler import BUDGET
+from volcanoio.runtime.scheduler.scheduler import BUDGET
 
 ZONES = 10
 HOST, ZONE, RACK = "kubernetes.io/hostname", "topology.kubernetes.io/zone", "rack"
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     workload = Constrained(given.nodes, given.pods, given.gang, given.shapes)
     state, profile = ClusterState(), default_profile()
     events, load_seconds = load(state, workload)
-    collect_rarely()
+    tune_garbage_collector()
     gc.collect()
     gc.freeze()
     run = schedule(state, profile, budget=given.budget, pods=workload.pods)

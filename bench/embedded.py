@@ -21,7 +21,7 @@ from typing import Any
 from bench.machine import machine, peak_memory, software
 from bench.podbody import pod_body
 from bench.rawhttp import Connection, Watching
-from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse
+from volcanoio.localcluster.apiserver.apimachinery.request import ApiRequest, ApiResponse
 from volcanoio.localcluster.apiserver.server import ApiServer
 
 PODS = "/api/v1/namespaces/default/pods"

@@ -19,22 +19,21 @@ from typing import Any
 from bench.checker import Report, check
 from bench.machine import machine, peak_memory
 from bench.workload import SHAPES, Workload
-from volcanoio.compose.collector import collect_rarely
-from volcanoio.engine.scheduling.cluster import NEEDED, ClusterState
-from volcanoio.engine.scheduling.configuration import default_configuration
-from volcanoio.engine.scheduling.cycle import CycleResult, run_cycle
-from volcanoio.engine.scheduling.profile import Profile
-from volcanoio.engine.scheduling.watching import WATCHABLE
-from volcanoio.framework import groups
+from volcanoio.compose.gc_tuning import tune_garbage_collector
+from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES, ClusterState
+from volcanoio.engine.scheduling.config.configuration import default_configuration
+from volcanoio.engine.scheduling.config.profile import WATCHABLE, Profile
+from volcanoio.engine.scheduling.session.cycle import CycleResult, run_cycle
+from volcanoio.framework import entrypoints
 from volcanoio.framework.events import Change, Observed, Synced
 from volcanoio.framework.scheduling_effects import BindBatch, SchedulerEffect
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.kube.clock import WallClock
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
-from volcanoio.runtime.loading import discover
-from volcanoio.runtime.scheduler import BUDGET
-from volcanoio.runtime.scheduler_pace import TimeBudget
+from volcanoio.runtime.loading.registry import discover
+from volcanoio.runtime.scheduler.cycle_timing import TimeBudget
+from volcanoio.runtime.scheduler.scheduler import BUDGET
 
 SHOWN = 10
 """Violations printed in full."""
@@ -62,7 +61,7 @@ class Run:
 def default_profile() -> Profile:
     """What live scheduling runs without a configuration file."""
     registry = discover()
-    plugins, actions = registry.factories(groups.SCHEDULER_PLUGINS), registry.factories(groups.ACTIONS)
+    plugins, actions = registry.factories(entrypoints.SCHEDULER_PLUGINS), registry.factories(entrypoints.ACTIONS)
     return Profile.build(default_configuration(actions=actions, plugins=plugins), plugins, actions)
 
 
@@ -91,7 +90,7 @@ def load(state: ClusterState, workload: Workload) -> tuple[int, float]:
             state.fold(event)
         seconds += time.perf_counter() - started
         count += len(events)
-    for resource in (*NEEDED, *sorted(WATCHABLE)):
+    for resource in (*REQUIRED_RESOURCES, *sorted(WATCHABLE)):
         state.fold(Synced(seq=count + 1, resource=resource))
     return count, seconds
 
@@ -121,7 +120,7 @@ def schedule(state: ClusterState, profile: Profile, *, budget: float, pods: int)
         run.seconds += ended - started
         run.decisions.extend(result.decisions)
         bound += result.stats.bound
-        if bound >= pods or (not result.where and not result.stats.bound):
+        if bound >= pods or (not result.cut_at and not result.stats.bound):
             run.peak_memory = peak_memory()
             return run
 
@@ -160,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     workload = Workload(given.nodes, given.pods, given.gang, given.shapes)
     state, profile = ClusterState(), default_profile()
     events, load_seconds = load(state, workload)
-    collect_rarely()
+    tune_garbage_collector()
     gc.collect()
     gc.freeze()
     run = schedule(state, profile, budget=given.budget, pods=workload.pods)

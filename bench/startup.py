@@ -21,7 +21,7 @@ from typing import Any
 from bench.machine import machine, software
 from bench.statistics import percentile
 
-IMPORTS = "import volcanoio.cli.main, volcanoio.cli.up"
+IMPORTS = "import volcanoio.cli.main, volcanoio.cli.serving"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.statistics import percentile
-from volcanoio.kube import config
 from volcanoio.kube.client import Client, WatchEvent
-from volcanoio.kube.http import HttpTransport
+from volcanoio.kube.http_transport import HttpTransport
+from volcanoio.kube.kubeconfig import from_file
 from volcanoio.kube.transport import Transport
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
@@ -245,7 +245,7 @@ async def use(transport: Transport, phase: str, load: Load) -> dict[str, Any]:
 
 
 async def _over_https(kubeconfig: Path, phase: str, load: Load) -> dict[str, Any]:
-    transport = HttpTransport(await config.from_file(kubeconfig))
+    transport = HttpTransport(await from_file(kubeconfig))
     try:
         return await use(transport, phase, load)
     finally:

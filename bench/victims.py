@@ -22,13 +22,12 @@ from typing import Any
 from bench.engine import observed
 from bench.machine import machine
 from bench.workload import NODE_TYPES, TYPE_OF_TEN
-from volcanoio.compose.collector import collect_rarely
-from volcanoio.engine.scheduling.cluster import ClusterState
-from volcanoio.engine.scheduling.configuration import parse
-from volcanoio.engine.scheduling.cycle import CycleResult, run_cycle
-from volcanoio.engine.scheduling.profile import Profile
-from volcanoio.engine.scheduling.watching import watched
-from volcanoio.framework import groups
+from volcanoio.compose.gc_tuning import tune_garbage_collector
+from volcanoio.engine.scheduling.cluster.state import ClusterState
+from volcanoio.engine.scheduling.config.configuration import parse
+from volcanoio.engine.scheduling.config.profile import Profile, watched_resources
+from volcanoio.engine.scheduling.session.cycle import CycleResult, run_cycle
+from volcanoio.framework import entrypoints
 from volcanoio.framework.events import Synced
 from volcanoio.framework.scheduling_effects import Evict
 from volcanoio.framework.scheduling_events import CycleOpened
@@ -46,7 +45,7 @@ from volcanoio.model.core import (
     ResourceRequirements,
 )
 from volcanoio.model.scheduling import PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueSpec, QueueStatus
-from volcanoio.runtime.loading import discover
+from volcanoio.runtime.loading.registry import discover
 
 CONF = """
 actions: "enqueue, allocate, {action}"
@@ -62,7 +61,7 @@ CORES = 2
 def profile_of(action: str) -> Profile:
     """What the cycle runs."""
     registry = discover()
-    plugins, actions = registry.factories(groups.SCHEDULER_PLUGINS), registry.factories(groups.ACTIONS)
+    plugins, actions = registry.factories(entrypoints.SCHEDULER_PLUGINS), registry.factories(entrypoints.ACTIONS)
     return Profile.build(parse(CONF.format(action=action), actions=actions, plugins=plugins), plugins, actions)
 
 
@@ -135,7 +134,7 @@ def cycle(state: ClusterState, profile: Profile, number: int) -> dict[str, Any]:
         "longest_hold_seconds": round(max(hold, ended - before), 4),
         "nodes_tried": result.stats.attempts,
         "evicted": evicted,
-        "pipelined": {uid: claim.node for uid, claim in state.claims.by_task.items()},
+        "pipelined": {uid: claim.node for uid, claim in state.nominations.by_task.items()},
     }
 
 
@@ -163,10 +162,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     state, profile = ClusterState(), profile_of(given.action)
     for event in observed(cluster(given.action, given.nodes, given.worth, given.helpless), 1):
         state.fold(event)
-    state.require(watched(profile))
+    state.require_resources(watched_resources(profile))
     for resource in state.missing:
         state.fold(Synced(resource=resource))
-    collect_rarely()
+    tune_garbage_collector()
     gc.collect()
     gc.freeze()
     cycles = [cycle(state, profile, number) for number in (1, 2, 3)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from volcanoio.localcluster.apiserver.api import ApiRequest
-from volcanoio.localcluster.apiserver.faults import Faults, Rule
+from volcanoio.localcluster.apiserver.apimachinery.request import ApiRequest
+from volcanoio.localcluster.apiserver.http.faults import Faults, Rule
 
 MANY = 100_000
 """Requests that are kept before what they were is worked out."""

@@ -1,15 +1,12 @@
-"""What holds for all tests: where CI runs them, the same examples are tried every time, and Ctrl-C can be sent."""
+"""What holds for all tests: property tests try fixed examples, and Ctrl-C can be sent."""
 
 from __future__ import annotations
 
-import os
 import signal
 
-from hypothesis import settings
+from tests.examples import load_profile
 
-settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
-settings.register_profile("local", deadline=None)
-settings.load_profile("ci" if os.environ.get("CI") else "local")
+load_profile()
 
 # A shell that runs us in the background, or nohup, has these ignored, and so would our children.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

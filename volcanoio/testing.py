@@ -1,9 +1,7 @@
-"""For tests of plugins and controllers.
+"""Tests of plugins and controllers.
 
-Check a plugin on random clusters, see where pods go on a cluster in one literal, have a whole cluster inside a test.
+Check a plugin on random clusters, see where pods are placed in a literal cluster, or run a whole cluster inside a test.
 """
-
-from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -15,58 +13,58 @@ import anyio
 
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
-from volcanoio.engine.scheduling.cluster import ClusterState
-from volcanoio.engine.scheduling.offline import Offline
-from volcanoio.framework import groups
+from volcanoio.engine.scheduling.cluster.state import ClusterState
+from volcanoio.engine.scheduling.offline.offline import Offline
+from volcanoio.framework import entrypoints
 from volcanoio.kube.client import Client
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.custom import custom_kind
 from volcanoio.model.kinds import Kind
-from volcanoio.runtime.conformance import belongs
-from volcanoio.runtime.loading import discover
-from volcanoio.runtime.plugincheck.check import check_action, check_plugin
-from volcanoio.runtime.plugincheck.clusters import START, decoded
-from volcanoio.runtime.plugincheck.report import Report
-from volcanoio.runtime.scheduler_setup import Known, Setup
+from volcanoio.plugincheck.check import Trial, check_action, check_plugin
+from volcanoio.plugincheck.clusters import START, decoded
+from volcanoio.plugincheck.report import Report
+from volcanoio.runtime.loading.interfaces import conforms
+from volcanoio.runtime.loading.registry import discover
+from volcanoio.runtime.scheduler.setup import PluginCatalog, Setup
 
 __all__ = ["DEFINITION", "Report", "check", "cluster", "placements", "until"]
 DEFINITION = custom_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", namespaced=False)
-"""The kind of definitions of custom resources."""
+"""The kind CustomResourceDefinition."""
 PATIENCE = 40.0
-"""Seconds that `until` waits."""
+"""The timeout of `until` in seconds."""
 
 
 def check(
     factory: Callable[..., Any], *, arguments: Mapping[str, Any] | None = None, configuration: str | None = None
 ) -> Report:
-    """Check a scheduler plugin or action; `Report.problems` is empty when it is right.
+    """Check a scheduler plugin or action; `Report.problems` is empty if it passed.
 
-    It runs beside the plugins of a configuration, the default where none is given. Raises ConfigurationError for
-    arguments or a configuration that do not fit.
+    It runs with the plugins of a configuration, by default the default one. Raises ConfigurationError for invalid
+    arguments or an invalid configuration.
     """
-    known = Known.of(discover())
-    if isinstance(factory, type) and belongs(groups.ACTIONS, factory):
-        return check_action(factory, known, configuration=configuration)
-    return check_plugin(factory, known, configuration=configuration, arguments=arguments, timer=time.perf_counter)
+    known = PluginCatalog.of(discover())
+    if isinstance(factory, type) and conforms(entrypoints.ACTIONS, factory):
+        return check_action(factory, Trial(known, configuration))
+    return check_plugin(factory, Trial(known, configuration, arguments), timer=time.perf_counter)
 
 
 def placements(
     configuration: str, manifests: Iterable[Manifest], *, plugins: Iterable[type] = (), cycles: int = 1
 ) -> dict[str, str]:
-    """Where pods go: `namespace/name` to node, after so many cycles of a scheduler with that configuration.
+    """Return the node of each placed pod (`namespace/name`), after so many scheduling cycles.
 
-    `plugins` are classes of plugins and actions, added to what is installed. A manifest may leave out uid and
+    `plugins` are classes of plugins and actions, added to the installed ones. A manifest may leave out uid and
     creationTimestamp. Raises ConfigurationError.
     """
-    known = Known.of(discover())
-    more: dict[str, dict[str, Any]] = {groups.SCHEDULER_PLUGINS: {}, groups.ACTIONS: {}}
+    known = PluginCatalog.of(discover())
+    more: dict[str, dict[str, Any]] = {entrypoints.SCHEDULER_PLUGINS: {}, entrypoints.ACTIONS: {}}
     for cls in plugins:
-        group = groups.ACTIONS if belongs(groups.ACTIONS, cls) else groups.SCHEDULER_PLUGINS
+        group = entrypoints.ACTIONS if conforms(entrypoints.ACTIONS, cls) else entrypoints.SCHEDULER_PLUGINS
         more[group][cls.name] = cls  # type: ignore[attr-defined]  # every plugin has one
     known = replace(
         known,
-        plugins={**known.plugins, **more[groups.SCHEDULER_PLUGINS]},
-        actions={**known.actions, **more[groups.ACTIONS]},
+        plugins={**known.plugins, **more[entrypoints.SCHEDULER_PLUGINS]},
+        actions={**known.actions, **more[entrypoints.ACTIONS]},
     )
     offline = Offline(ClusterState(), Setup.make(configuration, known).profile, now=START)
     offline.load(map(decoded, manifests))
@@ -76,9 +74,9 @@ def placements(
 
 @asynccontextmanager
 async def cluster(**options: Any) -> AsyncIterator[Client]:
-    """A whole cluster, as `volcanoio up --memory` with these options, and a client of it.
+    """Run a whole cluster, as `volcanoio up --memory` with these options, and return a client of it.
 
-    Its time runs 20 times as fast unless told otherwise; what is installed runs in it. Raises OptionError.
+    Its clock runs 20 times as fast by default; installed plugins and controllers run in it. Raises OptionError.
     """
     async with LocalCluster(LocalOptions.parse(**{"speed": 20.0, **options})) as local:
         yield Client(local.transport)
@@ -87,9 +85,9 @@ async def cluster(**options: Any) -> AsyncIterator[Client]:
 async def until(
     client: Client, kind: Kind, name: str, holds: Callable[[Any], bool] | None, namespace: str = "default"
 ) -> ApiObject | None:
-    """The object, once something holds of it; with None, return once it is gone.
+    """Return the object once `holds` is true for it; with None, return once it is deleted.
 
-    Raises AssertionError, with what was seen last, when that takes too long.
+    Raises AssertionError with the last observed object after a timeout.
     """
     where = namespace if kind.namespaced else ""
     seen: ApiObject | None = None
@@ -107,5 +105,4 @@ async def until(
                         return None
                 elif holds is not None and holds(seen):
                     return seen
-    msg = f"{kind.kind} {name}: what was waited for did not come about; last seen: {seen}"
-    raise AssertionError(msg)
+    raise AssertionError(f"{kind.kind} {name}: the expected state was not reached; last seen: {seen}")

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from volcanoio.engine.scheduling import ledger
-from volcanoio.engine.scheduling.jobs import JobInfo
-from volcanoio.engine.scheduling.ledger import Ledger
-from volcanoio.engine.scheduling.loads import LOADS, Load
-from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.engine.scheduling.cluster import task_transitions
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
+from volcanoio.engine.scheduling.cluster.loads import LOADS, Load
+from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
 from volcanoio.framework.scheduling.views import TaskStatus
 
 
@@ -24,13 +23,13 @@ def binding_tasks_not_counted() -> Iterator[None]:
 
     def bind(self: Ledger, job: JobInfo, tasks: Sequence[TaskInfo]) -> None:
         for task in tasks:
-            self._weigh(task, task.node, Load.OCCUPIES, -1)
+            self._count_on_node(task, task.node, Load.OCCUPIES, -1)
         counted(self, job, tasks)
 
     Ledger.bind = bind  # type: ignore[method-assign]  # that is the experiment
-    vars(ledger)["LOADS"] = tuple(loads)
+    vars(task_transitions)["LOADS"] = tuple(loads)
     try:
         yield
     finally:
         Ledger.bind = counted  # type: ignore[method-assign]  # as above
-        vars(ledger)["LOADS"] = LOADS
+        vars(task_transitions)["LOADS"] = LOADS

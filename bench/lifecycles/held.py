@@ -21,17 +21,17 @@ from bench.machine import memory_now, peak_memory
 from bench.scheduling.starting import Lists
 from bench.statistics import percentile
 from bench.users import NAMESPACE
-from volcanoio.compose.collector import collect_rarely
 from volcanoio.compose.controllers import ControllerManager, ControllerSettings
-from volcanoio.compose.crds import install_crds
+from volcanoio.compose.gc_tuning import tune_garbage_collector
+from volcanoio.compose.local import install_crds
 from volcanoio.kube.clock import WallClock
 from volcanoio.kube.errors import check
 from volcanoio.kube.transport import ContentType
+from volcanoio.localcluster.apiserver.apimachinery.objects import Ref, Stored
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
-from volcanoio.localcluster.apiserver.objects import Ref, Stored
 from volcanoio.localcluster.apiserver.server import ApiServer
 from volcanoio.model import kinds
-from volcanoio.runtime.loading import discover
+from volcanoio.runtime.loading.registry import discover
 
 QUIET = 0.3
 """Seconds without a write after which the controllers have caught up."""
@@ -71,7 +71,7 @@ def hold(part: str, jobs: int) -> dict[str, Any]:
     gc.collect()
     found: dict[str, Any] = {"cpu_seconds": 0.0, "writes": {}}
     if part == "held":
-        collect_rarely()
+        tune_garbage_collector()
         found = anyio.run(_listed, lists)
     return {**found, "empty_mib": empty >> 20, "memory_mib": memory_now() >> 20, "peak_memory_mib": peak_memory() >> 20}
 
@@ -109,7 +109,7 @@ async def _rest(manager: ControllerManager, tapped: Tapped) -> None:
 
 def restart(jobs: int) -> dict[str, Any]:
     """A fresh process of controllers, while it was away one pod in a hundred changed; then reactions to events."""
-    collect_rarely()
+    tune_garbage_collector()
     return anyio.run(_restarted, jobs)
 
 

@@ -17,16 +17,16 @@ import anyio
 from bench.machine import peak_memory
 from bench.users import NAMESPACE, job_manifest, submit, watching
 from bench.writes import CountedRequests
-from volcanoio.compose.collector import collect_rarely
 from volcanoio.compose.controllers import ControllerManager, ControllerSettings
+from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
-from volcanoio.kube import config
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import WallClock
-from volcanoio.kube.http import HttpTransport
+from volcanoio.kube.http_transport import HttpTransport
+from volcanoio.kube.kubeconfig import from_file
 from volcanoio.model import kinds
-from volcanoio.runtime.loading import discover
+from volcanoio.runtime.loading.registry import discover
 
 SIZE = 10
 NODE, NODE_CORES = "cpu=64,memory=256Gi,pods=110", 64
@@ -129,8 +129,8 @@ async def _ended(process: asyncio.subprocess.Process, jobs: int) -> dict[str, An
 
 async def _run_controllers(kubeconfig: str) -> None:
     """All controllers until a line comes in; says when it begins, and what was used from then on."""
-    collect_rarely()
-    transport = HttpTransport(await config.from_file(Path(kubeconfig)))
+    tune_garbage_collector()
+    transport = HttpTransport(await from_file(Path(kubeconfig)))
     try:
         manager = ControllerManager(transport, clock=WallClock(), settings=ControllerSettings(registry=discover()))
         async with anyio.create_task_group() as tasks:

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 
 from bench.engine import default_profile, load, observed
 from bench.workload import Workload
-from volcanoio.compose.collector import collect_rarely
-from volcanoio.engine.scheduling.cluster import NEEDED, ClusterState
-from volcanoio.engine.scheduling.cycle import CycleResult, run_cycle
-from volcanoio.engine.scheduling.profile import Profile
-from volcanoio.engine.scheduling.watching import WATCHABLE
+from volcanoio.compose.gc_tuning import tune_garbage_collector
+from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES, ClusterState
+from volcanoio.engine.scheduling.config.profile import WATCHABLE, Profile
+from volcanoio.engine.scheduling.session.cycle import CycleResult, run_cycle
 from volcanoio.framework.events import Synced
 from volcanoio.framework.scheduling_effects import SchedulerEffect
 from volcanoio.framework.scheduling_events import CycleOpened
@@ -36,7 +35,7 @@ class Driven:
 
 def settle() -> None:
     """Set the collector as a process does that has listed everything."""
-    collect_rarely()
+    tune_garbage_collector()
     gc.collect()
     gc.freeze()
 
@@ -53,7 +52,7 @@ def fold(state: ClusterState, objects: Iterable[ApiObject]) -> None:
     """Take objects in, and have everything listed."""
     for event in observed(objects, 1):
         state.fold(event)
-    for resource in (*NEEDED, *sorted(WATCHABLE)):
+    for resource in (*REQUIRED_RESOURCES, *sorted(WATCHABLE)):
         state.fold(Synced(resource=resource))
 
 

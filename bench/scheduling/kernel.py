@@ -7,8 +7,9 @@ from typing import Any
 
 from bench.scheduling.driving import LATE, loaded
 from bench.workload import Workload
-from volcanoio.engine.scheduling.cycle import Unlimited
-from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.engine.scheduling.placement.placed_tasks import PlacementRequest
+from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import CycleOpened
 
 
@@ -19,11 +20,11 @@ def placements_per_second(workload: Workload) -> float:
     for _ in session.open():
         pass
     ledger: Any = state.ledger
-    ledger.seated = _unheard
-    gangs = [list(job.waiting.values()) for job in ledger.listed.values()]
+    ledger.record_assumed = _unheard
+    gangs = [list(job.pending.values()) for job in ledger.schedulable_jobs.values()]
     placer, placed, started = state.placer, 0, time.process_time()
     for tasks in gangs:
-        number, _ = placer.place(tasks, lacking=None, idle_only=False, nominated="", log=[])
+        number, _ = placer.place(PlacementRequest(tasks, []))
         placed += number
     return placed / (time.process_time() - started)
 

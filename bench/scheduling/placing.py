@@ -10,7 +10,7 @@ from bench.engine import schedule
 from bench.scheduling import kernel, perpod
 from bench.scheduling.driving import loaded
 from bench.workload import Workload
-from volcanoio.runtime.scheduler import BUDGET
+from volcanoio.runtime.scheduler.scheduler import BUDGET
 
 PLAIN_SECONDS = 4.0
 """How long the plain loop runs."""

@@ -18,20 +18,20 @@ import msgspec
 
 from bench.machine import peak_memory
 from bench.workload import Workload
-from volcanoio.bus.bus import EventBus
-from volcanoio.compose.collector import collect_rarely
+from volcanoio.bus.event_bus import EventBus
+from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.framework.scheduling_effects import BindBatch, Evict
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import WallClock
-from volcanoio.kube.informers import InformerSet
+from volcanoio.kube.informer import InformerSet
 from volcanoio.kube.transport import Response
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
-from volcanoio.runtime.loading import discover
+from volcanoio.runtime.loading.registry import discover
 from volcanoio.runtime.metrics import PrometheusProbe
-from volcanoio.runtime.scheduler import Scheduler
-from volcanoio.runtime.scheduler_outlets import Outlets
-from volcanoio.runtime.scheduler_setup import Known
+from volcanoio.runtime.scheduler.dispatcher import Writers
+from volcanoio.runtime.scheduler.scheduler import Scheduler, SchedulerOptions
+from volcanoio.runtime.scheduler.setup import PluginCatalog
 
 PAGE = 500
 REST = 3.0
@@ -151,16 +151,17 @@ async def _run(workload: Workload, upto: int, lists: Lists) -> dict[str, Any]:
     probe = PrometheusProbe()
     bus = EventBus(clock.now)
     informers: Any = InformerSet(lists, bus.publish, clock=clock)  # type: ignore[arg-type]  # it knows lists alone
-    scheduler = Scheduler(bus=bus, informers=informers, clock=clock, known=Known.of(discover()), probe=probe)
+    known, options = PluginCatalog.of(discover()), SchedulerOptions(probe=probe)
+    scheduler = Scheduler(bus=bus, informers=informers, clock=clock, known=known, options=options)
     edge: Any = taken
     watching = asyncio.create_task(holds.watch())
     started, cpu = time.perf_counter(), time.process_time()
-    running = asyncio.create_task(scheduler.run(Outlets(edge, edge, edge, Client(lists))))  # type: ignore[arg-type]  # as above
+    running = asyncio.create_task(scheduler.run(Writers(edge, edge, edge, Client(lists))))  # type: ignore[arg-type]  # as above
     synced = synced_cpu = 0.0
     bound, ended, ended_cpu = 0, started, cpu
     while bound < upto and not running.done():
         await asyncio.sleep(0.01)
-        if not synced and scheduler.state.ready:
+        if not synced and scheduler.state.is_ready:
             synced, synced_cpu = time.perf_counter(), time.process_time()
         if taken.binds > bound:
             bound, ended, ended_cpu = taken.binds, time.perf_counter(), time.process_time()
@@ -211,7 +212,7 @@ def holds(nodes: int, pods: int) -> dict[str, Any]:
 
 def _measured(workload: Workload, upto: int) -> dict[str, Any]:
     lists = Lists(_objects(workload))
-    collect_rarely()
+    tune_garbage_collector()
     gc.collect()
     gc.freeze()
     return anyio.run(_run, workload, upto, lists)
@@ -223,7 +224,7 @@ def remembered(part: str, nodes: int, pods: int) -> dict[str, Any]:
     lists = Lists(_objects(workload))
     listed = peak_memory()
     if part == "all":
-        collect_rarely()
+        tune_garbage_collector()
         anyio.run(_run, workload, pods, lists)
     return {
         "empty_mib": round(empty / 2**20),

@@ -12,7 +12,7 @@ from bench.engine import default_profile
 from bench.scheduling.driving import LATE, drive, fold, settle
 from bench.statistics import percentile
 from bench.workload import NODE_TYPES, SHAPES, TYPE_OF_TEN, Workload
-from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.framework.events import Change, Observed
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject

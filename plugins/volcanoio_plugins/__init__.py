@@ -1,1 +1,1 @@
-"""The plugins that ship with volcanoio, written as a third party writes them."""
+"""The built-in plugins, written with the public interface that third parties use."""

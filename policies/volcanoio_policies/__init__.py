@@ -1,1 +1,4 @@
-"""The lifecycle policies that ship with volcanoio, one a file."""
+"""The built-in lifecycle policies, one per module, and the controller `queue_capability`.
+
+Imports `volcanoio.framework` and `volcanoio.model` only. Start with `min_runtime`.
+"""

@@ -1,6 +1,4 @@
-"""`declared`: what users declare in `spec.policies`. Source: Volcano, pkg/controllers/job/job_controller_util.go."""
-
-from __future__ import annotations
+"""`declared`: the policies in `spec.policies`. Source: Volcano, pkg/controllers/job/job_controller_util.go."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,27 +8,25 @@ import msgspec
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.decisions import Abstain, Act, Alert, Decision
 from volcanoio.framework.lifecycle import LifecycleEvent, PolicyContext
-from volcanoio.model import durations
-from volcanoio.model.batch import Job, JobAction, JobEvent, LifecyclePolicy
+from volcanoio.model import times
+from volcanoio.model.batch import POLICY_EVENTS, Job, JobAction, JobEvent, LifecyclePolicy
 
-_NEVER = frozenset({JobEvent.OUT_OF_SYNC, JobEvent.COMMAND_ISSUED, JobEvent.POD_RUNNING})
-"""Events that no policy matches, not even `*`."""
 _RESTARTS = frozenset(
     {JobAction.RESTART_JOB, JobAction.RESTART_TASK, JobAction.RESTART_POD, JobAction.RESTART_PARTITION}
 )
 
 
 class _NoArguments(msgspec.Struct):
-    """None at all."""
+    """No arguments."""
 
 
 class Declared:
-    """The first policy that matches decides: those of the event's task in order, then those of the job.
+    """Follows the first policy that matches: those of the event's task in order, then those of the job.
 
-    A policy matches by event, or by exit code. For PodPending, which every pod raises, it also needs a timeout. `*`
-    leaves JobUpdated out, which Volcano never raises, and with a restart, which is about trouble, TaskCompleted (in
-    Volcano such a job restarts because it succeeded, until its retries are used up); a policy that names them has them.
-    It never suspends, so it is decided within the step that asked.
+    A policy matches by event or by exit code. For PodPending, which every pod raises, it also needs a timeout. `*` does
+    not match JobUpdated, which Volcano never raises; with a restart action it does not match TaskCompleted either (in
+    Volcano such a job restarts because it succeeded, until its retries are used up). A policy that names these events
+    matches them. `decide` never awaits, so it completes within the reconcile that called it.
     """
 
     name = "declared"
@@ -40,9 +36,9 @@ class Declared:
         convert(arguments, _NoArguments, self.name)
 
     async def decide(self, context: PolicyContext) -> Decision:
-        """Answer one event."""
+        """Return the decision for one event."""
         event = context.event
-        if event.name in _NEVER:
+        if event.name not in POLICY_EVENTS:  # such as PodRunning, which `*` does not match
             return Abstain()
         for policy in _policies(context.job, event.task):
             if _matches(policy, event):
@@ -68,10 +64,10 @@ def _matches(policy: LifecyclePolicy, event: LifecycleEvent) -> bool:
 
 
 def _decision(policy: LifecyclePolicy) -> Decision:
-    """The policy's action, delayed by its timeout; one that is not valid is reported instead of guessed at."""
+    """Return the policy's action, delayed by its timeout; an invalid policy is reported instead."""
     try:
         action = JobAction(policy.action)
-        after = durations.seconds(policy.timeout) if policy.timeout else 0.0
+        after = times.parse_duration(policy.timeout) if policy.timeout else 0.0
     except ValueError as error:
         return Alert(reason="InvalidPolicy", message=f"a lifecycle policy of the job cannot be followed: {error}")
     return Act(action=action, after=after)

@@ -1,10 +1,8 @@
-"""`min_runtime`: pods of a job are not evicted by the scheduler until they ran for a while.
+"""`min_runtime`: protects the pods of a job from eviction by the scheduler for some time.
 
-The scheduler's plugin cdp spares pods by an annotation, which a Job hands down to its pods: this policy sets it before
-any pod is made. A job that has the annotation keeps its own.
+The scheduler plugin cdp protects pods with an annotation, which pods inherit from their Job: this policy sets it before
+any pod is created. A job that already has the annotation keeps its own.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,33 +11,32 @@ import msgspec
 
 from volcanoio.framework.arguments import ArgumentError, GoDuration, convert
 from volcanoio.framework.decisions import Abstain, Annotate, Decision
-from volcanoio.framework.lifecycle import Occasion, PolicyContext
-from volcanoio.model import durations, names
+from volcanoio.framework.lifecycle import PolicyContext, PolicyEvent
+from volcanoio.model import names, times
 
 
 class MinRuntimeArguments(msgspec.Struct, frozen=True):
-    """`duration`: how long a pod is spared, from its placement."""
+    """`duration`: how long a pod is protected, from its placement."""
 
     duration: GoDuration = GoDuration(600.0)
 
 
 class MinRuntime:
-    """Asks the cdp plugin to spare each pod for `duration`."""
+    """Enables the protection of the cdp plugin for `duration`."""
 
     name = "min_runtime"
-    events = (Occasion.PODS_DUE,)
+    events = (PolicyEvent.PODS_DUE,)
     job_arguments = ("duration",)
     needs_scheduler_plugins = ("cdp",)
 
     def __init__(self, arguments: Mapping[str, Any] | None = None) -> None:
-        seconds = convert(arguments, MinRuntimeArguments, self.name).duration
-        if seconds < 1:
+        if (seconds := convert(arguments, MinRuntimeArguments, self.name).duration) < 1:
             msg = f'{self.name}: "duration" must be 1s or more; leave the policy out to protect nothing'
             raise ArgumentError(msg, key="duration")
-        self._text = durations.text(round(seconds))
+        self._text = times.go_duration(round(seconds))
 
     async def decide(self, context: PolicyContext) -> Decision:
-        """Annotate the job before its first pods are made."""
+        """Annotate the job before its first pods are created."""
         meta = context.job.metadata
         if names.COOLDOWN_TIME in meta.annotations or names.COOLDOWN_TIME in meta.labels:
             return Abstain()

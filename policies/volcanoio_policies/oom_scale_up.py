@@ -1,7 +1,7 @@
-"""`oom_scale_up`: a task that was killed for memory comes back with more of it, and it costs the job no retry.
+"""`oom_scale_up`: restarts a task that was killed for memory with more of it, without using a retry of the job.
 
-The value is computed from what the killed pod had, so that hearing twice of one pod leads to the same value. It is
-stored on the Job, and the next job of the name may start from it.
+The value is computed from the resources of the killed pod, so that two events of one pod lead to the same value. It is
+stored on the Job, and the next job of that name may start with it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from volcanoio.framework.arguments import ArgumentError, convert, suggestion
+from volcanoio.framework.arguments import ArgumentError, convert, pluralize, suggestion
 from volcanoio.framework.decisions import Abstain, Alert, Decision, Override
-from volcanoio.framework.lifecycle import Occasion, PolicyContext
-from volcanoio.framework.overrides import TaskOverride, template_of
-from volcanoio.framework.podusage import usage_of
+from volcanoio.framework.lifecycle import PolicyContext, PolicyEvent
+from volcanoio.framework.overrides import TaskOverride, overridden_template
+from volcanoio.framework.podusage import spec_usage
 from volcanoio.model import kinds, quantity
 from volcanoio.model.base import ApiObject
 from volcanoio.model.batch import Job, JobAction, JobEvent, TaskSpec
@@ -32,10 +32,11 @@ _ENDED = ("Succeeded", "Failed")
 
 
 class OomScaleUpArguments(msgspec.Struct, frozen=True):
-    """`factor` multiplies request and limit, `cap` bounds them ("" for no bound), `attempts` is how often that may be.
+    """`factor` multiplies request and limit, `cap` bounds them ("" for no bound), `attempts` is the number of
+    increases.
 
-    `action` brings the pod back: RestartPod, RestartTask, RestartPartition or RestartJob. With `remember` the next job
-    of the name starts with the value.
+    `action` restarts the pod: RestartPod, RestartTask, RestartPartition or RestartJob. With `remember` the next job of
+    the name starts with the value.
     """
 
     factor: float = 2.0
@@ -46,19 +47,22 @@ class OomScaleUpArguments(msgspec.Struct, frozen=True):
 
 
 class OomScaleUp:
-    """Grows the containers that were killed for memory, of that task alone, up to the least of `cap`, what the largest
-    node can give, and what the namespace's quotas leave.
+    """Increases the memory of containers of a task that were killed for memory.
+
+    The bound is the least of `cap`, what the largest node can offer, and what the namespace's quotas leave.
     """
 
     name = "oom_scale_up"
-    events = (JobEvent.POD_FAILED, JobEvent.TASK_FAILED, Occasion.PODS_DUE)
+    events = (JobEvent.POD_FAILED, JobEvent.TASK_FAILED, PolicyEvent.PODS_DUE)
     indexes = (kinds.NODE.resource, kinds.RESOURCE_QUOTA.resource, kinds.POD.resource)
     job_arguments = ("factor", "cap", "attempts", "action", "remember")
 
     def __init__(self, arguments: Mapping[str, Any] | None = None) -> None:
         given = convert(arguments, OomScaleUpArguments, self.name)
-        if not 1 < given.factor <= _MOST:
-            msg = f'{self.name}: "factor" must be more than 1 and at most {_MOST:g}, not {given.factor:g}; 2 doubles'
+        if not 1 < given.factor <= MAX_FACTOR:
+            msg = (
+                f'{self.name}: "factor" must be more than 1 and at most {MAX_FACTOR:g}, not {given.factor:g}; 2 doubles'
+            )
             raise ArgumentError(msg, key="factor")
         if given.attempts < 1:
             msg = (
@@ -72,23 +76,21 @@ class OomScaleUp:
         try:
             self._cap = quantity.value(given.cap) if given.cap else None
         except QuantityError as error:
-            msg = f'{self.name}: "cap": {error}'
-            raise ArgumentError(msg, key="cap") from None
+            raise ArgumentError(f'{self.name}: "cap": {error}', key="cap") from None
         self._arguments = given
         self._action = JobAction(given.action)
 
     async def decide(self, context: PolicyContext) -> Decision:
-        """Grow what was killed; start with what was learned."""
-        if context.event.name == Occasion.PODS_DUE:
-            return self._learned(context)
+        """Increase memory after a kill; before the first pods, restore the last job's values."""
+        if context.event.name == PolicyEvent.PODS_DUE:
+            return self._restore_learned(context)
         pod = next((pod for pod in context.pods if pod.metadata.uid == context.event.pod_uid), None)
         task = _task(context.job, context.event.task)
         if pod is None or task is None:
             return Abstain()
         restarted = context.event.name == JobEvent.TASK_FAILED
         killed_in = set(_killed(pod, restarted=restarted))
-        killed = [container for container in _containers(pod.spec) if container.name in killed_in]
-        if not killed:
+        if not (killed := [container for container in _containers(pod.spec) if container.name in killed_in]):
             return Abstain()
         stored = next((each for each in context.overrides if each.task == task.name and each.index is None), None)
         known = stored or TaskOverride(task=task.name, resources={}, attempts=0)
@@ -98,48 +100,47 @@ class OomScaleUp:
         self, context: PolicyContext, task: TaskSpec, pod: Pod, killed: list[Container], known: TaskOverride
     ) -> Decision:
         bounds = self._bounds(context, pod, killed)
-        resources, told = dict(known.resources), []
+        resources, changes = dict(known.resources), []
         for container in killed:
             had = _memory(container.resources)
             stored = _memory(known.resources.get(container.name))
             if stored is not None and had is not None and stored > had:
-                continue  # this pod was made before: what is stored was not tried yet
-            new = self._larger(container.resources, bounds)
-            if new is None:
-                return self._gives_up(context, task, container, "it has no limit or request to multiply", known)
+                continue  # this pod is older than the stored value
+            if (new := self._increased(container.resources, bounds)) is None:
+                return self._exhausted(context, task, container, "it has no limit or request to multiply", known)
             if had is not None and (_memory(new) or 0) <= had:
-                return self._gives_up(context, task, container, bounds.told(had), known)
+                return self._exhausted(context, task, container, bounds.reason(had), known)
             resources[container.name] = _merged(task, context.overrides, container, new)
-            told.append(f"{container.name} {_text(had)} -> {_text(_memory(new))}")
-        if told and known.attempts >= self._arguments.attempts:
-            return self._gives_up(context, task, killed[0], f"it was given more {known.attempts} times", known)
+            changes.append(f"{container.name} {_text(had)} -> {_text(_memory(new))}")
+        if changes and known.attempts >= self._arguments.attempts:
+            return self._exhausted(
+                context, task, killed[0], f"it was given more {pluralize(known.attempts, 'time')}", known
+            )
         return Override(
             task=task.name,
             resources=resources,
-            attempts=known.attempts + bool(told),
-            reason=f"task {task.name} was killed for memory and comes back with more: {', '.join(told)}",
+            attempts=known.attempts + bool(changes),
+            reason=f"task {task.name} was killed for memory and comes back with more: {', '.join(changes)}",
             action=self._action,
             keep=self._arguments.remember,
         )
 
-    def _larger(self, had: ResourceRequirements, bounds: _Bounds) -> ResourceRequirements | None:
-        """Request and limit of memory multiplied, within bounds; None where there is neither."""
+    def _increased(self, had: ResourceRequirements, bounds: _Bounds) -> ResourceRequirements | None:
+        """Return request and limit of memory multiplied, within bounds; None if the container has neither."""
         factor = Fraction(str(self._arguments.factor))
         limit = had.limits.get(MEMORY)
-        request = had.requests.get(MEMORY, limit)
-        if request is None:
+        if (request := had.requests.get(MEMORY, limit)) is None:
             return None
-        new_request = min(_times(request, factor), bounds.request, bounds.node)
+        new_request = min(_multiplied(request, factor), bounds.request, bounds.node)
         if limit is None:
             return ResourceRequirements(requests={MEMORY: quantity.format_bytes(new_request)})
-        new_limit = min(_times(limit, factor), bounds.limit, bounds.node)
+        new_limit = min(_multiplied(limit, factor), bounds.limit, bounds.node)
         return ResourceRequirements(
             requests={MEMORY: quantity.format_bytes(min(new_request, new_limit))},
             limits={MEMORY: quantity.format_bytes(new_limit)},
         )
 
     def _bounds(self, context: PolicyContext, pod: Pod, killed: list[Container]) -> _Bounds:
-        """What one killed container may have at most."""
         others = sum(
             quantity.value(container.resources.requests.get(MEMORY, container.resources.limits.get(MEMORY, "0")))
             for container in pod.spec.containers
@@ -153,18 +154,17 @@ class OomScaleUp:
             bounds = replace(bounds, node=max(0, largest - others) // share, why="the largest node has no more")
         if self._cap is not None and self._cap < bounds.node:
             bounds = replace(bounds, node=self._cap, why="the policy's cap is reached")
-        quotas = context.indexes[kinds.RESOURCE_QUOTA.resource].within(context.job.metadata.namespace)
+        quotas = context.indexes[kinds.RESOURCE_QUOTA.resource].in_namespace(context.job.metadata.namespace)
         left = _quota_left(
             [quota for quota in quotas.values() if isinstance(quota, ResourceQuota)],
-            context.indexes[kinds.POD.resource].within(context.job.metadata.namespace).values(),
+            context.indexes[kinds.POD.resource].in_namespace(context.job.metadata.namespace).values(),
         )
         for field, names in (("request", ("requests.memory", "memory")), ("limit", ("limits.memory",))):
-            rooms = [left[name] for name in names if name in left]
-            if rooms:
+            if rooms := [left[name] for name in names if name in left]:
                 bounds = replace(bounds, **{field: max(0, min(rooms) - others) // share})
         return bounds
 
-    def _gives_up(
+    def _exhausted(
         self, context: PolicyContext, task: TaskSpec, container: Container, why: str, known: TaskOverride
     ) -> Decision:
         message = f"task {task.name}: container {container.name} was killed for memory and is given no more: {why}"
@@ -174,8 +174,8 @@ class OomScaleUp:
             key=f"{task.name}/{known.attempts}/{context.job.status.retry_count}",
         )
 
-    def _learned(self, context: PolicyContext) -> Decision:
-        """Before the first pods: what the last job of this name had come to."""
+    def _restore_learned(self, context: PolicyContext) -> Decision:
+        """Before the first pods: return the values that the last job of this name ended with."""
         if not self._arguments.remember:
             return Abstain()
         done = {override.task for override in context.overrides}
@@ -183,36 +183,36 @@ class OomScaleUp:
         for task in context.job.spec.tasks:
             if task.name in done or task.name not in context.learned:
                 continue
-            resources, told = {}, []
+            resources, changes = {}, []
             for container in _containers(msgspec.convert(task.template.get("spec") or {}, PodSpec, strict=False)):
                 learned = context.learned[task.name].get(container.name)
                 had, knows = _memory(container.resources), _memory(learned)
                 if learned is None or knows is None or (had is not None and knows <= had) or knows > bounds.node:
                     continue
                 resources[container.name] = _merged(task, (), container, learned)
-                told.append(f"{container.name} {_text(had)} -> {_text(knows)}")
+                changes.append(f"{container.name} {_text(had)} -> {_text(knows)}")
             if resources:
-                reason = f"task {task.name} starts with what the last job of this name needed: {', '.join(told)}"
+                reason = f"task {task.name} starts with what the last job of this name needed: {', '.join(changes)}"
                 return Override(task=task.name, resources=resources, attempts=0, reason=reason, keep=True)
         return Abstain()
 
 
-_MOST = 16.0
-_ENDLESS = 2**62
+MAX_FACTOR = 16.0
+_UNLIMITED = 2**62
 _MEBI = 2**20
-_OF_QUOTAS = ("memory", "requests.memory", "limits.memory")
+_QUOTA_KEYS = ("memory", "requests.memory", "limits.memory")
 
 
 class _Bounds(msgspec.Struct, frozen=True):
-    """Bytes that a container may have at most: by nodes and the cap, and by quotas on requests and limits."""
+    """Upper bounds of a container's memory in bytes: by nodes and the cap, and by quotas on requests and limits."""
 
-    node: int = _ENDLESS
-    request: int = _ENDLESS
-    limit: int = _ENDLESS
+    node: int = _UNLIMITED
+    request: int = _UNLIMITED
+    limit: int = _UNLIMITED
     why: str = ""
 
-    def told(self, had: int) -> str:
-        """Which bound keeps it from growing."""
+    def reason(self, had: int) -> str:
+        """Return which bound prevents an increase."""
         return self.why if self.node <= had and self.why else "the namespace's quota leaves no more"
 
 
@@ -226,7 +226,7 @@ def _containers(spec: PodSpec) -> Iterator[Container]:
 
 
 def _killed(pod: Pod, *, restarted: bool) -> Iterator[str]:
-    """The containers whose end was for memory; of a pod whose containers were `restarted`, also their last end."""
+    """Yield the containers that were OOMKilled; if they were `restarted`, their last termination counts too."""
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         ends = (status.state.terminated, status.last_state.terminated if restarted else None)
         if any(end is not None and end.reason == KILLED for end in ends):
@@ -234,7 +234,7 @@ def _killed(pod: Pod, *, restarted: bool) -> Iterator[str]:
 
 
 def _memory(resources: ResourceRequirements | None) -> int | None:
-    """What bounds a container's memory: its limit, else its request."""
+    """Return the bound of a container's memory: its limit, else its request."""
     if resources is None:
         return None
     text = resources.limits.get(MEMORY, resources.requests.get(MEMORY))
@@ -244,8 +244,8 @@ def _memory(resources: ResourceRequirements | None) -> int | None:
 def _merged(
     task: TaskSpec, overrides: tuple[TaskOverride, ...], container: Container, new: ResourceRequirements
 ) -> ResourceRequirements:
-    """The container's resources as its task has them, with other memory."""
-    spec = msgspec.convert(template_of(task, overrides).get("spec") or {}, PodSpec, strict=False)
+    """Return the container's resources as its task has them, with other memory."""
+    spec = msgspec.convert(overridden_template(task, overrides).get("spec") or {}, PodSpec, strict=False)
     has = next((each.resources for each in _containers(spec) if each.name == container.name), ResourceRequirements())
     of_memory = {key: value for key, value in new.requests.items() if key == MEMORY}
     limit = {key: value for key, value in new.limits.items() if key == MEMORY}
@@ -253,21 +253,21 @@ def _merged(
 
 
 def _quota_left(quotas: list[ResourceQuota], pods: Iterable[ApiObject]) -> dict[str, int]:
-    """What quotas without scopes leave of memory, by their keys.
+    """Return the memory that quotas without scopes leave, by their keys.
 
-    What is used is counted here: the quota's own status still counts the killed pod for a while.
+    Usage is summed here: the quota's own status still counts the killed pod for a while.
     """
     left: dict[str, int] = {}
     for quota in quotas:
         if quota.spec.scopes or quota.spec.scope_selector:
             continue
         for name, hard in quota.spec.hard.items():
-            if name in _OF_QUOTAS:
-                left[name] = min(left.get(name, _ENDLESS), quantity.value(hard))
+            if name in _QUOTA_KEYS:
+                left[name] = min(left.get(name, _UNLIMITED), quantity.value(hard))
     if left:
         for pod in pods:
             if isinstance(pod, Pod) and pod.status.phase not in _ENDED:
-                usage = usage_of(pod.spec)
+                usage = spec_usage(pod.spec)
                 for name in left:
                     left[name] -= -(-usage.get(name, 0) // 1000)
     return left
@@ -277,8 +277,8 @@ def _allocatable(node: Node) -> str:
     return str(node.status.allocatable.get(MEMORY, "0"))
 
 
-def _times(amount: str | int | float, factor: Fraction) -> int:
-    """So many bytes, up to whole Mi: what pods ask for is read by people."""
+def _multiplied(amount: str | int | float, factor: Fraction) -> int:
+    """Return the product in bytes, rounded up to whole Mi for readability."""
     return ceil(quantity.value(amount) * factor / _MEBI) * _MEBI
 
 

@@ -1,13 +1,11 @@
-"""`queue-capability-controller`: a Queue's capability follows the nodes that are there, by a rule on the Queue.
+"""`queue-capability-controller`: a Queue's capability follows the existing nodes, by a rule on the Queue.
 
     metadata:
       annotations:
         volcanoio.dev/capability-rule: "{share: 0.5, min: {cpu: 4}, max: {cpu: 64}, hysteresis: 0.05, dryRun: false}"
 
-It is the half of the watchdog that is about no job, so it is a controller and no lifecycle policy.
+It is the part of the watchdog that is about queues, so it is a controller and not a lifecycle policy.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -15,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from volcanoio.framework.arguments import ArgumentError, annotated, convert
+from volcanoio.framework.arguments import ArgumentError, convert, parse_annotation
 from volcanoio.framework.controller import Input, Reference, Rule, Step, View
 from volcanoio.framework.effects import Effect, Patch, StartTimer
 from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
-from volcanoio.framework.operators import event
+from volcanoio.framework.operators import record_event
 from volcanoio.model import kinds
 from volcanoio.model.core import Node, ResourceList
 from volcanoio.model.quantity import QuantityError, format_bytes
@@ -27,20 +25,22 @@ from volcanoio.model.resources import Amounts, add, amounts, format_amount
 from volcanoio.model.scheduling import Queue
 
 RULE = "volcanoio.dev/capability-rule"
-SETTLE = 5.0
-"""Seconds in which changes are gathered: nodes come and go together, and what follows may be late by less than 30 s."""
-AGAIN = 20.0
-"""Seconds after which a refused write is tried again."""
-LOOK = "look"
-_ENDLESS = 2**62
+DEBOUNCE = 5.0
+"""Seconds for which changes are collected: nodes change in groups, and the result may be late by less than 30 s."""
+RETRY_DELAY = 20.0
+"""Seconds after which a refused write is retried."""
+CHECK = "look"
+_UNLIMITED = 2**62
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
 _MEBI = 2**20
 
 
 class CapabilityRule(msgspec.Struct, frozen=True):
-    """`share` of what ready nodes can allocate, of all resources alike or by resource; never less than `min` or the
-    queue's guarantee, never more than `max`. A change by less than the part `hysteresis` is left alone; with `dryRun`
-    it is only told.
+    """The rule of a queue, from its annotation.
+
+    `share` is the fraction of the allocatable amounts of ready nodes, for all resources or by resource; never less than
+    `min` or the queue's guarantee, never more than `max`. A change by less than the fraction `hysteresis` is ignored;
+    with `dryRun` changes are only reported.
     """
 
     share: float | dict[str, float]
@@ -51,15 +51,15 @@ class CapabilityRule(msgspec.Struct, frozen=True):
 
 
 class CapabilityState(msgspec.Struct, frozen=True):
-    """The queue, whether a look is due, and what was told last."""
+    """The queue, whether a check is pending, and the last reported message."""
 
     queue: Queue | None = None
-    looking: bool = False
-    told: str = ""
+    check_pending: bool = False
+    last_message: str = ""
 
 
 class QueueCapabilityController:
-    """One key a queue; queues without a rule cost nothing."""
+    """Reconciles one key per queue; queues without a rule cost nothing."""
 
     name = "queue-capability-controller"
     references = (Reference(kinds.NODE),)
@@ -70,36 +70,37 @@ class QueueCapabilityController:
     )
     inputs = (Input(kinds.QUEUE, lambda queue: (queue.metadata.name,)),)
 
-    def start(self, key: str) -> CapabilityState:  # noqa: ARG002 - all queues begin alike
-        """Nothing is known."""
+    def start(self, key: str) -> CapabilityState:  # noqa: ARG002 - the same for every key
+        """Return the empty state."""
         return CapabilityState()
 
     def reduce(self, state: CapabilityState, event: ControllerEvent, view: View) -> Step[CapabilityState]:
-        """Look some seconds after anything changed."""
+        """Schedule a check some seconds after a change, and run it."""
         if isinstance(event, Observed) and isinstance(event.object, Queue):
-            state = _folded(state, event.object, gone=event.change is Change.GONE)
+            state = _observe(state, event.object, gone=event.change is Change.GONE)
         elif isinstance(event, EffectSucceeded) and isinstance(event.object, Queue):
-            state = _folded(state, event.object, gone=False)
+            state = _observe(state, event.object, gone=False)
         if state.queue is None:
             return Step(None)
         if RULE not in state.queue.metadata.annotations or not view.synced or view.in_flight:
-            return Step(msgspec.structs.replace(state, looking=False) if isinstance(event, TimerFired) else state)
+            return Step(msgspec.structs.replace(state, check_pending=False) if isinstance(event, TimerFired) else state)
         if isinstance(event, TimerFired):
-            return _look(msgspec.structs.replace(state, looking=False), state.queue, view)
-        if state.looking:
+            return _check(msgspec.structs.replace(state, check_pending=False), state.queue, view)
+        if state.check_pending:
             return Step(state)
-        view.lookup.all(kinds.NODE)  # from now on changes of nodes are ours to hear
-        wait = AGAIN if isinstance(event, EffectFailed) else SETTLE
-        return Step(msgspec.structs.replace(state, looking=True), ((StartTimer(name=LOOK, due=view.now + wait),),))
+        view.lookup.all(kinds.NODE)  # subscribes this key to changes of nodes
+        wait = RETRY_DELAY if isinstance(event, EffectFailed) else DEBOUNCE
+        return Step(
+            msgspec.structs.replace(state, check_pending=True), ((StartTimer(name=CHECK, due=view.now + wait),),)
+        )
 
 
 def rule_of(queue: Queue) -> CapabilityRule:
-    """The queue's rule; raises ArgumentError."""
-    rule = convert(annotated(queue.metadata.annotations[RULE], RULE, "{share: 0.5}"), CapabilityRule, RULE)
+    """Return the queue's rule; raises ArgumentError."""
+    rule = convert(parse_annotation(queue.metadata.annotations[RULE], RULE, "{share: 0.5}"), CapabilityRule, RULE)
     shares = rule.share.values() if isinstance(rule.share, dict) else (rule.share,)
     if not all(0 < share <= 1 for share in shares):
-        msg = f'{RULE}: "share" must be more than 0 and at most 1; 0.5 is one half'
-        raise ArgumentError(msg, key="share")
+        raise ArgumentError(f'{RULE}: "share" must be more than 0 and at most 1; 0.5 is one half', key="share")
     if not 0 <= rule.hysteresis < 1:
         msg = f'{RULE}: "hysteresis" must be at least 0 and less than 1; 0.05 leaves changes of a twentieth alone'
         raise ArgumentError(msg, key="hysteresis")
@@ -107,23 +108,23 @@ def rule_of(queue: Queue) -> CapabilityRule:
 
 
 def capability(rule: CapabilityRule, nodes: Iterable[Node], guarantee: ResourceList) -> Amounts:
-    """What the rule comes to, shares in whole Mi, milli-cores and devices. Raises QuantityError."""
-    there: Amounts = {}
+    """Return the capability by the rule, in whole Mi, milli-cores and devices; raises QuantityError."""
+    allocatable: Amounts = {}
     for node in nodes:
         if _is_ready(node):
-            add(there, amounts(node.status.allocatable))
+            add(allocatable, amounts(node.status.allocatable))
     shares = rule.share if isinstance(rule.share, dict) else dict.fromkeys(("cpu", "memory"), rule.share)
-    least, most, promised = amounts(rule.min), amounts(rule.max), amounts(guarantee)
+    minimum, maximum, guaranteed = amounts(rule.min), amounts(rule.max), amounts(guarantee)
     wanted: Amounts = {}
     for name, share in shares.items():
-        part = _rounded(name, there.get(name, 0) * Fraction(str(share)))
-        bounded = min(max(part, least.get(name, 0)), most.get(name, _ENDLESS))
-        wanted[name] = max(bounded, promised.get(name, 0))
+        part = _rounded(name, allocatable.get(name, 0) * Fraction(str(share)))
+        bounded = min(max(part, minimum.get(name, 0)), maximum.get(name, _UNLIMITED))
+        wanted[name] = max(bounded, guaranteed.get(name, 0))
     return wanted
 
 
 def _rounded(name: str, share: Fraction) -> int:
-    """A share as people write it, rounded down: 0.3 of a node is no number of bytes, and of devices no fraction."""
+    """Round a share down to units that are readable: whole Mi, milli-cores, and whole devices."""
     unit = 1 if name in ("cpu", "pods") else 1000
     if name.startswith(_BYTES):
         unit = _MEBI if name == "memory" else _MEBI * 1000
@@ -131,34 +132,33 @@ def _rounded(name: str, share: Fraction) -> int:
 
 
 def _text(name: str, amount: int) -> str:
-    """An amount as people write it."""
     bytes_ = name.startswith(_BYTES) and name != "memory"
     return format_bytes(amount // 1000) if bytes_ and amount % 1000 == 0 else format_amount(name, amount)
 
 
-def _look(state: CapabilityState, queue: Queue, view: View) -> Step[CapabilityState]:
+def _check(state: CapabilityState, queue: Queue, view: View) -> Step[CapabilityState]:
     try:
         rule = rule_of(queue)
         nodes = [node for node in view.lookup.all(kinds.NODE) if isinstance(node, Node)]
         wanted = capability(rule, nodes, queue.spec.guarantee.resource)
         has = amounts(queue.spec.capability)
     except (ArgumentError, QuantityError) as error:
-        return _tell(state, queue, "Warning", "CapabilityRuleInvalid", str(error))
-    promised = amounts(queue.spec.guarantee.resource)
+        return _report(state, queue, "Warning", "CapabilityRuleInvalid", str(error))
+    guaranteed = amounts(queue.spec.guarantee.resource)
     changed = {
         name: amount
         for name, amount in wanted.items()
         if name not in has
-        or has[name] < promised.get(name, 0)
+        or has[name] < guaranteed.get(name, 0)
         or abs(amount - has[name]) > rule.hysteresis * max(has[name], 1)
     }
     if not changed:
         return Step(state)
     texts = {name: _text(name, amount) for name, amount in sorted(changed.items())}
     before = {name: _text(name, amount) for name, amount in has.items()}
-    told = ", ".join(f"{name} {before.get(name, 'none')} -> {text}" for name, text in texts.items())
+    changes = ", ".join(f"{name} {before.get(name, 'none')} -> {text}" for name, text in texts.items())
     if rule.dryRun:
-        return _tell(state, queue, "Normal", "CapabilityWouldChange", f"capability would follow the nodes: {told}")
+        return _report(state, queue, "Normal", "CapabilityWouldChange", f"capability would follow the nodes: {changes}")
     meta = queue.metadata
     patch = Patch(
         resource=kinds.QUEUE.resource,
@@ -168,7 +168,7 @@ def _look(state: CapabilityState, queue: Queue, view: View) -> Step[CapabilitySt
         uid=meta.uid,
         resource_version=meta.resource_version,
     )
-    step = _tell(state, queue, "Normal", "CapabilityChanged", f"capability follows the nodes: {told}")
+    step = _report(state, queue, "Normal", "CapabilityChanged", f"capability follows the nodes: {changes}")
     return Step(step.state, ((*_first(step.stages), patch),))
 
 
@@ -176,25 +176,24 @@ def _first(stages: tuple[tuple[Effect, ...], ...]) -> tuple[Effect, ...]:
     return stages[0] if stages else ()
 
 
-def _tell(state: CapabilityState, queue: Queue, kind: str, reason: str, message: str) -> Step[CapabilityState]:
-    """An event on the queue, unless it is what was told last."""
-    if state.told == message:
+def _report(state: CapabilityState, queue: Queue, kind: str, reason: str, message: str) -> Step[CapabilityState]:
+    """Record an event on the queue, unless its message is the last reported one."""
+    if state.last_message == message:
         return Step(state)
-    record = event(kinds.QUEUE, queue, reason, message, type_=kind)
-    return Step(msgspec.structs.replace(state, told=message), ((record,),))
+    record = record_event(kinds.QUEUE, queue, reason, message, type_=kind)
+    return Step(msgspec.structs.replace(state, last_message=message), ((record,),))
 
 
-def _folded(state: CapabilityState, queue: Queue, *, gone: bool) -> CapabilityState:
+def _observe(state: CapabilityState, queue: Queue, *, gone: bool) -> CapabilityState:
     known = state.queue
     if gone:
         return CapabilityState()
     if known is not None and known.metadata.uid == queue.metadata.uid:
         newer = queue.metadata.revision > known.metadata.revision
         return msgspec.structs.replace(state, queue=queue) if newer else state
-    return msgspec.structs.replace(state, queue=queue, told="")
+    return msgspec.structs.replace(state, queue=queue, last_message="")
 
 
 def _is_ready(node: Node) -> bool:
-    """Whether the node can hold pods at all: it is there and its kubelet speaks."""
     ready: Any = next((each for each in node.status.conditions if each.type == "Ready"), None)
     return node.metadata.deletion_timestamp is None and ready is not None and ready.status == "True"

@@ -11,19 +11,19 @@ from queue import Queue
 
 import anyio
 
-from volcanoio.localcluster.apiserver import kubeconfig
-from volcanoio.localcluster.apiserver.clock import WallClock
-from volcanoio.localcluster.apiserver.http import serve
-from volcanoio.localcluster.apiserver.identity import load_or_create
+from volcanoio.localcluster.apiserver.apimachinery.clock import WallClock
+from volcanoio.localcluster.apiserver.authn import credentials
+from volcanoio.localcluster.apiserver.authn.credentials import load_or_create
+from volcanoio.localcluster.apiserver.controllers.volume_binder import PATIENCE
+from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.http.listener import serve
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
-from volcanoio.localcluster.apiserver.logs import LogOptions
-from volcanoio.localcluster.apiserver.routes import install
-from volcanoio.localcluster.apiserver.server import ApiServer
-from volcanoio.localcluster.apiserver.store import Store
+from volcanoio.localcluster.apiserver.server import ApiServer, install
+from volcanoio.localcluster.apiserver.storage.store import Store
+from volcanoio.localcluster.apiserver.streams.pod_connections import LogOptions
 from volcanoio.localcluster.clock import RunningClock
-from volcanoio.localcluster.controllers.frame.contract import Controller
-from volcanoio.localcluster.controllers.frame.host import ControllerHost
-from volcanoio.localcluster.controllers.roster import controllers
+from volcanoio.localcluster.controllers.contract import ClusterController
+from volcanoio.localcluster.controllers.manager import ControllerManager, all_controllers
 from volcanoio.model.base import Manifest
 
 REMEMBERED = 500
@@ -47,8 +47,16 @@ def _line(number: int) -> bytes:
     return b"2026-01-01T00:00:%02dZ line %d" % (number, number)
 
 
+class HastyClock(WallClock):
+    """The machine's clock, but the server waits only a second for a pod to use a claim whose class does not exist."""
+
+    async def idle(self, seconds: float) -> None:
+        """Sleep on the running loop."""
+        await super().idle(1.0 if seconds == PATIENCE else seconds)
+
+
 @contextmanager
-def embedded_server(directory: Path, roster: Sequence[Controller] | None = None) -> Iterator[Path]:
+def embedded_server(directory: Path, roster: Sequence[ClusterController] | None = None) -> Iterator[Path]:
     """Run a server in memory, with TLS and a token, and all controllers or those of `roster`; yields its kubeconfig."""
     started: Queue[Path | BaseException] = Queue()
     loop = asyncio.new_event_loop()
@@ -56,22 +64,20 @@ def embedded_server(directory: Path, roster: Sequence[Controller] | None = None)
 
     async def main() -> None:
         identity = load_or_create(directory / "pki")
-        async with ApiServer(Store(window=REMEMBERED), None, WallClock(), (), None, identity).running() as server:
+        async with ApiServer(Core(Store(window=REMEMBERED), HastyClock(), identity=identity)).running() as server:
             install(server, logs=NumberedLines())
-            host = ControllerHost(
-                InProcessTransport(server), RunningClock(), controllers() if roster is None else roster
+            host = ControllerManager(
+                InProcessTransport(server), RunningClock(), all_controllers() if roster is None else roster
             )
             async with (
                 serve(server, identity=identity, account=server.tokens.user, traffic=server.traffic) as bound,
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(host.run)
-                path = directory / "kubeconfig"
-                started.put(
-                    kubeconfig.write(
-                        path, bound.url, token=bound.token, ca_pem=bound.ca_pem, certificate=identity.admin
-                    )
+                kubeconfig = credentials.render_kubeconfig(
+                    bound.url, token=bound.token, ca_pem=bound.ca_pem, certificate=identity.admin
                 )
+                started.put(credentials.write_kubeconfig(directory / "kubeconfig", kubeconfig))
                 await stop.wait()
                 tasks.cancel_scope.cancel()
 

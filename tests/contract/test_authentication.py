@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import ssl
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import replace
-from urllib.error import HTTPError
 
 import pytest
 
-from tests.contract.support import Answer, Cluster, Namespace, Obj
-
-REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-
-
-def stranger(cluster: Cluster, method: str, path: str, **headers: str) -> Answer:
-    """A request without the credentials of the kubeconfig."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    body = b"{}" if method in {"POST", "PUT", "PATCH"} else None
-    sent = {"Content-Type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
-    request = urllib.request.Request(cluster.url + path, body, sent, method=method)
-    try:
-        with urllib.request.urlopen(request, context=context) as response:
-            return Answer(response.status, response.read(), dict(response.headers))
-    except HTTPError as error:
-        with error:
-            return Answer(error.code, json.loads(error.read()), dict(error.headers))
+from tests.contract.identities import REVIEWS, without_credentials
+from tests.contract.support import Cluster, Namespace, Obj
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/version"])
 def test_anybody_may_ask_for_health_and_version(cluster: Cluster, path: str) -> None:
-    assert stranger(cluster, "GET", path).code == 200
+    assert without_credentials(cluster, "GET", path).code == 200
 
 
 DENIED = [
@@ -94,17 +74,15 @@ DENIED = [
 
 
 @pytest.mark.parametrize(("method", "path", "message", "details"), DENIED)
-def test_nobody_in_particular_may_do_nothing(
-    cluster: Cluster, method: str, path: str, message: str, details: Obj
-) -> None:
-    status = stranger(cluster, method, path).refused(403, "Forbidden")
+def test_an_anonymous_user_may_do_nothing(cluster: Cluster, method: str, path: str, message: str, details: Obj) -> None:
+    status = without_credentials(cluster, method, path).refused(403, "Forbidden")
     assert status["message"] == message
     assert status.get("details", {}) == details
 
 
 @pytest.mark.parametrize("path", ["/api/v1/pods", "/healthz"])
 def test_a_wrong_token_is_worse_than_none(cluster: Cluster, path: str) -> None:
-    status = stranger(cluster, "GET", path, Authorization="Bearer wrong").refused(401, "Unauthorized")
+    status = without_credentials(cluster, "GET", path, Authorization="Bearer wrong").refused(401, "Unauthorized")
     assert status["message"] == "Unauthorized"
 
 
@@ -140,7 +118,7 @@ def test_impersonation(cluster: Cluster, headers: Mapping[str, str], user: Obj) 
     assert whoami(cluster, **headers) == user
 
 
-def test_impersonating_nobody(cluster: Cluster) -> None:
+def test_impersonating_without_a_user(cluster: Cluster) -> None:
     group = cluster.create(REVIEWS, {}, headers={"Impersonate-Group": "g1"})
     assert "without impersonating a user name" in group.refused(400, "BadRequest")["message"]
     anonymous = cluster.create(REVIEWS, {}, headers={"Impersonate-User": "system:anonymous"})

@@ -292,7 +292,7 @@ def test_schemas_have_known_words(cluster: Cluster, word: str, value: Any, said:
     assert said in answer.refused(400, "BadRequest")["message"]
 
 
-def test_a_definition_without_a_name_lacks_nothing_else(cluster: Cluster) -> None:
+def test_a_definition_without_a_name_reports_only_the_name(cluster: Cluster) -> None:
     body = definition("things", with_spec({}), group=GROUP)
     body["metadata"] = {}
     assert {field for field, _, _ in faults(cluster.create(CRDS, body))} == {"metadata.name"}

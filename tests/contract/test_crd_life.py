@@ -81,7 +81,7 @@ KEPT = [{"k": "a", "v": "1"}, {"k": "b", "v": "2"}]
 ITEM_RULE = "Invalid value: failed rule: self.v.startsWith('z')"
 
 
-def test_what_is_not_changed_is_not_judged_again(cluster: Cluster, cogs: str, group: str) -> None:
+def test_an_unchanged_value_is_not_validated_again(cluster: Cluster, cogs: str, group: str) -> None:
     cluster.create(cogs, body_of(group, "c", a="long", n=7, l=KEPT, m={"x": "y"})).ok()
     changed(cluster, f"cogs.{group}", _tightened).ok()
     one = f"{cogs}/c"

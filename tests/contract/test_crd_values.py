@@ -291,7 +291,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.mark.skipif(not os.environ.get(FOREIGN), reason="there is no real control plane to compare with")
 @pytest.mark.parametrize("seed", range(3))
-def test_random_schemas_judge_random_values_alike(seed: int, cluster: Cluster, embedded: Cluster) -> None:
+def test_random_schemas_validate_random_values_alike(seed: int, cluster: Cluster, embedded: Cluster) -> None:
     schemas = Schemas(Random(seed))
     fields = {f"f{at}": schemas.schema() for at in range(30)}
     body = definition("cogs", with_spec(fields), group=f"{unique('random')}.volcanoio.dev")

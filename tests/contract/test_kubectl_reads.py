@@ -208,7 +208,7 @@ def test_wait_for_the_beginning(any_kubectl: Kubectl, namespace: Namespace) -> N
         assert "condition met" in next(lines)
 
 
-def test_wait_in_vain(kubectl: Kubectl) -> None:
+def test_wait_times_out(kubectl: Kubectl) -> None:
     ran = kubectl.run("wait", "--for=condition=Never", "ns/default", "--timeout=1s")
     assert ran.code == 1
     assert "timed out" in ran.err

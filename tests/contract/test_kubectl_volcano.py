@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.contract.kubectls import Kubectl, installed
-from tests.contract.support import FOREIGN, THROWAWAY, Cluster, Namespace, established
+from tests.contract.support import FOREIGN, THROWAWAY, Cluster, Namespace, Obj, established
 
 CONFIG = Path(__file__).parents[2] / "config"
 DEFINITIONS = sorted(path.name for path in (CONFIG / "crds").glob("*.yaml"))
@@ -66,6 +66,9 @@ def test_a_job(kubectl: Kubectl) -> None:
     kubectl("patch", "vcjob", name, "--subresource=status", "--type=merge", "-p", status)
     assert kubectl("get", "vcjob", name, "--no-headers").split()[:4] == [name, "Running", "3", "3"]
     kubectl("wait", "--for=jsonpath={.status.state.phase}=Running", f"vcjob/{name}", "--timeout=60s")
+    scaled = kubectl.run("scale", "vcjob", name, "--replicas=1")
+    assert scaled.code == 1
+    assert f'Error from server (NotFound): jobs.batch.volcano.sh "{name}" not found' in scaled.err.splitlines()
     kubectl("delete", "vcjob", name, "--timeout=60s")
 
 
@@ -94,10 +97,14 @@ def test_pod_groups_and_queues(kubectl: Kubectl) -> None:
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "Queue",
         "metadata": {"name": kubectl.namespace},
-        "spec": {"weight": 1},
+        "spec": {"weight": 7, "parent": "root"},
     }
     kubectl("apply", "-f", "-", manifest=queue)
-    assert kubectl.namespace in kubectl("get", "queues", "-o", "name")
+    status = '{"status":{"state":"Closing","running":3}}'
+    kubectl("patch", "queue", kubectl.namespace, "--subresource=status", "--type=merge", "-p", status)
+    header, row = (line.split() for line in kubectl("get", "queue", kubectl.namespace).splitlines())
+    assert header == ["NAME", "STATE", "WEIGHT", "PARENT", "RUNNINGS"]
+    assert row == [kubectl.namespace, "Closing", "7", "root", "3"]
     kubectl("delete", "queue", kubectl.namespace, "--timeout=60s")
 
 
@@ -108,7 +115,48 @@ def test_pod_groups_and_queues(kubectl: Kubectl) -> None:
         ("vcjob.spec.tasks", "dependsOn"),
         ("queue.spec", "capability"),
         ("pg.spec", "minMember"),
+        ("vcjob", "Tasks of pods that are scheduled together and run to completion"),
+        ("vcjob.spec.queue", "Queue that the job waits in and whose share it uses."),
+        ("vcjob.spec.tasks.template.spec.containers.image", "Container image name."),
+        ("hypernode.spec.tier", "How far apart the nodes are: the higher the tier, the farther."),
     ],
 )
 def test_explain(kubectl: Kubectl, what: str, expected: str) -> None:
     assert expected in kubectl("explain", what)
+
+
+@pytest.mark.parametrize("kind", ["hypernodes", "numatopologies", "nodeshards", "colocationconfigurations"])
+def test_kinds_that_nothing_acts_on_can_be_listed_and_cleaned_up(kubectl: Kubectl, kind: str) -> None:
+    """Clients that clean up a cluster fail on a kind that is not served."""
+    assert kubectl("get", kind, "-o", "name") == ""
+    kubectl("delete", kind, "--all")
+
+
+def hyper_node(name: str, **selector: Obj) -> Obj:
+    return {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": {"name": name},
+        "spec": {"tier": 1, "tierName": "rack", "members": [{"type": "Node", "selector": selector}]},
+    }
+
+
+def test_a_hypernode_has_one_selector_for_each_member(kubectl: Kubectl) -> None:
+    name, exact, regex = f"hn-{kubectl.namespace}", {"name": "node-1"}, {"pattern": "node-.*"}
+    for selector, rule in (
+        ({}, "Either ExactMatch or RegexMatch or LabelMatch must be specified"),
+        (
+            {"exactMatch": exact, "regexMatch": regex},
+            "Only one of ExactMatch, RegexMatch, or LabelMatch can be specified",
+        ),
+        ({"regexMatch": regex, "labelMatch": {}}, "Only one of ExactMatch, RegexMatch, or LabelMatch can be specified"),
+        ({"exactMatch": exact, "labelMatch": {}}, "Only one of ExactMatch, RegexMatch, or LabelMatch can be specified"),
+    ):
+        ran = kubectl.run("create", "-f", "-", manifest=hyper_node(name, **selector))
+        assert ran.code == 1
+        assert rule in ran.err
+    kubectl("create", "-f", "-", manifest=hyper_node(name, labelMatch={"matchLabels": {"rack": "a"}}))
+    header, row = (line.split() for line in kubectl("get", "hn", name).splitlines())
+    assert header == ["NAME", "TIER", "TIERNAME", "NODECOUNT", "AGE"]
+    assert row[:3] == [name, "1", "rack"]
+    kubectl("delete", "hn", name)

@@ -94,7 +94,7 @@ def test_bounds_of_containers(namespace: Namespace, limit: Obj, resources: Obj, 
         answer.ok()
 
 
-def test_all_that_is_out_of_bounds_is_told(namespace: Namespace) -> None:
+def test_all_values_out_of_bounds_are_reported(namespace: Namespace) -> None:
     limited(namespace, {"type": "Container", "max": {"cpu": "1"}}, {"type": "Pod", "max": {"memory": "1Gi"}})
     text = refusal(create(namespace, {"limits": {"cpu": "2", "memory": "2Gi"}}))
     first = "maximum cpu usage per Container is 1, but limit is 2"

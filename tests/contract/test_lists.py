@@ -69,7 +69,7 @@ def test_fields_of_kinds_are_selected_by(namespace: Namespace) -> None:
         ("/apis/batch/v1/jobs", "spec.odd", 'field label "spec.odd" not supported for Job'),
     ],
 )
-def test_fields_that_nothing_is_selected_by_are_told(cluster: Cluster, path: str, field: str, said: str) -> None:
+def test_unsupported_field_selectors_are_reported(cluster: Cluster, path: str, field: str, said: str) -> None:
     answer = cluster.get(path, fieldSelector=f"{field}=x").refused(400, "BadRequest")
     assert answer["message"].startswith(said)
 

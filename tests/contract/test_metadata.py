@@ -91,7 +91,7 @@ def test_a_patch_keeps_who_the_object_is(
 
 
 @pytest.mark.parametrize("content_type", [MERGE, APPLY])
-def test_another_uid_is_told_with_all_else_that_is_wrong(namespace: Namespace, content_type: str) -> None:
+def test_another_uid_is_reported_with_all_other_errors(namespace: Namespace, content_type: str) -> None:
     namespace.config_map("a")
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "uid": UID}, "data": {"bad key": "x"}}
     path = namespace.path("configmaps", "a")

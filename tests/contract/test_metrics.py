@@ -51,5 +51,5 @@ def test_watches_and_objects_are_gauges(cluster: Cluster, namespace: Namespace) 
     assert scraped(cluster, "apiserver_storage_objects", resource="configmaps") >= [0.0]
 
 
-def test_the_build_is_told(cluster: Cluster) -> None:
+def test_the_build_is_reported(cluster: Cluster) -> None:
     assert scraped(cluster, "kubernetes_build_info", major="1") == [1.0]

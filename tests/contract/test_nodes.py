@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.contract.hollow import PROGRAM, hollow_nodes
+from tests.commands import run
+from tests.contract.hollow import hollow_nodes
 from tests.contract.support import Cluster, Namespace, Obj, eventually, pod, unique
 from volcanoio.model.packaged import config_path
 
@@ -48,7 +48,9 @@ def test_nodes_are_ready_and_hold_leases(cluster: Cluster, nodes: tuple[str, ...
         node = cluster.get(f"/api/v1/nodes/{name}").ok()
         conditions = {one["type"]: one["status"] for one in node["status"]["conditions"]}
         assert conditions["Ready"] == "True"
-        assert node["status"]["allocatable"] == {"cpu": "8", "memory": "32Gi", "pods": "110"}
+        assert node["status"]["allocatable"] == {
+            "cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi",
+        }  # fmt: skip
         lease = cluster.get(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}").ok()
         assert (lease["spec"]["holderIdentity"], lease["spec"]["leaseDurationSeconds"]) == (name, 40)
 
@@ -81,7 +83,7 @@ def test_a_deleted_pod_ends_in_its_grace_period(namespace: Namespace, nodes: tup
     assert last["metadata"]["deletionGracePeriodSeconds"] == 0
 
 
-def test_what_the_nodes_tell_is_there_as_events(namespace: Namespace, nodes: tuple[str, ...]) -> None:
+def test_events_of_the_nodes_are_recorded(namespace: Namespace, nodes: tuple[str, ...]) -> None:
     bound(namespace, nodes[0])
     with namespace.cluster.watch(namespace.path("events"), fieldSelector="involvedObject.name=p") as events:
         reasons = {next(events)["object"]["reason"] for _ in range(3)}
@@ -97,11 +99,12 @@ def test_what_the_nodes_tell_is_there_as_events(namespace: Namespace, nodes: tup
         (("--count=1", "--kubeconfig=/nowhere"), 5, "no kubeconfig at /nowhere"),
     ],
 )
-def test_what_cannot_be_served_is_told(cluster: Cluster, arguments: tuple[str, ...], code: int, said: str) -> None:
-    command = [str(PROGRAM), "hollow-nodes", f"--kubeconfig={cluster.kubeconfig}", *arguments]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-    assert (ran.returncode, ran.stdout) == (code, "")
-    assert said in ran.stderr
+def test_kinds_that_cannot_be_served_are_reported(
+    cluster: Cluster, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    ran = run("hollow-nodes", f"--kubeconfig={cluster.kubeconfig}", *arguments)
+    assert (ran.code, ran.out) == (code, "")
+    assert said in ran.err
 
 
 def test_a_successor_of_that_name_is_another_pod(namespace: Namespace, nodes: tuple[str, ...]) -> None:
@@ -129,12 +132,11 @@ def account(namespace: Namespace, directory: Path) -> Cluster:
 
 def test_nodes_need_the_rights_of_their_role_and_no_more(namespace: Namespace, tmp_path: Path) -> None:
     own = account(namespace, tmp_path)
-    command = [str(PROGRAM), "hollow-nodes", f"--kubeconfig={own.kubeconfig}", "--prefix=none", "--count=0"]
     if own.get("/api/v1/nodes").code == 403:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-        assert ran.returncode == 3
-        assert "  patch nodes/status\n" in ran.stderr
-        assert "config/rbac/hollow-nodes.yaml" in ran.stderr
+        ran = run("hollow-nodes", f"--kubeconfig={own.kubeconfig}", "--prefix=none", "--count=0")
+        assert ran.code == 3
+        assert "  patch nodes/status\n" in ran.err
+        assert "config/rbac/hollow-nodes.yaml" in ran.err
     role = yaml.safe_load((config_path("rbac") / "hollow-nodes.yaml").read_text())
     rbac = "/apis/rbac.authorization.k8s.io/v1"
     if namespace.cluster.create(f"{rbac}/clusterroles", role).code == 409:  # of another version, maybe

@@ -84,7 +84,7 @@ def test_compute_resources(namespace: Namespace) -> None:
     assert used(namespace, path) == counted
 
 
-def test_a_dry_run_is_judged_and_not_counted(namespace: Namespace) -> None:
+def test_a_dry_run_is_checked_against_quotas_and_not_counted(namespace: Namespace) -> None:
     path = limited(namespace, {"secrets": "1"})
     secrets = namespace.path("secrets")
     namespace.cluster.create(secrets, {"metadata": {"name": "a"}}, dryRun="All").ok()

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.contract.identities import REVIEWS, without_credentials
 from tests.contract.support import Cluster, Namespace, Obj, eventually, pod
-from tests.contract.test_authentication import REVIEWS, stranger
 
 AUDIENCE = "https://kubernetes.default.svc.cluster.local"
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -75,7 +75,7 @@ def test_a_token_says_whose_it_is(namespace: Namespace) -> None:
 
 def test_a_token_authenticates(namespace: Namespace) -> None:
     text = token(namespace)
-    answer = stranger(namespace.cluster, "POST", REVIEWS, Authorization=f"Bearer {text}")
+    answer = without_credentials(namespace.cluster, "POST", REVIEWS, Authorization=f"Bearer {text}")
     user = json.loads(answer.body)["status"]["userInfo"]
     account = namespace.cluster.get(namespace.path("serviceaccounts", "default")).ok()
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace.name}", "system:authenticated"]
@@ -89,7 +89,7 @@ def test_a_token_authenticates(namespace: Namespace) -> None:
 
 def test_a_token_for_others_does_not_open_this_server(namespace: Namespace) -> None:
     text = token(namespace, audiences=["vault", "other"])
-    stranger(namespace.cluster, "GET", "/api", Authorization=f"Bearer {text}").refused(401, "Unauthorized")
+    without_credentials(namespace.cluster, "GET", "/api", Authorization=f"Bearer {text}").refused(401, "Unauthorized")
     assert reviewed(namespace.cluster, text, "vault", "third")["audiences"] == ["vault"]
     status = reviewed(namespace.cluster, text)
     assert "authenticated" not in status

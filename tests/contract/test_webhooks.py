@@ -84,7 +84,7 @@ def test_a_refusal(
     namespace.cluster.get(namespace.path("configmaps", "a")).refused(404, "NotFound")
 
 
-def test_warnings_are_told(configured: Configured) -> None:
+def test_warnings_are_reported(configured: Configured) -> None:
     configured.install(
         VALIDATING, configured.hook("/warn", lambda request: {"allowed": True, "warnings": ["mind", "mind", "this"]})
     )
@@ -163,7 +163,7 @@ def test_an_apply_goes_through_webhooks(configured: Configured) -> None:
         assert (request["operation"], request["object"]["data"]["key"]) == (operation, value)
 
 
-def test_an_update_that_changes_nothing_is_judged_too(configured: Configured) -> None:
+def test_an_update_that_changes_nothing_is_validated_too(configured: Configured) -> None:
     configured.install(VALIDATING, configured.hook("/same"))
     namespace = configured.namespace
     made = namespace.config_map("a", key="1")

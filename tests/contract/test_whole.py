@@ -15,12 +15,12 @@ from anyio import to_thread
 from tests.contract.hollow import hollow_nodes
 from tests.contract.support import Cluster, Namespace, Obj, established, gone, unique
 from volcanoio.compose.controllers import ControllerManager, ControllerSettings
-from volcanoio.compose.crds import install_crds
+from volcanoio.compose.local import install_crds
 from volcanoio.compose.scheduler import SchedulerProcess, SchedulerSettings
-from volcanoio.kube import config
+from volcanoio.kube import kubeconfig
 from volcanoio.kube.clock import WallClock
-from volcanoio.kube.http import HttpTransport
-from volcanoio.runtime.loading import discover
+from volcanoio.kube.http_transport import HttpTransport
+from volcanoio.runtime.loading.registry import discover
 
 FLEET = "sim.volcanoio.dev/node"
 JOBS = "jobs.v1alpha1.batch.volcano.sh"
@@ -40,7 +40,7 @@ def fleet(cluster: Cluster) -> Iterator[str]:
 @asynccontextmanager
 async def volcano(cluster: Cluster) -> AsyncIterator[None]:
     """Controllers and scheduler at work on the cluster, each as its process runs it."""
-    transport = HttpTransport(await config.from_file(cluster.kubeconfig))
+    transport = HttpTransport(await kubeconfig.from_file(cluster.kubeconfig))
     try:
         await install_crds(transport)
         for name in ("jobs.batch.volcano.sh", "podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh"):

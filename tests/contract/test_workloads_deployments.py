@@ -150,7 +150,7 @@ def test_a_paused_deployment_scales_and_does_not_roll_out(namespace: Namespace) 
     assert {pod["spec"]["containers"][0]["image"] for pod in pods_of(namespace, app="web")} == {"two"}
 
 
-def test_a_rollout_that_gets_nowhere_is_told(namespace: Namespace) -> None:
+def test_a_rollout_without_progress_is_reported(namespace: Namespace) -> None:
     make(namespace, 1, progressDeadlineSeconds=1)
     stuck = until(
         namespace, DEPLOYMENTS, "web",

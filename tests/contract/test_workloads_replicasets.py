@@ -85,7 +85,7 @@ def test_what_is_deleted_or_fails_is_replaced(namespace: Namespace) -> None:
         )  # fmt: skip
 
 
-def test_orphans_are_adopted_and_strangers_released(namespace: Namespace) -> None:
+def test_orphans_are_adopted_and_pods_that_no_longer_match_are_released(namespace: Namespace) -> None:
     orphan = {"metadata": {"name": "orphan", "labels": {"app": "rs"}}, "spec": template()["spec"]}
     namespace.pod("nobody")  # waits for the service account
     namespace.cluster.create(namespace.path("pods"), orphan).ok()
@@ -101,7 +101,7 @@ def test_orphans_are_adopted_and_strangers_released(namespace: Namespace) -> Non
         until(namespace, SETS, "rs", lambda _: len(pods_of(namespace, app="rs")) == 2)
 
 
-def test_refused_pods_are_told(namespace: Namespace) -> None:
+def test_refused_pods_are_reported(namespace: Namespace) -> None:
     spec = template(app="rs")
     spec["spec"]["priorityClassName"] = "no-such-class"
     make(namespace, 1, template=spec)

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 MODULE = Path(__file__).parent
-PROGRAMS = ("clients", "corpus", "prototable")
+PROGRAMS = ("clients", "corpus", "matching", "prototable")
 """The module's packages; that of tests becomes the program that runs them."""
 
 

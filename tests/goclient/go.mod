@@ -1,5 +1,5 @@
-// Go clients of the API server: tests of the embedded one with client-go, and the table of Kubernetes' protobuf
-// messages. Nothing of the product is built from this module.
+// Go clients of the API server: tests of the embedded one with client-go, the table of Kubernetes' protobuf messages, and
+// the table of what its selectors select and its tolerations tolerate. Nothing of the product is built from this module.
 module volcanoio.dev/goclient
 
 go 1.26.0
@@ -8,11 +8,15 @@ require (
 	k8s.io/apiextensions-apiserver v0.36.3
 	k8s.io/apimachinery v0.36.3
 	k8s.io/client-go v0.36.3
+	k8s.io/component-helpers v0.36.3
 	k8s.io/kube-openapi v0.0.0-20260317180543-43fb72c5454a // indirect
 	sigs.k8s.io/randfill v1.0.0
 )
 
-require k8s.io/api v0.36.3
+require (
+	k8s.io/api v0.36.3
+	k8s.io/klog/v2 v2.140.0
+)
 
 require (
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
@@ -45,7 +49,6 @@ require (
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
-	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/utils v0.0.0-20260210185600-b8788abfbbc2 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.3 // indirect

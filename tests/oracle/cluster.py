@@ -52,7 +52,7 @@ class Node:
 class Task:
     """A pod; `requests` hold `pods`: 1. `evicted` says that it was in this session.
 
-    `homeless` is one that requests nothing and found no node: it does not count as placed.
+    `found_no_node` is one that requests nothing and found no node: it does not count as placed.
     """
 
     def __init__(self, manifest: Manifest) -> None:
@@ -91,12 +91,12 @@ class Task:
         self.node: str = spec.get("nodeName", "")
         self.state = _state(manifest)
         self.evicted = False
-        self.homeless = False
+        self.found_no_node = False
 
     @property
     def is_free(self) -> bool:
         """Pending and without requests: as good as placed."""
-        return self.state == "pending" and self.best_effort and not self.homeless
+        return self.state == "pending" and self.best_effort and not self.found_no_node
 
     @property
     def order(self) -> tuple[float, str, str]:
@@ -118,13 +118,14 @@ def _state(pod: Manifest) -> str:
 
 
 class Job:
-    """A PodGroup with its pods. `expendable`: gangs may take its places, which a PodGroup can forbid."""
+    """A PodGroup with its pods. `preemptable`: gangs may take its places, which a PodGroup can forbid."""
 
     def __init__(self, manifest: Manifest, priorities: Mapping[str, int]) -> None:
         meta, spec = manifest["metadata"], manifest["spec"]
         self.name: str = meta["name"]
         self.namespace: str = meta["namespace"]
-        self.uid: str = meta["uid"]
+        self.uid = f"{self.namespace}/{self.name}"
+        """Volcano's JobInfo.UID; the PodGroup's uid decides nothing."""
         self.created: str = meta.get("creationTimestamp", "")
         self.annotations: dict[str, str] = meta.get("annotations", {})
         self.labels: dict[str, str] = meta.get("labels", {})
@@ -137,7 +138,7 @@ class Job:
         self.phase: str = manifest.get("status", {}).get("phase") or "Pending"
         self.policies: list[dict[str, Any]] = spec.get("subGroupPolicy", [])
         said = self.annotations.get("volcano.sh/preemptable") or self.labels.get("volcano.sh/preemptable", "true")
-        self.expendable = said != "false"
+        self.preemptable = said != "false"
         self.tasks: list[Task] = []
         self.failed_roles: set[str] = set()
         self.needed_parts: set[str] = set()
@@ -185,7 +186,6 @@ class Queue:
     def __init__(self, manifest: Manifest) -> None:
         meta, spec = manifest["metadata"], manifest["spec"]
         self.name: str = meta["name"]
-        self.uid: str = meta["uid"]
         self.created: str = meta.get("creationTimestamp", "")
         self.annotations: dict[str, str] = meta.get("annotations", {})
         self.spec: dict[str, Any] = spec

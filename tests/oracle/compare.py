@@ -30,13 +30,13 @@ def compare(world: World, conf: str, memory: dict[str, Any] | None = None) -> Se
     session = run(Session(cluster, conf, tie, now=now, memory={} if memory is None else memory), ACTIONS)
     name = {task.uid: task.name for task in cluster.tasks}
     binds = {bind.name: bind.node for each in world.last if isinstance(each, BindBatch) for bind in each.binds}
-    assert world.picture is not None
+    assert world.snapshot is not None
     assert binds == {name[uid]: node for uid, node in session.binds.items()}
     evictions = [(each.name, each.reason) for each in world.last if isinstance(each, Evict)]
     assert evictions == [(name[uid], reason) for uid, reason in session.evictions.items()]
     pipelined = {f"{task.namespace}/{task.name}": task.node for task in cluster.tasks if task.state == "pipelined"}
-    assert dict(world.picture.pipelined) == pipelined
-    phases = {job.uid: world.picture.phases[f"{job.namespace}/{job.name}"] for job in cluster.jobs}
+    assert dict(world.snapshot.pipelined) == pipelined
+    phases = {job.uid: world.snapshot.phases[f"{job.namespace}/{job.name}"] for job in cluster.jobs}
     assert {uid for uid in waiting if phases[uid] != "Pending"} == {
         job.uid for job in cluster.jobs if job.uid in waiting and job.phase != "Pending"
     }

@@ -54,7 +54,7 @@ def contested(draw: Draw, mix: Mix) -> list[Manifest]:
     room = Room(nodes)
     for at, job in enumerate(draw(st.lists(VICTIMS, min_size=2, max_size=4))):
         pods = [_pod(draw, mix, f"v{at}-r-{index}", f"v{at}", job["cpu"]) for index in range(len(job["places"]))]
-        there = [one for one, place in zip(pods, job["places"], strict=True) if _settle(draw, room, one, place)]
+        there = [one for one, place in zip(pods, job["places"], strict=True) if _reserve(draw, room, one, place)]
         objects += [_group(draw, mix, f"v{at}", job, "Running"), *there]
     for at, job in enumerate(draw(st.lists(TAKERS, min_size=1, max_size=3))):
         objects.append(_group(draw, mix, f"t{at}", job, "Inqueue"))
@@ -63,7 +63,7 @@ def contested(draw: Draw, mix: Mix) -> list[Manifest]:
     return objects
 
 
-def _settle(draw: Draw, room: Room, one: Manifest, place: int) -> bool:
+def _reserve(draw: Draw, room: Room, one: Manifest, place: int) -> bool:
     """Put a pod on a node, or on the next that has room; whether one had."""
     phase, releasing = "Pending" if draw(RARELY) else "Running", draw(RARELY)
     return any(room.place(one, place + step, phase=phase, releasing=releasing) for step in range(3))

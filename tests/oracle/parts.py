@@ -1,4 +1,4 @@
-"""Sub-jobs: what the sub-group policies of a PodGroup make of its pods, told apart anew each time.
+"""Sub-jobs: what the sub-group policies of a PodGroup make of its pods, computed again each time.
 
 A pod belongs to the first policy that selects it and all of whose keys it has; to the job's own sub-job where there is
 none. A policy without matchLabelKeys takes no pod.
@@ -36,7 +36,7 @@ class Part:
     def is_pipelined(self) -> bool:
         return self.count(*READY, "pipelined") >= self.size
 
-    def lacks(self) -> int:
+    def missing(self) -> int:
         return self.size - self.count(*READY, "pipelined")
 
 

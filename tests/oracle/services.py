@@ -1,4 +1,4 @@
-"""What an extender's server says: the same of the same names and requests, whoever asks and in whatever order."""
+"""What an extender's server answers: the same for the same names and requests, in any order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from zlib import crc32
 
 from tests.scenario.scheduling.harness import World
-from volcanoio.engine.scheduling.cycle import Budget, CycleResult, run_cycle
+from volcanoio.engine.scheduling.session.cycle import Budget, CycleResult, run_cycle
 from volcanoio.framework.scheduling_events import AskAnswered, CycleOpened
 from volcanoio.model.base import Manifest
 
@@ -40,12 +40,12 @@ class Service:
     def ready(self, job: str, placed: int) -> bool:
         return placed >= self._draw("ready", job) % 3
 
-    def vote(self, taker: str) -> int:
+    def vote(self, preemptor: str) -> int:
         """About all victims of a task: no, no opinion, or those it names."""
-        return (-1, 0, 1, 1, 1)[self._draw("vote", taker) % 5]
+        return (-1, 0, 1, 1, 1)[self._draw("vote", preemptor) % 5]
 
-    def names(self, taker: str, victim: str) -> bool:
-        return self._draw("names", taker, victim) % 3 > 0
+    def names(self, preemptor: str, victim: str) -> bool:
+        return self._draw("names", preemptor, victim) % 3 > 0
 
     def answer(self, verb: str, body: Any) -> Any:
         """The JSON of an answer; the verbs are called as the arguments are."""
@@ -63,9 +63,9 @@ class Service:
             case "jobReady":
                 placed = sum(each["Status"] in PLACED for each in body["job"]["Tasks"].values())
                 return {"status": self.ready(body["job"]["UID"], placed)}
-        taker = _task(body["evictor"])
-        victims = [each for each in body["evictees"] if self.names(taker, each["Name"])]
-        return {"status": self.vote(taker), "victims": victims}
+        preemptor = _task(body["evictor"])
+        victims = [each for each in body["evictees"] if self.names(preemptor, each["Name"])]
+        return {"status": self.vote(preemptor), "victims": victims}
 
     def _draw(self, *about: str) -> int:
         return crc32("/".join((str(self.salt), *about)).encode()) >> 7
@@ -81,7 +81,7 @@ def _task(info: Any) -> str:
 
 
 class Served(World):
-    """A world whose questions a service answers: cycles that lack an answer are followed by others until none does."""
+    """A world whose questions a service answers: cycles without an answer are followed by others until none does."""
 
     def __init__(self, *objects: Manifest, conf: str, service: Service, now: float = 1000.0) -> None:
         super().__init__(*objects, conf=conf, now=now)
@@ -99,7 +99,7 @@ class Served(World):
             result = self._once(opening, budget)
             if not result.questions:
                 self.decisions.extend(self.last)
-                self.picture = result.picture
+                self.snapshot = result.snapshot
                 self.now += self.period
                 return result
             for question in result.questions:
@@ -113,7 +113,7 @@ class Served(World):
                 self.fold(answer)
 
     def _once(self, opening: CycleOpened, budget: Budget | None) -> CycleResult:
-        steps = run_cycle(self.state, self.profile, opening, budget=budget, period=self.period, shown=True)
+        steps = run_cycle(self.state, self.profile, opening, budget=budget, period=self.period, with_snapshot=True)
         while True:
             try:
                 self.last.extend(next(steps).decisions)

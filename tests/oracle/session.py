@@ -1,6 +1,6 @@
 """One session of Volcano's loop: the plugins' answers combined, tier by tier, and what happens to tasks.
 
-Reference: rules of combination, statements. Every answer is asked anew each time.
+Reference: rules of combination, statements. Nothing is cached: every result is computed again each time.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class Session:
         for tier in self.tiers:
             yield [plugin for plugin in tier if plugin.offers(method)]
 
-    # Orders: the first plugin that makes a difference decides, then age and uid.
+    # Orders: the first plugin that makes a difference decides, then creation time and name.
 
     def queue_key(self, queue: Queue) -> Key:
-        return (*[p.queue_key(queue) for p in self.every("queue_key")], queue.created, queue.uid, queue.name)
+        return (*[p.queue_key(queue) for p in self.every("queue_key")], queue.created, queue.name)
 
     def job_key(self, job: Job) -> Key:
-        return (*[p.job_key(job) for p in self.every("job_key")], job.created, job.uid, job.name)
+        return (*[p.job_key(job) for p in self.every("job_key")], job.created, job.uid)
 
     def task_key(self, task: Task) -> Key:
         return (*[p.task_key(task) for p in self.every("task_key")], task.order)
@@ -66,8 +66,8 @@ class Session:
     def part_key(self, part: Part) -> Key:
         return (*[p.part_key(part) for p in self.every("part_key")], part.number, part.key)
 
-    def victim_queue_key(self, queue: Queue, taker: Queue) -> Key:
-        return tuple([p.victim_queue_key(queue, taker) for p in self.every("victim_queue_key")])
+    def victim_queue_key(self, queue: Queue, preemptor: Queue) -> Key:
+        return tuple([p.victim_queue_key(queue, preemptor) for p in self.every("victim_queue_key")])
 
     # Votes.
 
@@ -110,15 +110,15 @@ class Session:
         return True
 
     def starving(self, job: Job) -> bool:
-        """All of the first tier that has an opinion; nobody: no."""
+        """Whether all plugins of the first tier with an opinion agree; False without such a tier."""
         for tier in self.tiers_with("starving"):
             if tier:
                 return all(plugin.starving(job) for plugin in tier)
         return False
 
-    def victims(self, method: str, taker: Task, candidates: Sequence[Task]) -> list[Task]:
+    def victims(self, method: str, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
         """preemptable or reclaimable: whom the plugins let a task take."""
-        return self._named(method, candidates, taker, candidates)
+        return self._named(method, candidates, preemptor, candidates)
 
     def evictable(self, job: Job, action: str, candidates: Sequence[Task]) -> list[Task]:
         """Whom they let a gang take; the action is gangpreempt or gangreclaim."""
@@ -195,13 +195,13 @@ class Session:
 
     # What happens to tasks.
 
-    def seat(self, task: Task, node: Node, state: str) -> None:
+    def assume(self, task: Task, node: Node, state: str) -> None:
         task.state, task.node = state, node.name
         node.tasks.append(task)
         for plugin in self.every("placed"):
             plugin.placed(task)
 
-    def unseat(self, task: Task) -> None:
+    def forget(self, task: Task) -> None:
         for plugin in self.every("removed"):
             plugin.removed(task)
         self.cluster.node(task.node).tasks.remove(task)
@@ -223,7 +223,7 @@ class Statement:
         """With the state before, and the reason."""
 
     def place(self, task: Task, node: Node, state: str) -> None:
-        self._session.seat(task, node, state)
+        self._session.assume(task, node, state)
         self.placed.append(task)
 
     def evict(self, task: Task, reason: str) -> None:
@@ -245,7 +245,7 @@ class Statement:
 
     def rollback(self, mark: tuple[int, int] = (0, 0)) -> None:
         for task in reversed(self.placed[mark[0] :]):
-            self._session.unseat(task)
+            self._session.forget(task)
         del self.placed[mark[0] :]
         for task in reversed(self.victims[mark[1] :]):
             self.spare(task)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.oracle.compare import compare
 from tests.oracle.confs import confs
 from tests.oracle.contests import contested
-from tests.oracle.examples import examples
 from tests.oracle.worlds import Mix
 from tests.scenario.scheduling.harness import World
 from volcanoio.model.base import Manifest
@@ -70,16 +70,25 @@ def test_where_pods_keep_others_away(conf: str, objects: list[Manifest]) -> None
     compare(World(*objects, conf=conf), conf)
 
 
-@examples(60)
-@given(
-    confs(
+def dry(**entries: dict[str, bool]) -> st.SearchStrategy[str]:
+    """Configurations that preempt by dry runs."""
+    return confs(
         ("preempt", "allocate, preempt"),
         always=("predicates", "nodeorder"),
         maybe=("proportion", "drf"),
+        entries=entries,
         first=("priority", "gang", "conformance"),
         preempt=st.just({"enableTopologyAwarePreemption": True, "minCandidateNodesPercentage": 100}),
-    ),
-    contested(MIX),
-)
+    )
+
+
+@examples(60)
+@given(dry(), contested(MIX))
 def test_dry_runs(conf: str, objects: list[Manifest]) -> None:
+    compare(World(*objects, conf=conf), conf)
+
+
+@examples(60)
+@given(dry() | dry(predicates={"enablePreemptable": False, "enabledAllocatable": False}), contested(Mix(rules=True)))
+def test_dry_runs_where_pods_keep_others_away(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)

@@ -1,4 +1,4 @@
-"""extender: what a server says counts as the loop has it, whether it is asked in the midst of a cycle or before."""
+"""extender: the engine and the loop use a server's answers alike, asked during a cycle or before it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.oracle.compare import compare
 from tests.oracle.confs import confs
 from tests.oracle.contests import contested
-from tests.oracle.examples import examples
 from tests.oracle.services import URL, Served, Service, informed
 from tests.oracle.worlds import Mix, worlds
 from volcanoio.model.base import Manifest

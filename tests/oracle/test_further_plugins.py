@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.oracle.compare import compare
 from tests.oracle.confs import confs
 from tests.oracle.contests import contested
-from tests.oracle.examples import examples
 from tests.oracle.plugins.times import epoch
 from tests.oracle.worlds import Mix, worlds
 from tests.scenario.scheduling.harness import CREATED, World, group, node, pod
@@ -82,7 +82,7 @@ LENT_LATER = [
 )
 def test_nodes_that_are_wanted_back(conf: str, objects: list[Manifest], hours: list[int]) -> None:
     world, memory = World(*objects, conf=conf, now=START), dict[str, Any]()
-    for hour in hours:  # each the next time that the clock shows it: what failed rests until a later time
+    for hour in hours:  # each the next time that the clock shows it: what failed is not tried before a later time
         world.now += (START + 3600 * hour - world.now) % DAY
         compare(world, conf, memory)
         world.echo()

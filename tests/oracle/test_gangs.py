@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.oracle.compare import compare
 from tests.oracle.confs import confs
 from tests.oracle.contests import contested
-from tests.oracle.examples import examples
 from tests.oracle.partitions import partitioned, roled
 from tests.oracle.worlds import Mix
 from tests.scenario.scheduling.harness import World

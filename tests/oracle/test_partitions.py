@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.oracle.changes import CHANGES, change
 from tests.oracle.compare import compare
 from tests.oracle.confs import confs
 from tests.oracle.contests import contested
-from tests.oracle.examples import examples
 from tests.oracle.partitions import partitioned, roled
 from tests.oracle.worlds import Mix, worlds
 from tests.scenario.scheduling.harness import World

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.oracle.changes import CHANGES, change
 from tests.oracle.compare import compare
 from tests.oracle.confs import confs, text
-from tests.oracle.examples import examples
 from tests.oracle.variants import with_images
 from tests.oracle.worlds import Mix, worlds
 from tests.scenario.scheduling.harness import World

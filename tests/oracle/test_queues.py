@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.oracle.changes import CHANGES, change
 from tests.oracle.compare import compare
 from tests.oracle.confs import confs
-from tests.oracle.examples import examples
 from tests.oracle.variants import of_users
 from tests.oracle.worlds import Mix, worlds
 from tests.scenario.scheduling.harness import World
@@ -86,7 +86,7 @@ def test_users_of_a_queue(conf: str, objects: list[Manifest]) -> None:
     st.data(),
 )
 def test_users_across_cycles(conf: str, objects: list[Manifest], changes: list[Any], data: st.DataObject) -> None:
-    """With time between them: whoever waits for long has others hold back."""
+    """With time between them: a long wait makes others hold back."""
     world, memory = World(*objects, conf=conf), dict[str, Any]()
     compare(world, conf, memory)
     for number, (each, later) in enumerate(changes):

@@ -6,10 +6,10 @@ import json
 
 from hypothesis import example, given
 
+from tests.examples import examples
 from tests.oracle.compare import compare
 from tests.oracle.confs import confs
 from tests.oracle.contests import contested
-from tests.oracle.examples import examples
 from tests.oracle.stores import stored
 from tests.oracle.worlds import CLASSES, Mix, worlds
 from tests.scenario.scheduling.harness import World, group, node, pod, queue

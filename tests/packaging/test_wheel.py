@@ -29,7 +29,8 @@ def test_the_wheel_holds_three_packages_and_their_data(wheel: Path) -> None:
         "volcanoio_policies",
     }
     held = set(files)
-    for shipped in (*ROOT.glob("config/crds/*.yaml"), *ROOT.glob("config/examples/*.yaml")):
+    patterns = ("config/crds/*.yaml", "config/examples/**/*.yaml", "config/scheduler/*.conf")
+    for shipped in (path for pattern in patterns for path in ROOT.glob(pattern)):
         assert f"volcanoio/_data/{shipped.relative_to(ROOT).as_posix()}" in held
     assert "volcanoio/py.typed" in held
     assert "volcanoio_plugins/py.typed" in held

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from volcanoio.localcluster.apiserver.api import ApiRequest
-from volcanoio.localcluster.apiserver.faults import Action, Faults, Rule, When
+from volcanoio.localcluster.apiserver.apimachinery.request import ApiRequest
+from volcanoio.localcluster.apiserver.http.faults import Action, Faults, Rule, When
 
 _REFUSALS = (409, 429, 500)
 

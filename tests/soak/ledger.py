@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
-from volcanoio.localcluster.apiserver.objects import Event, Ref
-from volcanoio.localcluster.apiserver.store import Store
+from volcanoio.localcluster.apiserver.apimachinery.objects import Event, Ref
+from volcanoio.localcluster.apiserver.storage.store import Store
 
 MARKED = "soak.volcanoio.dev/marked"
 """The label by which some watchers select."""

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from volcanoio.localcluster.apiserver.http import serve
+from volcanoio.localcluster.apiserver.http.listener import serve
 from volcanoio.localcluster.apiserver.server import ApiServer
 
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
+from tests.localcluster.apiserver.api import CONFIG_MAPS
 from tests.soak.clients import Client
-from tests.unit.apiserver.api import CONFIG_MAPS
-from volcanoio.kube.config import Connection
-from volcanoio.kube.http import HttpTransport
+from volcanoio.kube.http_transport import HttpTransport
+from volcanoio.kube.kubeconfig import Connection
 from volcanoio.kube.transport import Response, TransportError
 
 KILLS = int(os.environ.get("VOLCANOIO_SOAK_KILLS", "3"))

@@ -17,17 +17,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from volcanoio.compose import local
+from tests.state_dump import state_dump
+from volcanoio.compose import local_settings
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
 from volcanoio.compose.scheduler import SchedulerSettings
-from volcanoio.engine.scheduling.snapshot import snapshot
 from volcanoio.framework.events import Change, Event, Observed
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import AlreadyExists, ApiError, NotFound
 from volcanoio.kube.transport import TransportError
-from volcanoio.localcluster.apiserver.api import ApiRequest
-from volcanoio.localcluster.apiserver.faults import Faults, Rule
+from volcanoio.localcluster.apiserver.apimachinery.request import ApiRequest
+from volcanoio.localcluster.apiserver.http.faults import Faults, Rule
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
@@ -186,7 +186,7 @@ async def test_what_fits_runs_in_the_end(
 ) -> None:
     rng = random.Random(f"{seed}/{conf}")
     faults = Trouble(rng)
-    monkeypatch.setattr(local, "SchedulerSettings", partial(SchedulerSettings, budget=0.005, seed=seed))
+    monkeypatch.setattr(local_settings, "SchedulerSettings", partial(SchedulerSettings, budget=0.005, seed=seed))
     path = tmp_path / "scheduler.conf"
     path.write_text(conf or "")
     resources = f"cpu={CORES},memory=64Gi,pods=110"
@@ -217,6 +217,6 @@ async def test_what_fits_runs_in_the_end(
 
 def _picture(cluster: LocalCluster, users: Users) -> str:
     """How the scheduler stands when nothing moves any more."""
-    state = snapshot(cluster.scheduler.scheduler.state)
+    state = state_dump(cluster.scheduler.scheduler.state)
     stuck = {name: size for name, size in users.jobs.items() if not users.runs(name, size)}
     return f"these do not run: {stuck}\n{msgspec.json.format(msgspec.json.encode(state, enc_hook=str)).decode()}"

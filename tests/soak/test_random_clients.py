@@ -14,17 +14,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.localcluster.apiserver.api import CONFIG_MAPS, DEFINITIONS, WIDGETS, Api, widget, widget_definition
 from tests.soak import virtual_loop
 from tests.soak.clients import Client
 from tests.soak.faults import RandomFaults
 from tests.soak.ledger import Ledger
 from tests.soak.watchers import LONG_AWAY_SECONDS, Watcher
-from tests.unit.apiserver.api import CONFIG_MAPS, DEFINITIONS, WIDGETS, Api, widget, widget_definition
-from volcanoio.kube.informer import Informer
+from volcanoio.kube.informer import Informer, Selection, WatchContext
 from volcanoio.kube.transport import Transport
+from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.server import ApiServer
-from volcanoio.localcluster.apiserver.store import Store
+from volcanoio.localcluster.apiserver.storage.store import Store
 from volcanoio.model.kinds import CONFIG_MAP
 
 HOURS = float(os.environ.get("VOLCANOIO_SOAK_HOURS", "0.5"))
@@ -75,7 +76,7 @@ def test_watchers_see_what_happened_and_nothing_acknowledged_is_lost(seed: int) 
 
 async def _soak(rng: random.Random) -> None:
     faults = RandomFaults(0, rng)
-    server = ApiServer(Store(window=WINDOW), None, TimeOfDay(), (), faults)
+    server = ApiServer(Core(Store(window=WINDOW), TimeOfDay()), faults)
     async with server.running(), asyncio.TaskGroup() as tasks:
         ledger, transport = Ledger(server.store), InProcessTransport(server)
         await Api(server).made(DEFINITIONS, widget_definition())
@@ -90,7 +91,8 @@ async def _soak(rng: random.Random) -> None:
             for path, body in RESOURCES.values()
             for number in range(3)
         ]
-        informer = Informer(CONFIG_MAP, transport, lambda _: None, clock=LoopTime(), namespace="default", page=10)
+        context = WatchContext(transport=transport, publish=lambda _: None, clock=LoopTime())
+        informer = Informer(CONFIG_MAP, context, Selection(namespace="default"), page=10)
         gate = asyncio.Event()
         running = [tasks.create_task(client.run(gate, PAUSE)) for client in clients]
         running += [tasks.create_task(watcher.run()) for watcher in watchers]

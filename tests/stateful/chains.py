@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from volcanoio.bus.bus import Batch
+from volcanoio.bus.event_bus import Batch
 from volcanoio.framework.events import ControllerEvent, Event, Observed, PoliciesLoaded, Relisting, Synced
-from volcanoio.runtime.controllers import CONTROLLER_EVENTS
+from volcanoio.runtime.controllers.controller_host import CONTROLLER_EVENTS
 
 EXTERNAL = (Observed, Synced, Relisting, PoliciesLoaded)
 """What may come from outside; all else is an outcome of something that we did for a reason."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from volcanoio.localcluster.apiserver.objects import Event, Ref
-from volcanoio.localcluster.apiserver.store import Store
+from volcanoio.localcluster.apiserver.apimachinery.objects import Event, Ref
+from volcanoio.localcluster.apiserver.storage.store import Store
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 

@@ -23,23 +23,25 @@ from volcanoio_policies.declared import Declared
 from tests.soak import virtual_loop
 from tests.stateful.mortal import Mortal
 from volcanoio.compose.controllers import ControllerManager, ControllerSettings
-from volcanoio.compose.crds import install_crds
-from volcanoio.engine.jobs.plugins import SUPPORT_KINDS
+from volcanoio.compose.local import install_crds
+from volcanoio.engine.jobs.pods.plugins import SUPPORT_KINDS
 from volcanoio.framework.lifecycle import LifecyclePolicy
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import NotFound
+from volcanoio.kube.requests import DeleteOptions, PatchOptions
 from volcanoio.kube.transport import Transport
-from volcanoio.localcluster.apiserver.faults import Faults
+from volcanoio.localcluster.apiserver.core import Core
+from volcanoio.localcluster.apiserver.http.faults import Faults
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.server import ApiServer
-from volcanoio.localcluster.apiserver.store import Store
+from volcanoio.localcluster.apiserver.storage.store import Store
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import Kind
-from volcanoio.runtime.loading import Registry, discover
-from volcanoio.runtime.policy_sets import PolicySet
+from volcanoio.runtime.loading.registry import Registry, discover
+from volcanoio.runtime.policies.policy_set import PolicySet
 
 Result = TypeVar("Result")
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
@@ -137,7 +139,9 @@ class JobsWorld:
             for obj in await self.client.list(kind, NAMESPACE):
                 if obj.metadata.name != "kube-root-ca.crt":
                     with suppress(NotFound):  # it went with its owner
-                        await self.client.delete(kind, obj.metadata.name, namespace=NAMESPACE, grace=0)
+                        await self.client.delete(
+                            kind, obj.metadata.name, namespace=NAMESPACE, options=DeleteOptions(grace=0)
+                        )
         self.lives.clear()
         await self.start()
 
@@ -230,13 +234,15 @@ class JobsWorld:
             status["containerStatuses"] = [
                 {"name": "c", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": state}
             ]
-        await self.client.patch(kinds.POD, name, {"status": status}, namespace=NAMESPACE, subresource="status")
+        await self.client.patch(
+            kinds.POD, name, {"status": status}, namespace=NAMESPACE, options=PatchOptions(subresource="status")
+        )
 
     async def reap(self) -> None:
         """The kubelet is done with every terminating pod."""
         for name, pod in (await self.pods()).items():
             if pod.metadata.deletion_timestamp is not None:
-                await self.client.delete(kinds.POD, name, namespace=NAMESPACE, grace=0)
+                await self.client.delete(kinds.POD, name, namespace=NAMESPACE, options=DeleteOptions(grace=0))
 
     async def come_to_rest(self, *, bound: bool = False) -> tuple[object, ...]:
         """Let kubelets end and run pods until nothing is left to do; what came of it."""
@@ -301,7 +307,7 @@ async def world(
     faults: Faults | None = None,
 ) -> AsyncIterator[JobsWorld]:
     """A world whose controllers have started; to be used within a virtual loop."""
-    server = ApiServer(Store(), None, ServerTime(), (), faults)
+    server = ApiServer(Core(Store(), ServerTime()), faults)
     async with server.running():
         made = JobsWorld(server, policies=(Declared(),) if policies is None else policies, controllers=controllers)
         await install_crds(InProcessTransport(server))

@@ -19,18 +19,20 @@ from tests.stateful.histories import Histories
 from tests.stateful.jobs_world import NAMESPACE, JobsWorld, LoopClock, ServerTime, plugins
 from tests.stateful.weather import Weather
 from volcanoio.compose.controllers import ControllerManager, ControllerSettings
-from volcanoio.compose.crds import install_crds
-from volcanoio.engine.jobs.state import JobState
-from volcanoio.engine.queues.state import QueueState
+from volcanoio.compose.local import install_crds
+from volcanoio.engine.jobs.state.job_state import JobState
+from volcanoio.engine.queues.controller import QueueState
 from volcanoio.framework.lifecycle import LifecyclePolicy
 from volcanoio.framework.probe import NoProbe
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import ApiError, error_of
+from volcanoio.kube.requests import PatchOptions
 from volcanoio.kube.transport import Transport
+from volcanoio.localcluster.apiserver.apimachinery.objects import Ref, Stored
+from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
-from volcanoio.localcluster.apiserver.objects import Ref, Stored
 from volcanoio.localcluster.apiserver.server import ApiServer
-from volcanoio.localcluster.apiserver.store import Store
+from volcanoio.localcluster.apiserver.storage.store import Store
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import Kind
@@ -133,7 +135,7 @@ class LifecycleWorld(JobsWorld):
         """The kubelet reports how often a container was restarted."""
         status = {"name": "c", "image": "i", "imageID": "", "ready": True, "restartCount": restarts, "state": {}}
         patch = {"status": {"phase": "Running", "containerStatuses": [status]}}
-        await self.client.patch(kinds.POD, pod, patch, namespace=NAMESPACE, subresource="status")
+        await self.client.patch(kinds.POD, pod, patch, namespace=NAMESPACE, options=PatchOptions(subresource="status"))
 
     async def rest(self) -> None:
         """The weather clears, one who died is succeeded, and all react until nothing moves any more."""
@@ -211,9 +213,10 @@ def _waits(state: Any, now: float) -> bool:
     """Whether a key waits for an answer, the end of a back-off, or that of a rest from counting."""
     match state:
         case JobState():
-            return bool(state.questions) or state.behind or max(state.retry_at, state.stale_until) > now
-        case QueueState(backoff=backoff, counting_at=counting):
-            return backoff is not None or counting > 0
+            due = max(state.retry_at, state.recreate_at, state.stale_until)
+            return bool(state.questions) or state.has_uncounted_changes or due > now
+        case QueueState(backoff=backoff, counts_due=counting):
+            return backoff.until > now or counting > 0
         case _:
             return False
 
@@ -236,7 +239,7 @@ class Living:
     async def _live(
         self, policies: tuple[LifecyclePolicy, ...], controllers: tuple[str, ...], settings: dict[str, Any]
     ) -> None:
-        server = ApiServer(_begun(), None, ServerTime(), (), None)
+        server = ApiServer(Core(_begun(), ServerTime()))
         _predictable(server, 0)
         async with server.running():
             world = LifecycleWorld(server, policies=policies, controllers=controllers)
@@ -267,7 +270,7 @@ def _beginning() -> tuple[int, list[tuple[Ref, Stored]]]:
     """The revision and the objects of a cluster in which nothing happened yet, made once."""
 
     async def made() -> tuple[int, list[tuple[Ref, Stored]]]:
-        server = ApiServer(Store(), None, ServerTime(), (), None)
+        server = ApiServer(Core(Store(), ServerTime()))
         _predictable(server, -1)
         async with server.running():
             await install_crds(InProcessTransport(server))

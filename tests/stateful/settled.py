@@ -116,7 +116,8 @@ def _kept_up(scene: Scene, job: Job, pods: Sequence[Pod], groups: Sequence[PodGr
                 missing = [f"{job.metadata.name}-{task.name}-{index}" for index in range(task.replicas)]
                 yield from (f"pod {name} was not made" for name in missing if name not in there)
     ended, total = job.status.succeeded + job.status.failed, _total(job)
-    if job.status.state.phase == "Running" and total and ended == total:
+    waits = job.status.state.reason == "DelayedAction" and names.PENDING_ACTION in job.status.controlled_resources
+    if job.status.state.phase == "Running" and total and ended == total and not waits:
         yield "all of its pods ended"
     if job.status.state.phase == "Pending" and job.status.running + ended >= job.spec.min_available:
         yield "has the pods it needs"

@@ -16,7 +16,7 @@ from volcanoio_policies.oom_scale_up import OomScaleUp
 from tests.stateful.jobs_world import NAMESPACE
 from tests.stateful.lifecycle_world import LifecycleWorld, Living
 from tests.unit.jobs.driver import spec, task
-from volcanoio.framework.overrides import stored
+from volcanoio.framework.overrides import stored_overrides
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
@@ -204,7 +204,7 @@ def test_killed_at_every_write(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in STORIES if "from its start" not in name])
-def test_what_happens_while_nobody_is_there(name: str) -> None:
+def test_changes_during_a_downtime(name: str) -> None:
     assert lived(STORIES[name], absent=True)[0] == lived(STORIES[name])[0]
 
 
@@ -214,7 +214,7 @@ def test_the_stories_are_what_they_are_called() -> None:
     assert told["cron run"][run]["status"]["state"]["phase"] == "Completed"
     grown = told["growth after an OOM kill"]
     assert [_memory(grown[f"Pod job-{name}"]) for name in ("a-0", "a-1", "b-0")] == ["2Gi", "2Gi", "1Gi"]
-    assert [each.attempts for each in stored(msgspec.convert(grown["Job job"], Job))] == [1]
+    assert [each.attempts for each in stored_overrides(msgspec.convert(grown["Job job"], Job))] == [1]
     assert told["JobFlow, from its start"]["JobFlow flow"]["status"]["state"]["phase"] == "Succeed"
     assert list(told["time to live"]) == ["Queue default"]
     assert told["queue's closing"]["Queue child"]["status"]["state"] == "Closed"

@@ -98,7 +98,7 @@ ABSENT: list[Any] = [restart, abort, scale_down, evict, all_fail, all_succeed, a
 
 
 @pytest.mark.parametrize("bound", [False, True], ids=["at once", "gracefully"])
-def test_what_happens_while_nobody_is_there(bound: bool) -> None:
+def test_changes_during_a_downtime(bound: bool) -> None:
     async def story(world: JobsWorld) -> None:
         for happening in ABSENT:
             await world.reset()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 
+from tests.examples import examples
 from tests.stateful.lifecycle_machine import Lifecycle
 
 EXAMPLES = int(os.environ.get("VOLCANOIO_SOAK_LIFECYCLE", "40"))
 
 TestLifecycle = Lifecycle.TestCase
-TestLifecycle.settings = settings(
-    max_examples=EXAMPLES, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
-)
+TestLifecycle.settings = examples(EXAMPLES, stateful_step_count=40, suppress_health_check=list(HealthCheck))

@@ -11,28 +11,29 @@ from typing import Any
 import anyio.to_thread
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase
 from hypothesis.stateful import rule, run_state_machine_as_test
 from volcanoio_policies.declared import Declared
 from volcanoio_policies.namespace_quota import NamespaceQuota
 from volcanoio_policies.oom_scale_up import OomScaleUp
 
+from tests.examples import examples
 from tests.stateful.jobs_world import NAMESPACE, plugins
 from tests.stateful.lifecycle_machine import MEMORY, MOMENTS, Lifecycle
 from tests.stateful.lifecycle_world import Living
 from tests.unit.jobs.driver import spec, task
-from volcanoio.bus.journal_codec import Codec
-from volcanoio.bus.records import Decided, Told
-from volcanoio.bus.replay import read_journal
-from volcanoio.compose.controllers import controllers
+from volcanoio.bus.journal import read_journal
+from volcanoio.bus.records import Codec, Decided, Told
+from volcanoio.compose.controllers import default_controllers
 from volcanoio.compose.replay import replay_controllers
 from volcanoio.framework.decisions import Alert, Annotate, Decision
 from volcanoio.framework.effects import CheckEndpoint
 from volcanoio.framework.events import Answered
-from volcanoio.framework.lifecycle import Occasion, PolicyContext
+from volcanoio.framework.lifecycle import PolicyContext, PolicyEvent
+from volcanoio.kube.requests import PatchOptions
 from volcanoio.model import kinds
 from volcanoio.model.batch import JobEvent
-from volcanoio.runtime.controller_setup import known_kinds
+from volcanoio.runtime.controllers.setup import known_kinds
 
 WANTED = {
     *("Act", "Alert", "Annotate", "Abstain", "Hold", "Override"),
@@ -60,11 +61,11 @@ class Talking:
     """A policy that says something beside."""
 
     name = "talking"
-    events = (Occasion.JOB_ENDED, JobEvent.POD_RUNNING)
+    events = (PolicyEvent.JOB_ENDED, JobEvent.POD_RUNNING)
 
     async def decide(self, context: PolicyContext) -> Decision:
         """An alert at the end, an annotation before."""
-        if context.event.name == Occasion.JOB_ENDED:
+        if context.event.name == PolicyEvent.JOB_ENDED:
             return Alert(reason="Ended", message=f"{context.job.metadata.name} ended")
         return Annotate(annotations={"talking": context.event.pod})
 
@@ -120,7 +121,7 @@ class Recorded(Lifecycle):
             self.do(self.world.admit(), 1.0)
 
     def _note(self) -> None:
-        codec = Codec(known_kinds(controllers(plugins())))
+        codec = Codec(known_kinds(default_controllers(plugins())))
         for record in read_journal(self.directory / "controllers", codec):
             if isinstance(record, Told) and isinstance(record.event, Answered):
                 self.seen.update({type(record.event.decision).__name__})
@@ -140,16 +141,11 @@ def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(anyio.to_thread, "run_sync", at_once)
 
 
+@pytest.mark.hypothesis
 def test_random_lives_replay() -> None:
     run_state_machine_as_test(
         Recorded,
-        settings=settings(
-            max_examples=6,
-            stateful_step_count=30,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            phases=[Phase.generate],
-        ),
+        settings=examples(6, stateful_step_count=30, suppress_health_check=list(HealthCheck), phases=[Phase.generate]),
     )
 
 
@@ -174,7 +170,9 @@ def test_what_is_decided_seldom_replays_too() -> None:
     lives.a_cron_job(0.5, "@every 7s")
     lives.all_go_well()
     address = {"status": {"podIP": "10.0.0.1"}}
-    patch = lives.world.client.patch(kinds.POD, "flow-x-a-0", address, namespace=NAMESPACE, subresource="status")
+    patch = lives.world.client.patch(
+        kinds.POD, "flow-x-a-0", address, namespace=NAMESPACE, options=PatchOptions(subresource="status")
+    )
     lives.do(patch, 5.0)
     lives.all_succeed(5.0)
     lives.all_go_well()

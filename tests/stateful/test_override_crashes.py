@@ -9,7 +9,7 @@ from tests.stateful.jobs_world import JobsWorld
 from tests.unit.jobs.driver import spec, task
 from volcanoio.framework.decisions import Abstain, Decision, Override
 from volcanoio.framework.lifecycle import PolicyContext
-from volcanoio.framework.overrides import stored
+from volcanoio.framework.overrides import stored_overrides
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import JobAction, JobEvent
@@ -65,7 +65,7 @@ async def lived(world: JobsWorld, die_in: int, after: bool) -> tuple[object, ...
     (group,) = await world.client.list(kinds.POD_GROUP, jobs_world.NAMESPACE)
     assert isinstance(group, PodGroup)
     pods = {name: memory_of(pod) for name, pod in (await world.pods()).items()}
-    overrides = {one.task: one.attempts for one in stored(await world.job())}
+    overrides = {one.task: one.attempts for one in stored_overrides(await world.job())}
     return rest, pods, overrides, (group.spec.min_resources or {})["limits.memory"]
 
 

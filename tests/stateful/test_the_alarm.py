@@ -11,46 +11,49 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.stateful.lifecycle_machine import Lifecycle
-from volcanoio.engine.jobs import commands, converge, planning, status
-from volcanoio.engine.jobs.table import Upkeep
+from volcanoio.engine.jobs.decide import decisions, planning, reconciliation
+from volcanoio.engine.jobs.state.reconcile_context import ReconcileContext
+from volcanoio.engine.jobs.state.transitions import ReconcileMode
+from volcanoio.engine.jobs.status import killed_pods, phases
 from volcanoio.engine.queues.controller import QueueController
-from volcanoio.kube import effects
+from volcanoio.kube import effect_executor
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def retries_without_end(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(status, "is_exhausted", lambda job, status: False)
-    patch.setattr(converge, "is_exhausted", lambda job, status: False)
+    patch.setattr(phases, "is_exhausted", lambda job, status: False)
+    patch.setattr(reconciliation, "is_exhausted", lambda job, status: False)
+    patch.setattr(killed_pods, "is_exhausted", lambda job, status: False)
 
 
 def leaves_podgroups(patch: pytest.MonkeyPatch) -> None:
-    def stop(scene: converge.Scene) -> converge.Upkeeping:
+    def stop(scene: ReconcileContext) -> reconciliation.DueWrites:
         after = original(scene)
         stages = (tuple(each for each in stage if "podgroups" not in each.resource) for stage in after.stages)
         return msgspec.structs.replace(after, stages=tuple(stage for stage in stages if stage))
 
-    original = converge.stop
-    patch.setitem(planning._KEEP_UP, Upkeep.STOP, stop)
+    original = reconciliation.stop_writes
+    patch.setitem(planning._RECONCILERS, ReconcileMode.STOP, stop)
 
 
 def counts_wrongly(patch: pytest.MonkeyPatch) -> None:
     def with_counts(job: Any, counts: Any, ledger: Any) -> Any:
         return original(job, msgspec.structs.replace(counts, failed=0), ledger)
 
-    original = status.with_counts
-    patch.setattr(status, "with_counts", with_counts)
+    original = phases.with_counts
+    patch.setattr(phases, "with_counts", with_counts)
 
 
 def forgets_commands(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(commands, "waiting", lambda draft: [])
+    patch.setattr(decisions, "pending_commands", lambda reduction: [])
 
 
 def nobody_hears_of_failures(patch: pytest.MonkeyPatch) -> None:
     def published(self: Any, step: Any, effect: Any, error: Any, dropped: Any) -> None:
         del self, step, effect, error, dropped
 
-    patch.setattr(effects.EffectExecutor, "publish_failure", published)
+    patch.setattr(effect_executor.EffectExecutor, "publish_failure", published)
 
 
 def causes_get_lost(patch: pytest.MonkeyPatch) -> None:
@@ -58,8 +61,8 @@ def causes_get_lost(patch: pytest.MonkeyPatch) -> None:
         del cause
         original(self, controller, key, stages, 0)
 
-    original = effects.EffectExecutor.submit
-    patch.setattr(effects.EffectExecutor, "submit", submit)
+    original = effect_executor.EffectExecutor.submit
+    patch.setattr(effect_executor.EffectExecutor, "submit", submit)
 
 
 def raises_now_and_then(patch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from volcanoio.engine.hosting.dispatch import Dispatch, InvariantError
+from volcanoio.engine.hosting.controller_host import Dispatch, InvariantError
 from volcanoio.engine.hosting.host import Host
+from volcanoio.framework import effects
 from volcanoio.framework.controller import Controller, ControllerContext
 from volcanoio.framework.effects import Create, Delete, Effect, Measure, Patch, Record, StartTimer, StopTimer
 from volcanoio.framework.events import (
@@ -21,7 +22,7 @@ from volcanoio.framework.events import (
     Synced,
     TimerFired,
 )
-from volcanoio.model import kinds, mergepatch
+from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.batch import Job
 from volcanoio.model.kinds import Kind
@@ -88,7 +89,7 @@ class World:
         meta = manifest["metadata"]
         key = _key(meta)
         known = self.objects.get((kind.resource, key))
-        merged = mergepatch.apply(_copy(known) if known else {}, _copy(manifest))
+        merged = effects.apply_merge_patch(_copy(known) if known else {}, _copy(manifest))
         self._guarded(lambda: self._tell(self._store(kind.resource, key, merged)))
 
     def remove(self, kind: Kind, key: str) -> None:
@@ -234,7 +235,7 @@ class World:
             self.writes.append("409 Patch")
             return 409, "the object has been modified", None, None
         self.writes.append(f"patch {effect.name}{self._told(effect.patch)}")
-        observed = self._store(effect.resource, key, mergepatch.apply(_copy(known), _copy(effect.patch)))
+        observed = self._store(effect.resource, key, effects.apply_merge_patch(_copy(known), _copy(effect.patch)))
         return 0, "", observed, observed.obj
 
     def _told(self, patch: Manifest) -> str:

@@ -1,15 +1,19 @@
-"""`Journal`: what a process learned and decided, on disk, so that it can be explained and replayed.
+"""`Journal`: the events and decisions of a process on disk, to be explained and replayed.
 
 Off unless asked for. The loop only appends to a queue; one thread encodes, writes and syncs what has gathered (group
-commit). A disk that fails or falls behind turns the journal off, loudly, and never holds up the engine. A segment is a
-file of JSON lines that begins with a snapshot, so that replay can begin at any of them.
-"""
+commit). A disk that fails or falls behind turns the journal off with an error in the log, and never delays the engine.
+A segment is a file of JSON lines that begins with a snapshot, so that replay can begin at any of them.
 
-from __future__ import annotations
+`read_runs` reads a directory back, one `Run` for each start of the process; `compare` finds the first difference
+between the recorded decisions and those of a replay.
+"""
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -18,15 +22,26 @@ import msgspec
 import structlog
 
 from volcanoio import __version__
-from volcanoio.bus.bus import Batch
-from volcanoio.bus.journal_codec import Codec
-from volcanoio.bus.records import Configured, Opened, PluginSource, Snapshot, Told
+from volcanoio.bus.event_bus import Batch
+from volcanoio.bus.records import (
+    FORMAT,
+    Codec,
+    CodecError,
+    Configured,
+    Decided,
+    Opened,
+    PluginSource,
+    Record,
+    Snapshot,
+    Told,
+)
+from volcanoio.framework.events import Event
 from volcanoio.framework.probe import NoProbe, Probe
 
 _LOG = structlog.get_logger(__name__)
 SUFFIX = ".jsonl"
 SEGMENT_BYTES = 64 << 20
-MOST_WAITING = 200_000
+MAX_WAITING = 200_000
 """Records that may wait for the disk (some seconds of the busiest scheduler)."""
 
 _sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
@@ -48,7 +63,7 @@ class Journal:
     may not change. It is asked when a segment begins, before the batch at hand is folded: subscribe `events` first.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword options with defaults
         self,
         directory: Path,
         *,
@@ -57,7 +72,7 @@ class Journal:
         snapshot: Callable[[], Any] = lambda: None,
         codec: Codec | None = None,
         segment_bytes: int = SEGMENT_BYTES,
-        most_waiting: int = MOST_WAITING,
+        most_waiting: int = MAX_WAITING,
         probe: Probe | None = None,
     ) -> None:
         self._directory = directory
@@ -197,3 +212,179 @@ class Journal:
             view = view[os.write(self._file, view) :]
         _sync(self._file)
         self._bytes += len(data)
+
+
+_RENUMBERED = frozenset({"id"})
+"""Fields of effects that count through a process: a replay that begins at a later segment has other numbers."""
+
+
+class JournalError(ValueError):
+    """A journal that cannot be read; the message names file, line and next step."""
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a replay first departs from what was recorded.
+
+    `position` counts decisions from 0; one side is None when the other goes on. `where` is the path to the first value
+    that differs, such as `effects[0][1].manifest.spec.nodeName`. `chain` leads from the external event to the one that
+    was decided about.
+    """
+
+    position: int
+    recorded: Decided | None
+    replayed: Decided | None
+    where: str
+    chain: tuple[Event, ...] = ()
+
+    def __str__(self) -> str:
+        decided = self.recorded or self.replayed
+        assert decided is not None
+        causes = " → ".join(f"{type(event).__name__} #{event.seq}" for event in self.chain) or "unknown"
+        if self.recorded is None:
+            what = "the replay decided what was not recorded"
+        elif self.replayed is None:
+            what = "the replay did not decide what was recorded"
+        else:
+            what = f"differs at {self.where}"
+        return f"decision {self.position} of {decided.actor} for {decided.key}: {what}; caused by {causes}"
+
+
+def read_journal(path: Path, codec: Codec | None = None) -> Iterator[Record]:
+    """The records of a segment, or of all segments of a directory in order; raises JournalError.
+
+    A last line that was cut short by a crash is left out.
+    """
+    codec = codec or Codec()
+    if path.is_dir():
+        if not (segments := sorted(path.glob(f"*{SUFFIX}"))):
+            raise JournalError(f"{path}: holds no segments (*{SUFFIX}); give the directory a journal was written to")
+    else:
+        segments = [path]
+    for segment in segments:
+        yield from _read_segment(segment, codec)
+
+
+def _read_segment(path: Path, codec: Codec) -> Iterator[Record]:
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    record = codec.decode(line)
+                except CodecError as error:
+                    raise JournalError(f"{path}, line {number}: {error}; replay the segments before it") from error
+                if isinstance(record, Opened) and record.format != FORMAT:
+                    msg = f"{path}: format {record.format} is not ours ({FORMAT}); use volcanoio {record.version}"
+                    raise JournalError(msg)
+                yield record
+    except OSError as error:
+        raise JournalError(f"{path}: {error.strerror}; give a journal's directory or one of its segments") from error
+
+
+def compare_decisions(
+    recorded: Iterable[Decided], replayed: Iterable[Decided], events: Mapping[int, Event] | None = None
+) -> Difference | None:
+    """The first decision that differs, None when all agree. `events` by seq give the chain of causes."""
+    for position, (left, right) in enumerate(zip_longest(recorded, replayed)):
+        if left is None or right is None:
+            where = ""
+        else:
+            if (found := first_difference(_comparable(left), _comparable(right), "")) is None:
+                continue
+            where = found.lstrip(".")
+        cause = (left or right).cause
+        return Difference(
+            position=position, recorded=left, replayed=right, where=where, chain=cause_chain(cause, events or {})
+        )
+    return None
+
+
+def cause_chain(cause: int, events: Mapping[int, Event]) -> tuple[Event, ...]:
+    """The events that led to `cause`, the external one first, `cause` last; what is not known is left out."""
+    found: list[Event] = []
+    while cause and (event := events.get(cause)) is not None:
+        found.append(event)
+        cause = event.cause if event.cause < cause else 0
+    return tuple(reversed(found))
+
+
+def _comparable(decided: Decided) -> Any:
+    return {"actor": decided.actor, "key": decided.key, "cause": decided.cause, "effects": decided.effects}
+
+
+def first_difference(left: Any, right: Any, path: str = "") -> str | None:
+    """The path to the first value in which two plain values differ, None when they are the same."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        numbered = _RENUMBERED if "effect" in left else frozenset[str]()
+        for key in sorted({*left, *right} - numbered):
+            if key not in left or key not in right:
+                return f"{path}.{key}"
+            if found := first_difference(left[key], right[key], f"{path}.{key}"):
+                return found
+        return None
+    if isinstance(left, list) and isinstance(right, list):
+        for index, (one, other) in enumerate(zip(left, right, strict=False)):
+            if found := first_difference(one, other, f"{path}[{index}]"):
+                return found
+        return f"{path}[{min(len(left), len(right))}]" if len(left) != len(right) else None
+    return None if left == right and type(left) is type(right) else path
+
+
+@dataclass
+class Run:
+    """Observations and decisions of one start of a process, in the order of its events.
+
+    `complete_until` is the seq up to which decisions are certain to be complete: a journal that ends while its process
+    decides (it was killed, or stopped) may miss decisions about later events, never about earlier ones.
+    """
+
+    opened: Opened
+    events: list[Event] = field(default_factory=list)
+    decided: list[Decided] = field(default_factory=list)
+    configured: dict[str, str] = field(default_factory=dict)
+    """Configurations in force, name to text."""
+    plugins: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Where plugins came from, by group and name."""
+    complete_until: int = 0
+
+    @cached_property
+    def by_seq(self) -> dict[int, Event]:
+        """The events by seq."""
+        return {event.seq: event for event in self.events}
+
+
+def read_runs(directory: Path, codec: Codec | None = None) -> list[Run]:
+    """The runs in a journal's directory, oldest first; raises JournalError.
+
+    A segment that goes on must begin where the one before it ended: one that is missing or cut short in the middle of
+    a run is an error, at the end of a run it is the mark of a crash.
+    """
+    runs: list[Run] = []
+    deciding = False
+    for record in read_journal(directory, codec):
+        if isinstance(record, Opened) and (record.starts or not runs):
+            if not record.starts:
+                msg = f"{directory}: begins in the middle of a run; give the directory with all of its segments"
+                raise JournalError(msg)
+            runs.append(Run(record))
+            deciding = False
+            continue
+        run = runs[-1]
+        match record:
+            case Told(event=event):
+                if deciding or not run.events:
+                    run.complete_until = run.events[-1].seq if run.events else 0
+                deciding = False
+                run.events.append(event)
+            case Decided():
+                deciding = True
+                run.decided.append(record)
+            case Snapshot(before=before) if run.events and before != run.events[-1].seq + 1:
+                msg = f"{directory}: events {run.events[-1].seq + 1} to {before - 1} are missing; restore the segment"
+                raise JournalError(msg)
+            case Configured(name=name, text=text):
+                run.configured[name] = text
+            case PluginSource(group=group, name=name, origin=origin):
+                run.plugins[group, name] = origin
+    return runs

@@ -1,7 +1,5 @@
 """What the journal never holds: environments of containers, data of Secrets, private keys, and copies of these."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -24,11 +22,11 @@ SECRETS = "secrets"
 Leaf: TypeAlias = Callable[[Any], Any]
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
-def redacted(content: Any, leaf: Leaf = _same) -> Any:
+def redact(content: Any, leaf: Leaf = _identity) -> Any:
     """Decoded JSON (a manifest, a patch, or anything that holds some) without what must not be kept.
 
     Keys elsewhere that happen to be called `env` stay, such as the job plugin of that name. `leaf` is given what is
@@ -36,45 +34,45 @@ def redacted(content: Any, leaf: Leaf = _same) -> Any:
     """
     if isinstance(content, dict):
         if "op" in content and isinstance(content.get("path"), str):
-            return _operation(content)
+            return _redact_operation(content)
         secret = content.get("kind") == "Secret"
         return {
-            key: _containers(value, leaf) if key in _CONTAINERS else redacted(value, leaf)
+            key: _redact_containers(value, leaf) if key in _CONTAINERS else redact(value, leaf)
             for key, value in content.items()
             if key != LAST_APPLIED and not (secret and key in _SECRET_DATA)
         }
     if isinstance(content, list | tuple):
-        return [redacted(item, leaf) for item in content]
-    return _text(content) if isinstance(content, str) else leaf(content)
+        return [redact(item, leaf) for item in content]
+    return _redact_text(content) if isinstance(content, str) else leaf(content)
 
 
-def _text(content: str) -> str:
+def _redact_text(content: str) -> str:
     """A text without a private key (the arguments of the job plugin `ssh` may hold one)."""
     if content.startswith("-") and (flag := _KEY_FLAG.match(content)):
         return flag[0] + REDACTED
     return REDACTED if _KEY_TEXT in content else content
 
 
-def redacted_secret(content: Any) -> Any:
+def redact_secret(content: Any) -> Any:
     """A manifest or patch of a Secret, whether it says so or not."""
     if not isinstance(content, dict):  # a JSON patch: its values may be the data
         return []
-    return redacted({key: value for key, value in content.items() if key not in _SECRET_DATA})
+    return redact({key: value for key, value in content.items() if key not in _SECRET_DATA})
 
 
-def _containers(content: Any, leaf: Leaf = _same) -> Any:
+def _redact_containers(content: Any, leaf: Leaf = _identity) -> Any:
     if not isinstance(content, list | tuple):
-        return redacted(content, leaf)
-    return [_container(item, leaf) for item in content]
+        return redact(content, leaf)
+    return [_redact_container(item, leaf) for item in content]
 
 
-def _container(content: Any, leaf: Leaf = _same) -> Any:
+def _redact_container(content: Any, leaf: Leaf = _identity) -> Any:
     if not isinstance(content, dict):
-        return redacted(content, leaf)
-    return redacted({key: value for key, value in content.items() if key not in _ENVIRONMENT}, leaf)
+        return redact(content, leaf)
+    return redact({key: value for key, value in content.items() if key not in _ENVIRONMENT}, leaf)
 
 
-def _operation(operation: dict[str, Any]) -> dict[str, Any]:
+def _redact_operation(operation: dict[str, Any]) -> dict[str, Any]:
     """One operation of a JSON patch (RFC 6902)."""
     path = operation["path"]
     if _ENVIRONMENT_PATH.search(path) or LAST_APPLIED.replace("/", "~1") in path:
@@ -82,7 +80,7 @@ def _operation(operation: dict[str, Any]) -> dict[str, Any]:
     if "value" not in operation:
         return operation
     if _CONTAINER_PATH.search(path):
-        return {**operation, "value": _container(operation["value"])}
+        return {**operation, "value": _redact_container(operation["value"])}
     if path.rsplit("/", 1)[-1] in _CONTAINERS:
-        return {**operation, "value": _containers(operation["value"])}
-    return {**operation, "value": redacted(operation["value"])}
+        return {**operation, "value": _redact_containers(operation["value"])}
+    return {**operation, "value": redact(operation["value"])}

@@ -1,1 +1,5 @@
-"""Commands; thin."""
+"""The commands `volcanoio` and `vcctl`.
+
+`main` and `vcctl` declare commands and options and import nothing heavy; every other module implements commands and is
+imported when one of them runs. May import every other package. Start with `main`.
+"""

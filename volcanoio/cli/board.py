@@ -1,9 +1,20 @@
-"""The state of the demo: jobs, gangs and pods folded into rows. Pure; how rows are printed is `demo`'s."""
+"""What `volcanoio demo` shows: jobs, gangs and pods as rows, on a terminal or as lines.
 
-from __future__ import annotations
+`Board` folds watched objects into rows and does no I/O. `LiveScreen` redraws a table on a terminal; `PlainScreen`
+prints one line per change elsewhere.
+"""
 
+import sys
+import time
 from collections import Counter
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
 from volcanoio.framework.events import Change, Observed
 from volcanoio.model import names
@@ -131,9 +142,153 @@ class Board:
         """Why a gang is not placed: its condition, or before it is let in, what the event says."""
         if group is None or group.status.phase not in ("", PodGroupPhase.PENDING, PodGroupPhase.INQUEUE):
             return ""
-        told = (each.message for each in reversed(group.status.conditions) if each.type == "Unschedulable")
-        return next(told, "") or self._reasons.get(group.metadata.uid, "")
+        messages = (each.message for each in reversed(group.status.conditions) if each.type == "Unschedulable")
+        return next(messages, "") or self._reasons.get(group.metadata.uid, "")
 
 
 def _placed(pods: list[Pod]) -> int:
     return sum(1 for pod in pods if pod.spec.node_name and pod.status.phase != "Failed")
+
+
+_COLOURS = {
+    "Pending": "yellow",
+    "Inqueue": "yellow",
+    "Running": "cyan",
+    "Completed": "green",
+    "Failed": "red",
+    "Restarting": "magenta",
+    "Unknown": "red",
+}
+_WIDE = 128
+"""Columns from which notes stand beside their rows; below it they stand under the table."""
+_QUEUES = 72
+"""Columns from which the queue is shown."""
+_BAR = {True: 10, False: 4}
+"""Width of the gang's bar, wide or not."""
+
+
+class Screen(Protocol):
+    """Where the demo is shown."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def say(self, text: str) -> None:
+        """A line of its own."""
+        ...
+
+    def show(self, rows: list[Row]) -> None:
+        """The board as it is now."""
+        ...
+
+
+def gang_bar(row: Row, width: int = _BAR[True]) -> str:
+    """`######.... 3/5`: pods placed of those that must run together; full for a gang that completed."""
+    wanted = max(row.gang, 1)
+    placed = wanted if row.finished and not row.failed_job else min(row.placed, wanted)
+    filled = placed * width // wanted
+    return f"{'#' * filled}{'.' * (width - filled)} {placed}/{row.gang}"
+
+
+class LiveScreen:
+    """A table that redraws in place."""
+
+    def __init__(self) -> None:
+        self._console = Console()
+        self._live = Live(console=self._console, auto_refresh=False, transient=False)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def say(self, text: str) -> None:
+        """A line above the table."""
+        self._live.console.print(text)
+
+    def show(self, rows: list[Row]) -> None:
+        """Redraw."""
+        self._live.update(draw(rows, self._console.width), refresh=True)
+
+
+def draw(rows: list[Row], width: int) -> Group:
+    """The table, as much of it as the terminal has room for; only names give way."""
+    wide = width >= _WIDE
+    table = Table(box=None, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0), header_style="bold")
+    names = ("JOB", "PHASE", "GANG", "PEND", "RUN", "DONE", "FAIL", "QUEUE", "NOTE")
+    shown = len(names) if wide else len(names) - 1 if width >= _QUEUES else len(names) - 2
+    for name in names[:shown]:
+        table.add_column(name, no_wrap=name not in ("JOB", "QUEUE"), overflow="ellipsis")
+    for row in rows:
+        cells = (
+            row.name,
+            Text(row.phase, style=_COLOURS.get(row.phase, "")),
+            gang_bar(row, _BAR[wide]),
+            str(row.pending or ""),
+            str(row.running or ""),
+            str(row.succeeded or ""),
+            str(row.failed or ""),
+            row.queue,
+            note(row),
+        )
+        table.add_row(*cells[:shown])
+    waiting = [] if wide else [f"{row.name} {note(row)}" for row in rows if row.note]
+    return Group(table, *(Text(line, no_wrap=True, overflow="ellipsis") for line in waiting))
+
+
+class PlainScreen:
+    """Prints one line each time a row changes phase or its reason to wait; for pipes, logs and CI."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._printed: dict[str, tuple[str, bool]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+
+    def say(self, text: str) -> None:
+        """A line."""
+        print(f"{self._elapsed()}  {text}", flush=True)
+
+    def show(self, rows: list[Row]) -> None:
+        """Print what changed."""
+        for row in rows:
+            state = (row.phase, bool(row.note))
+            if self._printed.get(row.name) in (state, (row.phase, True)):
+                continue
+            self._printed[row.name] = state
+            counts = f"{row.pending}/{row.running}/{row.succeeded}/{row.failed}"
+            print(
+                f"{self._elapsed()}  {row.name:<22} {row.phase:<11} gang {gang_bar(row):<15} "
+                f"pend/run/done/fail {counts:<9} queue {row.queue}{'  ' + note(row) if note(row) else ''}",
+                flush=True,
+            )
+
+    def _elapsed(self) -> str:
+        return f"{time.monotonic() - self._began:6.2f}s"
+
+
+def screen_for_stdout() -> Screen:
+    """A live table where stdout is a terminal that can redraw, else lines."""
+    console = Console()
+    live = sys.stdout is not None and sys.stdout.isatty() and not console.is_dumb_terminal
+    return LiveScreen() if live else PlainScreen()
+
+
+def note(row: Row) -> str:
+    """What is to be said beside the counts: why a gang waits, and how often a job was restarted."""
+    said = [f"waits: {row.note.partition(':')[0]}"] if row.note else []
+    return ", ".join(said + [f"retry {row.retries}"] * (row.retries > 0))

@@ -1,6 +1,7 @@
-"""How commands find and reach an API server, and how its refusals are told."""
+"""Find and reach an API server, and report its errors as command errors.
 
-from __future__ import annotations
+`send_command` creates the Command objects with which vcctl suspends, resumes, opens and closes.
+"""
 
 import os
 import re
@@ -11,12 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from volcanoio.cli.errors import CommandError, ExitCode
-from volcanoio.kube import config
+from volcanoio.cli.terminal import CommandError, ExitCode
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import ApiError, Forbidden, Invalid, Unauthorized
-from volcanoio.kube.http import HttpTransport
+from volcanoio.kube.http_transport import HttpTransport
+from volcanoio.kube.kubeconfig import ConfigError, from_file
 from volcanoio.kube.transport import Response, TransportError
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject
+from volcanoio.model.kinds import Kind, owner_reference
 
 LOCAL = Path(".volcanoio") / "kubeconfig"
 _UNAUTHORIZED = (
@@ -32,9 +36,7 @@ def find_kubeconfig(given: Path | None) -> Path:
     if from_environment := os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]:
         return Path(from_environment)
     own = Path.home() / ".kube" / "config"
-    if _exists(own) or not _exists(LOCAL):
-        return own
-    return LOCAL
+    return own if _exists(own) or not _exists(LOCAL) else LOCAL
 
 
 def _exists(path: Path) -> bool:
@@ -51,11 +53,10 @@ def warning_text(header: str) -> str:
     return re.sub(r"\\(.)", r"\1", found[1]) if found else ""
 
 
-class _TellingTransport(HttpTransport):
+class _WarningTransport(HttpTransport):
     """Prints the warnings that come with an answer to stderr, as kubectl does."""
 
     async def request(self, method: str, path: str, **options: Any) -> Response:
-        """As HttpTransport."""
         response = await super().request(method, path, **options)
         for name, value in response.headers.items():  # a header that came twice is there twice
             if name.lower() == "warning" and (text := warning_text(value)):
@@ -67,8 +68,7 @@ class _TellingTransport(HttpTransport):
 async def connected(kubeconfig: Path | None, master: str = "") -> AsyncIterator[Client]:
     """A client of the cluster; raises CommandError when there is no configuration."""
     if master and not master.startswith(("http://", "https://")):
-        msg = f'--master: "{master}" is no http(s) URL; write for instance https://127.0.0.1:6443'
-        raise CommandError(msg)
+        raise CommandError(f'--master: "{master}" is not an http(s) URL; write for instance https://127.0.0.1:6443')
     path = find_kubeconfig(kubeconfig)
     if not _exists(path):
         msg = (
@@ -77,10 +77,10 @@ async def connected(kubeconfig: Path | None, master: str = "") -> AsyncIterator[
         )
         raise CommandError(msg, ExitCode.UNREACHABLE)
     try:
-        connection = await config.from_file(path)
-    except config.ConfigError as error:
+        connection = await from_file(path)
+    except ConfigError as error:
         raise CommandError(str(error), ExitCode.UNREACHABLE) from None
-    transport = _TellingTransport(replace(connection, server=master) if master else connection)
+    transport = _WarningTransport(replace(connection, server=master) if master else connection)
     try:
         yield Client(transport)
     finally:
@@ -88,7 +88,7 @@ async def connected(kubeconfig: Path | None, master: str = "") -> AsyncIterator[
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def reporting_api_errors() -> Iterator[None]:
     """Turn refusals and lost connections into CommandErrors."""
     try:
         yield
@@ -101,3 +101,24 @@ def explained() -> Iterator[None]:
     except TransportError as error:
         msg = f"cannot reach the API server: {error}; is it running? start one with `volcanoio up`"
         raise CommandError(msg, ExitCode.UNREACHABLE) from None
+
+
+async def send_command(client: Client, kind: Kind, target: ApiObject, action: str, namespace: str) -> None:
+    """Create a Command that asks for `action` on the target; it is deleted once the intent is taken."""
+    meta = target.metadata
+    reference = owner_reference(kind, target)
+    owners = [reference] if not kind.namespaced or namespace == meta.namespace else []
+    await client.create(
+        kinds.COMMAND,
+        {
+            "apiVersion": kinds.COMMAND.api_version,
+            "kind": "Command",
+            "metadata": {
+                "generateName": f"{meta.name}-{action.lower()}-",
+                "namespace": namespace,
+                "ownerReferences": owners,
+            },
+            "action": action,
+            "target": reference,
+        },
+    )

@@ -1,7 +1,5 @@
 """`volcanoio demo`: the example jobs on an embedded cluster, live on a terminal, line by line elsewhere."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable
@@ -10,14 +8,12 @@ from typing import Any
 
 import anyio
 
-from volcanoio.cli.board import Board, Row
-from volcanoio.cli.errors import CommandError, ExitCode
-from volcanoio.cli.hints import typed
-from volcanoio.cli.screen import Screen, screen_for_stdout
-from volcanoio.cli.serving import ending_signals
-from volcanoio.cli.up import options_from, started
+from volcanoio.cli.board import Board, Row, Screen, screen_for_stdout
+from volcanoio.cli.serving import ending_signals, options_from, started
+from volcanoio.cli.terminal import CommandError, ExitCode, runnable_command
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
+from volcanoio.framework.arguments import pluralize
 from volcanoio.framework.events import Event, Observed
 from volcanoio.kube.errors import ApiError
 from volcanoio.model import kinds
@@ -46,8 +42,7 @@ def _read(directory: Path) -> list[Manifest]:
         msg = f"--examples: there is no directory {directory}; give a directory of manifests"
         raise CommandError(msg, ExitCode.USAGE)
     if not files:
-        msg = f"--examples: no .yaml files in {directory}; give a directory of manifests"
-        raise CommandError(msg, ExitCode.USAGE)
+        raise CommandError(f"--examples: no .yaml files in {directory}; give a directory of manifests", ExitCode.USAGE)
     try:
         return [manifest for file in files for manifest in read_manifests(file)]
     except ManifestError as error:
@@ -61,11 +56,11 @@ async def _demo(options: LocalOptions, manifests: list[Manifest], timeout: float
     by_the_clock = [each["metadata"]["name"] for each in manifests if each["kind"] == _CRON_JOB]
     manifests = [each for each in manifests if each["kind"] != _CRON_JOB]
     with screen:
-        screen.say(f"starting {options.nodes} simulated nodes")
+        screen.say(f"starting {pluralize(options.nodes, 'simulated node')}")
         for name in by_the_clock:
-            screen.say(f"left out: CronJob {name}, whose runs come by the clock")
+            screen.say(f"skipped CronJob {name}: it runs on a schedule")
         async with started(options) as cluster:
-            screen.say(f"ready in {time.monotonic() - began:.1f} s; submitting {len(manifests)} objects")
+            screen.say(f"ready in {time.monotonic() - began:.1f} s; submitting {pluralize(len(manifests), 'object')}")
             async with cluster.observing((kinds.JOB, kinds.POD_GROUP, kinds.POD, kinds.EVENT), _folder(board)):
                 await _submit(cluster, manifests)
                 expected = sum(1 for each in manifests if each["kind"] in ("Job", "PodGroup"))
@@ -99,8 +94,7 @@ async def _submit(cluster: LocalCluster, manifests: list[Manifest]) -> None:
             await cluster.submit(manifest)
         except ApiError as error:
             name = manifest.get("metadata", {}).get("name", "?")
-            msg = f"{manifest['kind']} {name} was refused: {error.message}"
-            raise CommandError(msg, ExitCode.REJECTED) from None
+            raise CommandError(f"{manifest['kind']} {name} was refused: {error.message}", ExitCode.REJECTED) from None
 
 
 async def _watch(board: Board, screen: Screen, expected: int) -> None:
@@ -117,11 +111,12 @@ def _summary(rows: list[Row], seconds: float) -> int:
     failed = [row for row in rows if row.failed_job]
     waiting = [row for row in rows if not row.finished]
     pods = sum(row.succeeded for row in rows)
-    print(f"\n{len(done)} of {len(rows)} gangs completed, {pods} pods succeeded, in {seconds:.1f} s")
+    gangs = pluralize(len(rows), "gang")
+    print(f"\n{len(done)} of {gangs} completed, {pluralize(pods, 'pod')} succeeded, in {seconds:.1f} s")
     for row in failed:
         print(f"  {row.name} ended {row.phase}")
     for row in waiting:
         print(f"  {row.name} is still {row.phase}{': ' + row.note if row.note else ''}")
     if not failed and not waiting:
-        print(f"Next: `{typed('volcanoio')} up` starts a cluster of your own.")
+        print(f"Next: `{runnable_command('volcanoio')} up` starts a cluster of your own.")
     return ExitCode.TIMEOUT if waiting else ExitCode.JOB_FAILED if failed else ExitCode.OK

@@ -1,7 +1,5 @@
 """What `vcctl jobflow` and `vcctl jobtemplate` do (volcano-sh/volcano pkg/cli/{jobflow,jobtemplate})."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -10,9 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from volcanoio.cli.connection import explained
-from volcanoio.cli.errors import CommandError
-from volcanoio.cli.tables import columns
+from volcanoio.cli.connection import reporting_api_errors
+from volcanoio.cli.terminal import CommandError, columns
 from volcanoio.kube.client import Client
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
@@ -44,20 +41,20 @@ async def delete(client: Client, word: str, namespace: str, name: str, file: Pat
     if file is not None:
         await _each_of(word, file, one)
         return
-    with explained():
+    with reporting_api_errors():
         await one({}, namespace, _named(name, "or --file FILE"))
 
 
 async def show_all(client: Client, word: str, namespace: str) -> None:
     """Print a table of all objects of a namespace, "" for all namespaces."""
-    with explained():
+    with reporting_api_errors():
         found = await client.list(KINDS[word], namespace)
     _print_table(word, found)
 
 
 async def show(client: Client, word: str, namespace: str, name: str) -> None:
     """Print a table of one object."""
-    with explained():
+    with reporting_api_errors():
         found = await client.get(KINDS[word], _named(name), namespace)
     _print_table(word, [found])
 
@@ -65,7 +62,7 @@ async def show(client: Client, word: str, namespace: str, name: str) -> None:
 async def describe(client: Client, word: str, namespace: str, name: str, form: str) -> None:
     """Print one object with every field, or all of a namespace when no name is given."""
     kind = KINDS[word]
-    with explained():
+    with reporting_api_errors():
         found = [await client.get_raw(kind, name, namespace)] if name else await client.list_raw(kind, namespace)
     if not found:
         print("No resources found")
@@ -73,31 +70,30 @@ async def describe(client: Client, word: str, namespace: str, name: str, form: s
         if number:
             print("---")
         whole = {"apiVersion": kind.api_version, "kind": kind.kind, **manifest}
+        whole["metadata"] = {key: value for key, value in whole["metadata"].items() if key != "managedFields"}
         print(json.dumps(whole, indent=2) if form == "json" else yaml.safe_dump(whole, sort_keys=False).rstrip())
 
 
 async def _each_of(word: str, file: Path | None, act: Callable[[Manifest, str, str], Awaitable[None]]) -> None:
-    """Do something with each object of a file; what fails is told, and does not keep the rest from being done."""
+    """Apply an operation to each object of a file; failures are printed and the rest is still processed."""
     kind = KINDS[word]
     if file is None:
-        msg = f"--file: a {kind.kind} is made of a manifest; give --file FILE"
-        raise CommandError(msg)
+        raise CommandError(f"--file: a {kind.kind} is made of a manifest; give --file FILE")
     try:
         manifests = read_manifests(file)
     except ManifestError as error:
         raise CommandError(str(error)) from None
     if not manifests:
-        msg = f"{file}: holds no {kind.kind}; add one (kind: {kind.kind}, apiVersion: {kind.api_version})"
-        raise CommandError(msg)
+        raise CommandError(f"{file}: holds no {kind.kind}; add one (kind: {kind.kind}, apiVersion: {kind.api_version})")
     problems: list[str] = []
     for manifest in manifests:
         meta = manifest.get("metadata") or {}
         where, name = meta.get("namespace") or "default", str(meta.get("name", ""))
         try:
             if (manifest["apiVersion"], manifest["kind"]) != (kind.api_version, kind.kind):
-                msg = f"{manifest['kind']} of {manifest['apiVersion']} is no {kind.kind}; use kubectl for it"
+                msg = f"{manifest['kind']} of {manifest['apiVersion']} is not a {kind.kind}; use kubectl for it"
                 raise CommandError(msg)
-            with explained():
+            with reporting_api_errors():
                 await act(manifest, where, name)
         except CommandError as error:
             problems.append(f"{where}/{name}: {error}")
@@ -107,8 +103,7 @@ async def _each_of(word: str, file: Path | None, act: Callable[[Manifest, str, s
 
 def _named(name: str, otherwise: str = "") -> str:
     if not name:
-        msg = f"the name cannot be left blank: give --name NAME {otherwise}".rstrip()
-        raise CommandError(msg)
+        raise CommandError(f"the name cannot be left blank: give --name NAME {otherwise}".rstrip())
     return name
 
 

@@ -1,23 +1,209 @@
-"""The job commands of vcctl (volcano-sh/volcano pkg/cli/job)."""
+"""The job and pod commands of vcctl (volcano-sh/volcano pkg/cli/job, pkg/cli/pod).
 
-from __future__ import annotations
+`describe` prints a job as `vcctl job view` does. Sections, labels and their order are those of Volcano
+(pkg/cli/job/view.go), with a tab between label and value, so that scripts can parse it. Queue, policies, reasons and
+overrides are added where Volcano prints nothing.
+"""
 
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from volcanoio.cli.commands import send_command
-from volcanoio.cli.connection import explained
-from volcanoio.cli.errors import CommandError
-from volcanoio.cli.jobview import describe
-from volcanoio.cli.tables import columns
+from volcanoio.cli.connection import reporting_api_errors, send_command
+from volcanoio.cli.terminal import CommandError, columns
+from volcanoio.engine.jobs.state.transitions import transition_for
+from volcanoio.engine.jobs.status.phases import current_phase
+from volcanoio.framework.overrides import stored_overrides
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import AlreadyExists
 from volcanoio.model import kinds, names, quantity
 from volcanoio.model.base import Manifest
-from volcanoio.model.batch import Job, JobAction
+from volcanoio.model.batch import Job, JobAction, JobStatus, LifecyclePolicy, TaskSpec
 from volcanoio.model.core import Event
 from volcanoio.model.manifests import ManifestError, read_manifests
+from volcanoio.model.printing.ages import since
+from volcanoio.model.printing.pods import view
+
+APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""The whole manifest once more, which kubectl describe leaves out, too."""
+_COUNTS = ("succeeded", "pending", "running", "failed", "terminating", "unknown")
+_TOP, _WIDE, _STATUS = 12, 19, 14
+"""Columns of labels in Volcano's layout: of the top level, of metadata and spec, of the status."""
+_EVENT_COLUMNS = (15, 40, 30, 40)
+
+
+def describe(job: Job, events: Iterable[Event], now: datetime) -> str:
+    """The whole description; `now` is what the events' ages are counted from."""
+    return "\n".join((*_metadata(job), *_spec(job), *_status(job), *_events(list(events), now)))
+
+
+def _line(level: int, label: str, value: object, width: int = 0) -> str:
+    return f"{'  ' * level}{label + ':':<{width}}\t{'' if value is None else value}".rstrip()
+
+
+def _heading(level: int, label: str) -> str:
+    return f"{'  ' * level}{label}:"
+
+
+def _json(values: Mapping[str, str]) -> str:
+    return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False) if values else "<none>"
+
+
+def _metadata(job: Job) -> Iterator[str]:
+    meta = job.metadata
+    yield _line(0, "Name", meta.name, _TOP)
+    yield _line(0, "Namespace", meta.namespace, _TOP)
+    yield _line(0, "Labels", _json(meta.labels), _TOP)
+    annotations = {key: value for key, value in meta.annotations.items() if key != APPLIED}
+    yield _line(0, "Annotations", _json(annotations), _TOP)
+    yield _line(0, "API Version", kinds.JOB.api_version, _TOP)
+    yield _line(0, "Kind", kinds.JOB.kind, _TOP)
+    yield _heading(0, "Metadata")
+    yield _line(1, "Creation Timestamp", meta.creation_timestamp, _WIDE)
+    yield _line(1, "Generate Name", meta.generate_name, _WIDE)
+    yield _line(1, "Generation", meta.generation, _WIDE)
+    yield _line(1, "Resource Version", meta.resource_version, _WIDE)
+    yield _line(1, "UID", meta.uid, _WIDE)
+
+
+def _spec(job: Job) -> Iterator[str]:
+    spec = job.spec
+    yield _heading(0, "Spec")
+    yield _line(1, "Min Available", spec.min_available, _WIDE)
+    yield _line(1, "Queue", spec.queue, _WIDE)
+    yield _line(1, "Max Retry", spec.max_retry, _WIDE)
+    if spec.priority_class_name:
+        yield _line(1, "Priority Class Name", spec.priority_class_name, _WIDE)
+    yield from _policies(1, spec.policies)
+    if spec.plugins:
+        yield _heading(1, "Plugins")
+    for name, arguments in sorted((spec.plugins or {}).items()):
+        yield _line(2, name.capitalize(), f"[{' '.join(arguments or ())}]")
+    yield _line(1, "Scheduler Name", spec.scheduler_name, _WIDE)
+    yield _heading(1, "Tasks")
+    for task in spec.tasks:
+        yield from _task(task)
+
+
+def _policies(level: int, policies: Sequence[LifecyclePolicy]) -> Iterator[str]:
+    for policy in policies:
+        events = policy.event or ",".join(policy.events)
+        on = events if policy.exit_code is None else f"exit code {policy.exit_code}"
+        after = f" after {policy.timeout}" if policy.timeout else ""
+        yield _line(level, "Policy", f"{on} -> {policy.action}{after}", _WIDE if level == 1 else 0)
+
+
+def _task(task: TaskSpec) -> Iterator[str]:
+    yield _line(2, "Name", task.name)
+    yield _line(2, "Replicas", task.replicas)
+    if task.min_available is not None:
+        yield _line(2, "Min Available", task.min_available)
+    yield from _policies(2, task.policies)
+    yield _heading(2, "Template")
+    annotations = (task.template.get("metadata") or {}).get("annotations") or {}
+    if annotations:
+        yield _heading(3, "Metadata")
+        yield _heading(4, "Annotations")
+        for key, value in sorted(annotations.items()):
+            yield _line(5, key, value)
+    spec = task.template.get("spec") or {}
+    yield _heading(3, "Spec")
+    yield _heading(4, "Containers")
+    for container in spec.get("containers") or ():
+        yield from _container(container)
+    if spec.get("imagePullSecrets"):
+        yield _heading(4, "Image Pull Secrets")
+        for secret in spec["imagePullSecrets"]:
+            yield _line(5, "Name", secret.get("name"))
+    yield _line(4, "Restart Policy", spec.get("restartPolicy"))
+
+
+def _container(container: Manifest) -> Iterator[str]:
+    for label, key in (("Command", "command"), ("Args", "args")):
+        if container.get(key):
+            yield _heading(5, label)
+            for line in "\n".join(container[key]).splitlines():
+                yield f"{'  ' * 6}{line}"
+    yield _line(5, "Image", container.get("image"))
+    yield _line(5, "Name", container.get("name"))
+    if container.get("ports"):
+        yield _heading(5, "Ports")
+        for port in container["ports"]:
+            yield _line(6, "Container Port", port.get("containerPort"), 15)
+            yield _line(6, "Name", port.get("name"), 15)
+    yield _heading(5, "Resources")
+    resources = container.get("resources") or {}
+    for label in ("Limits", "Requests"):
+        yield _heading(6, label)
+        for name, amount in {"cpu": "0", "memory": "0", **(resources.get(label.lower()) or {})}.items():
+            yield _line(7, {"cpu": "Cpu", "memory": "Memory"}.get(name, name), amount, 7)
+    if container.get("workingDir"):
+        yield _line(5, "Working Dir", container["workingDir"])
+
+
+def _status(job: Job) -> Iterator[str]:
+    status = job.status
+    yield _heading(0, "Status")
+    counts = {name.capitalize(): getattr(status, name) for name in _COUNTS}
+    counts |= {"RetryCount": status.retry_count, "Min Available": status.min_available, "Version": status.version}
+    for label, count in counts.items():
+        if count:
+            yield _line(1, label, count, _STATUS)
+    yield _heading(1, "State")
+    yield _line(2, "Phase", status.state.phase)
+    if status.state.reason:
+        yield _line(2, "Reason", status.state.reason)
+    if status.state.message:
+        yield _line(2, "Message", status.state.message)
+    yield from _overrides(job)
+    yield from _outcomes(status)
+
+
+def _overrides(job: Job) -> Iterator[str]:
+    for override in stored_overrides(job):
+        index = "" if override.index is None else f"-{override.index}"
+        for container, given in sorted(override.resources.items()):
+            amounts = [
+                f"{word} {name}={amount}"
+                for word, named in (("request", given.requests), ("limit", given.limits))
+                for name, amount in named.items()
+            ]
+            text = f"{override.task}{index} {container}: {', '.join(amounts)} (attempt {override.attempts})"
+            yield _line(1, "Override", text, _STATUS)
+
+
+def _outcomes(status: JobStatus) -> Iterator[str]:
+    if status.controlled_resources:
+        yield _heading(1, "Controlled Resources")
+        for key, value in sorted(status.controlled_resources.items()):
+            yield _line(2, key, value)
+    if status.conditions:
+        yield _heading(1, "Conditions")
+        yield "    Status\tTransitionTime"
+        for condition in status.conditions:
+            yield f"    {condition.status} \t{condition.last_transition_time or ''}".rstrip()
+
+
+def _events(events: Sequence[Event], now: datetime) -> Iterator[str]:
+    if not events:
+        yield _line(0, "Events", "<none>", 8)
+        return
+    yield _heading(0, "Events")
+    yield _event_row("Type", "Reason", "Age", "Form", "Message")
+    yield _event_row(*["-------"] * 5)
+    for event in sorted(events, key=lambda each: each.last_timestamp or ""):
+        source = ", ".join(event.source[key] for key in ("component", "host") if event.source.get(key))
+        age = since(event.last_timestamp, now)
+        if event.count > 1:
+            age += f" (x{event.count} over {since(event.first_timestamp, now)})"
+        yield _event_row(event.type, event.reason, age, source, event.message.strip())
+
+
+def _event_row(*cells: str) -> str:
+    *columns, last = cells
+    return "".join(f"{cell:<{width}}\t" for cell, width in zip(columns, _EVENT_COLUMNS, strict=True)) + last
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +264,15 @@ def _job_from_flags(flags: JobFlags) -> Manifest:
 
 def _objects_of_file(path: Path, namespace: str) -> list[Manifest]:
     if not {".yaml", ".yml"} & set(path.suffixes):
-        msg = f"{path}: only .yaml and .yml files are read; rename the file"
-        raise CommandError(msg)
+        raise CommandError(f"{path}: only .yaml and .yml files are read; rename the file")
     try:
         objects = read_manifests(path)
     except ManifestError as error:
         raise CommandError(str(error)) from None
     if not any(each["kind"] == "Job" for each in objects):
-        msg = f"{path}: holds no Job; add one (kind: Job, apiVersion: {kinds.JOB.api_version})"
-        raise CommandError(msg)
+        raise CommandError(f"{path}: holds no Job; add one (kind: Job, apiVersion: {kinds.JOB.api_version})")
     for each in objects:
-        kind = kinds.named(each["apiVersion"], each["kind"])
-        if kind is None:
+        if (kind := kinds.named(each["apiVersion"], each["kind"])) is None:
             msg = f"{path}: {each['kind']} of {each['apiVersion']} is not known here; apply it with kubectl"
             raise CommandError(msg)
         if kind.namespaced:
@@ -103,13 +286,12 @@ async def run(client: Client, flags: JobFlags, filename: Path | None) -> None:
     Objects other than Jobs that exist already (a PriorityClass, a claim) are left as they are.
     """
     if filename is None and not flags.name:
-        msg = "job name cannot be left blank: give --name NAME or --filename FILE"
-        raise CommandError(msg)
+        raise CommandError("job name cannot be left blank: give --name NAME or --filename FILE")
     objects = _objects_of_file(filename, flags.namespace) if filename else [_job_from_flags(flags)]
     for manifest in objects:
         kind = kinds.named(manifest["apiVersion"], manifest["kind"])
         assert kind is not None
-        with explained():
+        with reporting_api_errors():
             try:
                 created = await client.create(kind, manifest)
             except AlreadyExists:
@@ -130,7 +312,7 @@ _WIDTHS = (15, 12, 12, 12, 6, 10, 10, 12, 10, 12, 10)
 
 async def list_jobs(client: Client, namespace: str, queue: str, scheduler: str, selector: str) -> None:
     """Print jobs as columns; `namespace` "" lists all namespaces and shows theirs."""
-    with explained():
+    with reporting_api_errors():
         found = await client.list(kinds.JOB, namespace=namespace)
     jobs = [
         job
@@ -171,14 +353,13 @@ async def list_jobs(client: Client, namespace: str, queue: str, scheduler: str, 
 
 def _require(name: str) -> str:
     if not name:
-        msg = "job name is mandatory: give --name NAME"
-        raise CommandError(msg)
+        raise CommandError("job name is mandatory: give --name NAME")
     return name
 
 
-async def view(client: Client, namespace: str, name: str) -> None:
+async def view_job(client: Client, namespace: str, name: str) -> None:
     """Print a job in full, with its events."""
-    with explained():
+    with reporting_api_errors():
         job = await client.get(kinds.JOB, _require(name), namespace)
         found = await client.list(kinds.EVENT, namespace=namespace)
     assert isinstance(job, Job)
@@ -188,22 +369,65 @@ async def view(client: Client, namespace: str, name: str) -> None:
 
 async def suspend(client: Client, namespace: str, name: str) -> None:
     """Ask the controller to abort a job."""
-    await _ask(client, namespace, name, JobAction.ABORT_JOB)
+    await _send_action(client, namespace, name, JobAction.ABORT_JOB, "suspended")
 
 
 async def resume(client: Client, namespace: str, name: str) -> None:
     """Ask the controller to resume an aborted job."""
-    await _ask(client, namespace, name, JobAction.RESUME_JOB)
+    await _send_action(client, namespace, name, JobAction.RESUME_JOB, "resumed")
 
 
-async def _ask(client: Client, namespace: str, name: str, action: JobAction) -> None:
-    with explained():
+async def _send_action(client: Client, namespace: str, name: str, action: JobAction, done: str) -> None:
+    """Send a Command, unless it would change nothing in the phase that the job is in; print which of the two."""
+    with reporting_api_errors():
         job = await client.get(kinds.JOB, _require(name), namespace)
+        assert isinstance(job, Job)
+        phase = current_phase(job)
+        if transition_for(phase, action) is None:
+            print(f"job {name} is {phase} and cannot be {done}; nothing changed")
+            return
         await send_command(client, kinds.JOB, job, action, namespace)
+    print(f"job {name} is being {done}; it was {phase}")
 
 
 async def delete(client: Client, namespace: str, name: str) -> None:
     """Delete a job."""
-    with explained():
+    with reporting_api_errors():
         await client.delete(kinds.JOB, _require(name), namespace)
     print(f"delete job {name} successfully")
+
+
+_POD_HEADER = ("Namespace", "Name", "Ready", "Status", "Restart", "Age")
+
+
+async def list_pods(client: Client, namespace: str, job: str, queue: str) -> None:
+    """Print pods as columns, sorted; `namespace` "" lists all namespaces and shows theirs. "" for job or queue is any.
+
+    Raises CommandError for a job that is not in the queue.
+    """
+    with reporting_api_errors():
+        if job and queue and namespace:
+            found = await client.get(kinds.JOB, job, namespace)
+            if isinstance(found, Job) and found.spec.queue != queue:
+                msg = f'--queue: job {job} is in queue {found.spec.queue}, not "{queue}"; leave one of the two out'
+                raise CommandError(msg)
+        pods = await client.list_raw(kinds.POD, namespace)
+    if not (rows := sorted(_rows(pods, job, queue))):
+        print("No resources found")
+        return
+    first = 0 if not namespace else 1
+    widths = [max(len(row[column]) for row in (_POD_HEADER, *rows)) + 3 for column in range(len(_POD_HEADER))]
+    print(columns(widths[first:], _POD_HEADER[first:], [row[first:] for row in rows]))
+
+
+def _rows(pods: Iterable[Manifest], job: str, queue: str) -> Iterator[tuple[str, ...]]:
+    now = datetime.now(UTC)
+    for pod in pods:
+        meta = pod["metadata"]
+        labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+        queues = (labels.get(names.QUEUE_NAME), annotations.get(names.QUEUE_NAME_ANNOTATION))
+        if (job and labels.get(names.JOB_NAME) != job) or (queue and queue not in queues):
+            continue
+        shown = view(pod, now)
+        age = since(meta.get("creationTimestamp"), now)
+        yield meta.get("namespace", ""), meta["name"], shown.ready, shown.status, shown.restarts, age

@@ -1,7 +1,5 @@
 """Runs `volcanoio config lint`: files in, what is wrong in them out."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -9,15 +7,16 @@ from typing import Any
 
 import msgspec
 
-from volcanoio.cli.errors import CommandError, ExitCode
-from volcanoio.engine.scheduling.configmaps import KEYS, excerpts
-from volcanoio.engine.scheduling.configuration import read
-from volcanoio.engine.scheduling.lint import Finding, Severity, lint
-from volcanoio.framework import groups
-from volcanoio.runtime import policy_lint
-from volcanoio.runtime.controller_conf import is_empty
-from volcanoio.runtime.loading import PluginError, Registry, discover
-from volcanoio.runtime.mounted import MountError
+from volcanoio.cli.terminal import CommandError, ExitCode
+from volcanoio.engine.scheduling.config.config_maps import KEYS, excerpts
+from volcanoio.engine.scheduling.config.configuration import read
+from volcanoio.engine.scheduling.config.lint import Finding, Severity, lint
+from volcanoio.framework import entrypoints
+from volcanoio.framework.arguments import pluralize
+from volcanoio.runtime.loading.mounted_files import MountError
+from volcanoio.runtime.loading.registry import PluginError, Registry, discover
+from volcanoio.runtime.policies import lint as policy_lint
+from volcanoio.runtime.policies.configuration import is_empty
 
 
 def run_lint(
@@ -32,8 +31,8 @@ def run_lint(
     try:
         registry = discover(plugins_dirs=plugins_dir, policies_dirs=policies_dir)
         known: dict[str, Any] = {
-            "plugins": registry.factories(groups.SCHEDULER_PLUGINS),
-            "actions": registry.factories(groups.ACTIONS),
+            "plugins": registry.factories(entrypoints.SCHEDULER_PLUGINS),
+            "actions": registry.factories(entrypoints.ACTIONS),
             "ignore_unavailable": ignore_unavailable,
         }
     except (PluginError, MountError) as error:
@@ -51,7 +50,7 @@ def run_lint(
         for file, each in found:
             print(f"{file}:{each}")
     errors = sum(each.severity is Severity.ERROR for _, each in found)
-    print(f"{_count(errors, 'error')}, {_count(len(found) - errors, 'warning')}", file=sys.stderr)
+    print(f"{pluralize(errors, 'error')}, {pluralize(len(found) - errors, 'warning')}", file=sys.stderr)
     return ExitCode.JOB_FAILED if errors else ExitCode.OK
 
 
@@ -64,14 +63,13 @@ def findings(
     """
 
     def checked(name: str, configuration: str) -> Sequence[Finding]:
-        if nothing := policy_lint.empty(configuration, name):
+        if nothing := policy_lint.lint_empty(configuration, name):
             return (nothing,)
-        if policy_lint.is_controllers(configuration):
+        if policy_lint.is_controller_configuration(configuration):
             return policy_lint.lint(configuration, registry, scheduler)
         return lint(configuration, **known)
 
-    inside = excerpts(text)
-    if inside is None:
+    if (inside := excerpts(text)) is None:
         return list(checked(Path(file).name, text))
     if not inside:
         return [
@@ -93,7 +91,7 @@ def scheduler_plugins(texts: Iterable[str], known: Collection[str]) -> frozenset
     for text in texts:
         inside = excerpts(text)
         for configuration in [text] if inside is None else [excerpt.text for excerpt in inside]:
-            if not (is_empty(configuration) or policy_lint.is_controllers(configuration)):
+            if not (is_empty(configuration) or policy_lint.is_controller_configuration(configuration)):
                 read_so_far, _ = read(configuration, actions=(), plugins=known)
                 named = (named or set()) | {option.name for tier in read_so_far.tiers for option in tier.plugins}
     return None if named is None else frozenset(named)
@@ -103,12 +101,6 @@ def _text(file: Path) -> str:
     try:
         return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except OSError as error:
-        msg = f"{file}: {error.strerror}; give the path of a YAML file"
-        raise CommandError(msg, ExitCode.USAGE) from None
+        raise CommandError(f"{file}: {error.strerror}; give the path of a YAML file", ExitCode.USAGE) from None
     except UnicodeDecodeError:
-        msg = f"{file}: not UTF-8 text; give a YAML file"
-        raise CommandError(msg, ExitCode.USAGE) from None
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+        raise CommandError(f"{file}: not UTF-8 text; give a YAML file", ExitCode.USAGE) from None

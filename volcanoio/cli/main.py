@@ -1,23 +1,244 @@
-"""`volcanoio`: start an embedded cluster, run the demo, and what later belongs to servers and operators."""
+"""`volcanoio`: the command, its subcommands and their options.
+
+Only click declarations are here. Each command imports its implementation when it runs (`serving`, `demo`,
+`simulation`, `linting`, `nodes`), so that `--help` and `version` start fast; a test checks this.
+"""
 
 from __future__ import annotations
 
 import errno
+import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import anyio
 import click
 
 from volcanoio import __version__
-from volcanoio.cli.config import config
-from volcanoio.cli.errors import CommandError, ExitCode, sole_error, speak_any_encoding
-from volcanoio.cli.node import node
 from volcanoio.cli.plugin import plugin
-from volcanoio.cli.simulate import simulate
-from volcanoio.cli.speed import Speed
+from volcanoio.cli.schedulerflags import options, scheduler_flags, switch
+from volcanoio.cli.terminal import CommandError, ExitCode, help_command, replace_unencodable, sole_error
+
+if TYPE_CHECKING:
+    from volcanoio.kube.client import Client
+
+
+class Speed(click.ParamType[float]):
+    """How fast a cluster's time runs, from 0.01 on; `max` is infinite."""
+
+    name = "speed"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; fails with the rule."""
+        if isinstance(value, float):
+            return value
+        if value == "max":
+            return math.inf
+        try:
+            number = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor max", param, ctx)
+        if not 0.01 <= number < math.inf:
+            self.fail(f"{value!r} is not a number from 0.01 on; use 1 for real time, 60, or max", param, ctx)
+        return number
+
+
+_STATE_PATH = click.Path(path_type=Path, readable=False, allow_dash=True)
+
+
+@click.command(short_help="Show what the scheduler would do with a cluster's state, offline.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    type=_STATE_PATH,
+    multiple=True,
+    required=True,
+    metavar="STATE",
+    help="YAML or JSON as `kubectl get -A -o yaml` prints it; - is stdin, a directory all such files of it.",
+)
+@click.option(
+    "--conf", "--scheduler-conf", "conf", type=_STATE_PATH, help="The scheduler's configuration; by default Volcano's."
+)
+@click.option("--cycles", type=click.IntRange(min=1), default=1, show_default=True, help="Cycles to run.")
+@click.option(
+    "-o", "--output", type=click.Choice(["json", "table"]), default="table", show_default=True, help="What to print."
+)
+@click.option(
+    "--now", metavar="TIME", help="Simulated time, such as 2026-01-01T00:00:00Z; by default that of the clock."
+)
+@click.option(
+    "--scheduler-name",
+    multiple=True,
+    default=("volcano",),
+    show_default=True,
+    help="Whose pods are placed; repeatable.",
+)
+@scheduler_flags
+@click.option("--plugins-dir", type=_STATE_PATH, multiple=True, help="Directory of scheduler plugins.")
+@switch("--ignore-unavailable-plugins", False, "Leave out plugins and actions that are not available yet.")
+def simulate(**given: Any) -> int:
+    """Run scheduling cycles on a cluster's state from files and print what is decided.
+
+    Nothing is sent anywhere. Binds, evictions and statuses come back as they would from a cluster without kubelets:
+    a bound pod has its node and does not run, an evicted one is terminating for ever.
+    """
+    from volcanoio.cli.simulation import run_simulate
+
+    return run_simulate(**given)
+
+
+_CONFIG_PATH = click.Path(path_type=Path, readable=False, allow_dash=True)
+
+
+@click.group(short_help="Check configurations, and print what follows from them.")
+def config() -> None:
+    """Check configurations, and print what follows from them."""
+
+
+@config.command("lint", short_help="Find what is wrong in a configuration; exit code 1 on errors.")
+@click.argument("files", type=_CONFIG_PATH, nargs=-1, required=True, metavar="FILES")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="For people or machines.",
+)
+@click.option("--plugins-dir", type=_CONFIG_PATH, multiple=True, help="Directory of scheduler plugins and actions.")
+@click.option("--policies-dir", type=_CONFIG_PATH, multiple=True, help="Directory of policies.")
+@click.option("--ignore-unavailable-plugins", is_flag=True, help="Warn of plugins that are not available yet.")
+def lint_command(
+    files: tuple[Path, ...],
+    output: str,
+    plugins_dir: tuple[Path, ...],
+    policies_dir: tuple[Path, ...],
+    ignore_unavailable_plugins: bool,
+) -> int:
+    """Find what is wrong in FILES (- is stdin): Volcano's scheduler configuration, the controllers', or a ConfigMap
+    that holds one.
+
+    Unknown keys, plugins, actions, policies and arguments, wrong types, plugins that contradict each other, and what
+    has no effect; given together, files are checked against each other. The exit code is 1 when there are
+    errors, 0 when there are warnings at most.
+    """
+    from volcanoio.cli.linting import run_lint
+
+    return run_lint(files, output, plugins_dir, policies_dir, ignore_unavailable=ignore_unavailable_plugins)
+
+
+@config.command("rbac", short_help="Print the ClusterRole that the controllers need.")
+@click.option("--controllers-dir", type=_CONFIG_PATH, multiple=True, help="Directory of controllers.")
+@click.option("--policies-dir", type=_CONFIG_PATH, multiple=True, help="Directory of policies.")
+def rbac_command(controllers_dir: tuple[Path, ...], policies_dir: tuple[Path, ...]) -> int:
+    """Print the ClusterRole that the installed controllers need, those of the directories included.
+
+    It follows from what each controller declares.
+    """
+    from volcanoio.compose.controllers import render
+    from volcanoio.runtime.loading.mounted_files import MountError
+    from volcanoio.runtime.loading.registry import PluginError, discover
+
+    try:
+        registry = discover(policies_dirs=policies_dir, controllers_dirs=controllers_dir)
+        print(render(registry), end="")
+    except (PluginError, MountError) as error:
+        raise CommandError(str(error), ExitCode.USAGE) from None
+    return ExitCode.OK
+
+
+_KUBECONFIG = click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, readable=False),
+    help="The cluster; else $KUBECONFIG, else .volcanoio/kubeconfig of a local `volcanoio up`.",
+)
+_NODES = click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
+
+
+@click.group(short_help="Have simulated nodes fail, flap and be drained.")
+def node() -> None:
+    """Have simulated nodes fail, flap and be drained; `list` shows them."""
+
+
+@node.command("list")
+@_KUBECONFIG
+def list_nodes(kubeconfig: Path | None) -> None:
+    """Show the simulated nodes and what is to befall them."""
+    from volcanoio.cli import nodes as work
+
+    _on_cluster(kubeconfig, work.show)
+
+
+@node.command(short_help="Have nodes fall silent; their pods run on.")
+@_NODES
+@click.option("--for", "lasting", default="", metavar="DURATION", help="Come back after this time, such as 5m.")
+@_KUBECONFIG
+def fail(nodes: tuple[str, ...], lasting: str, kubeconfig: Path | None) -> None:
+    """Have nodes fall silent: their pods run on, but nothing is heard of either."""
+    from volcanoio.cli import nodes as work
+
+    annotations = work.failure_annotations(lasting)
+    _on_cluster(kubeconfig, lambda client: work.annotate(client, nodes, annotations, "fails"))
+
+
+@node.command()
+@_NODES
+@_KUBECONFIG
+def recover(nodes: tuple[str, ...], kubeconfig: Path | None) -> None:
+    """Bring nodes back that failed or flap."""
+    from volcanoio.cli import nodes as work
+
+    _on_cluster(kubeconfig, lambda client: work.annotate(client, nodes, work.RECOVERY_ANNOTATIONS, "recovers"))
+
+
+@node.command()
+@_NODES
+@click.option("--every", required=True, metavar="DURATION", help="The time from one failure to the next, such as 2m.")
+@click.option("--for", "down", default="", metavar="DURATION", help="How long each failure lasts; half of --every.")
+@_KUBECONFIG
+def flap(nodes: tuple[str, ...], every: str, down: str, kubeconfig: Path | None) -> None:
+    """Have nodes fail and come back again and again, until `recover`."""
+    from volcanoio.cli import nodes as work
+
+    annotations = work.flap_annotations(every, down)
+    _on_cluster(kubeconfig, lambda client: work.annotate(client, nodes, annotations, "flaps"))
+
+
+@node.command()
+@_NODES
+@_KUBECONFIG
+def drain(nodes: tuple[str, ...], kubeconfig: Path | None) -> None:
+    """Cordon nodes and evict their pods, as disruption budgets allow."""
+    from volcanoio.cli import nodes as work
+
+    _on_cluster(kubeconfig, lambda client: work.annotate(client, nodes, work.DRAIN_ANNOTATIONS, "drains"))
+
+
+@node.command()
+@_NODES
+@_KUBECONFIG
+def uncordon(nodes: tuple[str, ...], kubeconfig: Path | None) -> None:
+    """Let pods be scheduled on nodes again."""
+    from volcanoio.cli import nodes as work
+
+    _on_cluster(kubeconfig, lambda client: work.uncordon(client, nodes))
+
+
+def _on_cluster(kubeconfig: Path | None, work: Callable[[Client], Awaitable[Any]]) -> None:
+    """Do something with a client; without a kubeconfig the local cluster is meant, never somebody's own."""
+    from volcanoio.cli.connection import LOCAL, connected
+
+    async def run() -> None:
+        chosen = kubeconfig or (None if os.environ.get("KUBECONFIG") else LOCAL)
+        async with connected(chosen) as client:
+            await work(client)
+
+    anyio.run(run)
+
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE)
 """What writing to stdout fails with when its disk is full, its terminal gone, or its reader."""
@@ -39,8 +260,7 @@ class _Root(click.Group):
             print("stopped", file=sys.stderr)
             sys.exit(130)
         except (CommandError, OSError, BaseExceptionGroup) as error:
-            problem = sole_error(error)
-            if isinstance(problem, CommandError):
+            if isinstance(problem := sole_error(error), CommandError):
                 print(f"volcanoio: {problem}", file=sys.stderr)
                 sys.exit(problem.code)
             if not isinstance(problem, OSError) or problem.errno not in _UNWRITABLE:
@@ -69,7 +289,7 @@ _PATH = click.Path(path_type=Path, readable=False)
 _NODE_OPTIONS = (
     click.option(
         "--node-resources",
-        default="cpu=8,memory=32Gi,pods=110",
+        default="cpu=8,memory=32Gi,pods=110,ephemeral-storage=100Gi",
         show_default=True,
         help="What each node offers, as NAME=QUANTITY[,NAME=QUANTITY...].",
     ),
@@ -78,7 +298,7 @@ _NODE_OPTIONS = (
         type=click.FloatRange(min=0),
         default=0.0,
         show_default=True,
-        help="Seconds by which nodes see changes late.",
+        help="Delay, in seconds, with which kubelets observe changes.",
     ),
 )
 _CLUSTER_OPTIONS = (
@@ -92,14 +312,14 @@ _CLUSTER_OPTIONS = (
         show_default=True,
         help="How fast the cluster's time runs: a number, or max to skip every wait.",
     ),
-    click.option("--scheduler-conf", type=_PATH, help="Volcano's scheduler configuration."),
+    click.option(
+        "--scheduler-conf",
+        type=_PATH,
+        help="Volcano's scheduler configuration: a file, or configmap:NAMESPACE/NAME/KEY.",
+    ),
     click.option("--controller-conf", type=_PATH, help="Controller configuration (policies)."),
     click.option("--plugins-dir", type=_PATH, multiple=True, help="Directory of scheduler and job plugins."),
-    click.option(
-        "--ignore-unavailable-plugins",
-        is_flag=True,
-        help="Leave out scheduler plugins and actions of Volcano that are not available yet.",
-    ),
+    switch("--ignore-unavailable-plugins", False, "Leave out plugins and actions that are not available yet."),
     click.option("--policies-dir", type=_PATH, multiple=True, help="Directory of policies."),
     click.option("--controllers-dir", type=_PATH, multiple=True, help="Directory of controllers."),
     click.option(
@@ -113,7 +333,7 @@ _CLUSTER_OPTIONS = (
         multiple=True,
         default=("volcano",),
         show_default=True,
-        help="Pods of this schedulerName are Volcano's; Jobs that say nothing get the first.",
+        help="Schedule pods of this schedulerName; Jobs that name none get the first.",
     ),
     click.option(
         "--inherit-owner-annotations",
@@ -125,44 +345,48 @@ _CLUSTER_OPTIONS = (
         help="PodGroups of pods without a Job take volcano.sh/ annotations from the pods' owners.",
     ),
     click.option("--strict-admission", is_flag=True, help="Refuse what Volcano's newest admission refuses."),
+    click.option(
+        "--max-queue-depth",
+        type=click.IntRange(min=1),
+        default=5,
+        show_default=True,
+        help="How deep the tree of queues may be.",
+    ),
+    click.option(
+        "--enable-queue-allocated-pods-check", is_flag=True, help="Refuse the deletion of a queue that has pods."
+    ),
     click.option("--journal", type=_PATH, help="Record events and decisions in this directory."),
     click.option("-v", "--verbose", count=True, help="Log more; twice for debugging."),
 )
 
 
-def _with(options: Sequence[Callable[..., Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Options that commands share, in their order."""
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-_cluster_options = _with(_CLUSTER_OPTIONS)
+_cluster_options = options(*_CLUSTER_OPTIONS)
 
 
 @volcanoio.command(short_help="Run a whole cluster in this process until Ctrl-C.")
 @_cluster_options
+@scheduler_flags
 @click.option("--data", type=_PATH, default=Path(".volcanoio"), show_default=True, help="Data directory.")
 @click.option("--memory", is_flag=True, help="Keep objects in memory only; --data then holds the kubeconfig alone.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="Port on 127.0.0.1; 0 takes a free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    help="Port on 127.0.0.1; 0 takes that of the last start if it is free, else any free one.",
 )
-@click.option("--run", is_flag=True, help="Run the pods' commands as processes of yours on this machine.")
+@click.option("--run", is_flag=True, help="Run the pods' commands as your processes on this machine.")
 @click.option(
     "--run-image",
     multiple=True,
     metavar="IMAGE=COMMAND",
     help="With --run: what to run for an image without a command.",
 )
-def up(data: Path, memory: bool, port: int, verbose: int, **options: Any) -> int:
+def up(data: Path, memory: bool, port: int, verbose: int, **given: Any) -> int:
     """Run a whole cluster in this process until Ctrl-C: API server, nodes, controllers, scheduler, admission."""
-    from volcanoio.cli.up import run_up
+    from volcanoio.cli.serving import run_up
 
-    return run_up(data=data, memory=memory, port=port, verbose=verbose, **options)
+    return run_up(data=data, memory=memory, port=port, verbose=verbose, **given)
 
 
 @volcanoio.command(short_help="Run the example jobs and show them live.")
@@ -171,11 +395,11 @@ def up(data: Path, memory: bool, port: int, verbose: int, **options: Any) -> int
 @click.option(
     "--timeout", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Give up after this many seconds."
 )
-def demo(examples: Path | None, timeout: float, verbose: int, **options: Any) -> int:
+def demo(examples: Path | None, timeout: float, verbose: int, **given: Any) -> int:
     """Run the example jobs on an embedded cluster and show them live."""
     from volcanoio.cli.demo import run_demo
 
-    return run_demo(examples=examples, timeout=timeout, verbose=verbose, **options)
+    return run_demo(examples=examples, timeout=timeout, verbose=verbose, **given)
 
 
 @volcanoio.command("hollow-nodes", short_help="Serve simulated nodes to any cluster.")
@@ -186,17 +410,20 @@ def demo(examples: Path | None, timeout: float, verbose: int, **options: Any) ->
     required=True,
     help="How many nodes; those of an earlier run beyond it are removed. 0 removes all and ends.",
 )
-@click.option("--prefix", default="hollow", show_default=True, help="Names are PREFIX-0 and up; one process a prefix.")
-@_with(_NODE_OPTIONS)
+@click.option(
+    "--prefix", default="hollow", show_default=True, help="Node names are PREFIX-0 and up; use one process per prefix."
+)
+@options(*_NODE_OPTIONS)
 @click.option("-v", "--verbose", count=True, help="Log more; twice for debugging.")
-def hollow_nodes(kubeconfig: Path | None, verbose: int, **options: Any) -> int:
+def hollow_nodes(kubeconfig: Path | None, verbose: int, **given: Any) -> int:
     """Serve simulated nodes to any cluster, until Ctrl-C: pods bound to them start, run and end as on our own."""
-    from volcanoio.cli.hollow import run_hollow_nodes
+    from volcanoio.cli.serving import run_hollow_nodes
     from volcanoio.compose.hollow import HollowOptions
 
-    return run_hollow_nodes(kubeconfig, HollowOptions(**options), verbose)
+    return run_hollow_nodes(kubeconfig, HollowOptions(**given), verbose)
 
 
+volcanoio.add_command(help_command)
 volcanoio.add_command(node)
 volcanoio.add_command(config)
 volcanoio.add_command(plugin)
@@ -205,5 +432,5 @@ volcanoio.add_command(simulate)
 
 def main() -> None:
     """Entry point."""
-    speak_any_encoding()
+    replace_unencodable()
     volcanoio()

@@ -1,27 +1,24 @@
 """`volcanoio node`: what befalls simulated nodes, asked for through the API of whatever cluster has some."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
-from volcanoio.cli.connection import explained
-from volcanoio.cli.errors import CommandError, ExitCode
-from volcanoio.cli.tables import columns
+from volcanoio.cli.connection import reporting_api_errors
+from volcanoio.cli.terminal import CommandError, ExitCode, columns
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import NotFound
-from volcanoio.localcluster.nodes.chaos import ChaosError, Outlook, outlook
-from volcanoio.model import durations, kinds, names
+from volcanoio.model import kinds, names, times
 from volcanoio.model.core import Node, Pod
+from volcanoio.model.node_failures import ChaosError, NodeFailures, parse_failures
 from volcanoio.model.times import rfc3339
 
-_HEADER = ("Name", "Status", "Pods", "CPU", "Memory", "Trouble")
-_WIDTHS = (24, 28, 7, 8, 10, 30)
+_HEADER = ("Name", "Status", "Pods", "CPU", "Memory", "Ephemeral-Storage", "Trouble")
+_WIDTHS = (24, 28, 7, 8, 10, 20, 30)
 
 
 async def show(client: Client) -> None:
     """Print all simulated nodes: how they are, what runs there, and what is to befall them."""
-    with explained():
+    with reporting_api_errors():
         nodes = [node for node in await client.list(kinds.NODE) if names.SIM_NODE in node.metadata.labels]
         pods = await client.list(kinds.POD)
     counts: dict[str, int] = {}
@@ -33,9 +30,9 @@ async def show(client: Client) -> None:
     for node in nodes:
         assert isinstance(node, Node)
         offered = node.status.allocatable
-        cpu, memory = offered.get("cpu", ""), offered.get("memory", "")
+        amounts = (offered.get(resource, "") for resource in ("cpu", "memory", "ephemeral-storage"))
         name = node.metadata.name
-        rows.append((name, _status(node), counts.get(name, 0), cpu, memory, _trouble(node)))
+        rows.append((name, _status(node), counts.get(name, 0), *amounts, _trouble(node)))
     print(columns(_WIDTHS, _HEADER, rows) if rows else "No simulated nodes found")
 
 
@@ -48,14 +45,14 @@ def _status(node: Node) -> str:
 def _trouble(node: Node) -> str:
     """What its annotations ask for, in words."""
     try:
-        expected = outlook(node.metadata.annotations, 0.0)
+        expected = parse_failures(node.metadata.annotations, 0.0)
     except ChaosError as error:
         return str(error)
     return ", ".join(_words(expected)) or "-"
 
 
-def _words(expected: Outlook) -> list[str]:
-    never = Outlook()
+def _words(expected: NodeFailures) -> list[str]:
+    never = NodeFailures()
     words = []
     if expected.fails_at != never.fails_at:
         until = "" if expected.back_at == never.back_at else f" until {rfc3339(expected.back_at)}"
@@ -67,25 +64,25 @@ def _words(expected: Outlook) -> list[str]:
     return words
 
 
-def failing(lasting: str) -> dict[str, str | None]:
+def failure_annotations(lasting: str) -> dict[str, str | None]:
     """The annotations of nodes that fail now, for so long or (empty) until they recover; raises CommandError."""
     return {names.NODE_NOT_READY_AT: f"now,for={_duration('--for', lasting)}" if lasting else "now"}
 
 
-def flapping(every: str, down: str) -> dict[str, str | None]:
+def flap_annotations(every: str, down: str) -> dict[str, str | None]:
     """The annotations of nodes that fail and come back again and again; raises CommandError."""
     options = [f"every={_duration('--every', every)}", "from=now"]
     if down:
         options.append(f"down={_duration('--for', down)}")
-        if durations.seconds(down) >= durations.seconds(every):
+        if times.parse_duration(down) >= times.parse_duration(every):
             msg = f"--for: {down} must be less than --every {every}: a node that flaps is up in between"
             raise CommandError(msg, ExitCode.USAGE)
     return {names.NODE_FLAP: ",".join(options)}
 
 
-RECOVERED: dict[str, str | None] = {names.NODE_NOT_READY_AT: None, names.NODE_FLAP: None}
+RECOVERY_ANNOTATIONS: dict[str, str | None] = {names.NODE_NOT_READY_AT: None, names.NODE_FLAP: None}
 """The annotations of nodes that are well."""
-DRAINED: dict[str, str | None] = {names.NODE_DRAIN: "now"}
+DRAIN_ANNOTATIONS: dict[str, str | None] = {names.NODE_DRAIN: "now"}
 
 
 async def annotate(client: Client, wanted: Sequence[str], annotations: dict[str, str | None], done: str) -> None:
@@ -100,7 +97,7 @@ async def uncordon(client: Client, wanted: Sequence[str]) -> None:
 
 
 async def _patch(client: Client, wanted: Sequence[str], change: dict[str, Any], done: str) -> None:
-    with explained():
+    with reporting_api_errors():
         for name in wanted:
             await _check(client, name)
         for name in wanted:
@@ -117,19 +114,16 @@ async def _check(client: Client, name: str) -> None:
         msg = f'there is no node "{name}"; {f"there are: {some}" if known else "the cluster has none"}'
         raise CommandError(msg) from None
     if names.SIM_NODE not in node.metadata.labels:
-        msg = (
+        raise CommandError(
             f'node "{name}" is not a simulated one (it has no label {names.SIM_NODE}), so nobody would carry this out; '
             f"use kubectl for real nodes"
         )
-        raise CommandError(msg)
 
 
 def _duration(flag: str, text: str) -> str:
     try:
-        if durations.seconds(text) <= 0:
-            msg = f"{text!r} must be more than 0"
-            raise ValueError(msg)
+        if times.parse_duration(text) <= 0:
+            raise ValueError(f"{text!r} must be more than 0")
     except ValueError as error:
-        msg = f"{flag}: {error}"
-        raise CommandError(msg, ExitCode.USAGE) from None
+        raise CommandError(f"{flag}: {error}", ExitCode.USAGE) from None
     return text

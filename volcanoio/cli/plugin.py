@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 import sys
 from pathlib import Path
@@ -10,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from volcanoio.cli.errors import CommandError, ExitCode
+from volcanoio.cli.terminal import CommandError, ExitCode
 from volcanoio.model.packaged import config_path
 
 if TYPE_CHECKING:
-    from volcanoio.runtime.mounted import Found
-    from volcanoio.runtime.plugincheck.report import Report
+    from volcanoio.plugincheck.report import Report
+    from volcanoio.runtime.loading.mounted_files import MountedClass
 
 _PATH = click.Path(path_type=Path, readable=False)
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -32,9 +33,13 @@ def plugin() -> None:
 def new(name: str, directory: Path) -> int:
     """Write a scheduler plugin NAME that works, and its test. Nothing is overwritten."""
     if _NAME.fullmatch(name) is None:
-        msg = f'"{name}" is no name for a plugin; use small letters, digits and single dashes, such as my-plugin'
+        msg = (
+            f'"{name}" is not a valid name for a plugin; use small letters, digits and single dashes, such as my-plugin'
+        )
         raise CommandError(msg, ExitCode.USAGE)
     module = name.replace("-", "_")
+    if taken := _taken(name, module):
+        raise CommandError(f"{taken}; choose another name", ExitCode.USAGE)
     words = {
         "name": name,
         "module": module,
@@ -44,8 +49,7 @@ def new(name: str, directory: Path) -> int:
     files = {f"{module}.py": "plugin.py.txt", f"test_{module}.py": "plugin_test.py.txt"}
     for file in files:
         if (directory / file).exists():
-            msg = f"{directory / file} is there already; choose another name, or --dir"
-            raise CommandError(msg, ExitCode.USAGE)
+            raise CommandError(f"{directory / file} exists already; choose another name, or --dir", ExitCode.USAGE)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for file, template in files.items():
@@ -53,10 +57,27 @@ def new(name: str, directory: Path) -> int:
             (directory / file).write_text(text, encoding="utf-8")
             print(directory / file)
     except OSError as error:
-        msg = f"{error.filename}: {error.strerror}; choose another --dir"
-        raise CommandError(msg, ExitCode.USAGE) from None
+        raise CommandError(f"{error.filename}: {error.strerror}; choose another --dir", ExitCode.USAGE) from None
     print(f"next: volcanoio plugin test {directory / f'{module}.py'}", file=sys.stderr)
     return ExitCode.OK
+
+
+def _taken(name: str, module: str) -> str:
+    """What has the name of a new plugin, or that of its module, already; "" when nothing has."""
+    from volcanoio.framework import entrypoints
+    from volcanoio.runtime.loading.registry import PluginError, discover
+
+    try:
+        origin = discover().origins(entrypoints.SCHEDULER_PLUGINS).get(name)
+    except PluginError as error:
+        raise CommandError(str(error)) from None
+    if origin:
+        return f'there is a scheduler plugin "{name}" already ({origin})'
+    if keyword.iskeyword(module):
+        return f'"{name}" is a word of Python'
+    if module in sys.stdlib_module_names:  # its test could not import it, and others would import it by mistake
+        return f'"{name}" is a module of Python'
+    return ""
 
 
 @plugin.command("test", short_help="Check the plugins of a file on random clusters; exit code 1 on findings.")
@@ -68,10 +89,14 @@ def test(file: Path, conf: Path | None) -> int:
     What they answer is asked before, during and after placements that are undone; kept answers are compared with fresh
     ones, scalar with vector forms, one run with another. The exit code is 1 when anything is wrong.
     """
-    from volcanoio.engine.scheduling.configuration import ConfigurationError
-    from volcanoio.runtime.loading import PluginError
-    from volcanoio.runtime.mounted import MountError
+    from volcanoio.engine.scheduling.config.configuration import ConfigurationError
+    from volcanoio.runtime.loading.mounted_files import MountError
+    from volcanoio.runtime.loading.registry import PluginError
 
+    if not file.exists() or file.is_dir():
+        problem = "is a directory" if file.is_dir() else "there is no such file"
+        msg = f"{file}: {problem}; give the path of a plugin's file; volcanoio plugin new NAME writes one"
+        raise CommandError(msg, ExitCode.USAGE)
     try:
         text = None if conf is None else conf.read_text(encoding="utf-8")
         reports = [_checked(file, found, text) for found in _classes(file)]
@@ -91,24 +116,23 @@ def test(file: Path, conf: Path | None) -> int:
     return ExitCode.JOB_FAILED if wrong else ExitCode.OK
 
 
-def _checked(file: Path, found: Found, configuration: str | None) -> Report:
+def _checked(file: Path, found: MountedClass, configuration: str | None) -> Report:
     """The report on one class; a plugin's decisions are compared with those of another process."""
-    from volcanoio.framework import groups
-    from volcanoio.runtime.plugincheck import elsewhere
-    from volcanoio.runtime.plugincheck.check import TWICE
+    from volcanoio.framework import entrypoints
+    from volcanoio.plugincheck.check import TWICE, digest_in_subprocess, digest_of_file
     from volcanoio.testing import check
 
     report = check(found.cls, configuration=configuration)
-    if found.group == groups.SCHEDULER_PLUGINS and not report.problems:
-        own = elsewhere.here(file, report.name, configuration)
-        if own != elsewhere.there(file, report.name, configuration):
-            text = "another process decides otherwise; use no hash, no order of sets, nothing of the environment"
+    if found.group == entrypoints.SCHEDULER_PLUGINS and not report.problems:
+        own = digest_of_file(file, report.name, configuration)
+        if own != digest_in_subprocess(file, report.name, configuration):
+            text = "another process decides differently; do not use hash(), the order of sets or the environment"
             report.add(TWICE, text)
     return report
 
 
-def _classes(file: Path) -> list[Found]:
-    from volcanoio.framework import groups
-    from volcanoio.runtime.mounted import classes_of
+def _classes(file: Path) -> list[MountedClass]:
+    from volcanoio.framework import entrypoints
+    from volcanoio.runtime.loading.mounted_files import classes_of
 
-    return list(classes_of(file, (groups.SCHEDULER_PLUGINS, groups.ACTIONS)))
+    return list(classes_of(file, (entrypoints.SCHEDULER_PLUGINS, entrypoints.ACTIONS)))

@@ -1,9 +1,32 @@
-"""What commands share that run until a signal ends them."""
+"""Commands that run until a signal ends them: `volcanoio up` and `volcanoio hollow-nodes`.
 
-from __future__ import annotations
+SIGINT, SIGTERM and SIGHUP end them; SIGHUP is left alone where it is ignored, as under nohup. Logs go to stderr.
+"""
 
+import getpass
+import shlex
 import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
 
+import anyio
+
+from volcanoio.cli.connection import connected, reporting_api_errors
+from volcanoio.cli.schedulerflags import SchedulerFlags
+from volcanoio.cli.terminal import CommandError, ExitCode, runnable_command
+from volcanoio.compose.hollow import (
+    HollowFleet,
+    HollowOptions,
+    MissingPermissionsError,
+    check_permissions,
+    hollow_fleet,
+)
+from volcanoio.compose.local import LocalCluster
+from volcanoio.compose.options import LocalOptions, OptionError
+from volcanoio.kube.transport import Transport
 from volcanoio.runtime import logs
 
 _LEVELS = ("warning", "info", "debug")
@@ -19,3 +42,116 @@ def ending_signals() -> tuple[signal.Signals, ...]:
     """Signals besides Ctrl-C that end a command: SIGTERM, and SIGHUP unless it is ignored as under nohup."""
     closed = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
     return (signal.SIGTERM, signal.SIGHUP) if closed else (signal.SIGTERM,)
+
+
+_RUN_WARNING = (
+    "warning: --run: pods run their commands as processes of user {user} on this machine, with its files and its "
+    "network; whoever may create pods here may do what {user} may. Apply only manifests you trust."
+)
+
+
+def options_from(data: Path | None, memory: bool, port: int, verbose: int, given: dict[str, Any]) -> LocalOptions:
+    """The options of a local cluster, or a CommandError that says which is wrong. Sets up logs on stderr."""
+    set_up_logs(verbose)
+    try:
+        return LocalOptions.parse(data=data, memory=memory, port=port, **given)
+    except OptionError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from None
+
+
+@asynccontextmanager
+async def started(options: LocalOptions) -> AsyncIterator[LocalCluster]:
+    """A running cluster; raises CommandError for options that cannot be used."""
+    cluster = LocalCluster(options)
+    try:
+        await cluster.__aenter__()
+    except OptionError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from None
+    async with AsyncExitStack() as stack:
+        stack.push_async_exit(cluster)
+        yield cluster
+
+
+def run_up(*, data: Path, memory: bool, port: int, verbose: int, **given: Any) -> int:
+    """Start the cluster, print the ready line, and wait for SIGINT, SIGTERM or SIGHUP."""
+    flags = SchedulerFlags.take(given)
+    given |= {
+        "default_queue": flags.default_queue,
+        "schedule_period": flags.period,
+        "scope": flags.scope,
+        "feature_gates": flags.feature_gates,
+    }
+    options = options_from(data, memory, port, verbose, given)
+    for note in flags.notes:
+        print(f"note: {note}", file=sys.stderr)
+    if options.run:
+        print(_RUN_WARNING.format(user=getpass.getuser()), file=sys.stderr)
+    return anyio.run(_up, options)
+
+
+async def _up(options: LocalOptions) -> int:
+    with anyio.open_signal_receiver(signal.SIGINT, *ending_signals()) as signals:
+        async with started(options) as cluster:
+            print(f"ready server={cluster.server} kubeconfig={cluster.kubeconfig}", flush=True)
+            _hint(cluster.kubeconfig)
+            async for _ in signals:
+                with suppress(OSError):  # the terminal may be gone
+                    print("stopping", file=sys.stderr)
+                break
+    return ExitCode.OK
+
+
+def _hint(kubeconfig: Path) -> None:
+    if sys.stderr.isatty():
+        vcctl = runnable_command("vcctl")
+        print(
+            f"\nIn another terminal:\n  export KUBECONFIG={shlex.quote(str(kubeconfig.absolute()))}\n"
+            f"  {vcctl} job run -N hello -r 3 -m 3\n  {vcctl} job list\nCtrl-C stops.",
+            file=sys.stderr,
+        )
+
+
+def run_hollow_nodes(kubeconfig: Path | None, options: HollowOptions, verbose: int) -> int:
+    """Serve until SIGINT, SIGTERM or SIGHUP; raises CommandError."""
+    set_up_logs(verbose)
+    return anyio.run(_serve, kubeconfig, options)
+
+
+async def _serve(kubeconfig: Path | None, options: HollowOptions) -> int:
+    with anyio.open_signal_receiver(signal.SIGINT, *ending_signals()) as signals:
+        async with connected(kubeconfig) as client, anyio.create_task_group() as tasks:
+            tasks.start_soon(_run, client.transport, options, tasks.cancel_scope)
+            async for _ in signals:
+                with suppress(OSError):  # the terminal may be gone
+                    print("stopping; the nodes stay, and turn NotReady", file=sys.stderr)
+                break
+            tasks.cancel_scope.cancel()
+    return ExitCode.OK
+
+
+async def _run(transport: Transport, options: HollowOptions, scope: anyio.CancelScope) -> None:
+    fleet = await _permitted(transport, options)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(fleet.run)
+        await fleet.registered.wait()
+        print(f"ready nodes={options.count}", flush=True)
+        if not options.count:  # nodes of an earlier run are removed, and there is nothing to serve
+            scope.cancel()
+
+
+async def _permitted(transport: Transport, options: HollowOptions) -> HollowFleet:
+    try:
+        fleet = hollow_fleet(transport, options)
+    except OptionError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from None
+    try:
+        with reporting_api_errors():
+            await check_permissions(transport)
+    except MissingPermissionsError as error:
+        lines = "\n".join(f"  {right}" for right in error.rights)
+        msg = (
+            f"the user of this kubeconfig may not do what nodes do:\n{lines}\n"
+            "grant it with the ClusterRole of config/rbac/hollow-nodes.yaml, or use another kubeconfig"
+        )
+        raise CommandError(msg, ExitCode.REJECTED) from None
+    return fleet

@@ -1,18 +1,178 @@
-"""`vcctl`: Volcano's command line, flag for flag (volcano-sh/volcano cmd/cli).
+"""`vcctl`: Volcano's command line, with the same flags (volcano-sh/volcano cmd/cli).
 
-Errors are printed to stdout as `Failed to <command>: <reason>` with exit code 255, as scripts around vcctl expect.
-In `queue` commands `-n` is the queue's name; in `job` commands `-N` is the job's name and `-n` the namespace.
+Errors are printed to stdout as `Failed to <command>: <reason>` with exit code 255, as scripts around vcctl expect. In
+`queue` commands `-n` is the name of the queue; in `job` commands `-N` is the name of the job and `-n` the namespace.
+Only click declarations are here; the commands are implemented in `jobs`, `queues` and `flows`, imported when they run.
 """
 
-from __future__ import annotations
-
+import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
+import anyio
 import click
 
 from volcanoio import __version__
-from volcanoio.cli.flowcommands import jobflow, jobtemplate
-from volcanoio.cli.vcctlframe import Group, cluster_flags, run_with_client
+from volcanoio.cli.terminal import help_command, replace_unencodable
+
+FAILURE = 255
+
+
+def _log_flags() -> list[click.Parameter]:
+    """Volcano's logging flags: scripts pass them everywhere, and there is no log here that they could change."""
+    return [
+        click.Option(names, expose_value=False, hidden=True)
+        for names in (["--v", "-v"], ["--vmodule"], ["--log-flush-frequency"])
+    ]
+
+
+class Command(click.Command):
+    """A command that takes Volcano's logging flags."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += _log_flags()
+
+
+class Group(click.Group):
+    """A group that takes Volcano's logging flags, and whose commands fail as Volcano's do."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += _log_flags()
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """As click's, with Volcano's exit codes and what fails on stdout."""
+        kwargs["standalone_mode"] = False
+        try:
+            return super().main(*args, **kwargs)
+        except click.exceptions.Exit as stop:
+            sys.exit(stop.exit_code)
+        except click.exceptions.NoArgsIsHelpError as error:
+            print(error.format_message())
+            sys.exit(0)
+        except click.ClickException as error:
+            print(f"Error: {error.format_message()}")
+            if isinstance(error, click.UsageError) and error.ctx is not None:
+                print(f"Run '{error.ctx.command_path} --help' for usage.")
+            sys.exit(FAILURE)
+        except click.Abort:
+            sys.exit(130)
+
+
+def cluster_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the flags that say which cluster."""
+    for flag in (
+        click.option(
+            "--kubeconfig", "-k", type=click.Path(path_type=Path, readable=False), help="Path of the kubeconfig."
+        ),
+        click.option("--master", "-s", default="", help="Address of the API server, overriding the kubeconfig."),
+    ):
+        command = flag(command)
+    return command
+
+
+def run_with_client(
+    path: str, kubeconfig: Path | None, master: str, body: Callable[..., Awaitable[None]], *args: Any
+) -> None:
+    """Run a command's body with a client; failures are printed as `Failed to <path>`, with exit code 255."""
+    from volcanoio.cli.connection import connected
+    from volcanoio.cli.terminal import CommandError, sole_error
+
+    async def call() -> None:
+        async with connected(kubeconfig, master) as client:
+            await body(client, *args)
+
+    try:
+        anyio.run(call)
+    except (CommandError, BaseExceptionGroup) as error:
+        if not isinstance(cause := sole_error(error), CommandError):
+            raise
+        print(f"Failed to {path}: {cause}")
+        sys.exit(FAILURE)
+
+
+_name = click.option("--name", "-N", default="", help="Name of the object.")
+_namespace = click.option("--namespace", "-n", default="default", show_default=True, help="Namespace of the object.")
+_file = click.option("--file", "-f", type=click.Path(path_type=Path, readable=False), help="YAML file of objects.")
+_form = click.option(
+    "--format",
+    "--output",
+    "-o",
+    "form",
+    type=click.Choice(["yaml", "json"]),
+    default="yaml",
+    show_default=True,
+    help="Format.",
+)
+
+
+@click.group(cls=Group)
+def jobflow() -> None:
+    """Create, list, get, describe and delete job flows."""
+
+
+@click.group(cls=Group)
+def jobtemplate() -> None:
+    """Create, list, get, describe and delete job templates."""
+
+
+def _add_commands(group: click.Group, word: str, title: str) -> None:
+    """Give a group its commands; `word` is the kind's in flows.KINDS, `title` what help calls it."""
+
+    @group.command("create", help=f"Create {title}s from a file.")
+    @_file
+    @cluster_flags
+    def create(file: Path | None, kubeconfig: Path | None, master: str) -> None:
+        from volcanoio.cli import flows
+
+        run_with_client(f"create {word}", kubeconfig, master, flows.create, word, file)
+
+    @group.command("list", help=f"List {title}s.")
+    @_namespace
+    @click.option("--all-namespaces", "-A", is_flag=True, help="List those of all namespaces.")
+    @cluster_flags
+    def listed(namespace: str, all_namespaces: bool, kubeconfig: Path | None, master: str) -> None:
+        from volcanoio.cli import flows
+
+        where = "" if all_namespaces else namespace
+        run_with_client(f"list {word}", kubeconfig, master, flows.show_all, word, where)
+
+    @group.command("get", help=f"Show one {title}.")
+    @_name
+    @_namespace
+    @cluster_flags
+    def get(name: str, namespace: str, kubeconfig: Path | None, master: str) -> None:
+        from volcanoio.cli import flows
+
+        run_with_client(f"get {word}", kubeconfig, master, flows.show, word, namespace, name)
+
+    @group.command("describe", help=f"Print one {title}, or all of a namespace, whole.")
+    @_name
+    @_namespace
+    @_form
+    @cluster_flags
+    def describe(name: str, namespace: str, form: str, kubeconfig: Path | None, master: str) -> None:
+        from volcanoio.cli import flows
+
+        run_with_client(f"describe {word}", kubeconfig, master, flows.describe, word, namespace, name, form)
+
+    @group.command("delete", help=f"Delete one {title}, or those of a file.")
+    @_name
+    @_namespace
+    @_file
+    @cluster_flags
+    def delete(name: str, namespace: str, file: Path | None, kubeconfig: Path | None, master: str) -> None:
+        from volcanoio.cli import flows
+
+        run_with_client(f"delete {word}", kubeconfig, master, flows.delete, word, namespace, name, file)
+
+
+_add_commands(jobflow, "jobflow", "job flow")
+_add_commands(jobtemplate, "jobtemplate", "job template")
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -43,18 +203,18 @@ def pod() -> None:
 
 @pod.command("list")
 @click.option("--namespace", "-n", default="default", show_default=True, help="Namespace to list.")
-@click.option("--all-namespaces", is_flag=True, help="List the pods of all namespaces.")
+@click.option("--all-namespaces", "-A", is_flag=True, help="List the pods of all namespaces.")
 @click.option("--job", "-j", "job_name", default="", help="Only pods of this job.")
 @click.option("--queue", "-q", default="", help="Only pods of this queue.")
 @cluster_flags
-def pod_list(
+def pod_list(  # noqa: PLR0913 - click passes each flag as a parameter
     namespace: str, all_namespaces: bool, job_name: str, queue: str, kubeconfig: Path | None, master: str
 ) -> None:
     """List pods."""
-    from volcanoio.cli import pods
+    from volcanoio.cli import jobs
 
     where = "" if all_namespaces else namespace
-    run_with_client("list pod", kubeconfig, master, pods.list_pods, where, job_name, queue)
+    run_with_client("list pod", kubeconfig, master, jobs.list_pods, where, job_name, queue)
 
 
 @job.command("run")
@@ -68,7 +228,7 @@ def pod_list(
 @click.option("--scheduler", "-S", default="volcano", show_default=True, help="Scheduler of the job.")
 @click.option("--filename", "-f", type=click.Path(path_type=Path, readable=False), help="YAML file of the job.")
 @cluster_flags
-def job_run(
+def job_run(  # noqa: PLR0913 - click passes each flag as a parameter
     name: str,
     namespace: str,
     image: str,
@@ -90,12 +250,12 @@ def job_run(
 
 @job.command("list")
 @click.option("--namespace", "-n", default="default", show_default=True, help="Namespace to list.")
-@click.option("--all-namespaces", is_flag=True, help="List the jobs of all namespaces.")
+@click.option("--all-namespaces", "-A", is_flag=True, help="List the jobs of all namespaces.")
 @click.option("--queue", "-q", default="", help="Only jobs of this queue.")
 @click.option("--scheduler", "-S", default="", help="Only jobs of this scheduler.")
 @click.option("--selector", default="", help="Only jobs whose name contains this.")
 @cluster_flags
-def job_list(
+def job_list(  # noqa: PLR0913 - click passes each flag as a parameter
     namespace: str,
     all_namespaces: bool,
     queue: str,
@@ -118,7 +278,7 @@ def _named_job(verb: str, summary: str) -> None:
     def command(name: str, namespace: str, kubeconfig: Path | None, master: str) -> None:
         from volcanoio.cli import jobs
 
-        bodies = {"view": jobs.view, "suspend": jobs.suspend, "resume": jobs.resume, "delete": jobs.delete}
+        bodies = {"view": jobs.view_job, "suspend": jobs.suspend, "resume": jobs.resume, "delete": jobs.delete}
         run_with_client(f"{verb} job", kubeconfig, master, bodies[verb], namespace, name)
 
     job.command(verb, help=summary)(command)
@@ -186,13 +346,12 @@ def queue_delete(name: str, kubeconfig: Path | None, master: str) -> None:
     run_with_client("delete queue", kubeconfig, master, queues.delete, name)
 
 
+vcctl.add_command(help_command)
 vcctl.add_command(jobflow)
 vcctl.add_command(jobtemplate)
 
 
 def main() -> None:
     """Entry point."""
-    from volcanoio.cli.errors import speak_any_encoding
-
-    speak_any_encoding()
+    replace_unencodable()
     vcctl()

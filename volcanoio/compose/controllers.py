@@ -1,48 +1,61 @@
-"""The controllers' process: one bus, shared informers, one executor, and the controllers with their policies."""
+"""The controllers' process: one bus, shared informers, one executor, and the controllers with their policies.
+
+`render` writes the ClusterRole of the process: what its controllers declare that they need, and what policies read.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
 import msgspec
+import yaml
 from msgspec.structs import replace
 
-from volcanoio.bus.bus import EventBus
-from volcanoio.bus.journal_codec import Codec
-from volcanoio.compose.journals import INDEXES, RUNNING, SOURCE, RecordingExecutor, journalled
-from volcanoio.framework import groups
-from volcanoio.framework.controller import Controller, ControllerContext
+from volcanoio.bus.event_bus import EventBus
+from volcanoio.bus.records import Codec
+from volcanoio.compose.journals import (
+    CONTROLLER_SOURCE_PREFIX,
+    POLICY_INDEXES,
+    RUNNING_CONTROLLERS,
+    JournalHeader,
+    RecordingExecutor,
+    open_journal,
+)
+from volcanoio.framework import entrypoints
+from volcanoio.framework.controller import Controller, ControllerContext, Rule
 from volcanoio.framework.lifecycle import LifecyclePolicy
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock, WallClock
-from volcanoio.kube.effects import EffectExecutor
-from volcanoio.kube.informers import InformerSet
-from volcanoio.kube.recorder import EventRecorder
-from volcanoio.kube.sending import Gate, Sender
+from volcanoio.kube.effect_executor import EffectExecutor, EffectSinks
+from volcanoio.kube.event_recorder import EventRecorder
+from volcanoio.kube.informer import InformerSet
+from volcanoio.kube.object_writer import Writable
+from volcanoio.kube.sender import LeaderFence, Sender
 from volcanoio.kube.transport import Transport
 from volcanoio.model import kinds, names
-from volcanoio.runtime import controller_conf
-from volcanoio.runtime.controller_setup import DEFAULT, known_kinds, make_controllers, selected
-from volcanoio.runtime.controllers import ControllerHost
-from volcanoio.runtime.endpoints import Endpoints
-from volcanoio.runtime.loading import Registry
-from volcanoio.runtime.policy_reload import PolicyReloader
-from volcanoio.runtime.policy_sets import PolicySet
-from volcanoio.runtime.reloading import Watched
-from volcanoio.runtime.startfiles import StartFiles
+from volcanoio.model.base import Manifest
+from volcanoio.runtime.controllers.controller_host import ControllerHost, HostOptions
+from volcanoio.runtime.controllers.http_effects import Endpoints
+from volcanoio.runtime.controllers.setup import DEFAULT_CONTROLLERS, known_kinds, make_controllers, select_controllers
+from volcanoio.runtime.loading.registry import Registry
+from volcanoio.runtime.loading.reloading import ConfigurationSource, StartupFiles, WatchedConfiguration
+from volcanoio.runtime.policies.configuration import CONTROLLER_CONFIGURATION, parse
+from volcanoio.runtime.policies.instances import PolicyReloader
+from volcanoio.runtime.policies.policy_set import PolicySet
 
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerSettings:
-    """What the controllers' process is asked to do; `policies` None takes the configuration's.
+    """Settings of the controllers' process; `policies` None takes the configuration's.
 
-    The configuration is reloaded from `configuration_file` and policies from `policies_dirs`, as these change; that
-    what `controllers_dirs` and `plugins_dirs` (job plugins) hold is another than in the registry is told.
-    `controllers` is Volcano's list of what runs; see `runtime.controller_setup`. `scheduler_names` are the schedulers
+    The configuration is reloaded from `configuration_file` and policies from `policies_dirs`, as these change; changes
+    in `controllers_dirs` and `plugins_dirs` (job plugins) are logged only.
+    `controllers` is Volcano's list of what runs; see `runtime.controllers.setup`. `scheduler_names` are the schedulers
     whose pods are given PodGroups. `endpoints` None is the network.
     """
 
@@ -52,7 +65,7 @@ class ControllerSettings:
     policies_dirs: tuple[Path, ...] = ()
     controllers_dirs: tuple[Path, ...] = ()
     plugins_dirs: tuple[Path, ...] = ()
-    controllers: tuple[str, ...] = DEFAULT
+    controllers: tuple[str, ...] = DEFAULT_CONTROLLERS
     scheduler_names: tuple[str, ...] = (names.SCHEDULER_NAME,)
     inherit_owner_annotations: bool = True
     policies: tuple[LifecyclePolicy, ...] | None = None
@@ -62,7 +75,7 @@ class ControllerSettings:
     endpoints: Endpoints | None = None
 
 
-class Running(msgspec.Struct, frozen=True, kw_only=True):
+class ControllerSelection(msgspec.Struct, frozen=True, kw_only=True):
     """Which controllers run and how they were asked to behave: what a journal must say for them to be made again."""
 
     controllers: tuple[str, ...]
@@ -70,10 +83,10 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     inherit_owner_annotations: bool = True
 
     @classmethod
-    def of(cls, settings: ControllerSettings) -> Running:
+    def of(cls, settings: ControllerSettings) -> ControllerSelection:
         """What settings ask for; raises PluginError."""
         return cls(
-            controllers=selected(settings.controllers, settings.registry.names(groups.CONTROLLERS)),
+            controllers=select_controllers(settings.controllers, settings.registry.names(entrypoints.CONTROLLERS)),
             scheduler_names=settings.scheduler_names,
             inherit_owner_annotations=settings.inherit_owner_annotations,
         )
@@ -86,9 +99,9 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
         return make_controllers(registry, self.controllers, context)
 
 
-def controllers(registry: Registry) -> tuple[Controller[Any], ...]:
+def default_controllers(registry: Registry) -> tuple[Controller[Any], ...]:
     """Every controller, as it runs when nothing is said."""
-    return Running.of(ControllerSettings(registry=registry)).make(registry)
+    return ControllerSelection.of(ControllerSettings(registry=registry)).make(registry)
 
 
 class ControllerManager:
@@ -104,19 +117,20 @@ class ControllerManager:
         clock: Clock,
         settings: ControllerSettings,
         probe: Probe | None = None,
-        gate: Gate | None = None,
+        gate: LeaderFence | None = None,
     ) -> None:
         probe = probe or NoProbe()
-        registry = settings.registry
         self._settings = settings
-        self._watched = Watched(
+        source = ConfigurationSource(
             path=settings.configuration_file, default=settings.configuration, plugins_dirs=settings.policies_dirs
         )
-        self._first = self._watched.look()._replace(text=settings.configuration)
-        self._start_files = StartFiles(settings.controllers_dirs, settings.plugins_dirs, clock=WallClock(), probe=probe)
+        self._watched = WatchedConfiguration(source, source.look()._replace(text=settings.configuration))
+        self._start_files = StartupFiles(
+            settings.controllers_dirs, settings.plugins_dirs, clock=WallClock(), probe=probe
+        )
         policies = _policies(settings)
-        running = Running.of(settings)
-        made = running.make(registry)
+        running = ControllerSelection.of(settings)
+        made = running.make(settings.registry)
         self.bus = EventBus(clock.now)
         self.informers = InformerSet(transport, self.bus.publish, clock=clock, seed=settings.seed, probe=probe)
         self.host = ControllerHost(
@@ -124,51 +138,32 @@ class ControllerManager:
             bus=self.bus,
             informers=self.informers,
             clock=clock,
-            policies=policies,
-            policy_limit=settings.policy_limit,
-            probe=probe,
-            lister=Client(transport),
-            endpoints=settings.endpoints,
+            options=HostOptions(
+                policies=policies,
+                policy_limit=settings.policy_limit,
+                probe=probe,
+                lister=Client(transport),
+                endpoints=settings.endpoints,
+            ),
         )
-        self._clock, self._probe, self._journal = clock, probe, settings.journal
-        self._codec = Codec(known_kinds(made))
-        self._in_use = {
-            groups.CONTROLLERS: registry.origins(groups.CONTROLLERS),
-            groups.JOB_PLUGINS: registry.origins(groups.JOB_PLUGINS),
-            groups.LIFECYCLE_POLICIES: policies.origins(),
-        }
-        self._configured = {
-            controller_conf.FILE: settings.configuration,
-            RUNNING: msgspec.json.encode(replace(running, controllers=self.host.host.controllers)).decode(),
-            **{SOURCE + file: text for file, text in registry.sources(groups.CONTROLLERS).items()},
-            INDEXES: "\n".join(kind.resource for kind in policies.indexes if kind not in kinds.POLLED),
-        }
+        self._clock, self._probe = clock, probe
+        running = replace(running, controllers=self.host.host.controllers)
+        self._journal_header = _journal_header(settings, running, policies, Codec(known_kinds(made)))
         self._recorder = EventRecorder(
             transport, component=names.CONTROLLER_COMPONENT, clock=clock, gate=gate, probe=probe
         )
         self.executor = EffectExecutor(
             Sender(transport, clock=clock, gate=gate, seed=settings.seed),
-            publish=self.bus.publish,
-            own=self.informers,
-            local=self.host.local,
+            EffectSinks(publish=self.bus.publish, own=self.informers, local=self.host.local),
             recorder=self._recorder,
-            known=known_kinds(made),
+            writable=Writable(known=known_kinds(made)),
             probe=probe,
         )
 
     async def run(self) -> None:
         """Watch, reduce and act until cancelled."""
         async with (
-            journalled(
-                self._journal,
-                "controllers",
-                self.bus,
-                self._clock,
-                self._probe,
-                configured=self._configured,
-                plugins=self._in_use,
-                codec=self._codec,
-            ) as journal,
+            open_journal(self._settings.journal, self._journal_header, self.bus, self._clock, self._probe) as journal,
             self.executor,
             anyio.create_task_group() as tasks,
         ):
@@ -183,9 +178,7 @@ class ControllerManager:
         return PolicyReloader(
             self._watched,
             self._settings.registry,
-            self._first,
-            adopt=self.host.adopt,
-            named=lambda: dict(self.host.policies.desk.members),
+            host=self.host,
             clock=WallClock(),
             probe=self._probe,
         )
@@ -196,9 +189,78 @@ class ControllerManager:
             await (informer.synced() if informer.kind.resource in kinds.BY_RESOURCE else informer.answered())
 
 
+def _journal_header(
+    settings: ControllerSettings, running: ControllerSelection, policies: PolicySet, codec: Codec
+) -> JournalHeader:
+    registry = settings.registry
+    sources = registry.sources(entrypoints.CONTROLLERS)
+    return JournalHeader(
+        process="controllers",
+        configured={
+            CONTROLLER_CONFIGURATION: settings.configuration,
+            RUNNING_CONTROLLERS: msgspec.json.encode(running).decode(),
+            **{CONTROLLER_SOURCE_PREFIX + file: text for file, text in sources.items()},
+            POLICY_INDEXES: "\n".join(kind.resource for kind in policies.indexes if kind not in kinds.POLLED),
+        },
+        plugins={
+            entrypoints.CONTROLLERS: registry.origins(entrypoints.CONTROLLERS),
+            entrypoints.JOB_PLUGINS: registry.origins(entrypoints.JOB_PLUGINS),
+            entrypoints.LIFECYCLE_POLICIES: policies.origins(),
+        },
+        codec=codec,
+    )
+
+
 def _policies(settings: ControllerSettings) -> PolicySet:
     """The policies in force at the start. Imports take place here, each within a limit: before anything runs."""
     if settings.policies is not None:
         return PolicySet.of(settings.policies)
-    known = settings.registry.names(groups.LIFECYCLE_POLICIES)
-    return PolicySet.load(controller_conf.parse(settings.configuration, known), settings.registry, strict=False)
+    known = settings.registry.names(entrypoints.LIFECYCLE_POLICIES)
+    return PolicySet.load(parse(settings.configuration, known), settings.registry, strict=False)
+
+
+CLUSTER_ROLE = "volcanoio-controllers"
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
+"""In the order in which they are written."""
+_HEADER = "# What the controllers do on a cluster. Generated by `make rbac` from what they declare; do not edit.\n"
+
+
+def rules_of(registry: Registry) -> list[Rule]:
+    """The rules of all controllers that are installed, and of what their policies read. Raises PluginError."""
+    declared = [rule for controller in default_controllers(registry) for rule in controller.rules]
+    for factory in registry.factories(entrypoints.LIFECYCLE_POLICIES).values():
+        for resource in getattr(factory, "indexes", ()):
+            kind = kinds.READABLE[resource]
+            verbs = ("list",) if kind in kinds.POLLED else ("get", "list", "watch")
+            declared.append(Rule(kind.group, (kind.plural,), verbs))
+    return merge_rules(declared)
+
+
+def merge_rules(rules: Iterable[Rule]) -> list[Rule]:
+    """The same rights in as few rules: each resource once, those of a group that need the same verbs together."""
+    verbs: dict[tuple[str, str], set[str]] = {}
+    for rule in rules:
+        for resource in rule.resources:
+            verbs.setdefault((rule.group, resource), set()).update(rule.verbs)
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (group, resource), wanted in sorted(verbs.items()):
+        in_order = tuple(sorted(wanted, key=lambda verb: (VERBS.index(verb) if verb in VERBS else len(VERBS), verb)))
+        alike.setdefault((group, in_order), []).append(resource)
+    return [Rule(group, tuple(resources), wanted) for (group, wanted), resources in alike.items()]
+
+
+def cluster_role(rules: Iterable[Rule]) -> Manifest:
+    """The ClusterRole of these rules."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": CLUSTER_ROLE},
+        "rules": [
+            {"apiGroups": [rule.group], "resources": list(rule.resources), "verbs": list(rule.verbs)} for rule in rules
+        ],
+    }
+
+
+def render(registry: Registry) -> str:
+    """The ClusterRole as a file. Raises PluginError."""
+    return _HEADER + yaml.safe_dump(cluster_role(rules_of(registry)), sort_keys=False, default_flow_style=None)

@@ -1,14 +1,14 @@
 """Hollow nodes: the simulated nodes of a local cluster, serving any cluster that a kubeconfig leads to.
 
 One process and one identity stand for all kubelets. Before anything is written, the server is asked whether this
-identity may do what kubelets do, so that what is missing is told by name and not by nodes that stay NotReady.
+identity may do what kubelets do, so that a missing permission is named and nodes do not just stay NotReady.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -16,9 +16,9 @@ from volcanoio.compose.options import DEFAULT_RESOURCES, OptionError
 from volcanoio.kube.errors import check
 from volcanoio.kube.transport import Transport
 from volcanoio.localcluster.clock import RunningClock
-from volcanoio.localcluster.nodes.fleet import NodeFleet
+from volcanoio.localcluster.nodes.fleet import FleetOptions, NodeFleet
+from volcanoio.localcluster.nodes.hollow import NodeResourcesError, NodeShape, parse_node_resources
 from volcanoio.localcluster.nodes.registration import LEASE_NAMESPACE
-from volcanoio.localcluster.nodes.shapes import NodeResourcesError, NodeShape, parse_node_resources
 
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -50,7 +50,7 @@ class HollowOptions:
         return tuple(NodeShape(f"{self.prefix}-{index}", offered) for index in range(self.count))
 
 
-class Right(NamedTuple):
+class Permission(NamedTuple):
     """Something that the nodes do: verbs on a resource, `group` "" for core, in one namespace or ("") in all."""
 
     verbs: tuple[str, ...]
@@ -63,28 +63,28 @@ class Right(NamedTuple):
         return f"{'/'.join(self.verbs)} {self.resource}{f'.{self.group}' if self.group else ''}{where}"
 
 
-RIGHTS: tuple[Right, ...] = (
-    Right(("create", "list", "watch", "patch", "delete"), "", "nodes"),
-    Right(("patch",), "", "nodes/status"),
-    Right(("create", "patch", "delete"), "coordination.k8s.io", "leases", LEASE_NAMESPACE),
-    Right(("get", "list", "watch", "delete"), "", "pods"),
-    Right(("patch",), "", "pods/status"),
-    Right(("create",), "", "pods/eviction"),
-    Right(("get",), "", "configmaps"),
-    Right(("get",), "", "secrets"),
-    Right(("get", "patch"), "", "persistentvolumeclaims"),
-    Right(("patch",), "", "persistentvolumeclaims/status"),
-    Right(("create",), "", "persistentvolumes"),
-    Right(("patch",), "", "persistentvolumes/status"),
-    Right(("create", "patch"), "", "events"),
+PERMISSIONS: tuple[Permission, ...] = (
+    Permission(("create", "list", "watch", "patch", "delete"), "", "nodes"),
+    Permission(("patch",), "", "nodes/status"),
+    Permission(("create", "patch", "delete"), "coordination.k8s.io", "leases", LEASE_NAMESPACE),
+    Permission(("get", "list", "watch", "delete"), "", "pods"),
+    Permission(("patch",), "", "pods/status"),
+    Permission(("create",), "", "pods/eviction"),
+    Permission(("get",), "", "configmaps"),
+    Permission(("get",), "", "secrets"),
+    Permission(("get", "patch"), "", "persistentvolumeclaims"),
+    Permission(("patch",), "", "persistentvolumeclaims/status"),
+    Permission(("create",), "", "persistentvolumes"),
+    Permission(("patch",), "", "persistentvolumes/status"),
+    Permission(("create", "patch"), "", "events"),
 )
 """What the nodes do; config/rbac/hollow-nodes.yaml grants it."""
 
 
-class MissingRightsError(Exception):
+class MissingPermissionsError(Exception):
     """The identity of the kubeconfig may not do what nodes do; `rights` says what."""
 
-    def __init__(self, rights: tuple[Right, ...]) -> None:
+    def __init__(self, rights: tuple[Permission, ...]) -> None:
         super().__init__("; ".join(map(str, rights)))
         self.rights = rights
 
@@ -97,18 +97,18 @@ class _Review(msgspec.Struct):
     status: _ReviewStatus = msgspec.field(default_factory=_ReviewStatus)
 
 
-async def check_rights(transport: Transport) -> None:
+async def check_permissions(transport: Transport) -> None:
     """Ask the server about each of RIGHTS. Raises MissingRightsError, ApiError and TransportError."""
     denied = [
         right._replace(verbs=refused)
-        for right in RIGHTS
+        for right in PERMISSIONS
         if (refused := tuple([verb for verb in right.verbs if not await _allowed(transport, right, verb)]))
     ]
     if denied:
-        raise MissingRightsError(tuple(denied))
+        raise MissingPermissionsError(tuple(denied))
 
 
-async def _allowed(transport: Transport, right: Right, verb: str) -> bool:
+async def _allowed(transport: Transport, right: Permission, verb: str) -> bool:
     resource, _, subresource = right.resource.partition("/")
     asked = {"verb": verb, "group": right.group, "resource": resource, "subresource": subresource}
     review = {
@@ -121,8 +121,10 @@ async def _allowed(transport: Transport, right: Right, verb: str) -> bool:
     return msgspec.json.decode(response.body, type=_Review).status.allowed
 
 
-def hollow_fleet(transport: Transport, options: HollowOptions) -> NodeFleet:
+HollowFleet: TypeAlias = NodeFleet
+
+
+def hollow_fleet(transport: Transport, options: HollowOptions) -> HollowFleet:
     """The nodes as a fleet whose `run` serves until cancelled. Raises OptionError."""
-    return NodeFleet(
-        transport, options.shapes(), RunningClock(), kubelet_lag=options.kubelet_lag, name=f"hollow-{options.prefix}"
-    )
+    fleet = FleetOptions(kubelet_lag=options.kubelet_lag, name=f"hollow-{options.prefix}")
+    return NodeFleet(transport, options.shapes(), RunningClock(), fleet)

@@ -1,6 +1,8 @@
 """`LocalCluster`: API server, nodes, controllers, scheduler and admission in one process.
 
-The components speak to the server in-process, by the same Protocol they use over HTTP; users speak HTTPS on loopback.
+The components use the server in-process, by the same Protocol as over HTTP; users connect by HTTPS on loopback. The
+CustomResourceDefinitions of config/crds are created first. `--run` adds a runtime of local processes, with exec and
+attach.
 """
 
 from __future__ import annotations
@@ -13,54 +15,59 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, NamedTuple, Self
 
 import anyio
+import msgspec
 from anyio.abc import TaskStatus
 
-from volcanoio.bus.bus import EventBus
-from volcanoio.compose.collector import collect_rarely
-from volcanoio.compose.controllers import ControllerManager, ControllerSettings
-from volcanoio.compose.crds import install_crds
+from volcanoio.bus.event_bus import EventBus
+from volcanoio.compose.controllers import ControllerManager
+from volcanoio.compose.gc_tuning import tune_garbage_collector
+from volcanoio.compose.local_settings import admission_settings, controller_settings, scheduler_settings
 from volcanoio.compose.options import LocalOptions, OptionError
-from volcanoio.compose.scheduler import SchedulerProcess, SchedulerSettings
-from volcanoio.engine.scheduling.configuration import ConfigurationError as SchedulerConfigurationError
+from volcanoio.compose.scheduler import SchedulerProcess
+from volcanoio.engine.scheduling.config.configuration import ConfigurationError as SchedulerConfigurationError
 from volcanoio.framework.events import Event
 from volcanoio.framework.lifecycle import LifecyclePolicy
 from volcanoio.kube.client import Client
-from volcanoio.kube.errors import BadRequest
-from volcanoio.kube.informers import InformerSet
-from volcanoio.localcluster.apiserver import kubeconfig, routes
-from volcanoio.localcluster.apiserver.clock import ServerClock
-from volcanoio.localcluster.apiserver.datadir import DataDirectoryError, DirectoryLock
-from volcanoio.localcluster.apiserver.faults import Faults
-from volcanoio.localcluster.apiserver.http import PortBusy, serve
-from volcanoio.localcluster.apiserver.identity import load_or_create
+from volcanoio.kube.errors import BadRequest, check
+from volcanoio.kube.informer import InformerSet
+from volcanoio.kube.transport import ContentType, Transport
+from volcanoio.localcluster.apiserver import server
+from volcanoio.localcluster.apiserver.apimachinery.clock import ServerClock
+from volcanoio.localcluster.apiserver.authn import credentials
+from volcanoio.localcluster.apiserver.authn.credentials import Identity, load_or_create
+from volcanoio.localcluster.apiserver.http.faults import Faults
+from volcanoio.localcluster.apiserver.http.listener import Address, Bound, PortBusy, serve
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.server import ApiServer
-from volcanoio.localcluster.clock import RunningClock
-from volcanoio.localcluster.controllers.frame.host import ControllerHost
-from volcanoio.localcluster.controllers.roster import controllers
-from volcanoio.localcluster.jumping import JumpingClock
-from volcanoio.localcluster.nodes.fleet import NodeFleet
-from volcanoio.localcluster.nodes.logs import ContainerLogs, SimulatedLogs
-from volcanoio.localcluster.nodes.runtime import SIMULATED
-from volcanoio.localcluster.nodes.shapes import NodeResourcesError, NodeShape, parse_node_resources, uniform_fleet
-from volcanoio.localcluster.timekeeping import clock_for, noted
-from volcanoio.model import kinds, names
+from volcanoio.localcluster.apiserver.storage.datadir import DataDirectoryError, DirectoryLock
+from volcanoio.localcluster.clock import JumpingClock, RunningClock, clock_for, keep_time
+from volcanoio.localcluster.controllers.manager import ControllerManager as WorkloadControllers
+from volcanoio.localcluster.controllers.manager import all_controllers
+from volcanoio.localcluster.controllers.podgc import PodCollector
+from volcanoio.localcluster.nodes.container_runtime import SIMULATED, ContainerLogs, SimulatedLogs
+from volcanoio.localcluster.nodes.fleet import FleetOptions, NodeFleet
+from volcanoio.localcluster.nodes.hollow import NodeResourcesError, NodeShape, parse_node_resources, uniform_fleet
+from volcanoio.localcluster.processes.container_spec import Images
+from volcanoio.localcluster.processes.refresh import remove_stale_directories
+from volcanoio.localcluster.processes.runtime import ProcessRuntime
+from volcanoio.localcluster.processes.sessions import ProcessSessions
+from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
+from volcanoio.model.core import Node
 from volcanoio.model.kinds import Kind
+from volcanoio.model.manifests import read_manifests
+from volcanoio.model.packaged import config_path
 from volcanoio.runtime.admission import InProcessAdmission
-from volcanoio.runtime.controller_conf import ConfigurationError
-from volcanoio.runtime.endpoints import NetworkEndpoints
-from volcanoio.runtime.loading import PluginError, Registry, discover
+from volcanoio.runtime.controllers.http_effects import NetworkEndpoints
+from volcanoio.runtime.loading.mounted_files import MountError
+from volcanoio.runtime.loading.registry import PluginError, Registry, discover
 from volcanoio.runtime.metrics import PrometheusProbe
-from volcanoio.runtime.mounted import MountError
+from volcanoio.runtime.policies.configuration import ConfigurationError
 
-if TYPE_CHECKING:
-    from volcanoio.localcluster.processes.runtime import ProcessRuntime
-
-_UNUSABLE = (
+_OPTION_ERRORS = (
     DataDirectoryError,
     PortBusy,
     NodeResourcesError,
@@ -90,7 +97,7 @@ class LocalCluster:
         self._faults = faults
         self._policies = policies
         self._stack = AsyncExitStack()
-        self._scopes: dict[str, anyio.CancelScope] = {}
+        self._parts: dict[str, _Component] = {}
         self.server = ""
         """The URL of the API server."""
         self.kubeconfig = Path()
@@ -103,9 +110,9 @@ class LocalCluster:
                 await self._start(stack)
                 self._stack = stack.pop_all()
         except BaseException as error:
-            problem = _sole(error)
-            if isinstance(problem, _UNUSABLE):
-                raise OptionError(_told(problem)) from None
+            problem = _single_error(error)
+            if isinstance(problem, _OPTION_ERRORS):
+                raise OptionError(_error_text(problem)) from None
             if isinstance(problem, OSError) and problem.filename:  # a directory or file that an option named
                 msg = f"{problem.filename}: {problem.strerror}; choose another path, or change what it allows"
                 raise OptionError(msg) from None
@@ -119,11 +126,11 @@ class LocalCluster:
         try:
             await self._stack.__aexit__(kind, error, trace)
         except BaseExceptionGroup as group:
-            if _sole(group) is not error:
+            if _single_error(group) is not error:
                 raise
 
     async def _start(self, stack: AsyncExitStack) -> None:
-        collect_rarely()
+        tune_garbage_collector()
         options = self.options
         shapes = uniform_fleet(options.nodes, parse_node_resources(options.node_resources))
         registry = discover(
@@ -132,47 +139,77 @@ class LocalCluster:
             controllers_dirs=options.controllers_dir,
         )
         if options.journal:
-            for process in ("controllers", "scheduler"):  # what cannot be made is told now
+            for process in ("controllers", "scheduler"):  # configuration errors are reported now
                 (options.journal / process).mkdir(parents=True, exist_ok=True)
         directory = options.data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="volcanoio-")))
         if options.memory and options.data:
             stack.enter_context(DirectoryLock(directory))  # it holds a kubeconfig, and may hold only one
-        note = None if options.memory else directory / "clock"
-        self.clock = clock = clock_for(options.speed, note)
-        await stack.enter_async_context(noted(clock, note))
-        if isinstance(clock, JumpingClock):
-            stack.enter_context(clock.within(asyncio.get_running_loop()))
-        identify = cache(partial(load_or_create, directory))  # made or read when the directory is ours
         stored = None if options.memory else directory
-        api = ApiServer.open(stored, clock=ServerClock(clock), faults=self._faults, identity=identify)
+        await self._start_clock(stack, stored)
+        identify = cache(partial(load_or_create, directory))  # made or read when the directory is ours
+        api = ApiServer.open(stored, clock=ServerClock(self.clock), faults=self._faults, identity=identify)
         api.core.volumes = directory.absolute() / "volumes"
         await stack.enter_async_context(api.running())
         self.transport = InProcessTransport(api)
-        runtimes: dict[str, ProcessRuntime] = {}
-        if options.run:
-            from volcanoio.compose.processes import process_runtimes  # noqa: PLC0415 - most clusters run nothing
-
-            runtimes = await process_runtimes(stack, options, api, self.transport, clock, directory)
-        logs = ContainerLogs(SimulatedLogs(self.transport, clock), runtimes)
-        routes.install(api, logs=logs, figures=self.probe.render)
+        runtimes = await self._process_runtimes(stack, api, directory) if options.run else {}
+        logs = ContainerLogs(SimulatedLogs(self.transport, self.clock), runtimes)
+        server.install(api, logs=logs, figures=self.probe.render)
         await install_crds(self.transport)
         await self._components(stack, registry, api, shapes, runtimes)
-        bound = await stack.enter_async_context(
-            serve(api, port=options.port, identity=identify(), account=api.tokens.user, traffic=api.traffic)
-        )
-        self.server = bound.url
+        bound = await self._serve(stack, api, identify, directory / "kubeconfig")
         for runtime in runtimes.values():
             runtime.serve_api_at(bound.host, bound.port)
-        if isinstance(clock, JumpingClock):
-            clock.clients = bound.connections
-            clock.holds += [lambda: api.in_flight, lambda: self.fleet.executions.active, self._policies_think]
-        self.kubeconfig = kubeconfig.write(
-            directory / "kubeconfig", bound.url, token=bound.token, ca_pem=bound.ca_pem, certificate=identify().admin
+
+    async def _start_clock(self, stack: AsyncExitStack, stored: Path | None) -> None:
+        """Start the cluster's time, which is kept in a directory if the cluster is."""
+        note = stored and stored / "clock"
+        self.clock = clock_for(self.options.speed, note)
+        await stack.enter_async_context(keep_time(self.clock, note))
+        if isinstance(self.clock, JumpingClock):
+            stack.enter_context(self.clock.within(asyncio.get_running_loop()))
+
+    async def _process_runtimes(
+        self, stack: AsyncExitStack, api: ApiServer, directory: Path
+    ) -> dict[str, ProcessRuntime]:
+        """Start the runtimes of the nodes, by name; they end with the stack."""
+        if self.options.memory:
+            stack.callback(remove_stale_directories, directory, frozenset())  # no later server knows these pods
+        runtime = ProcessRuntime(self.transport, self.clock, directory, Images.parse(self.options.run_image))
+        await stack.enter_async_context(runtime.running())
+        api.serve_streams(ProcessSessions(runtime))
+        return {runtime.name: runtime}
+
+    async def _serve(
+        self, stack: AsyncExitStack, api: ApiServer, identify: Callable[[], Identity], kubeconfig: Path
+    ) -> Bound:
+        """Serve the API by HTTPS, and write a kubeconfig for it."""
+        bound = await stack.enter_async_context(
+            serve(
+                api,
+                Address(port=self.options.port, last_port=credentials.kubeconfig_port(kubeconfig)),
+                identity=identify(),
+                account=api.tokens.user,
+                traffic=api.traffic,
+            )
         )
+        self.server = bound.url
+        if isinstance(self.clock, JumpingClock):
+            self.clock.clients = bound.connections
+            self.clock.holds += [lambda: api.in_flight, lambda: self.fleet.executions.active, self._policies_think]
+        content = credentials.render_kubeconfig(
+            bound.url, token=bound.token, ca_pem=bound.ca_pem, certificate=identify().admin
+        )
+        self.kubeconfig = credentials.write_kubeconfig(kubeconfig, content)
+        return bound
 
     def _policies_think(self) -> bool:
         """Whether a lifecycle policy is at work on its thread, or a webhook is being called."""
         return self.controllers.host.busy
+
+    def _unknown_node(self, name: str) -> None:
+        """Have pods collected if their node is not another fleet's but does not exist."""
+        if self.workloads.objects.get(kinds.NODE, name, Node) is None:
+            self.workloads.wake(PodCollector.name)
 
     async def _components(
         self,
@@ -185,43 +222,21 @@ class LocalCluster:
         """Nodes, controllers and scheduler, each a task of its own; returns when each has listed what it needs."""
         options = self.options
         self.fleet = NodeFleet(
-            self.transport, shapes, self.clock, kubelet_lag=options.kubelet_lag,
-            runtimes=runtimes, default_runtime=next(iter(runtimes), SIMULATED),
-        )  # fmt: skip
-        self._controller_settings = ControllerSettings(
-            registry=registry,
-            configuration_file=options.controller_conf,
-            policies_dirs=options.policies_dir,
-            controllers_dirs=options.controllers_dir,
-            plugins_dirs=options.plugins_dir,
-            controllers=tuple(name for entry in options.controllers for name in entry.split(",")),
-            scheduler_names=options.scheduler_name,
-            inherit_owner_annotations=options.inherit_owner_annotations,
-            policies=self._policies,
-            journal=options.journal and options.journal / "controllers",
-            endpoints=self.fleet.endpoints(NetworkEndpoints()),
+            self.transport,
+            shapes,
+            self.clock,
+            FleetOptions(
+                kubelet_lag=options.kubelet_lag,
+                runtimes=runtimes,
+                default_runtime=next(iter(runtimes), SIMULATED),
+                unknown_node=self._unknown_node,
+            ),
         )
-        self._scheduler_settings = SchedulerSettings(
-            registry=registry,
-            configuration_file=options.scheduler_conf,
-            plugins_dirs=options.plugins_dir,
-            ignore_unavailable=options.ignore_unavailable_plugins,
-            debounce=options.debounce,
-            period=options.schedule_period,
-            scheduler_names=options.scheduler_name,
-            singles=() if names.DEFAULT_SCHEDULER in options.scheduler_name else (names.DEFAULT_SCHEDULER,),
-            journal=options.journal and options.journal / "scheduler",
-        )
-        self.workloads = ControllerHost(self.transport, self.clock, controllers(), probe=self.probe)
-        api.core.admission.append(
-            InProcessAdmission(
-                self.transport,
-                registry,
-                strict=options.strict_admission,
-                scheduler_name=options.scheduler_name[0],
-                schedulers=(*options.scheduler_name, names.DEFAULT_SCHEDULER),
-            )
-        )
+        endpoints = self.fleet.endpoints(NetworkEndpoints())
+        self._controller_settings = controller_settings(options, registry, self._policies, endpoints)
+        self._scheduler_settings = scheduler_settings(options, registry)
+        self.workloads = WorkloadControllers(self.transport, self.clock, all_controllers(), probe=self.probe)
+        api.core.admission.append(InProcessAdmission(self.transport, admission_settings(options, registry)))
         self._tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(self._tasks.cancel_scope.cancel)
         self._tasks.start_soon(self.fleet.run)
@@ -233,23 +248,33 @@ class LocalCluster:
 
     async def start_controllers(self) -> None:
         """Start the controllers' process; returns when it has listed what it needs."""
-        with _naming(self.options.controller_conf):
-            settings = replace(self._controller_settings, configuration=_text(self.options.controller_conf) or "")
+        await self._ended("controllers")
+        with _name_file_in_errors(self.options.controller_conf):
+            settings = replace(
+                self._controller_settings, configuration=_read_configuration(self.options.controller_conf) or ""
+            )
             self.controllers = ControllerManager(self.transport, clock=self.clock, probe=self.probe, settings=settings)
-        self._scopes["controllers"] = await self._tasks.start(_cancellable, self.controllers.run)
+        self._parts["controllers"] = await self._tasks.start(_cancellable, self.controllers.run)
         await self.controllers.synced()
 
     async def start_scheduler(self) -> None:
         """Start the scheduler's process; returns when it has listed what it needs."""
-        with _naming(self.options.scheduler_conf):
-            settings = replace(self._scheduler_settings, configuration=_text(self.options.scheduler_conf))
+        await self._ended("scheduler")
+        file = self._scheduler_settings.configuration_file
+        with _name_file_in_errors(file):
+            settings = replace(self._scheduler_settings, configuration=_read_configuration(file))
             self.scheduler = SchedulerProcess(self.transport, clock=self.clock, probe=self.probe, settings=settings)
-        self._scopes["scheduler"] = await self._tasks.start(_cancellable, self.scheduler.run)
+        self._parts["scheduler"] = await self._tasks.start(_cancellable, self.scheduler.run)
         await self.scheduler.synced()
 
     def stop(self, component: Literal["controllers", "scheduler"]) -> None:
         """End a component at once, wherever it is: what it had in flight is what it left."""
-        self._scopes.pop(component).cancel()
+        self._parts[component].scope.cancel()
+
+    async def _ended(self, component: str) -> None:
+        """Return once the component's predecessor has ended: until then a bind of its may still be carried out."""
+        if (before := self._parts.get(component)) is not None:
+            await before.over.wait()
 
     async def submit(self, manifest: Manifest) -> Manifest:
         """Create an object of a kind we know, in its namespace or `default`; raises ApiError."""
@@ -277,29 +302,40 @@ class LocalCluster:
             tasks.cancel_scope.cancel()
 
 
+class _Component(NamedTuple):
+    """A running component: how it is stopped, and whether it is over."""
+
+    scope: anyio.CancelScope
+    over: anyio.Event
+
+
 async def _cancellable(
-    run: Callable[[], Awaitable[None]], *, task_status: TaskStatus[anyio.CancelScope] = anyio.TASK_STATUS_IGNORED
+    run: Callable[[], Awaitable[None]], *, task_status: TaskStatus[_Component] = anyio.TASK_STATUS_IGNORED
 ) -> None:
-    """Run under a scope of its own, which is told to the starter."""
-    with anyio.CancelScope() as scope:
-        task_status.started(scope)
-        await run()
+    """Run under a scope of its own, which is passed to the starter."""
+    over = anyio.Event()
+    try:
+        with anyio.CancelScope() as scope:
+            task_status.started(_Component(scope, over))
+            await run()
+    finally:
+        over.set()
 
 
-def _sole(error: BaseException) -> BaseException:
+def _single_error(error: BaseException) -> BaseException:
     """The one error inside groups of one; the group itself when there are more."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
 
 
-def _told(problem: BaseException) -> str:
+def _error_text(problem: BaseException) -> str:
     """Its text, without the number of an operating system's error."""
     return (isinstance(problem, OSError) and problem.strerror) or str(problem)
 
 
 @contextmanager
-def _naming(path: Path | None) -> Iterator[None]:
+def _name_file_in_errors(path: Path | None) -> Iterator[None]:
     """Errors of a configuration say which file it is."""
     try:
         yield
@@ -308,10 +344,36 @@ def _naming(path: Path | None) -> Iterator[None]:
         raise OptionError("\n".join(f"{path}: {line}" for line in lines) if path else str(error)) from None
 
 
-def _text(path: Path | None) -> str | None:
+def _read_configuration(path: Path | None) -> str | None:
     """A configuration file's text; None when none was given."""
     try:
         return None if path is None else path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         msg = f"{path}: not UTF-8 text; give a YAML file"
         raise OptionError(msg) from None
+
+
+_CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def crd_manifests() -> list[Manifest]:
+    """Our CustomResourceDefinitions, by name."""
+    return [manifest for file in sorted(config_path("crds").glob("*.yaml")) for manifest in read_manifests(file)]
+
+
+@cache
+def _crd_bodies() -> tuple[tuple[str, bytes, bytes], ...]:
+    """Name, the whole and the patch of each, read once: a process may serve many clusters."""
+    encode = msgspec.json.encode
+    return tuple((one["metadata"]["name"], encode(one), encode({"spec": one["spec"]})) for one in crd_manifests())
+
+
+async def install_crds(transport: Transport) -> None:
+    """Create our definitions; one that exists gets our spec. Raises ApiError."""
+    for name, whole, patch in _crd_bodies():
+        response = await transport.request("POST", _CRD_PATH, body=whole)
+        if response.status == 409:
+            response = await transport.request(
+                "PATCH", f"{_CRD_PATH}/{name}", body=patch, content_type=ContentType.MERGE_PATCH
+            )
+        check(response)

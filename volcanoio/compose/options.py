@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from volcanoio.localcluster.nodes.shapes import NodeResourcesError, parse_node_resources
-from volcanoio.localcluster.processes.images import ImageMapError, Images
+from volcanoio.engine.admission.request import MAX_QUEUE_DEPTH
+from volcanoio.engine.scheduling.cluster.scope import Scope
+from volcanoio.framework.scheduling.settings import FeatureGate
+from volcanoio.localcluster.nodes.hollow import NodeResourcesError, parse_node_resources
+from volcanoio.localcluster.processes.container_spec import ImageMapError, Images
 from volcanoio.model import names
-from volcanoio.runtime.scheduler import DEBOUNCE, PERIOD
+from volcanoio.model.validation.dns_names import subdomain_rule
+from volcanoio.runtime.loading.configmap_source import PREFIX, ConfigMapKey
+from volcanoio.runtime.scheduler.scheduler import DEBOUNCE, PERIOD
 
-DEFAULT_RESOURCES = "cpu=8,memory=32Gi,pods=110"
+DEFAULT_RESOURCES = "cpu=8,memory=32Gi,pods=110,ephemeral-storage=100Gi"
 
 
 class OptionError(ValueError):
@@ -28,7 +33,9 @@ class LocalOptions:
     `schedule_period` are the scheduler's; `kubelet_lag` is by how much nodes see changes late. With `run`, pods run
     their commands as local processes; `run_image` holds IMAGE=COMMAND for those that name none. `controllers` is
     Volcano's list of controllers to run, each entry one or several separated by commas; () runs all.
-    `scheduler_name` are the names under which pods are Volcano's; Jobs that say nothing get the first.
+    `scheduler_name` are the names under which pods are Volcano's; Jobs that say nothing get the first. `default_queue`
+    is the queue of PodGroups that name none, `scope` the part of the cluster that the scheduler acts on (None: all).
+    With `enable_queue_allocated_pods_check` a queue with pods cannot be deleted.
     """
 
     nodes: int = 4
@@ -38,7 +45,7 @@ class LocalOptions:
     port: int = 0
     speed: float = 1.0
     kubelet_lag: float = 0.0
-    scheduler_conf: Path | None = None
+    scheduler_conf: Path | ConfigMapKey | None = None
     controller_conf: Path | None = None
     plugins_dir: tuple[Path, ...] = ()
     policies_dir: tuple[Path, ...] = ()
@@ -46,8 +53,13 @@ class LocalOptions:
     controllers: tuple[str, ...] = ()
     inherit_owner_annotations: bool = True
     scheduler_name: tuple[str, ...] = (names.SCHEDULER_NAME,)
+    default_queue: str = names.DEFAULT_QUEUE
+    feature_gates: frozenset[FeatureGate] = frozenset()
+    scope: Scope | None = None
     ignore_unavailable_plugins: bool = False
     strict_admission: bool = False
+    max_queue_depth: int = MAX_QUEUE_DEPTH
+    enable_queue_allocated_pods_check: bool = False
     journal: Path | None = None
     debounce: float = DEBOUNCE
     schedule_period: float = PERIOD
@@ -57,27 +69,44 @@ class LocalOptions:
     @classmethod
     def parse(cls, **given: Any) -> Self:
         """Options from a command line; raises OptionError."""
-        options = cls(**given)
+        options = cls(**{**given, "scheduler_conf": _scheduler_conf(given.get("scheduler_conf"))})
         try:
             parse_node_resources(options.node_resources)
         except NodeResourcesError as error:
             raise OptionError(str(error)) from None
         for flag, number in (("--speed", options.speed), ("--kubelet-lag", options.kubelet_lag)):
             if not math.isfinite(number) and not (flag == "--speed" and number == math.inf):
-                msg = f"{flag}: {number} is no finite number; give a number such as 10"
+                msg = f"{flag}: {number} is not a finite number; give a number such as 10"
                 raise OptionError(msg)
         if not options.scheduler_name or not all(options.scheduler_name):
             msg = "--scheduler-name: a name must not be empty; give one such as volcano"
+            raise OptionError(msg)
+        if rule := subdomain_rule(options.default_queue):
+            msg = f'--default-queue: "{options.default_queue}" cannot be the name of a queue: {rule}'
+            raise OptionError(msg)
+        if options.schedule_period <= 0:
+            msg = "--schedule-period: it must be longer than 0; write for instance 1s"
             raise OptionError(msg)
         _check_run(options)
         for flag, path in (
             ("--scheduler-conf", options.scheduler_conf),
             ("--controller-conf", options.controller_conf),
         ):
-            if path is not None and not os.path.isfile(path):  # noqa: PTH113 - False where is_file raises
+            if isinstance(path, Path) and not os.path.isfile(path):  # noqa: PTH113 - False where is_file raises
                 msg = f"{flag}: there is no file {path}; give the path of a YAML file"
                 raise OptionError(msg)
         return options
+
+
+def _scheduler_conf(given: Path | ConfigMapKey | None) -> Path | ConfigMapKey | None:
+    """Where the scheduler's configuration is; raises OptionError for a ConfigMap's key that is not whole."""
+    if not isinstance(given, Path) or not str(given).startswith(PREFIX):
+        return given
+    try:
+        return ConfigMapKey.parse(str(given))
+    except ValueError as error:
+        msg = f"--scheduler-conf: {error}"
+        raise OptionError(msg) from None
 
 
 def _check_run(options: LocalOptions) -> None:

@@ -6,37 +6,46 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+import msgspec
 
-from volcanoio.bus.bus import EventBus
-from volcanoio.compose.journals import FEATURE_GATES, SCHEDULER_NAMES, SINGLES, InForce, journalled
-from volcanoio.engine.scheduling.cluster import ClusterState
-from volcanoio.engine.scheduling.configuration import default_text
-from volcanoio.engine.scheduling.metricsection import without_password
-from volcanoio.framework import groups
+from volcanoio.bus.event_bus import EventBus
+from volcanoio.compose.journals import (
+    DEFAULT_QUEUE,
+    FEATURE_GATES,
+    SCHEDULER_NAMES,
+    SCOPE,
+    SINGLE_POD_SCHEDULERS,
+    ConfigurationRecorder,
+    JournalHeader,
+    open_journal,
+)
+from volcanoio.engine.scheduling.cluster.scope import Scope
+from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
+from volcanoio.engine.scheduling.config.configuration import default_text
+from volcanoio.engine.scheduling.config.metric_section import without_password
+from volcanoio.framework import entrypoints
 from volcanoio.framework.effects import LocalEffect
 from volcanoio.framework.probe import NoProbe, Probe
-from volcanoio.framework.scheduling.featuregates import FeatureGate
-from volcanoio.kube.binder import Binder
+from volcanoio.framework.scheduling.settings import FeatureGate
+from volcanoio.kube.binder import Binder, BinderOptions
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock, WallClock
-from volcanoio.kube.effects import EffectExecutor
+from volcanoio.kube.effect_executor import EffectExecutor, EffectSinks
+from volcanoio.kube.event_recorder import EventRecorder
 from volcanoio.kube.evictor import Evictor
-from volcanoio.kube.informers import InformerSet
-from volcanoio.kube.prebinding import PreBinder
-from volcanoio.kube.recorder import EventRecorder
-from volcanoio.kube.sending import Gate, Sender
+from volcanoio.kube.informer import InformerSet
+from volcanoio.kube.prebinder import PreBinder
+from volcanoio.kube.sender import LeaderFence, Sender
 from volcanoio.kube.transport import Transport
 from volcanoio.model import names
-from volcanoio.runtime.asks import AskHost
-from volcanoio.runtime.loading import Registry
-from volcanoio.runtime.nodemetrics.poll import node_metrics
-from volcanoio.runtime.reload import Reloader
-from volcanoio.runtime.reloading import Watched
-from volcanoio.runtime.scheduler import BUDGET, DEBOUNCE, PERIOD, Scheduler
-from volcanoio.runtime.scheduler_events import BindReporter
-from volcanoio.runtime.scheduler_outlets import Outlets
-from volcanoio.runtime.scheduler_setup import Known, Setup
-from volcanoio.runtime.sources import SourceHost
+from volcanoio.runtime.loading.configmap_source import ConfigMapKey, ConfigMapSource
+from volcanoio.runtime.loading.registry import Registry
+from volcanoio.runtime.loading.reloading import ConfigurationSource, WatchedConfiguration
+from volcanoio.runtime.scheduler.dispatcher import BindReporter, Writers
+from volcanoio.runtime.scheduler.node_metrics import node_metrics
+from volcanoio.runtime.scheduler.plugin_io import QuestionHost, SourceHost
+from volcanoio.runtime.scheduler.scheduler import BUDGET, DEBOUNCE, PERIOD, Scheduler, SchedulerOptions
+from volcanoio.runtime.scheduler.setup import PluginCatalog, SchedulerReloader, Setup
 
 CONFIGURATION_FILE = "volcano-scheduler.conf"
 """The name under which a journal holds the configuration."""
@@ -46,23 +55,28 @@ CONFIGURATION_FILE = "volcano-scheduler.conf"
 class SchedulerSettings:
     """What the scheduler's process is asked to do; times in seconds. `configuration` None takes the default.
 
-    The configuration is reloaded from `configuration_file` and plugins from `plugins_dirs`, as these change.
+    The configuration is reloaded from `configuration_file` and plugins from `plugins_dirs`, as these change. With
+    `configuration_map` it is under that key of a ConfigMap, and `configuration` is in force while that cannot be used.
     With `ignore_unavailable`, plugins and actions of Volcano that are not available yet are left out with a warning.
-    `scheduler_names` are the schedulers it is; `singles` are others whose pods are bound too, without gangs, where
-    there is no kube-scheduler. `feature_gates` are those that are on.
+    `scheduler_names` are the schedulers it is; `single_pod_schedulers` are others whose pods are bound too, without
+    gangs, where there is no kube-scheduler. `default_queue` is that of PodGroups that name none, `feature_gates` are
+    those that are on, `scope` is the part of the cluster that it acts on (None: all of it).
     """
 
     registry: Registry
     configuration: str | None = None
     configuration_file: Path | None = None
+    configuration_map: ConfigMapKey | None = None
     plugins_dirs: tuple[Path, ...] = ()
     ignore_unavailable: bool = False
     debounce: float = DEBOUNCE
     period: float = PERIOD
     budget: float = BUDGET
     scheduler_names: tuple[str, ...] = (names.SCHEDULER_NAME,)
-    singles: tuple[str, ...] = ()
+    single_pod_schedulers: tuple[str, ...] = ()
+    default_queue: str = names.DEFAULT_QUEUE
     feature_gates: frozenset[FeatureGate] = frozenset()
+    scope: Scope | None = None
     journal: Path | None = None
     seed: int = 0
 
@@ -80,18 +94,20 @@ class SchedulerProcess:
         clock: Clock,
         settings: SchedulerSettings,
         probe: Probe | None = None,
-        gate: Gate | None = None,
+        gate: LeaderFence | None = None,
     ) -> None:
         self._probe = probe or NoProbe()
         self._clock = clock
         self._transport = transport
         self._gate = gate
         self._settings = settings
+        self._begun = anyio.Event()
+        """Set once the configuration to begin with is known."""
         text = default_text() if settings.configuration is None else settings.configuration
         registry = settings.registry
-        self._watched = Watched(path=settings.configuration_file, default=text, plugins_dirs=settings.plugins_dirs)
-        self._first = self._watched.look()._replace(text=text)
-        self._known = Known.of(registry, ignore_unavailable=settings.ignore_unavailable)
+        source = _source(settings, text, transport)
+        self._watched = WatchedConfiguration(source, source.look()._replace(text=text))
+        self._known = PluginCatalog.of(registry, ignore_unavailable=settings.ignore_unavailable)
         setup = Setup.make(text, self._known)
         setup.warn(settings.configuration_file or "default")
         self.bus = EventBus(clock.now)
@@ -101,79 +117,84 @@ class SchedulerProcess:
             informers=self.informers,
             clock=clock,
             known=self._known,
-            state=ClusterState(
-                scheduler_names=frozenset(settings.scheduler_names),
-                single_names=frozenset(settings.singles),
-                feature_gates=frozenset(settings.feature_gates),
-            ),
+            options=self._options(setup),
+        )
+        self._configured = _journal_configurations(settings, text)
+        self._in_use = {
+            group: registry.origins(group) for group in (entrypoints.SCHEDULER_PLUGINS, entrypoints.ACTIONS)
+        }
+
+    def _options(self, setup: Setup) -> SchedulerOptions:
+        settings = self._settings
+        return SchedulerOptions(
             configuration=setup,
+            state=ClusterState(
+                StateOptions(
+                    scheduler_names=frozenset(settings.scheduler_names),
+                    single_pod_schedulers=frozenset(settings.single_pod_schedulers),
+                    default_queue=settings.default_queue,
+                    feature_gates=frozenset(settings.feature_gates),
+                    scope=settings.scope,
+                )
+            ),
             debounce=settings.debounce,
             schedule_period=settings.period,
             budget=settings.budget,
             seed=settings.seed,
             probe=self._probe,
-            leading=gate or (lambda: True),
-            sources=SourceHost(self.bus.publish, clock=clock, probe=self._probe, node_metrics=node_metrics(transport)),
+            leading=self._gate or (lambda: True),
+            sources=SourceHost(
+                self.bus.publish, clock=self._clock, probe=self._probe, node_metrics=node_metrics(self._transport)
+            ),
         )
-        self._configured = {
-            CONFIGURATION_FILE: without_password(text),
-            SCHEDULER_NAMES: "\n".join(settings.scheduler_names),
-            SINGLES: "\n".join(settings.singles),
-            FEATURE_GATES: "\n".join(sorted(settings.feature_gates)),
-        }
-        self._in_use = {group: registry.origins(group) for group in (groups.SCHEDULER_PLUGINS, groups.ACTIONS)}
 
     async def run(self) -> None:
         """Watch, decide and bind until cancelled."""
+        reloader = self._reloader()
+        if self._settings.configuration_map is not None:
+            await reloader.begin()
+            self._configured[CONFIGURATION_FILE] = without_password(reloader.in_force)
+        self._begun.set()
         clock, probe, gate = self._clock, self._probe, self._gate
         recorder = EventRecorder(self._transport, component=names.SCHEDULER_NAME, clock=clock, gate=gate, probe=probe)
         sender = Sender(self._transport, clock=clock, gate=gate, seed=self._settings.seed)
         executor = EffectExecutor(
             sender,
-            publish=self.bus.publish,
-            own=self.informers,
-            local=_no_local_effects,
+            EffectSinks(publish=self.bus.publish, own=self.informers, local=_no_local_effects),
             recorder=recorder,
             probe=probe,
         )
         prebinder = PreBinder(sender, clock=clock)
-        binder = Binder(self._transport, self.bus.publish, clock=clock, gate=gate, probe=probe, prebinder=prebinder)
+        options = BinderOptions(probe=probe, prebinder=prebinder)
+        binder = Binder(self._transport, self.bus.publish, clock=clock, gate=gate, options=options)
         evictor = Evictor(sender, self.bus.publish, clock=clock, scheduler=names.SCHEDULER_NAME)
-        asker = AskHost(self.bus.publish, probe=probe)
-        outlets = Outlets(binder, evictor, executor, Client(self._transport), asker)
+        asker = QuestionHost(self.bus.publish, probe=probe)
+        writers = Writers(binder, evictor, executor, Client(self._transport), asker)
+        header = JournalHeader(process="scheduler", configured=self._configured, plugins=self._in_use)
         async with (
-            journalled(
-                self._settings.journal,
-                "scheduler",
-                self.bus,
-                clock,
-                probe,
-                configured=self._configured,
-                plugins=self._in_use,
-            ) as journal,
+            open_journal(self._settings.journal, header, self.bus, clock, probe) as journal,
             executor,
             binder,
             asker,
             anyio.create_task_group() as tasks,
         ):
             tasks.start_soon(recorder.run)
-            tasks.start_soon(self._reloader().run)
+            tasks.start_soon(reloader.run)
             unsubscribe = self.bus.subscribe(BindReporter(recorder.record))
             unhear = self.bus.subscribe(prebinder.seen)
             if journal is not None:
-                self.bus.subscribe(InForce(journal, CONFIGURATION_FILE))
+                self.bus.subscribe(ConfigurationRecorder(journal, CONFIGURATION_FILE))
             try:
-                await self.scheduler.run(outlets)
+                await self.scheduler.run(writers)
             finally:
                 unhear()
                 unsubscribe()
 
-    def _reloader(self) -> Reloader:
+    def _reloader(self) -> SchedulerReloader:
         """What hands changes of the configuration and of mounted plugins to the scheduler."""
-        return Reloader(
+        return SchedulerReloader(
             self._watched,
             self._known,
-            self._first,
             adopt=self.scheduler.adopt,
             clock=WallClock(),
             probe=self._probe,
@@ -181,7 +202,34 @@ class SchedulerProcess:
 
     async def synced(self) -> None:
         """Return once every kind it watches was listed."""
+        await self._begun.wait()
         await self.informers.synced()
+
+
+def _source(settings: SchedulerSettings, default: str, transport: Transport) -> ConfigurationSource:
+    if settings.configuration_map is None:
+        return ConfigurationSource(
+            path=settings.configuration_file, default=default, plugins_dirs=settings.plugins_dirs
+        )
+    return ConfigMapSource(
+        path=None,
+        default=default,
+        plugins_dirs=settings.plugins_dirs,
+        map_key=settings.configuration_map,
+        client=Client(transport),
+    )
+
+
+def _journal_configurations(settings: SchedulerSettings, text: str) -> dict[str, str]:
+    """The configurations that a journal begins with."""
+    return {
+        CONFIGURATION_FILE: without_password(text),
+        SCHEDULER_NAMES: "\n".join(settings.scheduler_names),
+        SINGLE_POD_SCHEDULERS: "\n".join(settings.single_pod_schedulers),
+        DEFAULT_QUEUE: settings.default_queue,
+        FEATURE_GATES: "\n".join(sorted(settings.feature_gates)),
+        SCOPE: msgspec.json.encode(settings.scope).decode(),
+    }
 
 
 def _no_local_effects(controller: str, key: str, effect: LocalEffect) -> None:

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from volcanoio.compose.statefiles import State, read_state
-from volcanoio.compose.stateusage import said
-from volcanoio.engine.scheduling.cluster import NEEDED, ClusterState
-from volcanoio.engine.scheduling.configuration import Configuration, default_text, parse
-from volcanoio.engine.scheduling.offline import Offline
-from volcanoio.engine.scheduling.profile import Profile
-from volcanoio.engine.scheduling.watching import watched
-from volcanoio.engine.scheduling.yamlnodes import Problem
-from volcanoio.framework import groups
-from volcanoio.framework.scheduling.featuregates import FeatureGate
+from volcanoio.compose.state_files import State, read_state, usage_facts
+from volcanoio.engine.scheduling.cluster.scope import Scope
+from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES, ClusterState, StateOptions
+from volcanoio.engine.scheduling.config.configuration import Configuration, default_text, parse
+from volcanoio.engine.scheduling.config.profile import Profile, watched_resources
+from volcanoio.engine.scheduling.config.yaml_nodes import Problem
+from volcanoio.engine.scheduling.offline.offline import Offline
+from volcanoio.framework import entrypoints
+from volcanoio.framework.scheduling.settings import FeatureGate
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Node, Pod
 from volcanoio.model.scheduling import PodGroup, Queue, QueueSpec, QueueState, QueueStatus
-from volcanoio.model.storage import CSINode
-from volcanoio.runtime.loading import discover
+from volcanoio.runtime.loading.registry import discover
 
-EVERY = 30.0
+USAGE_INTERVAL = 30.0
 """How often usage is asked unless the configuration says otherwise (seconds): what started since is estimated."""
 
 
@@ -34,9 +32,7 @@ EVERY = 30.0
 class SimulateOptions:
     """What is simulated; the scheduler's flags have its names, `period` is in seconds and `now` in epoch seconds.
 
-    A pair in `files` is a source's name and its content. `unseen` are kinds that the flags keep from it. A node has at
-    least one label of `node_selector`, where there are any; volumes of `ignored_provisioners` have no limit. `now` None
-    is the time at which it starts.
+    A pair in `files` is a source's name and its content. `now` None is the time at which it starts.
     """
 
     files: Sequence[Path | tuple[str, bytes]]
@@ -44,10 +40,8 @@ class SimulateOptions:
     cycles: int = 1
     scheduler_names: Sequence[str] = (names.SCHEDULER_NAME,)
     default_queue: str = names.DEFAULT_QUEUE
-    unseen: tuple[type[ApiObject], ...] = ()
     feature_gates: frozenset[FeatureGate] = frozenset()
-    node_selector: Sequence[tuple[str, str]] = ()
-    ignored_provisioners: Collection[str] = ()
+    scope: Scope | None = None
     period: float = 1.0
     now: float | None = None
     ignore_unavailable: bool = False
@@ -70,21 +64,24 @@ def simulate(options: SimulateOptions) -> Simulation:
     """
     configuration, profile = _profile(options)
     cluster = ClusterState(
-        scheduler_names=frozenset(options.scheduler_names),
-        default_queue=options.default_queue,
-        feature_gates=options.feature_gates,
+        StateOptions(
+            scheduler_names=frozenset(options.scheduler_names),
+            default_queue=options.default_queue,
+            feature_gates=options.feature_gates,
+            scope=options.scope,
+        )
     )
-    wanted = watched(profile).union(NEEDED)
+    wanted = watched_resources(profile).union(REQUIRED_RESOURCES)
     state = read_state(options.files, frozenset(kind for kind in kinds.ALL if kind.resource in wanted))
-    objects = list(_seen(state.objects, options))
+    objects = state.objects
     result = Simulation(
         Offline(cluster, profile, now=time.time() if options.now is None else options.now, period=options.period),
         _notes(state, objects, options),
         configuration.warnings,
     )
-    result.offline.load([*_made(objects, options), *objects])
+    result.offline.load([*_default_queue(objects, options), *objects])
     nodes = [obj for obj in objects if isinstance(obj, Node)]
-    if (busy := said(state.usage, nodes, now=result.offline.now, every=EVERY)) is not None:
+    if (busy := usage_facts(state.usage, nodes, now=result.offline.now, every=USAGE_INTERVAL)) is not None:
         result.offline.fold(busy)
     result.offline.age()
     result.offline.run(options.cycles)
@@ -96,33 +93,17 @@ def _profile(options: SimulateOptions) -> tuple[Configuration, Profile]:
     registry = discover(plugins_dirs=options.plugins_dirs)
     configuration = parse(
         default_text() if options.configuration is None else options.configuration,
-        actions=registry.names(groups.ACTIONS),
-        plugins=registry.names(groups.SCHEDULER_PLUGINS),
+        actions=registry.names(entrypoints.ACTIONS),
+        plugins=registry.names(entrypoints.SCHEDULER_PLUGINS),
         ignore_unavailable=options.ignore_unavailable,
     )
     named = {option.name for tier in configuration.tiers for option in tier.plugins}
-    plugins = {name: registry.get(groups.SCHEDULER_PLUGINS, name).factory for name in named}
-    actions = {name: registry.get(groups.ACTIONS, name).factory for name in configuration.actions}
+    plugins = {name: registry.get(entrypoints.SCHEDULER_PLUGINS, name).factory for name in named}
+    actions = {name: registry.get(entrypoints.ACTIONS, name).factory for name in configuration.actions}
     return configuration, Profile.build(configuration, plugins, actions)
 
 
-def _seen(objects: Iterable[ApiObject], options: SimulateOptions) -> Iterable[ApiObject]:
-    """What a scheduler with these flags watches."""
-    for obj in objects:
-        if isinstance(obj, options.unseen):
-            continue
-        if isinstance(obj, Node) and options.node_selector:
-            labels = obj.metadata.labels
-            if not any(labels.get(key) == value for key, value in options.node_selector):
-                continue
-        if isinstance(obj, CSINode) and options.ignored_provisioners:
-            drivers = tuple(driver for driver in obj.spec.drivers if driver.name not in options.ignored_provisioners)
-            yield msgspec.structs.replace(obj, spec=msgspec.structs.replace(obj.spec, drivers=drivers))
-            continue
-        yield obj
-
-
-def _made(objects: Sequence[ApiObject], options: SimulateOptions) -> list[ApiObject]:
+def _default_queue(objects: Sequence[ApiObject], options: SimulateOptions) -> list[ApiObject]:
     """The default queue, which the scheduler makes at its start, where a PodGroup is in it and it is missing."""
     name = options.default_queue
     wanted = any(isinstance(obj, PodGroup) and (obj.spec.queue or name) == name for obj in objects)
@@ -133,13 +114,15 @@ def _made(objects: Sequence[ApiObject], options: SimulateOptions) -> list[ApiObj
 
 
 def _notes(state: State, objects: Sequence[ApiObject], options: SimulateOptions) -> list[str]:
-    """What people are told beside the outcome."""
+    """Warnings for the reader beside the outcome."""
     notes = []
     if state.ignored:
         counted = ", ".join(f"{kind} ({count})" for kind, count in sorted(state.ignored.items()))
         notes.append(f"ignored, as nothing here reads them: {counted}")
     if state.passed:
-        notes.append(f"not read, by their names no YAML or JSON: {', '.join(map(str, state.passed))}")
+        notes.append(
+            f"not read, because their names do not end in .yaml, .yml or .json: {', '.join(map(str, state.passed))}"
+        )
     pods = [obj for obj in objects if isinstance(obj, Pod)]
     if pods and not any(pod.spec.scheduler_name in options.scheduler_names for pod in pods):
         wanted = ", ".join(options.scheduler_names)

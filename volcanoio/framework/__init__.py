@@ -1,1 +1,3 @@
-"""The vocabulary, and all that an author of a plugin, policy or controller imports."""
+"""The public interface for authors of plugins, policies and controllers: events, effects, decisions and extension
+points.
+"""

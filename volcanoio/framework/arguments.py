@@ -1,6 +1,4 @@
-"""Arguments of plugins, policies and actions as typed values, with errors that name field, rule and next step."""
-
-from __future__ import annotations
+"""Typed arguments of plugins, policies and actions, with errors that name the field, the rule and the next step."""
 
 import difflib
 import re
@@ -11,27 +9,27 @@ from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
 import msgspec
 import yaml
 
-from volcanoio.model.durations import seconds
+from volcanoio.model.times import parse_duration
 
 ArgumentsType = TypeVar("ArgumentsType", bound=msgspec.Struct)
 _GO_BOOLEANS = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
-"""What Go's strconv.ParseBool takes: Volcano's reader of booleans accepts these strings too."""
+"""The strings that Go's strconv.ParseBool accepts, as Volcano's reader of booleans does."""
 
 
 class Fault(NamedTuple):
-    """What is wrong with one argument; `key` is "" when it is not one argument's."""
+    """One invalid argument; `key` is "" if the error is not about a single argument."""
 
     key: str
     text: str
 
 
 class ArgumentError(ValueError):
-    """Arguments that do not fit. `faults` are all that is wrong; raise it for one with `ArgumentError(text, key=KEY)`.
+    """Invalid arguments; `faults` are all errors found. For a single one raise `ArgumentError(text, key=KEY)`.
 
-    The key is what the file's line is found by: name it wherever there is one.
+    The key is used to find the line in the configuration file: give it wherever there is one.
     """
 
     def __init__(self, *texts: str, key: str = "", faults: Sequence[Fault] = ()) -> None:
@@ -43,36 +41,38 @@ class GoDuration(float):
     """Seconds, given as a Go duration such as `30s` or `1h5m`: a type for fields of argument Structs."""
 
 
+def pluralize(number: int, noun: str, plural: str = "") -> str:
+    """Return a count with its noun, as `1 pod` or `2 pods`; `plural` is for nouns that take no s."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
 def suggestion(word: str, known: Sequence[str]) -> str:
-    """`; did you mean "x"?` for a near miss, else the list of what is known."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    if close:
+    """Return `; did you mean "x"?` for a near miss, else the list of valid values."""
+    if close := difflib.get_close_matches(word, known, n=1, cutoff=0.6):
         return f'; did you mean "{close[0]}"?'
-    return f"; known are: {', '.join(sorted(known))}" if known else ""
+    return f"; valid values: {', '.join(sorted(known))}" if known else ""
 
 
-def annotated(text: str, owner: str, example: str) -> dict[str, Any]:
-    """A mapping in YAML or JSON, as annotations hold them; raises ArgumentError, in one line, that names the owner."""
+def parse_annotation(text: str, owner: str, example: str) -> dict[str, Any]:
+    """Parse a YAML or JSON mapping from an annotation; raises a one-line ArgumentError that names the owner."""
     try:
         given = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" in line {mark.line + 1}, column {mark.column + 1}"
         problem = getattr(error, "problem", None) or "it holds a character that no text may hold"
-        msg = f"{owner}: not YAML: {problem}{where}; give a mapping such as {example}"
-        raise ArgumentError(msg) from None
+        raise ArgumentError(f"{owner}: not YAML: {problem}{where}; give a mapping such as {example}") from None
     if not isinstance(given, dict) or not all(isinstance(key, str) for key in given):
-        msg = f"{owner}: not a mapping: {given!r}; give one such as {example}"
-        raise ArgumentError(msg)
+        raise ArgumentError(f"{owner}: not a mapping: {given!r}; give one such as {example}")
     return given
 
 
 def convert(arguments: Mapping[str, Any] | None, to: type[ArgumentsType], owner: str) -> ArgumentsType:
-    """The arguments as a Struct whose field names (or renames) are the keys; raises ArgumentError with all faults.
+    """Convert arguments to a Struct whose field names (or renames) are the keys; raises ArgumentError with all errors.
 
-    Volcano's keys hold dots (`binpack.cpu`): rename the Struct's fields accordingly. Types are strict, as there: an
-    integer in quotes is none. Where a field is a `bool`, Go's spellings of it are taken as strings too; where it is a
-    `GoDuration`, a string such as `30s`. null is what is not given.
+    Volcano's keys contain dots (`binpack.cpu`): rename the Struct's fields accordingly. Types are strict, as in
+    Volcano: a quoted integer is a string. A `bool` field also accepts Go's spellings as strings; a `GoDuration` field
+    accepts a string such as `30s`. A null value counts as not given.
     """
     given = {key: value for key, value in (arguments or {}).items() if value is not None}
     fields = {field.encode_name: field for field in msgspec.structs.fields(to)}
@@ -92,8 +92,7 @@ def convert(arguments: Mapping[str, Any] | None, to: type[ArgumentsType], owner:
     try:
         return msgspec.convert(given, to, dec_hook=_decoded)
     except msgspec.ValidationError as error:
-        msg = f"{owner}: {error}"
-        raise ArgumentError(msg) from None
+        raise ArgumentError(f"{owner}: {error}") from None
 
 
 _RULES: Mapping[Any, str] = {
@@ -105,8 +104,8 @@ _RULES: Mapping[Any, str] = {
 }
 
 
-def _rule(wanted: Any, value: Any, said: str) -> str:
-    """What a value of that type has to be, and what to do about this one."""
+def _rule(wanted: Any, value: Any, error: str) -> str:
+    """Return the rule that a value of this type must follow, and how to fix the given value."""
     if get_origin(wanted) in (Union, UnionType):  # of "int | None": int
         wanted = next((each for each in get_args(wanted) if each in _RULES), wanted)
     if wanted is str:
@@ -115,42 +114,38 @@ def _rule(wanted: Any, value: Any, said: str) -> str:
         return f'{_RULES[wanted]}, not the string "{value}"; write it without quotes'
     if wanted in _RULES:
         return f"{_RULES[wanted]}, not {value!r}"
-    return f"does not fit: {said[:1].lower()}{said[1:]}"
+    return f"does not fit: {error[:1].lower()}{error[1:]}"
 
 
 def _decoded(wanted: type, value: Any) -> Any:
-    """How msgspec reads a type of ours; raises ValueError and TypeError for what does not fit."""
+    """Decode `GoDuration` for msgspec; raises ValueError or TypeError for an invalid value."""
     if wanted is not GoDuration:
         raise NotImplementedError(wanted)
     if not isinstance(value, str):
         raise TypeError(value)
-    return GoDuration(seconds(value))
+    return GoDuration(parse_duration(value))
 
 
-def flags(
+def parse_flags(
     arguments: Sequence[str], defaults: Mapping[str, str | int | bool], owner: str
 ) -> dict[str, str | int | bool]:
     """Parse Go flag syntax (`--k=v`, `-k v`, `--k`, `--k=false`), typed as the defaults; raises ArgumentError.
 
-    Where Go stops reading (what is no flag, an unknown one, a value of the wrong type) this raises.
+    This raises where Go stops reading: at a word that is no flag, an unknown flag or a value of the wrong type.
     """
     result = dict(defaults)
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
-        match = _FLAG.fullmatch(word)
-        if match is None:
-            msg = f'{owner}: "{word}" is not a flag; write --name=value'
-            raise ArgumentError(msg)
+        if (match := _FLAG.fullmatch(word)) is None:
+            raise ArgumentError(f'{owner}: "{word}" is not a flag; write --name=value')
         name, text = match["name"], match["value"]
         if name not in defaults:
-            msg = f'{owner}: unknown flag "--{name}"{suggestion(name, sorted(defaults))}'
-            raise ArgumentError(msg)
+            raise ArgumentError(f'{owner}: unknown flag "--{name}"{suggestion(name, sorted(defaults))}')
         default = defaults[name]
         if text is None and not isinstance(default, bool):
             if not rest:
-                msg = f"{owner}: --{name} needs a value"
-                raise ArgumentError(msg)
+                raise ArgumentError(f"{owner}: --{name} needs a value")
             text = rest.pop(0)
         result[name] = _flag_value(default, name, text, owner)
     return result
@@ -160,18 +155,16 @@ _FLAG = re.compile(r"--?(?P<name>[^-=][^=]*)(?:=(?P<value>.*))?", re.DOTALL)
 
 
 def _flag_value(default: str | int | bool, name: str, text: str | None, owner: str) -> str | int | bool:
-    """A flag's value as its default's type; None is a boolean flag that was just named."""
+    """Convert a flag's text to the type of its default; None is a boolean flag without a value."""
     if isinstance(default, bool):
         if text is None:
             return True
         if text not in _GO_BOOLEANS:
-            msg = f'{owner}: --{name} takes true or false, not "{text}"'
-            raise ArgumentError(msg)
+            raise ArgumentError(f'{owner}: --{name} takes true or false, not "{text}"')
         return _GO_BOOLEANS[text]
     assert text is not None
     if isinstance(default, int):
         if not re.fullmatch(r"[+-]?[0-9]+", text):
-            msg = f'{owner}: --{name} takes a whole number, not "{text}"'
-            raise ArgumentError(msg)
+            raise ArgumentError(f'{owner}: --{name} takes a whole number, not "{text}"')
         return int(text)
     return text

@@ -1,14 +1,12 @@
-"""`Controller`: a reducer for a kind. Ours are written on it, and so can be anyone's.
+"""`Controller`: a reducer for a kind. The built-in controllers implement it, and so can third parties.
 
-The host gives a controller informers, per-key order, in-flight bookkeeping, retries, timers, journal and metrics. The
-controller gives a pure `reduce(state, event, view) -> (state, stages)`. Keys run in parallel, events of one in order.
+The host provides informers, ordering by key, tracking of in-flight effects, retries, timers, the journal and metrics.
+The controller provides a pure `reduce(state, event, view) -> (state, stages)`. Keys are independent; the events of one
+key are processed in order.
 
-Controllers are found by entry point (group `volcanoio.controllers`) or as files of a `--controllers-dir`, ours as
-anybody's. What is registered is a class, or a function, that gives a `Controller`; it is called with a
-`ControllerContext` if it takes an argument, and else without.
+Controllers are found by entry point (group `volcanoio.controllers`) or as files of a `--controllers-dir`. A class or
+function is registered that returns a `Controller`; if it takes an argument, it is called with a `ControllerContext`.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +17,8 @@ import msgspec
 from volcanoio.framework.effects import Effect, Stages
 from volcanoio.framework.events import ControllerEvent
 from volcanoio.framework.jobs import JobPlugin
-from volcanoio.framework.lifecycle import Roster
+from volcanoio.framework.lifecycle import PolicyRegistry
+from volcanoio.framework.objects import Objects
 from volcanoio.model import names
 from volcanoio.model.base import ApiObject
 from volcanoio.model.kinds import Kind
@@ -29,10 +28,10 @@ State = TypeVar("State")
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Objects that belong to keys: every change of one is an event of each key that `keys` names.
+    """Objects that belong to keys: every change of one is an event for each key that `keys` returns.
 
-    `keys` maps an object to the controller keys (usually `namespace/name` of the primary object) it concerns.
-    Selectors narrow what is watched, as the API server understands them.
+    `keys` maps an object to controller keys, usually `namespace/name` of the primary object. Selectors narrow the
+    watch, in the API server's syntax.
     """
 
     kind: Kind
@@ -43,14 +42,17 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Objects that keys only look up (a queue, a priority class). A change wakes the keys that looked it up last."""
+    """A kind that keys only look up (queues, priority classes).
+
+    A change of an object wakes the keys that looked it up last.
+    """
 
     kind: Kind
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One RBAC rule a controller needs; the deployment manifests are generated from these."""
+    """One RBAC rule that a controller needs; the deployment manifests are generated from these."""
 
     group: str
     resources: tuple[str, ...]
@@ -58,29 +60,31 @@ class Rule:
 
 
 class Lookup(Protocol):
-    """Read access to the references, a fold of the same events."""
+    """Read access to the reference objects, as of the event that is being reduced."""
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> ApiObject | None:
-        """The object, or None. The asking key is woken when it appears, changes or goes."""
+        """Return the object, or None. The calling key is woken when it appears, changes or is deleted."""
         ...
 
     def all(self, kind: Kind) -> Iterable[ApiObject]:
-        """All objects of a reference kind, sorted by namespace and name."""
+        """Return all objects of a reference kind, sorted by namespace and name."""
         ...
 
-    def mine(self, kind: Kind) -> Iterable[ApiObject]:
-        """The objects of an input that belong to the asking key, sorted by namespace and name: what a state need not
-        hold if it is seldom asked for.
+    def for_key(self, kind: Kind) -> Iterable[ApiObject]:
+        """Return the objects of an input that belong to the calling key, sorted by namespace and name.
+
+        For objects that are needed too rarely to be kept in the key's state.
         """
         ...
 
 
 class View(msgspec.Struct, frozen=True):
-    """What a reducer sees beside its state: the key, the event's time, what is in flight, and the references.
+    """What a reducer receives beside its state: the key, the event's time, in-flight effects and the references.
 
-    `synced` is False until every input and reference was listed; before that the host folds observations but the
-    controller must return no stages that decide from absence. `roster` says which lifecycle policies are in force: a
-    change of it is no event of a key.
+    `synced` is False until every input and reference was listed; before that the host folds observations, but the
+    controller must not return stages that decide from absence. `policies` are the lifecycle policies in force; a change
+    of them is not an event of a key. `ended` is the effect whose outcome the event is. `objects` are the cached
+    objects of all declared kinds, for a `Reconciler` only: reading them wakes nothing.
     """
 
     key: str
@@ -88,11 +92,13 @@ class View(msgspec.Struct, frozen=True):
     synced: bool
     lookup: Lookup
     in_flight: Mapping[int, Effect] = msgspec.field(default_factory=dict)
-    roster: Roster = Roster()
+    policies: PolicyRegistry = PolicyRegistry()
+    ended: Effect | None = None
+    objects: Objects | None = None
 
 
 class Step(msgspec.Struct, Generic[State], frozen=True):
-    """What a reduction gives: the new state (None: forget the key) and the stages to carry out."""
+    """The result of a reduction: the new state (None: forget the key) and the stages to carry out."""
 
     state: State | None
     stages: Stages = ()
@@ -100,9 +106,9 @@ class Step(msgspec.Struct, Generic[State], frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerContext:
-    """What a controller is made with: how this process was asked to behave.
+    """The settings of this process that a controller is constructed with.
 
-    `scheduler_names` are the schedulers whose pods are Volcano's; with `inherit_owner_annotations` PodGroups take
+    `scheduler_names` are the schedulers whose pods Volcano manages; with `inherit_owner_annotations` PodGroups take
     annotations from the workloads that own their pods. `job_plugins` are factories by name.
     """
 
@@ -112,35 +118,35 @@ class ControllerContext:
 
 
 class Controller(Protocol[State]):
-    """One controller. `name` is unique and stable: it stands in events, metrics and the journal."""
+    """One controller. `name` is unique and stable: it is used in events, metrics and the journal."""
 
     @property
     def name(self) -> str:
-        """Such as `job-controller`."""
+        """The name, such as `job-controller`."""
         ...
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """What it watches; the first is its primary kind."""
+        """The kinds it watches; the first is its primary kind."""
         ...
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """What it looks up."""
+        """The kinds it looks up."""
         ...
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The RBAC it needs."""
+        """The RBAC rules it needs."""
         ...
 
     def start(self, key: str) -> State:
-        """The state of a key nothing is known about."""
+        """Return the state of a new key."""
         ...
 
     def reduce(self, state: State, event: ControllerEvent, view: View) -> Step[State]:
         """Fold one event of one key. Pure: the same state, event and view give the same step.
 
-        After the last input synced, the host raises Synced (resource "") once for every known key.
+        Once the last input has synced, the host sends Synced (resource "") to every existing key.
         """
         ...

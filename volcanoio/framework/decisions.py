@@ -1,10 +1,9 @@
-"""What a lifecycle policy may decide: a closed family.
+"""Decisions of lifecycle policies: a closed family.
 
-`Act`, `Hold` and `Override` decide: no further policy is asked. `Alert` and `Annotate` are said beside: the policies
-that follow are asked all the same. What has to survive a restart of ours is stored on the Job before it has effect.
+`Act`, `Hold` and `Override` end the evaluation: no further policy is called. After `Alert` and `Annotate` the next
+policy is still called. Everything that must survive a restart of the controllers is stored on the Job before it takes
+effect.
 """
-
-from __future__ import annotations
 
 from typing import TypeAlias
 
@@ -19,20 +18,24 @@ class DecisionBase(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Abstain(DecisionBase, frozen=True, kw_only=True):
-    """Nothing to say: the next policy is asked; when all abstain the job goes on as if nobody had been asked."""
+    """No decision: the next policy is called. If all abstain, the job continues as if there were no policies."""
 
 
 class Act(DecisionBase, frozen=True, kw_only=True):
-    """Do `action`, `after` seconds from now. Targeted actions act on the event's task, pod or partition."""
+    """Carry out `action`, `after` seconds from now. Targeted actions apply to the event's task, pod or partition.
+
+    A delayed action is stored on the Job. Until it is carried out, the failed pod or completed task that it answers
+    does not end the job, so a retry with back-off is an `after` that grows with `job.status.retry_count`.
+    """
 
     action: JobAction
     after: float = 0.0
 
 
 class Wake(msgspec.Struct, frozen=True):
-    """A change that ends a wait: of any object of `resource` (`Kind.resource`), of a namespace, or one by name too.
+    """A change that ends a wait early: of any object of `resource` (`Kind.resource`), of one namespace, or of one name.
 
-    With `gone` only that one is gone ends it.
+    With `gone` only the deletion of the object ends the wait.
     """
 
     resource: str
@@ -42,15 +45,18 @@ class Wake(msgspec.Struct, frozen=True):
 
 
 class Hold(DecisionBase, frozen=True, kw_only=True):
-    """Wait until `until` (epoch seconds), then be asked again, after a second at the soonest; `reason` is shown on the
-    job while it lasts.
+    """Wait until `until` (epoch seconds), then call the policies again, at least a second later.
 
-    About PodsDue it holds back what the job lacks and nothing else: no PodGroup is made where there is none, and no
-    pod. `pods` lets through as many more pods of each task as it says, the lowest indexes first; with at least one the
-    PodGroup is made too. Such a hold is not stored: a new process asks again. `wake` ends it sooner: within 100 ms of
-    a change of one of these objects the question is asked again; the resources must be among the policy's `indexes`.
+    `reason` is shown on the job meanwhile.
 
-    About any other event it leaves the whole job alone, stored on the Job, and `pods` and `wake` have no meaning.
+    For PodsDue only the creation of missing objects waits: no PodGroup is created where there is none, and no pod.
+    `pods` permits that many more pods of each task, lowest indexes first; if it permits any, the PodGroup is created
+    too. This hold is not stored: a new process calls the policies again. `wake` ends it early: within 100 ms of a
+    change of one of these objects the policies are called again; the resources must be among the policy's `indexes`.
+
+    For any other event the whole job is left alone. This hold is stored on the Job; `pods` and `wake` are ignored. When
+    it ends, the policies are called for every event that still applies, as in a new process: pods that failed,
+    completed their task or are missing, a PodGroup that is Unknown, a changed spec. A finished job is not held.
     """
 
     reason: str
@@ -62,14 +68,14 @@ class Hold(DecisionBase, frozen=True, kw_only=True):
 class Override(DecisionBase, frozen=True, kw_only=True):
     """Give the next pods of a task other resources, then act.
 
-    `resources` are the whole requests and limits by container name (of init containers too); containers that are not
-    named keep their template's. `index` None means every pod of the task made from now on, a number that pod alone,
-    which then goes before the task's. `attempts` says the how manieth time this is; the value is stored with it on the
-    Job (`volcanoio.framework.overrides` reads it) in the same write as the intent of `action`, so that both have effect
-    once: an Override that says what is stored already changes nothing, and only its action is carried out. The action
-    costs no retry; it is about the event's pod, task or partition. PodGroup minResources follow. `reason` is told as an
-    event. About PodsDue the action is SyncJob: the question is asked again once the value is stored. With `keep` the
-    next job of this name in the namespace finds the value in `PolicyContext.learned`.
+    `resources` are the complete requests and limits by container name (init containers too); other containers keep
+    those of the template. `index` None means every pod of the task created from now on; a number means that pod alone
+    and takes precedence. `attempts` is the number of this attempt; it is stored with the value on the Job
+    (`volcanoio.framework.overrides` reads it) in the same write as the intent of `action`, so that both take effect
+    once. An Override equal to the stored one changes nothing, and only its action is carried out. The action does not
+    count as a retry; its target is the event's pod, task or partition. PodGroup minResources follow. `reason` is
+    reported as an event. For PodsDue the action is SyncJob: the policies are called again once the value is stored.
+    With `keep` the next job of this name in the namespace finds the value in `PolicyContext.learned`.
     """
 
     task: str
@@ -82,17 +88,17 @@ class Override(DecisionBase, frozen=True, kw_only=True):
 
 
 class Annotate(DecisionBase, frozen=True, kw_only=True):
-    """Set annotations on the job. About PodsDue they are written before any pod is made."""
+    """Set annotations on the job. For PodsDue they are written before any pod is created."""
 
     annotations: dict[str, str]
 
 
 class Alert(DecisionBase, frozen=True, kw_only=True):
-    """Raise a Warning event on the job, count it, and post it to `webhook` where that is given.
+    """Record a Warning event on the job, count it, and post it to `webhook` if one is given.
 
-    One of a `key` ("" for the reason) is raised once in the life of a Job: it is stored on the Job before it is told.
-    The webhook gets a POST with a JSON body, again with back-off until it answers 2xx or a day has passed, by a later
-    process too; `id` in the body is the same at each attempt.
+    An alert of one `key` ("" for the reason) is raised once in the life of a Job: it is stored on the Job first. The
+    webhook receives a POST with a JSON body, repeated with back-off until it answers 2xx or a day has passed, also by a
+    later process; `id` in the body is the same in each attempt.
     """
 
     reason: str

@@ -1,10 +1,9 @@
-"""Effects: what a reducer asks the edge to do. Each is idempotent by name or precondition; each outcome is an event.
+"""Effects: requests of a reducer to the runtime. Each is idempotent by name or precondition; each outcome is an event.
 
-A reducer returns *stages*: the effects of one stage run in parallel, the next stage starts only when all of the one
-before succeeded. The first stage of anything destructive is the status write that records the intent.
+A reducer returns *stages*: the effects of one stage run in parallel, and the next stage starts only when all effects of
+the previous one succeeded. The first stage of anything destructive is the status write that records the intent. Writes
+are JSON merge patches (RFC 7386): `merge_diff` computes one, `apply_merge_patch` applies one.
 """
-
-from __future__ import annotations
 
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -17,7 +16,7 @@ from volcanoio.model.base import Manifest, ObjectReference
 
 
 class PatchType(StrEnum):
-    """How a patch is merged."""
+    """The media type of a patch."""
 
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"
@@ -25,16 +24,16 @@ class PatchType(StrEnum):
 
 
 class EffectBase(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="effect"):
-    """Base of all effects. `id` is given by the host; the tag is `effect`, as two effects have a `type`."""
+    """Base of all effects. The host sets `id`; the tag field is `effect`, because two effects have a field `type`."""
 
     id: int = 0
 
 
 class Create(EffectBase, frozen=True, kw_only=True):
-    """Create an object. 409 AlreadyExists comes back as EffectFailed: the reducer decides whether that is success.
+    """Create an object. 409 AlreadyExists is an EffectFailed: the reducer decides whether that is a success.
 
-    `fill` names a generator of secret material that the edge runs just before sending (`ssh-keypair`), so that no key
-    passes through the engine or the journal.
+    `fill` names a generator of secret material (`ssh-keypair`) that runs just before the request is sent, so that no
+    key passes through the engine or the journal.
     """
 
     resource: str
@@ -45,7 +44,7 @@ class Create(EffectBase, frozen=True, kw_only=True):
 class Patch(EffectBase, frozen=True, kw_only=True):
     """Patch an object or its subresource, with uid and resourceVersion as preconditions where given.
 
-    Updates of one object are a slot: a newer Patch of the same object and subresource replaces an unsent older one.
+    A newer Patch of the same object and subresource replaces an older one that was not sent yet.
     """
 
     resource: str
@@ -59,9 +58,9 @@ class Patch(EffectBase, frozen=True, kw_only=True):
 
 
 class Delete(EffectBase, frozen=True, kw_only=True):
-    """Delete an object of that uid, and of that version where one is given; another is a 409.
+    """Delete the object with this uid, and this resourceVersion if given; any other is a 409.
 
-    404 counts as success. `grace` in seconds, None for the object's own.
+    404 counts as success. `grace` is in seconds, None for the object's own grace period.
     """
 
     resource: str
@@ -76,7 +75,7 @@ class Delete(EffectBase, frozen=True, kw_only=True):
 class Record(EffectBase, frozen=True, kw_only=True):
     """Write a Kubernetes Event: best effort, aggregated, never retried and without an outcome event.
 
-    `component` is who says it, "" the process' own.
+    `component` is the reporting component, "" for the process's own.
     """
 
     regarding: ObjectReference
@@ -96,10 +95,10 @@ class Measurement(StrEnum):
 
 
 class Measure(EffectBase, frozen=True, kw_only=True):
-    """Report a figure to the process' metrics: best effort and without an outcome event.
+    """Report a value to the process's metrics: best effort and without an outcome event.
 
-    `name` is exported as it stands. `value` is counted, set or observed, that `times` over for a histogram; FORGET
-    drops the series that have these `labels`.
+    `name` is exported unchanged. `value` is counted, set or observed, `times` times for a histogram; FORGET drops the
+    series with these `labels`.
     """
 
     measurement: Measurement
@@ -110,10 +109,10 @@ class Measure(EffectBase, frozen=True, kw_only=True):
 
 
 class StartTimer(EffectBase, frozen=True, kw_only=True):
-    """Raise TimerFired(name) for this key at `due` (epoch seconds); an older timer of that name is replaced.
+    """Raise TimerFired(name) for this key at `due` (epoch seconds), replacing an older timer of that name.
 
-    With `wake` it fires sooner, shortly (some 20 ms, so that changes are taken together) after one of these objects
-    changed.
+    With `wake` it fires early, some 20 ms after one of these objects changed, so that several changes are handled
+    together.
     """
 
     name: str
@@ -122,13 +121,13 @@ class StartTimer(EffectBase, frozen=True, kw_only=True):
 
 
 class StopTimer(EffectBase, frozen=True, kw_only=True):
-    """Forget a timer."""
+    """Cancel a timer."""
 
     name: str
 
 
 class Ask(EffectBase, frozen=True, kw_only=True):
-    """Ask the lifecycle policies about an event; the outcome is Answered with this effect's `question`."""
+    """Call the lifecycle policies for an event; the outcome is Answered with this effect's `question`."""
 
     question: int
     event: LifecycleEvent
@@ -136,9 +135,9 @@ class Ask(EffectBase, frozen=True, kw_only=True):
 
 
 class Notify(EffectBase, frozen=True, kw_only=True):
-    """POST `body` as JSON to `url`, again with back-off until it answers 2xx or `until` (epoch seconds) has passed.
+    """POST `body` as JSON to `url`, with back-off until it answers 2xx or `until` (epoch seconds) has passed.
 
-    The outcome is Notified with this `notice`; a Notify of a notice that is under way for the key changes nothing.
+    The outcome is Notified with this `notice`; a second Notify of a notice that is in flight for the key is ignored.
     """
 
     notice: str
@@ -148,11 +147,11 @@ class Notify(EffectBase, frozen=True, kw_only=True):
 
 
 class CheckEndpoint(EffectBase, frozen=True, kw_only=True):
-    """Ask once whether something serves at `host` and `port`: GET `path` over HTTP, or connect only when that is "".
+    """Probe `host` and `port` once: GET `path` over HTTP, or only connect when `path` is "".
 
-    EffectSucceeded when it does (a status of 200 to 399), else EffectFailed with the HTTP status, 0 without an answer
-    within `timeout` seconds. `check` names the question among those of the key; `pod` is the uid of the pod whose
-    address it is, if it is one's.
+    The outcome is EffectSucceeded for a status of 200 to 399, else EffectFailed with the HTTP status, 0 without an
+    answer within `timeout` seconds. `check` identifies the probe within the key; `pod` is the uid of the pod that has
+    the address, if any.
     """
 
     check: str
@@ -171,7 +170,7 @@ Stages: TypeAlias = tuple[tuple[Effect, ...], ...]
 
 
 def merge_diff(before: Manifest, after: Manifest) -> Manifest:
-    """The JSON merge patch (RFC 7386) that turns `before` into `after`; {} when they are equal."""
+    """Return the JSON merge patch (RFC 7386) that turns `before` into `after`; {} when they are equal."""
     patch: Manifest = {}
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)
@@ -183,3 +182,19 @@ def merge_diff(before: Manifest, after: Manifest) -> Manifest:
         elif old != new or name not in before:
             patch[name] = new
     return patch
+
+
+def apply_merge_patch(target: Any, patch: Any) -> Any:
+    """Return the merged document; an object `target` is changed in place."""
+    if not isinstance(patch, dict):
+        return patch
+    if not isinstance(target, dict):
+        target = {}
+    for key, value in patch.items():
+        if value is None:
+            target.pop(key, None)
+        elif isinstance(value, dict):
+            target[key] = apply_merge_patch(target.get(key), value)
+        else:
+            target[key] = value
+    return target

@@ -1,11 +1,9 @@
-"""Events: everything the engine ever learns, in the order it learned it.
+"""Events: all input of the engine, in the order in which it was processed.
 
 Two closed families share the observations of API objects: ControllerEvent and SchedulerEvent (`scheduling_events`).
-`seq` is the event's place in its process's order, `at` the time the process gave it (epoch seconds), `cause` the seq of
-the event that led to it, 0 for one from outside. Following causes ends at an external event.
+`seq` is the event's number in its process, `at` the time of arrival (epoch seconds), `cause` the seq of the event that
+led to it, 0 for an external one. Following causes ends at an external event.
 """
-
-from __future__ import annotations
 
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -13,12 +11,12 @@ from typing import Any, TypeAlias
 import msgspec
 
 from volcanoio.framework.decisions import Alert, Annotate, Decision
-from volcanoio.framework.lifecycle import Roster
+from volcanoio.framework.lifecycle import PolicyRegistry
 from volcanoio.model.base import ApiObject
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Base of all events; the bus stamps seq and at when it takes one in."""
+    """Base of all events; the bus sets seq and at when the event is published."""
 
     seq: int = 0
     at: float = 0.0
@@ -26,7 +24,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Change(StrEnum):
-    """What happened to an object, as the informer's cache saw it."""
+    """What happened to an object, according to the informer's cache."""
 
     APPEARED = "appeared"
     CHANGED = "changed"
@@ -34,10 +32,10 @@ class Change(StrEnum):
 
 
 class Observed(Event, frozen=True, kw_only=True):
-    """An object appeared, changed or is gone; `object` is its newest known state.
+    """An object appeared, changed or was deleted; `object` is its latest known state.
 
-    `resource` is `Kind.resource` (such as `jobs.batch.volcano.sh`). Watch events and responses to our own writes arrive
-    here alike, and of two versions of one uid only the higher one does. `previous` is what the cache held before, None
+    `resource` is `Kind.resource` (such as `jobs.batch.volcano.sh`). Watch events and responses to our own writes both
+    arrive as Observed; of two versions of one uid only the newer one does. `previous` is the cached object before, None
     when it appeared.
     """
 
@@ -54,7 +52,9 @@ class Observed(Event, frozen=True, kw_only=True):
 
 
 class Synced(Event, frozen=True, kw_only=True):
-    """All of a resource was listed: what is not in the cache does not exist. Appears once per (re)list."""
+    """A resource was listed completely: an object that is not in the cache does not exist. Sent once per list or
+    relist.
+    """
 
     resource: str
 
@@ -66,7 +66,7 @@ class Relisting(Event, frozen=True, kw_only=True):
 
 
 class EffectSucceeded(Event, frozen=True, kw_only=True):
-    """An effect was carried out. `object` is the response's object (an ApiObject of its kind), where there is one."""
+    """An effect was carried out. `object` is the object of the response (an ApiObject), if there is one."""
 
     controller: str
     key: str
@@ -83,8 +83,8 @@ class EffectSucceeded(Event, frozen=True, kw_only=True):
 class EffectFailed(Event, frozen=True, kw_only=True):
     """An effect was refused (403, 404, 409, 422, …) or given up; later stages of its step were dropped.
 
-    `code` is the HTTP status, 0 when the outcome stayed unknown; `reason` and `message` are the Status' own.
-    `dropped` are the ids of effects that were not sent because of it.
+    `code` is the HTTP status, 0 when the outcome is unknown; `reason` and `message` come from the Status. `dropped` are
+    the ids of effects that were therefore not sent.
     """
 
     controller: str
@@ -97,7 +97,7 @@ class EffectFailed(Event, frozen=True, kw_only=True):
 
 
 class TimerFired(Event, frozen=True, kw_only=True):
-    """A timer a reducer asked for is due."""
+    """A timer of a reducer is due."""
 
     controller: str
     key: str
@@ -107,8 +107,9 @@ class TimerFired(Event, frozen=True, kw_only=True):
 class Answered(Event, frozen=True, kw_only=True):
     """The lifecycle policies answered a question; `policy` is the one that decided ("" if all abstained).
 
-    `decision` is Abstain, Act, Hold or Override; `asides` are what policies on the way said beside it, each with the
-    policy's name. `faults` names policies that raised, answered nonsense or overran their limit, and why.
+    `decision` is Abstain, Act, Hold or Override; `asides` are the alerts and annotations of the policies before it,
+    each with the policy's name. `faults` lists policies that raised, returned an invalid decision or exceeded their
+    limit, and why.
     """
 
     controller: str
@@ -121,13 +122,13 @@ class Answered(Event, frozen=True, kw_only=True):
 
 
 class PoliciesLoaded(Event, frozen=True, kw_only=True):
-    """The lifecycle policies in force are these from now on: the first event of a process, and one at each reload."""
+    """These lifecycle policies are in force from now on: the first event of a process, and one at each reload."""
 
-    roster: Roster
+    roster: PolicyRegistry
 
 
 class Notified(Event, frozen=True, kw_only=True):
-    """A Notify effect came to its end: `delivered`, or given up because of `problem`."""
+    """A Notify effect ended: `delivered`, or given up because of `problem`."""
 
     controller: str
     key: str

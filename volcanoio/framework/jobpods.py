@@ -1,11 +1,10 @@
-"""What job plugins ask of a job's pods and do to them: names on the network, containers, variables, ports.
+"""The pods of a Job: its gang members, and their host names, containers, variables and ports.
 
-Source of the names: Volcano, pkg/controllers/job/helpers/helpers.go.
+The job plugins are written with these functions. Sources: Volcano, pkg/controllers/job/helpers/helpers.go (names) and
+pkg/controllers/job/job_controller_actions.go (gang members).
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -13,40 +12,62 @@ from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, TaskSpec
 
 
+def priority_class_of(task: TaskSpec) -> str:
+    """Return the priority class of the task's pods, from the template."""
+    return str((task.template.get("spec") or {}).get("priorityClassName") or "")
+
+
+def gang_members(job: Job, priorities: Mapping[str, int]) -> dict[str, int]:
+    """Return how many pods of each task belong to the job's `minAvailable`, highest priority class first.
+
+    `priorities` are values of priority classes by name; tasks of equal priority keep the order of the spec.
+    """
+    tasks = sorted(job.spec.tasks, key=lambda task: -priorities.get(priority_class_of(task), 0))
+    if (minimum := job.spec.min_available) < sum(task.min_available or 0 for task in tasks):
+        taken = [0] * len(tasks)
+    else:
+        taken = []
+        for task in tasks:
+            taken.append(min(task.min_available or 0, minimum - sum(taken)))
+    for place, task in enumerate(tasks):
+        taken[place] += max(0, min(task.replicas - taken[place], minimum - sum(taken)))
+    return {task.name: pods for task, pods in zip(tasks, taken, strict=True)}
+
+
 class Host(msgspec.Struct, frozen=True):
-    """One pod: `name` inside `domain`, the name of the job's headless service."""
+    """One pod's host name: `name` inside `domain`, the name of the job's headless service."""
 
     name: str
     domain: str
 
     @property
     def address(self) -> str:
-        """The name other pods reach it by, where the job has the svc plugin."""
+        """The name under which other pods reach it, if the job has the svc plugin."""
         return f"{self.name}.{self.domain}"
 
 
-def task_named(job: Job, name: str) -> TaskSpec | None:
-    """The task of that name."""
+def find_task(job: Job, name: str) -> TaskSpec | None:
+    """Return the task of that name, None if there is none."""
     return next((task for task in job.spec.tasks if task.name == name), None)
 
 
 def own_hostname(task: TaskSpec) -> str:
-    """The hostname that the template sets for all pods of the task; "" where each has its own."""
+    """Return the hostname that the template sets for all pods of the task, "" if each pod has its own."""
     return _spec(task).get("hostname") or ""
 
 
 def domain_of(job: Job, task: TaskSpec) -> str:
-    """The subdomain of the task's pods."""
+    """Return the subdomain of the task's pods."""
     return _spec(task).get("subdomain") or job.metadata.name
 
 
 def host_of(job: Job, task: TaskSpec, index: int) -> Host:
-    """One pod of a task by its index."""
+    """Return the host of one pod of a task, by its index."""
     return Host(own_hostname(task) or f"{job.metadata.name}-{task.name}-{index}", domain_of(job, task))
 
 
 def hosts(job: Job, task: TaskSpec) -> list[Host]:
-    """The hosts of a task by its replicas; a template with its own hostname gives one host only, as in Volcano."""
+    """Return the hosts of a task by its replicas; a template with a hostname gives one host only, as in Volcano."""
     domain = domain_of(job, task)
     if own := own_hostname(task):
         return [Host(own, domain)] if task.replicas > 0 else []
@@ -54,7 +75,7 @@ def hosts(job: Job, task: TaskSpec) -> list[Host]:
 
 
 def addresses(job: Job, task: TaskSpec) -> list[str]:
-    """The addresses of `hosts`, for tasks of many thousand pods: half of what a loop over them takes."""
+    """Return the addresses of `hosts`, in half the time of a loop: tasks may have many thousand pods."""
     before, behind = f"{job.metadata.name}-{task.name}-", f".{domain_of(job, task)}"
     if own := own_hostname(task):
         return [own + behind] if task.replicas > 0 else []
@@ -65,21 +86,21 @@ def addresses(job: Job, task: TaskSpec) -> list[str]:
 
 
 def containers(pod: Manifest) -> Iterator[Manifest]:
-    """Every container of a pod or pod template, init containers too."""
+    """Iterate over all containers of a pod or pod template, init containers too."""
     spec: Manifest = pod.get("spec") or {}
     for kind in ("containers", "initContainers"):
         yield from spec.get(kind) or ()
 
 
-def append(container: Manifest, field: str, *items: Manifest) -> None:
-    """Add items to a list field of a container or pod spec."""
+def append_to_list(container: Manifest, field: str, *items: Manifest) -> None:
+    """Append items to a list field of a container or pod spec."""
     container[field] = [*(container.get(field) or ()), *items]
 
 
-def open_port(container: Manifest, name: str, number: int) -> None:
-    """Add a container port under that name, unless the number is open already."""
+def add_port(container: Manifest, name: str, number: int) -> None:
+    """Add a named container port, unless the port number is already there."""
     if all(port.get("containerPort") != number for port in container.get("ports") or ()):
-        append(container, "ports", {"name": name, "containerPort": number})
+        append_to_list(container, "ports", {"name": name, "containerPort": number})
 
 
 def _spec(task: TaskSpec) -> Manifest:

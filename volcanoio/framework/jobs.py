@@ -1,29 +1,28 @@
-"""Job plugins: what `spec.plugins` names. Registered under the entry point group `volcanoio.job_plugins`.
+"""Job plugins: the plugins named in `spec.plugins`. Registered under the entry point group `volcanoio.job_plugins`.
 
-A plugin says which objects the job needs beside its pods and how each pod is changed. It is pure: the controller
-creates, updates and deletes the objects. What plugins ask of a job's pods is in `volcanoio.framework.jobpods`.
+A plugin returns the objects that the job needs beside its pods, and changes each pod. It is pure: the controller
+creates, updates and deletes the objects. `volcanoio.framework.jobpods` has functions for a job's pods.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
 
+from volcanoio.framework.arguments import ArgumentError
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, TaskSpec
 
 HIGHEST_PORT = 65535
 
 
-class Support(msgspec.Struct, frozen=True, kw_only=True):
-    """An object a plugin wants to exist while the job is live.
+class OwnedObject(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that must exist while the job is live; the controller adds the owner reference.
 
     `resource` is `Kind.resource`: a ConfigMap, Secret, Service or NetworkPolicy. `fill` as in `effects.Create`. With
-    `update` the controller keeps its content equal to `manifest` (data or spec; keys that `fill` made stay); without,
-    it is only created where missing. `fixed` are entries of its data that never change in the life of the job, such as
-    keys that were given: they are left out of what tells two contents apart, which is written on the object.
+    `update` the controller keeps its content equal to `manifest` (data or spec; keys added by `fill` stay); without, it
+    is only created where missing. `fixed` are data entries that never change in the life of the job, such as given
+    keys: they are excluded from the content hash that is written on the object.
     """
 
     resource: str
@@ -34,54 +33,72 @@ class Support(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PluginArgumentError(ValueError):
-    """An argument of a job plugin that does not fit; the message names plugin, argument and rule."""
+    """An invalid argument of a job plugin; the message names plugin, argument and rule."""
 
 
 class JobPlugin:
-    """One job plugin, made for one job with its argument list (Go flag syntax, see `arguments.flags`).
+    """Base class of job plugins, constructed for one job with its arguments (Go flags, see `arguments.parse_flags`).
 
-    Derive from it and override what the plugin does; `name` is what `spec.plugins` names. An argument that does not
-    fit raises ArgumentError or PluginArgumentError in the constructor, and refuses the job when it is submitted.
+    Override what the plugin does; `name` is its name in `spec.plugins`. An invalid argument raises ArgumentError or
+    PluginArgumentError in the constructor, and the job is rejected on submission; on a job that is already stored it is
+    ignored with a warning.
     """
 
     name: str
     needs: ClassVar[Sequence[str]] = ()
-    """Plugins that a job with this one gets too, without arguments, unless it names them itself."""
+    """Plugins that are added to a job with this one, without arguments, unless the job names them itself."""
     after: ClassVar[Sequence[str]] = ()
-    """Plugins that change a pod before this one, where a job has them. Else the order is that of the names."""
+    """Plugins that change a pod before this one, if the job has them. Otherwise the order is alphabetical."""
 
     def __init__(self, arguments: Sequence[str]) -> None: ...
 
     def problems(self, job: Job) -> Sequence[str]:  # noqa: ARG002 - for overriding
-        """Why the job cannot work with this plugin: rule and next step, a sentence each.
+        """Return why the job cannot work with this plugin: rule and next step, one sentence each.
 
-        A job is refused for these when it is submitted or scaled; one that is stored nevertheless waits, and says why.
+        The job is rejected with these when it is submitted or scaled; a job that is already stored waits and shows
+        them.
         """
         return ()
 
-    def hints(self, job: Job) -> Sequence[str]:  # noqa: ARG002 - for overriding
-        """What the plugin will not do for the job, as a task that it is about has another name: rule and next step.
+    def warnings(self, job: Job) -> Sequence[str]:  # noqa: ARG002 - for overriding
+        """Return what the plugin cannot do for the job, such as when a task has an unexpected name: rule and next step.
 
-        Whoever submits the job is warned of these; it runs all the same.
+        They are admission warnings; the job runs all the same.
         """
         return ()
 
-    def supports(self, job: Job) -> Sequence[Support]:  # noqa: ARG002 - for overriding
-        """The objects the job needs, without owner references: the controller adds them."""
+    def owned_objects(self, job: Job) -> Sequence[OwnedObject]:  # noqa: ARG002 - for overriding
+        """Return the objects that the job needs, without owner references."""
         return ()
 
     def on_pod_create(self, pod: Manifest, job: Job, task: TaskSpec, index: int) -> None:
-        """Change a pod that is about to be created, in place. `pod` is the plugin's to change.
+        """Change a pod that is about to be created, in place.
 
-        It is called for every pod of the job, with the same instance for those that are made together and maybe for
-        later ones, as long as the job's spec stays: what is worked out from that may be kept.
+        It is called for every pod of the job. One instance serves all pods that are created together, and may be reused
+        while the job's spec is unchanged, so what is computed from the spec may be cached.
         """
 
 
-def port(chosen: Mapping[str, str | int | bool], name: str, owner: str) -> int:
-    """A flag that is a TCP port; raises PluginArgumentError."""
+def lenient_plugin(factory: Callable[[Sequence[str]], JobPlugin], arguments: Sequence[str]) -> tuple[JobPlugin, str]:
+    """Construct the plugin of a stored Job; also return why some of its arguments are ignored, "" if none are.
+
+    As in Volcano, where Go stops reading flags at the first invalid one: that one and those after it are ignored.
+    Raises what the constructor raises without arguments.
+    """
+    why = ""
+    for number in range(len(arguments), 0, -1):
+        try:
+            plugin = factory(tuple(arguments[:number]))
+        except (ArgumentError, PluginArgumentError) as error:
+            why = why or str(error)
+        else:
+            return plugin, f"arguments from number {number + 1} on: {why}" if why else ""
+    return factory(()), f"arguments from number 1 on: {why}" if why else ""
+
+
+def parse_port(chosen: Mapping[str, str | int | bool], name: str, owner: str) -> int:
+    """Return a flag that is a TCP port; raises PluginArgumentError."""
     number = int(chosen[name])
     if not 0 < number <= HIGHEST_PORT:
-        msg = f"{owner}: --{name} must be in 1..{HIGHEST_PORT}, not {number}"
-        raise PluginArgumentError(msg)
+        raise PluginArgumentError(f"{owner}: --{name} must be in 1..{HIGHEST_PORT}, not {number}")
     return number

@@ -1,9 +1,8 @@
-"""Resources that a policy's Override gave to tasks of a Job: how they are stored on it, and what its pods then are.
+"""Resource overrides of policies for the tasks of a Job: how they are stored, and the resulting pod templates.
 
-Stored in `status.controlledResources`, so that the value, the counts and the intent of the action are one write.
+They are stored in `status.controlledResources`, so that the value, the counts and the intent of the action are one
+write.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,13 +15,13 @@ from volcanoio.model.batch import Job, TaskSpec
 from volcanoio.model.core import ResourceRequirements
 
 LEARNED_SUFFIX = "-learned"
-"""A ConfigMap of the job's name and this holds what is kept for the next job of the name: by task, as JSON."""
+"""Suffix of the ConfigMap, after the job's name, that keeps values for the next job of that name: JSON by task."""
 
 
 class TaskOverride(msgspec.Struct, frozen=True, omit_defaults=True):
     """One stored override: resources by container of a task, or of one pod of it when `index` is given.
 
-    With `keep` the next job of this name finds them.
+    With `keep` it is also stored for the next job of this name.
     """
 
     task: str
@@ -32,10 +31,9 @@ class TaskOverride(msgspec.Struct, frozen=True, omit_defaults=True):
     keep: bool = False
 
 
-def stored(job: Job) -> tuple[TaskOverride, ...]:
-    """The overrides stored on a job; what somebody garbled counts as absent."""
-    text = job.status.controlled_resources.get(names.OVERRIDES)
-    if not text:
+def stored_overrides(job: Job) -> tuple[TaskOverride, ...]:
+    """Return the overrides stored on a job; an unreadable value counts as none."""
+    if not (text := job.status.controlled_resources.get(names.OVERRIDES)):
         return ()
     try:
         return msgspec.json.decode(text, type=tuple[TaskOverride, ...])
@@ -43,10 +41,11 @@ def stored(job: Job) -> tuple[TaskOverride, ...]:
         return ()
 
 
-def added(overrides: tuple[TaskOverride, ...], new: TaskOverride) -> tuple[TaskOverride, ...]:
-    """The overrides with a new one in the place of the one for the same pods; the very same when it says nothing new.
+def add_override(overrides: tuple[TaskOverride, ...], new: TaskOverride) -> tuple[TaskOverride, ...]:
+    """Return the overrides with a new one that replaces the one for the same pods, or the same tuple if it changes
+    nothing.
 
-    Two pods of a task that were killed together lead to the same value twice: it is one attempt.
+    Two pods of a task that are killed at the same time lead to the same value twice: that is one attempt.
     """
     for old in overrides:
         if (old.task, old.index) == (new.task, new.index) and old.resources == new.resources:
@@ -55,8 +54,8 @@ def added(overrides: tuple[TaskOverride, ...], new: TaskOverride) -> tuple[TaskO
     return tuple(sorted((*rest, new), key=lambda each: (each.task, -1 if each.index is None else each.index)))
 
 
-def template_of(task: TaskSpec, overrides: tuple[TaskOverride, ...], index: int | None = None) -> Manifest:
-    """The pod template of a task, or of one of its pods, with what overrides say; not to be changed in place."""
+def overridden_template(task: TaskSpec, overrides: tuple[TaskOverride, ...], index: int | None = None) -> Manifest:
+    """Return the pod template of a task, or of one of its pods, with overrides applied; do not change it in place."""
     template = task.template
     for override in overrides:
         if override.task == task.name and override.index in (None, index):
@@ -64,20 +63,19 @@ def template_of(task: TaskSpec, overrides: tuple[TaskOverride, ...], index: int 
     return template
 
 
-def effective(job: Job, overrides: tuple[TaskOverride, ...]) -> Job:
-    """The job as its tasks' overrides make it; overrides of single pods are not in it. The same job without any."""
-    of_tasks = tuple(override for override in overrides if override.index is None)
-    if not of_tasks:
+def with_overrides(job: Job, overrides: tuple[TaskOverride, ...]) -> Job:
+    """Return the job with its tasks' overrides applied, those of single pods excluded; the same object without any."""
+    if not (of_tasks := tuple(override for override in overrides if override.index is None)):
         return job
     tasks = tuple(
-        msgspec.structs.replace(task, template=template_of(task, of_tasks)) if _named(task, of_tasks) else task
+        msgspec.structs.replace(task, template=overridden_template(task, of_tasks)) if _named(task, of_tasks) else task
         for task in job.spec.tasks
     )
     return msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, tasks=tasks))
 
 
-def learned(data: Mapping[str, Any]) -> dict[str, dict[str, ResourceRequirements]]:
-    """What a learned ConfigMap's data says, by task; what somebody garbled is left out."""
+def parse_learned(data: Mapping[str, Any]) -> dict[str, dict[str, ResourceRequirements]]:
+    """Parse the data of a learned ConfigMap, by task; unreadable entries are skipped."""
     found: dict[str, dict[str, ResourceRequirements]] = {}
     for task, text in data.items():
         try:
@@ -100,8 +98,7 @@ def _with(template: Manifest, resources: Mapping[str, ResourceRequirements]) -> 
 
 
 def _container(container: Manifest, resources: Mapping[str, ResourceRequirements]) -> Manifest:
-    given = resources.get(container.get("name") or "")
-    if given is None:
+    if (given := resources.get(container.get("name") or "")) is None:
         return container
     return {**container, "resources": {**(container.get("resources") or {}), **_lists(given)}}
 

@@ -1,23 +1,45 @@
-"""What one pod takes of a quota: the keys that PodGroup.minResources is written in.
+"""The usage of a ResourceQuota by one pod, and the scopes of a quota.
 
-Source: Kubernetes, pkg/quota/v1/evaluator/core/pods.go and component-helpers resource requests; Volcano adds every
-extended resource without its `requests.` prefix (pkg/controllers/util/util.go).
+The keys are those of PodGroup.minResources. Source: Kubernetes, pkg/quota/v1/evaluator/core and component-helpers
+resource requests; Volcano adds every extended resource without its `requests.` prefix (pkg/controllers/util/util.go).
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from volcanoio.model import quantity
 from volcanoio.model.base import Manifest
-from volcanoio.model.core import Container, PodSpec, ResourceList
+from volcanoio.model.core import Container, PodSpec, Requirement, ResourceList
 from volcanoio.model.resources import add, maximum
+from volcanoio.model.selectors import satisfied
+
+
+class QuotaScope(NamedTuple):
+    """One requirement of a quota. `operator` is Exists, DoesNotExist, In or NotIn."""
+
+    name: str
+    operator: str = "Exists"
+    values: tuple[str, ...] = ()
+
+    def meets(self, value: str) -> bool:
+        """Whether this value of the scope, "" for none, meets the requirement."""
+        return satisfied(Requirement(key=self.name, operator=self.operator, values=self.values), value or None)
+
+
+def scopes_of(scopes: Iterable[str], selector: Mapping[str, Any] | None) -> tuple[QuotaScope, ...]:
+    """Return all requirements of a quota's `scopes` and `scopeSelector`; an object must meet each."""
+    expressions = (selector or {}).get("matchExpressions") or ()
+    selected = [
+        QuotaScope(one.get("scopeName", ""), one.get("operator", ""), tuple(one.get("values") or ()))
+        for one in expressions
+    ]
+    return (*map(QuotaScope, scopes), *selected)
+
 
 Usage: TypeAlias = dict[str, int]
-"""Key of a quota to a number of thousandths, bytes and pods too: `volcanoio.model.resources` has other units."""
+"""Quota key to an amount in thousandths, bytes and pods too: `volcanoio.model.resources` has other units."""
 
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
 _NATIVE = ("cpu", "memory", "ephemeral-storage", "hugepages-")
@@ -25,12 +47,15 @@ _LIMITED = ("cpu", "memory", "ephemeral-storage")
 
 
 def pod_usage(template: Manifest) -> Usage:
-    """Quota usage of one pod of a template, in thousandths; raises QuantityError or msgspec.ValidationError."""
-    return usage_of(msgspec.convert(template.get("spec") or {}, PodSpec, strict=False))
+    """Return the quota usage of one pod of a template, in thousandths.
+
+    Raises QuantityError or msgspec.ValidationError.
+    """
+    return spec_usage(msgspec.convert(template.get("spec") or {}, PodSpec, strict=False))
 
 
-def usage_of(spec: PodSpec) -> Usage:
-    """Quota usage of a pod, in thousandths; raises QuantityError."""
+def spec_usage(spec: PodSpec) -> Usage:
+    """Return the quota usage of a pod, in thousandths; raises QuantityError."""
     requests, limits = _pod_total(spec, "requests"), _pod_total(spec, "limits")
     usage: Usage = {"count/pods": 1000, "pods": 1000}
     for name, amount in requests.items():
@@ -42,8 +67,8 @@ def usage_of(spec: PodSpec) -> Usage:
     return usage
 
 
-def as_resource_list(usage: Mapping[str, int]) -> ResourceList:
-    """Usage as quantities, sorted by key."""
+def format_usage(usage: Mapping[str, int]) -> ResourceList:
+    """Format usage as quantities, sorted by key."""
     return {name: _text(name, usage[name]) for name in sorted(usage)}
 
 
@@ -55,9 +80,10 @@ def _text(name: str, amount: int) -> str:
 
 
 def _pod_total(spec: PodSpec, kind: str) -> Usage:
-    """Requests or limits of a pod: the sum of its containers, or more while an init container runs, plus overhead.
+    """Return requests or limits of a pod: the sum of its containers or the peak of its init containers, plus overhead.
 
-    An init container that restarts always is a sidecar: it adds to the containers and to the init containers after it.
+    An init container with restartPolicy Always is a sidecar: it adds to the containers and to the init containers after
+    it.
     """
     total: Usage = {}
     for container in spec.containers:

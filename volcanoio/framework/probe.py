@@ -1,12 +1,10 @@
-"""Metrics as an injected, write-only Protocol: the engine reports and never reads."""
-
-from __future__ import annotations
+"""Metrics as an injected, write-only Protocol: the engine reports values and never reads them."""
 
 from typing import Protocol
 
 
 class Probe(Protocol):
-    """Where figures go. Names are Prometheus names without type suffix rules: what is given is what is exported."""
+    """A sink for metric values. Names are exported unchanged, without rules about type suffixes."""
 
     def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
         """Add to a counter."""
@@ -17,7 +15,7 @@ class Probe(Protocol):
         ...
 
     def observe(self, name: str, value: float, times: int = 1, **labels: str) -> None:
-        """Add a sample to a histogram, or so many alike."""
+        """Add a sample to a histogram, `times` times."""
         ...
 
     def forget(self, name: str, **labels: str) -> None:
@@ -26,16 +24,16 @@ class Probe(Protocol):
 
 
 class NoProbe:
-    """Reports to nobody."""
+    """A probe that discards everything."""
 
     def count(self, name: str, amount: float = 1.0, **labels: str) -> None:
-        """Ignore."""
+        """Discard."""
 
     def gauge(self, name: str, value: float, **labels: str) -> None:
-        """Ignore."""
+        """Discard."""
 
     def observe(self, name: str, value: float, times: int = 1, **labels: str) -> None:
-        """Ignore."""
+        """Discard."""
 
     def forget(self, name: str, **labels: str) -> None:
-        """Ignore."""
+        """Discard."""

@@ -1,6 +1,4 @@
-"""What the scheduler asks of the edge: binds and evictions; status writes and Events are `framework.effects`."""
-
-from __future__ import annotations
+"""Effects of the scheduler: binds and evictions; status writes and Events are in `framework.effects`."""
 
 from typing import Any, TypeAlias
 
@@ -11,13 +9,13 @@ from volcanoio.model.base import Manifest
 
 
 class PreBindStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One step before a pod's bind: write to an object, then wait until it says what is wanted.
+    """One step before a pod's bind: write to an object, then wait until it matches a pattern.
 
     `patch` is a merge patch ({}: nothing is written), sent under the uid and, where given, the resourceVersion; `undo`
-    takes it back when the bind comes to nothing, unless the object says what `keeps` asks by then. `until`, `holds` and
-    `keeps` are patterns: an object says what they ask when it has all their fields with these values, whatever else it
-    has; True stands for any value but an empty one. The step waits for `until` ({}: it does not) for `timeout` seconds
-    at most, and fails at once when the object is gone, is another or no longer says what `holds` asks.
+    reverts it when the bind fails, unless the object matches `keeps` by then. `until`, `holds` and `keeps` are
+    patterns: an object matches when it has all their fields with these values; True matches any value that is not
+    empty. The step waits for `until` ({}: it does not) for at most `timeout` seconds, and fails at once when the object
+    is deleted, replaced or no longer matches `holds`.
     """
 
     resource: str
@@ -34,7 +32,7 @@ class PreBindStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BindRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One pod to one node, with annotations sent along (device plugins).
+    """The bind of one pod to one node, with annotations to send along (for device plugins).
 
     `prebind` are the steps before it, in order: the first bind of a batch waits for the steps of all its binds.
     """
@@ -48,7 +46,7 @@ class BindRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BindBatch(EffectBase, frozen=True, kw_only=True):
-    """All binds of one committed statement: a gang goes out as one batch. `group` is the PodGroup's `ns/name`."""
+    """All binds of one committed statement: a gang is sent as one batch. `group` is the PodGroup's `namespace/name`."""
 
     group: str
     cycle: int
@@ -56,7 +54,7 @@ class BindBatch(EffectBase, frozen=True, kw_only=True):
 
 
 class Evict(EffectBase, frozen=True, kw_only=True):
-    """Evict a pod (condition DisruptionTarget, then delete with its uid) because of `reason` (the action)."""
+    """Evict a pod (condition DisruptionTarget, then delete by uid); `reason` is the action."""
 
     group: str
     uid: str
@@ -67,9 +65,10 @@ class Evict(EffectBase, frozen=True, kw_only=True):
 
 
 class Question(EffectBase, frozen=True, kw_only=True):
-    """A JSON body to post to `url` on behalf of a plugin, answered within `timeout` seconds (see `scheduling.asks`).
+    """A JSON body to post to `url` for a plugin, answered within `timeout` seconds (see `sessionview`).
 
-    `key` names it among the plugin's questions: equal keys have one answer. `default` is the answer where nobody asks.
+    `key` identifies it among the plugin's questions: equal keys share one answer. `default` is the answer in offline
+    runs.
     """
 
     plugin: str

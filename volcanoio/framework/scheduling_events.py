@@ -1,6 +1,4 @@
-"""Events of the scheduler's process: observations, outcomes of binds, and the openings and ends of cycles."""
-
-from __future__ import annotations
+"""Events of the scheduler's process: observations, outcomes of binds, and starts and ends of cycles."""
 
 from typing import Any, TypeAlias
 
@@ -9,7 +7,7 @@ from volcanoio.framework.scheduling_effects import SchedulerEffect
 
 
 class BindOutcome(Event, frozen=True, kw_only=True):
-    """What every outcome of a bind or eviction carries: the pod by uid, its PodGroup's key and the node."""
+    """Base of the outcomes of a bind or eviction: the pod by uid, its PodGroup's key and the node."""
 
     group: str
     uid: str
@@ -19,11 +17,11 @@ class BindOutcome(Event, frozen=True, kw_only=True):
 
 
 class BindDone(BindOutcome, frozen=True, kw_only=True):
-    """The pod is bound to the node by us; its row waits for its own watch event."""
+    """The pod was bound to the node by this scheduler; its own watch event is still to come."""
 
 
 class BindRefused(BindOutcome, frozen=True, kw_only=True):
-    """The server refused for good (a definite 4xx, or the pod is gone or bound elsewhere): the row is released."""
+    """The server refused the bind (a definite 4xx, or the pod is gone or bound elsewhere): the row is released."""
 
     code: int
     reason: str = ""
@@ -31,7 +29,7 @@ class BindRefused(BindOutcome, frozen=True, kw_only=True):
 
 
 class BindUnknown(BindOutcome, frozen=True, kw_only=True):
-    """Time-out, reset or 5xx: the row is kept. The binder asks the API server and follows up with Done or Refused."""
+    """Time-out, reset or 5xx: the row is kept. The binder queries the API server and then reports Done or Refused."""
 
     message: str = ""
 
@@ -41,14 +39,14 @@ class EvictDone(BindOutcome, frozen=True, kw_only=True):
 
 
 class EvictRefused(BindOutcome, frozen=True, kw_only=True):
-    """The eviction failed for good: the task is what it was."""
+    """The eviction failed for good: the task keeps its previous status."""
 
     code: int
     message: str = ""
 
 
 class FactsSaid(Event, frozen=True, kw_only=True):
-    """A source said something: facts by key, None for one that holds no longer; `whole`: they are all there are."""
+    """A source published facts by key, None for a withdrawn one; with `whole` they replace all earlier ones."""
 
     source: str
     facts: dict[str, Any] = {}
@@ -56,7 +54,7 @@ class FactsSaid(Event, frozen=True, kw_only=True):
 
 
 class AskAnswered(Event, frozen=True, kw_only=True):
-    """What came back to a plugin's question: JSON, or `fault` says why nothing did."""
+    """The answer to a plugin's question: JSON, or the reason in `fault` why there is none."""
 
     plugin: str
     key: str
@@ -65,10 +63,10 @@ class AskAnswered(Event, frozen=True, kw_only=True):
 
 
 class CycleOpened(Event, frozen=True, kw_only=True):
-    """A cycle begins: every event with seq <= `upto` is folded. `seed` breaks ties, `now` is `at`.
+    """A cycle starts: every event with seq <= `upto` is folded. `seed` breaks ties, `now` is `at`.
 
-    `period` is the schedule period in seconds; `answering`: questions of plugins are answered. So the opening holds
-    all that a cycle is given beside the state.
+    `period` is the schedule period in seconds; with `answering` questions of plugins are answered. Together with the
+    state this is the complete input of a cycle.
     """
 
     cycle: int
@@ -79,18 +77,18 @@ class CycleOpened(Event, frozen=True, kw_only=True):
 
 
 class Decided(Event, frozen=True, kw_only=True):
-    """What a cycle decided since it last said so; it is being sent. A replay is compared with it."""
+    """Decisions of a cycle since its last such event; they are being sent. A replay is compared with it."""
 
     cycle: int
     decisions: tuple[SchedulerEffect, ...]
 
 
 class CycleClosed(Event, frozen=True, kw_only=True):
-    """A cycle ended. `where` names the action at whose gang boundary the budget cut it, "" when it ran to its end.
+    """A cycle ended. `where` is the action at whose gang boundary the budget cut it, "" when it ran to its end.
 
-    `boundaries` is at which of its gang boundaries (counted from 1) that was, 0 when it was not cut: a replay cuts at
-    the same one. `fault` is what a plugin or action raised, which ended the cycle. `stopped` is at which checkpoint
-    (counted from 1) the cycle was given up because the process ends, 0 when it was not.
+    `boundaries` is the number of that gang boundary (from 1), 0 when the cycle was not cut: a replay cuts at the same
+    one. `fault` is the exception of a plugin or action that ended the cycle. `stopped` is the checkpoint (from 1) at
+    which the cycle was abandoned because the process ends, 0 when it was not.
     """
 
     cycle: int
@@ -101,10 +99,10 @@ class CycleClosed(Event, frozen=True, kw_only=True):
 
 
 class ConfigurationChanged(Event, frozen=True, kw_only=True):
-    """A configuration took effect; `text` is the file, `plugins` name to origin (version or sha256).
+    """A configuration took effect; `text` is the file, `plugins` maps names to origins (version or sha256).
 
-    `sources` are the files of mounted plugins and actions by name: a replay runs these. `ignore_unavailable`: what is
-    not available was left out.
+    `sources` are the files of mounted plugins and actions by name: a replay runs these. With `ignore_unavailable`,
+    unavailable plugins were skipped.
     """
 
     text: str

@@ -1,10 +1,10 @@
-"""`Binder`: sends the binds of committed gangs and finds out what became of each.
+"""`Binder`: sends the binds of committed gangs and determines the outcome of each.
 
-A gang's binds go out together, first come first served, within a bounded number in flight that adapts to 429s. There
-are three outcomes: BindDone; BindRefused, a definite no; BindUnknown, when no definite answer came. An unknown one is
-followed up with an uncached GET of the pod until that decides: bound here is Done, bound elsewhere or gone is Refused,
-and an unbound pod is bound again. So a bind is sent at least once, with the uid as its
-precondition, and never leaves a row undecided.
+A gang's binds go out together, first come first served. The number in flight adapts to 429s: additive increase,
+multiplicative decrease. There are three outcomes: BindDone; BindRefused, a definite no; BindUnknown, when no definite
+answer came. An unknown one is followed up with an uncached GET of the pod until that decides: bound here is Done,
+bound elsewhere or gone is Refused, and an unbound pod is bound again. So a bind is sent at least once, with the uid as
+its precondition, and never leaves a row undecided.
 """
 
 from __future__ import annotations
@@ -12,24 +12,26 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
+from dataclasses import dataclass, field
+from enum import StrEnum
 from types import TracebackType
 from typing import Any
+
+import msgspec
 
 from volcanoio.framework.events import Event
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.framework.scheduling_effects import BindBatch, BindRequest
 from volcanoio.framework.scheduling_events import BindDone, BindRefused, BindUnknown
 from volcanoio.kube import requests
-from volcanoio.kube.backoff import Backoff
-from volcanoio.kube.binding import Finding, bind, finding
-from volcanoio.kube.clock import Clock
+from volcanoio.kube.background_tasks import BackgroundTasks
+from volcanoio.kube.clock import Clock, RetryBackoff
 from volcanoio.kube.errors import error_of
 from volcanoio.kube.informer import Publish
-from volcanoio.kube.prebinding import PreBinder
-from volcanoio.kube.sending import FENCED, Gate, Sender
+from volcanoio.kube.prebinder import PreBinder
+from volcanoio.kube.requests import Request
+from volcanoio.kube.sender import FENCED, LeaderFence, Sender
 from volcanoio.kube.transport import Response, Transport, TransportError
-from volcanoio.kube.undertakings import Undertakings
-from volcanoio.kube.window import Window
 from volcanoio.model.kinds import POD
 
 PREBIND_FAILED = "PreBindFailed"
@@ -54,16 +56,26 @@ class _Bind:
     def __init__(self, batch: _Batch, request: BindRequest, rng: random.Random) -> None:
         self.batch = batch
         self.request = request
-        self.backoff = Backoff(rng)
+        self.backoff = RetryBackoff(rng)
         self.sent_at = 0.0
 
 
-class Binder:
-    """An async context manager: leaving it cancels what is under way.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinderOptions:
+    """`timeout` (seconds) is that of each bind and is sent to the server. `window` bounds the binds in flight.
 
-    `timeout` (seconds) is that of each bind and is told to the server. `gate` is the fence of leadership. `prebinder`
-    carries out what comes before binds.
+    `prebinder` carries out what comes before binds.
     """
+
+    window: InFlightWindow | None = None
+    timeout: float = 5.0
+    seed: int = 0
+    probe: Probe = field(default_factory=NoProbe)
+    prebinder: PreBinder | None = None
+
+
+class Binder:
+    """An async context manager: leaving it cancels what is under way. `gate` is the fence of leadership."""
 
     def __init__(
         self,
@@ -71,27 +83,26 @@ class Binder:
         publish: Publish,
         *,
         clock: Clock,
-        gate: Gate | None = None,
-        window: Window | None = None,
-        timeout: float = 5.0,
-        seed: int = 0,
-        probe: Probe | None = None,
-        prebinder: PreBinder | None = None,
+        gate: LeaderFence | None = None,
+        options: BinderOptions | None = None,
     ) -> None:
+        options = options or BinderOptions()
         self._transport = transport
-        self._prebinder = prebinder or PreBinder(Sender(transport, clock=clock, gate=gate, seed=seed), clock=clock)
+        self._prebinder = options.prebinder or PreBinder(
+            Sender(transport, clock=clock, gate=gate, seed=options.seed), clock=clock
+        )
         self._publish = publish
         self._clock = clock
         self._gate = gate
-        self._window = window or Window()
-        self._timeout = timeout
-        self._rng = random.Random(f"{seed}/binder")
-        self._probe = probe or NoProbe()
+        self._window = options.window or InFlightWindow()
+        self._timeout = options.timeout
+        self._rng = random.Random(f"{options.seed}/binder")
+        self._probe = options.probe
         self._waiting: deque[_Bind] = deque()
         self._batches: dict[str, list[_Batch]] = {}
         self._outbox: list[Event] = []
         self._pausing = False
-        self._under_way = Undertakings()
+        self._under_way = BackgroundTasks()
 
     async def __aenter__(self) -> Binder:
         """Be ready for `submit`."""
@@ -194,7 +205,7 @@ class Binder:
         elif answer.status >= 500:
             await self._find_out(item, error_of(answer).message)
         elif answer.status == 409:
-            await self._settle_conflict(item, answer)
+            await self._resolve_conflict(item, answer)
         else:
             error = error_of(answer)
             self._refuse(item, error.code, error.reason, error.message)
@@ -218,7 +229,7 @@ class Binder:
         self._probe.count("volcanoio_bind_overloads_total")
         self._waiting.appendleft(item)
 
-    async def _settle_conflict(self, item: _Bind, answer: Response) -> None:
+    async def _resolve_conflict(self, item: _Bind, answer: Response) -> None:
         """409: already bound, perhaps by us and to our node (an earlier attempt, or an earlier process)."""
         self._pump()
         if await self._look(item) is Finding.BOUND_HERE:
@@ -230,7 +241,7 @@ class Binder:
     async def _find_out(self, item: _Bind, message: str) -> None:
         """Unknown: say so, then ask until the pod decides."""
         self._pump()
-        self._tell(BindUnknown(cause=item.batch.cause, **self._where(item), message=message))
+        self._queue_outcome(BindUnknown(cause=item.batch.cause, **self._where(item), message=message))
         await self._clock.sleep(item.backoff.next())
         found = await self._look(item)
         if found is Finding.BOUND_HERE:
@@ -286,9 +297,9 @@ class Binder:
             under_way.remove(batch)
             if not under_way:
                 del self._batches[batch.group]
-        self._tell(outcome)
+        self._queue_outcome(outcome)
 
-    def _tell(self, event: Event) -> None:
+    def _queue_outcome(self, event: Event) -> None:
         """Outcomes of one turn of the loop are one publish."""
         if not self._outbox:
             asyncio.get_running_loop().call_soon(self._flush)
@@ -298,3 +309,102 @@ class Binder:
         if self._outbox:
             events, self._outbox = self._outbox, []
             self._publish(events)
+
+
+_TEMPLATE = (
+    b'{"apiVersion":"v1","kind":"Binding","metadata":{"name":%b,"namespace":%b,"uid":%b%b},'
+    b'"target":{"apiVersion":"v1","kind":"Node","name":%b}}'
+)
+_ENCODER = msgspec.json.Encoder()
+
+
+class Finding(StrEnum):
+    """What the pod, read uncached, says about our bind."""
+
+    BOUND_HERE = "bound here"
+    BOUND_ELSEWHERE = "bound to another node"
+    GONE = "gone"
+    UNBOUND = "not bound"
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    uid: str = ""
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    metadata: _Meta = _Meta()
+    spec: _Spec = _Spec()
+
+
+_DECODER = msgspec.json.Decoder(_Pod)
+
+
+def bind(request: BindRequest) -> Request:
+    """POST pods/NAME/binding. The uid is a precondition: a successor of that name is not bound."""
+    encode = _ENCODER.encode
+    annotations = b',"annotations":' + encode(request.annotations) if request.annotations else b""
+    body = _TEMPLATE % (
+        encode(request.name),
+        encode(request.namespace),
+        encode(request.uid),
+        annotations,
+        encode(request.node),
+    )
+    return Request(method="POST", path=POD.path(request.namespace, request.name, "binding"), body=body)
+
+
+def finding(request: BindRequest, response: Response) -> Finding | None:
+    """What a GET of the pod means; None when it answers nothing and must be asked again."""
+    if response.status == 404:
+        return Finding.GONE
+    if not response.ok:
+        return None
+    pod = _DECODER.decode(response.body)
+    if pod.metadata.uid != request.uid:
+        return Finding.GONE
+    if not pod.spec.node_name:
+        return Finding.UNBOUND
+    return Finding.BOUND_HERE if pod.spec.node_name == request.node else Finding.BOUND_ELSEWHERE
+
+
+class InFlightWindow:
+    """Opens by one for each windowful of successes, halves on overload, and pauses as long as the server asks.
+
+    Times are seconds of a monotonic clock. Several 429s to requests that were under way together are one overload.
+    """
+
+    def __init__(self, *, start: int = 64, least: int = 4, most: int = 256) -> None:
+        self._least = least
+        self._most = most
+        self._size = float(min(start, most))
+        self._cut_at = float("-inf")
+        self._paused_until = float("-inf")
+        self.in_flight = 0
+
+    @property
+    def size(self) -> int:
+        """How many may be in flight."""
+        return int(self._size)
+
+    def has_room(self, now: float) -> bool:
+        """Whether one more may be sent."""
+        return self.in_flight < self.size and now >= self._paused_until
+
+    def pause_left(self, now: float) -> float:
+        """Seconds until sending may go on; 0 when it may."""
+        return max(0.0, self._paused_until - now)
+
+    def succeeded(self) -> None:
+        """A request was answered without complaint."""
+        self._size = min(float(self._most), self._size + 1.0 / self._size)
+
+    def overloaded(self, *, sent_at: float, now: float, retry_after: float) -> None:
+        """A request sent at `sent_at` was answered 429."""
+        if sent_at > self._cut_at:
+            self._size = max(float(self._least), self._size / 2)
+            self._cut_at = now
+        self._paused_until = max(self._paused_until, now + retry_after)

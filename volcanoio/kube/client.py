@@ -8,11 +8,10 @@ from typing import Any
 
 import msgspec
 
-from volcanoio.framework.effects import PatchType
 from volcanoio.kube import requests
 from volcanoio.kube.decoding import ObjectDecoder
 from volcanoio.kube.errors import Status, check, error_from_status, error_of
-from volcanoio.kube.requests import Request
+from volcanoio.kube.requests import DELETE, PATCH, DeleteOptions, PatchOptions, Request
 from volcanoio.kube.transport import Response, StreamRefused, Transport
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
@@ -68,7 +67,7 @@ class Client:
         field_selector: str = "",
         limit: int = 500,
     ) -> tuple[Manifest, ...]:
-        """As `list`, with every field of each object."""
+        """A list, or a page of one, with every field of each object."""
         result: tuple[Manifest, ...] = ()
         async for page in self._pages(kind, namespace, label_selector, field_selector, limit):
             result += tuple(msgspec.json.decode(page).get("items") or ())
@@ -84,38 +83,14 @@ class Client:
         name: str,
         patch: Any,
         namespace: str = "",
-        *,
-        subresource: str = "",
-        type_: PatchType = PatchType.MERGE,
-        uid: str = "",
-        resource_version: str = "",
+        options: PatchOptions = PATCH,
     ) -> Manifest:
         """Patch an object and return what was stored; raises Conflict when uid or resourceVersion do not match."""
-        request = requests.patch(
-            kind,
-            namespace,
-            name,
-            patch,
-            subresource=subresource,
-            type_=type_,
-            uid=uid,
-            resource_version=resource_version,
-        )
-        return _manifest(await self._send(request))
+        return _manifest(await self._send(requests.patch(kind, namespace, name, patch, options)))
 
-    async def delete(
-        self,
-        kind: Kind,
-        name: str,
-        namespace: str = "",
-        *,
-        uid: str = "",
-        grace: int | None = None,
-        propagation: str = "Background",
-    ) -> Manifest:
+    async def delete(self, kind: Kind, name: str, namespace: str = "", options: DeleteOptions = DELETE) -> Manifest:
         """Delete an object; the answer is the object while it terminates, else a Status. Raises NotFound, Conflict."""
-        request = requests.delete(kind, namespace, name, uid=uid, grace=grace, propagation=propagation)
-        return _manifest(await self._send(request))
+        return _manifest(await self._send(requests.delete(kind, namespace, name, options)))
 
     @asynccontextmanager
     async def watch(
@@ -125,7 +100,6 @@ class Client:
         *,
         resource_version: str = "",
         label_selector: str = "",
-        field_selector: str = "",
         timeout: int = 300,  # noqa: ASYNC109 - it is the server that ends the watch
     ) -> AsyncIterator[AsyncIterator[WatchEvent]]:
         """Changes after `resource_version` ("" starts with what is there as ADDED), until the server ends the watch.
@@ -136,7 +110,6 @@ class Client:
             "watch": "true",
             "resourceVersion": resource_version,
             "labelSelector": label_selector,
-            "fieldSelector": field_selector,
             "timeoutSeconds": str(timeout),
         }
         try:

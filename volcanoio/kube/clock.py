@@ -1,10 +1,13 @@
-"""Time as the edge needs it, injected so that tests and replays decide what time it is."""
+"""Time, injected so that tests and replays can set it: the clock, and the back-off between retries."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from typing import Protocol
+
+from volcanoio.framework.backoff import Backoff
 
 
 class Clock(Protocol):
@@ -50,3 +53,30 @@ class WallClock:
         await asyncio.sleep(seconds)
 
     idle = sleep
+
+
+API_BACKOFF = Backoff(base=0.2, cap=30.0)
+"""Delays between attempts at one request to the API server."""
+
+
+class RetryBackoff:
+    """Jittered delays between the attempts at one operation."""
+
+    def __init__(self, rng: random.Random, backoff: Backoff = API_BACKOFF) -> None:
+        self._rng = rng
+        self._backoff = backoff
+        self.failures = 0
+        """Consecutive failures."""
+
+    def reset(self) -> None:
+        """Begin with the first delay again, after a success."""
+        self.failures = 0
+
+    def next(self, at_least: float = 0.0) -> float:
+        """Return the seconds to wait after one more failure.
+
+        `at_least` is the server's Retry-After: jitter may lengthen it but not shorten it.
+        """
+        self.failures += 1
+        delay = self._backoff.delay(self.failures, self._rng.random())
+        return at_least + delay / 4 if at_least > delay else delay

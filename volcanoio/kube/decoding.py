@@ -52,7 +52,7 @@ class ObjectDecoder:
 
     def __init__(self, kind: Kind, made: Callable[[ApiObject], object] | None = None) -> None:
         self._kind = kind
-        self._made = made or _nothing
+        self._made = made or _ignore_object
         self._one: msgspec.json.Decoder[ApiObject] = msgspec.json.Decoder(kind.type)
         self._page: msgspec.json.Decoder[Page[ApiObject]] = msgspec.json.Decoder(Page[kind.type])  # type: ignore[name-defined]  # the type argument is a value here
         self._line: msgspec.json.Decoder[WatchLine[ApiObject]] = msgspec.json.Decoder(WatchLine[kind.type])  # type: ignore[name-defined]  # as above
@@ -141,8 +141,8 @@ class ObjectDecoder:
         return WatchLine(odd.type, self.one(odd.object)) if odd.type in OBJECT_TYPES else odd
 
 
-def _nothing(_obj: ApiObject) -> None:
-    """Nobody wants to see objects as they are made."""
+def _ignore_object(_obj: ApiObject) -> None:
+    """Default observer of decoded objects: does nothing."""
 
 
 OBJECT_TYPES = frozenset({"ADDED", "MODIFIED", "DELETED"})

@@ -14,8 +14,8 @@ from volcanoio.kube import requests
 from volcanoio.kube.clock import Clock
 from volcanoio.kube.errors import Conflict, Invalid, NotFound
 from volcanoio.kube.informer import Publish
-from volcanoio.kube.presence import is_gone
-from volcanoio.kube.sending import Sender
+from volcanoio.kube.requests import DeleteOptions, PatchOptions
+from volcanoio.kube.sender import Sender, is_gone
 from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import POD
 from volcanoio.model.times import rfc3339
@@ -44,14 +44,13 @@ class Evictor:
             effect.namespace,
             effect.name,
             {"status": {"conditions": self._conditions(effect)}},
-            subresource="status",
-            type_=PatchType.STRATEGIC,
-            uid=effect.uid,
+            PatchOptions(subresource="status", type=PatchType.STRATEGIC, uid=effect.uid),
         )
         outcome = await self._sender.send(conditions)
         # Whatever the patch's uid collided with, the deletion's precondition decides.
         if outcome.error is None or isinstance(outcome.error, Conflict | Invalid):
-            outcome = await self._sender.send(requests.delete(POD, effect.namespace, effect.name, uid=effect.uid))
+            deletion = requests.delete(POD, effect.namespace, effect.name, DeleteOptions(uid=effect.uid))
+            outcome = await self._sender.send(deletion)
         gone = isinstance(outcome.error, NotFound) or (
             isinstance(outcome.error, Conflict)
             and await is_gone(self._sender, POD, effect.namespace, effect.name, effect.uid)

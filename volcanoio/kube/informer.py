@@ -1,29 +1,30 @@
 """`Informer`: keeps a cache of one kind by list and watch, and publishes what changed.
 
-A watch batch becomes one publish of Observed events. A watch that breaks resumes where it was; one that the server no
-longer can resume (410) raises Relisting, lists anew and raises Synced.
+A watch batch becomes one publish of Observed events. A watch that breaks resumes where it was; one that the server can
+no longer resume (410) publishes Relisting, lists again and publishes Synced. `InformerSet` has one informer per kind
+and selectors, however many consumers ask for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import anyio
 import msgspec
 import structlog
+from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from volcanoio.framework.events import Event, Observed, Relisting, Synced
 from volcanoio.framework.probe import NoProbe, Probe
-from volcanoio.kube.backoff import Backoff
-from volcanoio.kube.cache import ObjectCache
-from volcanoio.kube.clock import Clock
+from volcanoio.kube.clock import Clock, RetryBackoff
 from volcanoio.kube.decoding import ObjectDecoder, UndecodableError, WithMeta
 from volcanoio.kube.errors import ApiError, Expired, NotFound, Status, TooManyRequests, error_from_status, error_of
-from volcanoio.kube.sharing import Shared
+from volcanoio.kube.object_cache import ObjectCache, SharedParts
 from volcanoio.kube.transport import StreamRefused, Transport, TransportError
+from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
 
@@ -31,6 +32,9 @@ _LOG = structlog.get_logger(__name__)
 _WATCH_SECONDS = (300, 600)
 _ABSENT_SECONDS = 2.0
 """Between questions for a kind that is not served."""
+_ABSENT_TRIES = 20
+"""Questions, in about half a minute, after which a kind of somebody else that is still not served is a warning: who
+follows a guide starts the controller first and defines its kind then."""
 _AT_A_TIME, _TURNS = 64, 8
 """Lines of a watch that are folded, and acted upon, before the event loop gets a turn; and the most turns that a batch
 takes, so that who is behind those who write catches up with them."""
@@ -40,40 +44,56 @@ _SHORT_LIVED = 1.0
 Publish = Callable[[Iterable[Event]], object]
 
 
-def _unheard(_events: Iterable[Event]) -> None:
+def _discard(_events: Iterable[Event]) -> None:
     """Where a stopped informer publishes."""
 
 
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a kind that is watched; by default all of it."""
+
+    label_selector: str = ""
+    field_selector: str = ""
+    namespace: str = ""
+
+    def query(self) -> dict[str, str]:
+        """The selectors as a list or watch takes them."""
+        selectors = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
+        return {key: value for key, value in selectors.items() if value}
+
+
+EVERYTHING = Selection()
+
+
+class WatchContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What the informers of a process share."""
+
+    transport: Transport
+    publish: Publish
+    clock: Clock
+    seed: int = 0
+    probe: Probe = msgspec.field(default_factory=NoProbe)
+
+
 class Informer:
-    """One kind, as narrowed by selectors and namespace. `run` it once; `page` is the size of a list's pages."""
+    """A selection of one kind. `run` it once; `page` is the size of a list's pages."""
 
     def __init__(
-        self,
-        kind: Kind,
-        transport: Transport,
-        publish: Publish,
-        *,
-        clock: Clock,
-        label_selector: str = "",
-        field_selector: str = "",
-        namespace: str = "",
-        seed: int = 0,
-        page: int = 500,
-        probe: Probe | None = None,
+        self, kind: Kind, context: WatchContext, selection: Selection = EVERYTHING, *, page: int = 500
     ) -> None:
         self.kind = kind
-        self._transport = transport
-        self._publish = publish
-        self._clock = clock
-        self._selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
-        self._selectors = {key: value for key, value in self._selectors.items() if value}
-        self._path = kind.path(namespace)
+        self._transport = context.transport
+        self._publish = context.publish
+        self._clock = context.clock
+        self._selectors = selection.query()
+        self._path = kind.path(selection.namespace)
         self._page = page
-        self._rng = random.Random(f"{seed}/{kind.resource}/{label_selector}/{field_selector}")
-        self._backoff = Backoff(self._rng)
-        self._probe = probe or NoProbe()
-        self._decoder = ObjectDecoder(kind, made=Shared().of)
-        self._cache = ObjectCache(kind.resource, selective=bool(self._selectors or namespace))
+        self._rng = random.Random(
+            f"{context.seed}/{kind.resource}/{selection.label_selector}/{selection.field_selector}"
+        )
+        self._backoff = RetryBackoff(self._rng)
+        self._probe = context.probe
+        self._decoder = ObjectDecoder(kind, made=SharedParts().of)
+        self._cache = ObjectCache(kind.resource, selective=selection != EVERYTHING)
         self._revision = ""
         """Where the watch goes on; "" when a list is needed."""
         self._synced = asyncio.Event()
@@ -114,7 +134,7 @@ class Informer:
     def stop(self) -> None:
         """End `run`, and publish nothing from now on but that all of it is gone and not listed any more."""
         self._scope.cancel()
-        publish, self._publish = self._publish, _unheard
+        publish, self._publish = self._publish, _discard
         publish([*self._cache.replace((), 0), Relisting(resource=self.kind.resource)])
         self._synced.clear()
 
@@ -153,8 +173,11 @@ class Informer:
 
     def _absent(self) -> float:
         """The kind is not served: its definition may come at any time, and asking costs little."""
-        if not self._backoff.failures:
-            _LOG.warning("this kind is not served; it is asked for until it is", resource=self.kind.resource)
+        asked, ours = self._backoff.failures, self.kind.resource in kinds.BY_RESOURCE
+        if asked == (0 if ours else _ABSENT_TRIES):
+            _LOG.warning("this kind is not served; install its CustomResourceDefinition", resource=self.kind.resource)
+        elif not asked:
+            _LOG.info("this kind is not served yet; it is asked for until it is", resource=self.kind.resource)
         self._answered.set()
         return min(self._backoff.next(), _ABSENT_SECONDS)
 
@@ -254,3 +277,71 @@ class Informer:
     def _report(self, error: UndecodableError) -> None:
         self._probe.count("volcanoio_undecodable_objects_total", resource=self.kind.resource)
         _LOG.error("an object is skipped because it cannot be read", resource=self.kind.resource, error=str(error))
+
+
+class InformerSet:
+    """The informers of one process, all publishing to the same place.
+
+    An Observed event names its resource, not its selectors: a caller that asks for one resource under several selectors
+    gets an object once from each informer that has it.
+    """
+
+    def __init__(
+        self, transport: Transport, publish: Publish, *, clock: Clock, seed: int = 0, probe: Probe | None = None
+    ) -> None:
+        self._context = WatchContext(
+            transport=transport, publish=publish, clock=clock, seed=seed, probe=probe or NoProbe()
+        )
+        self._informers: dict[tuple[Kind, Selection], Informer] = {}
+        self._by_resource: dict[str, list[Informer]] = {}
+        self._tasks: TaskGroup | None = None
+
+    def informer(
+        self, kind: Kind, *, label_selector: str = "", field_selector: str = "", namespace: str = ""
+    ) -> Informer:
+        """The informer of that kind and selection; a new one starts at once if the set is running."""
+        selection = Selection(label_selector=label_selector, field_selector=field_selector, namespace=namespace)
+        key = (kind, selection)
+        if key not in self._informers:
+            informer = self._informers[key] = Informer(kind, self._context, selection)
+            self._by_resource.setdefault(kind.resource, []).append(informer)
+            if self._tasks is not None:
+                self._tasks.start_soon(informer.run)
+        return self._informers[key]
+
+    def forget(self, kind: Kind) -> None:
+        """Stop the informer of all objects of a kind; what it knew is published as gone, and the kind as not listed."""
+        informer = self._informers.pop((kind, EVERYTHING), None)
+        if informer is not None:
+            self._by_resource[kind.resource].remove(informer)
+            informer.stop()
+
+    def __iter__(self) -> Iterator[Informer]:
+        return iter(tuple(self._informers.values()))
+
+    async def run(self) -> None:
+        """Run all informers, also those asked for later, until cancelled."""
+        async with anyio.create_task_group() as self._tasks:
+            try:
+                for informer in self._informers.values():
+                    self._tasks.start_soon(informer.run)
+                await anyio.sleep_forever()
+            finally:
+                self._tasks = None
+
+    async def synced(self) -> None:
+        """Return once all informers asked for so far are synced."""
+        for informer in tuple(self._informers.values()):
+            await informer.synced()
+
+    def observe_own(self, resource: str, response: bytes | Manifest) -> list[Observed]:
+        """Fold the object in a response to our own write; the events are the caller's to publish."""
+        return [event for informer in self._by_resource.get(resource, ()) for event in informer.observe_own(response)]
+
+    def observe_own_delete(self, resource: str, namespace: str, name: str, uid: str) -> list[Observed]:
+        """Fold that our own delete removed an object for good; the events are the caller's to publish."""
+        return [
+            event
+            for informer in self._by_resource.get(resource, ())
+            for event in informer.observe_own_delete(namespace, name, uid)
+        ]

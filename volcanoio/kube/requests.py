@@ -44,6 +44,31 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class PatchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How an object is patched; with `uid` or `resource_version`, only the object that has them."""
+
+    subresource: str = ""
+    type: PatchType = PatchType.MERGE
+    uid: str = ""
+    resource_version: str = ""
+
+
+class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How an object is deleted; with `uid` or `resource_version`, only the object that has them.
+
+    `grace` is in seconds, None for the object's own grace period.
+    """
+
+    uid: str = ""
+    resource_version: str = ""
+    grace: int | None = None
+    propagation: str = "Background"
+
+
+PATCH, DELETE = PatchOptions(), DeleteOptions()
+"""The defaults."""
+
+
 def get(kind: Kind, namespace: str, name: str) -> Request:
     """Read one object, uncached."""
     return Request(method="GET", path=kind.path(namespace, name))
@@ -57,51 +82,37 @@ def create(kind: Kind, manifest: Manifest, *, namespace: str = "") -> Request:
     return Request(method="POST", path=kind.path(where), body=msgspec.json.encode(manifest))
 
 
-def patch(
-    kind: Kind,
-    namespace: str,
-    name: str,
-    content: Any,
-    *,
-    subresource: str = "",
-    type_: PatchType = PatchType.MERGE,
-    uid: str = "",
-    resource_version: str = "",
-) -> Request:
-    """Patch an object or subresource; it is refused with 409 or 422 if uid or resourceVersion are others."""
+def patch(kind: Kind, namespace: str, name: str, content: Any, options: PatchOptions = PATCH) -> Request:
+    """Patch an object or subresource; it is refused with 409 or 422 if a precondition does not hold."""
     return Request(
         method="PATCH",
-        path=kind.path(namespace, name, subresource),
-        body=msgspec.json.encode(_with_preconditions(content, type_, uid, resource_version)),
-        content_type=_CONTENT_TYPES[type_],
+        path=kind.path(namespace, name, options.subresource),
+        body=msgspec.json.encode(_with_preconditions(content, options)),
+        content_type=_CONTENT_TYPES[options.type],
     )
 
 
-def delete(
-    kind: Kind,
-    namespace: str,
-    name: str,
-    *,
-    uid: str = "",
-    resource_version: str = "",
-    grace: int | None = None,
-    propagation: str = "Background",
-) -> Request:
-    """Delete an object, of that uid and version where they are given. `grace` in seconds, None for the object's own."""
-    options: Manifest = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
-    if preconditions := {key: value for key, value in (("uid", uid), ("resourceVersion", resource_version)) if value}:
-        options["preconditions"] = preconditions
-    if grace is not None:
-        options["gracePeriodSeconds"] = grace
-    return Request(method="DELETE", path=kind.path(namespace, name), body=msgspec.json.encode(options))
+def delete(kind: Kind, namespace: str, name: str, options: DeleteOptions = DELETE) -> Request:
+    """Delete an object; it is refused with 409 if a precondition does not hold."""
+    body: Manifest = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": options.propagation}
+    if preconditions := _preconditions(options):
+        body["preconditions"] = preconditions
+    if options.grace is not None:
+        body["gracePeriodSeconds"] = options.grace
+    return Request(method="DELETE", path=kind.path(namespace, name), body=msgspec.json.encode(body))
 
 
-def _with_preconditions(content: Any, type_: PatchType, uid: str, resource_version: str) -> Any:
+def _preconditions(options: PatchOptions | DeleteOptions) -> dict[str, str]:
+    given = (("uid", options.uid), ("resourceVersion", options.resource_version))
+    return {key: value for key, value in given if value}
+
+
+def _with_preconditions(content: Any, options: PatchOptions) -> Any:
     """The patch with metadata that must match: a server refuses a change of uid or an old resourceVersion."""
-    wanted = {key: value for key, value in (("uid", uid), ("resourceVersion", resource_version)) if value}
+    wanted = _preconditions(options)
     if not wanted:
         return content
-    if type_ is PatchType.JSON:
+    if options.type is PatchType.JSON:
         # "replace" rather than "test": a wrong resourceVersion is then the usual Conflict, not an invalid patch.
         return [
             {"op": "replace", "path": f"/metadata/{key}", "value": value} for key, value in wanted.items()

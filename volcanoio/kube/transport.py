@@ -1,7 +1,7 @@
 """The one way to an API server: a byte-level Protocol with two implementations.
 
-`volcanoio.kube.http` speaks to any API server; the embedded server offers an in-process one with the same semantics,
-so that components in one process pay microseconds for a write. Nothing above this line knows which one it holds.
+`http_transport` connects to any API server; the embedded server has an in-process one with the same semantics, so that
+components in one process pay microseconds for a write. No caller knows which one it uses.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class TransportError(Exception):
 class Transport(Protocol):
     """Requests and streams of an API server. Cancellation of a call closes it."""
 
-    async def request(
+    async def request(  # noqa: PLR0913 - the parts of an HTTP request
         self,
         method: str,
         path: str,

@@ -1,7 +1,11 @@
-"""The time of a cluster: the machine's, a multiple of it, or one that tests move (`jumping` has one that skips waits).
+"""The clock of a local cluster: real time, a multiple of it, jumping time, or time that tests move.
 
-All that runs in a cluster goes by its clock, stored times too: at 60 times the speed a pod of a minute ends after a
-second, and its status says a minute. Time outside stays real: HTTP time-outs, watches' deadlines, certificates.
+Everything in a cluster uses its clock, also for stored times: at speed 60 a pod that runs for one minute ends after
+one second, and its status shows a minute. Timeouts of HTTP, deadlines of watches and certificates stay in real time.
+
+`--speed max` is discrete-event simulation on a live event loop (`JumpingClock`): when the loop would block, time jumps
+to the earliest sleeper. Sleepers of `idle` and `beat` cause no jump. While a hold exists (a request waits for the
+disk, a policy computes, a process runs), time does not jump. In a data directory time never goes back (`keep_time`).
 """
 
 from __future__ import annotations
@@ -10,8 +14,12 @@ import asyncio
 import heapq
 import itertools
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from math import isinf
+from pathlib import Path
+from selectors import BaseSelector, SelectorKey
+from typing import Any, Protocol
 
 from volcanoio.kube.clock import Clock as EdgeClock
 
@@ -29,7 +37,7 @@ class Clock(EdgeClock, Protocol):
         ...
 
     async def beat(self, seconds: float) -> None:
-        """As `idle`, for signs of life: after a jump of time they come first."""
+        """Allocatable less used, for signs of life: after a jump of time they come first."""
         ...
 
 
@@ -51,7 +59,7 @@ class RunningClock:
         self._start = max(start, time.time())
 
     def monotonic(self) -> float:
-        """Seconds since the start."""
+        """Return seconds since the start."""
         return (time.monotonic() - self._began) * self.rate
 
     def now(self) -> float:
@@ -94,7 +102,7 @@ class Sleepers:
             raise
 
     def next(self) -> float | None:
-        """The earliest moment somebody waits for."""
+        """Return the earliest wake-up time; None without sleepers."""
         while self._heap and self._heap[0][2].done():
             heapq.heappop(self._heap)
             self._dead = max(0, self._dead - 1)
@@ -122,7 +130,7 @@ class VirtualClock:
         self._sleepers = Sleepers()
 
     def now(self) -> float:
-        """Seconds since the epoch, as far as the test has moved it."""
+        """Return seconds since the epoch, as far as the test has moved it."""
         return self._now
 
     monotonic = now
@@ -170,3 +178,198 @@ class VirtualClock:
     async def _settle(self) -> None:
         for _ in range(self._SETTLE_TURNS):
             await asyncio.sleep(0)
+
+
+CLIENT_GRACE = 0.002
+"""Seconds that connected clients have before each jump."""
+_BUSY_POLL = 0.02
+"""Seconds of unbroken work after which sleepers whose time has come are woken all the same."""
+
+
+class JumpingClock:
+    """A `Clock` whose waits take no time. Use it `within` a running loop.
+
+    `holds` are asked before each jump whether time must pass as it does; `clients` says how many are connected.
+    """
+
+    rate = 1.0
+    skips = True
+
+    def __init__(self, start: float = 0.0) -> None:
+        self.holds: list[Callable[[], object]] = []
+        self.clients: Callable[[], int] = int
+        self.jumps = 0
+        self._offset = max(start, time.time()) - time.monotonic()
+        self._due, self._idlers, self._hearts = Sleepers(), Sleepers(), Sleepers()
+        self._woken = 0.0
+
+    def now(self) -> float:
+        """Time of day, since the epoch."""
+        return self._offset + time.monotonic()
+
+    monotonic = now
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait; time jumps there when nothing else is to be done."""
+        await self.sleep_until(self.now() + seconds)
+
+    async def sleep_until(self, moment: float) -> None:
+        """Wait for the moment; time jumps there when nothing else is to be done."""
+        if moment <= self.now():
+            await asyncio.sleep(0)
+        else:
+            await self._due.wait(moment)
+
+    async def idle(self, seconds: float) -> None:
+        """Wait without making time jump."""
+        await self._idlers.wait(self.now() + seconds)
+
+    async def beat(self, seconds: float) -> None:
+        """Wait without making time jump, and wake before the idlers when it has."""
+        await self._hearts.wait(self.now() + seconds)
+
+    @contextmanager
+    def within(self, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+        """Take part in the loop's waits. Raises TypeError for a loop that does not wait by a selector."""
+        inner = getattr(loop, "_selector", None)
+        if not isinstance(inner, BaseSelector):
+            msg = f"--speed max: {type(loop).__name__} is not a selector event loop; use asyncio's own, or a number"
+            raise TypeError(msg)
+        loop._selector = _JumpingSelector(inner, self)  # type: ignore[attr-defined]  # the one place where a loop waits
+        try:
+            yield
+        finally:
+            loop._selector = inner  # type: ignore[attr-defined]  # as above
+
+    def wake(self) -> bool:
+        """Wake the foremost kind of sleepers whose time has come; whether there were any."""
+        now = self.now()
+        self._woken = time.monotonic()
+        return self._hearts.wake(now) or self._idlers.wake(now) or self._due.wake(now)
+
+    def wake_while_busy(self) -> None:
+        """Wake who waits for this moment or an earlier one (only the first with `one`); whether there was anybody, if
+        the loop has not come to rest for long.
+        """
+        if time.monotonic() - self._woken > _BUSY_POLL:
+            while self.wake():
+                pass
+
+    def may_jump(self) -> bool:
+        """Return whether a sleeper waits for time to pass and no hold prevents it."""
+        return self._due.next() is not None and not any(hold() for hold in self.holds)
+
+    def jump(self) -> None:
+        """Let it be the time of the earliest sleeper."""
+        moment = self._due.next()
+        if moment is not None:
+            self._offset += max(0.0, moment - self.now())
+            self.jumps += 1
+
+    def until_next(self) -> float | None:
+        """Return seconds until the next sleeper of any kind if time does not jump; None when there is none."""
+        moments = [m for m in (self._due.next(), self._idlers.next(), self._hearts.next()) if m is not None]
+        return max(0.0, min(moments) - self.now()) if moments else None
+
+
+class _JumpingSelector(BaseSelector):
+    """The loop's selector, with the clock's say in how long it waits."""
+
+    def __init__(self, inner: BaseSelector, clock: JumpingClock) -> None:
+        self._inner = inner
+        self._clock = clock
+
+    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
+        """As `selectors.BaseSelector.select`; the loop asks with a timeout of 0 while it has work."""
+        clock = self._clock
+        events = self._inner.select(0)
+        if timeout is not None and timeout <= 0:
+            clock.wake_while_busy()
+            return events
+        if events or clock.wake():
+            return events
+        if not clock.may_jump():
+            return self._block(timeout)
+        if clock.clients():
+            events = self._inner.select(CLIENT_GRACE if timeout is None else min(timeout, CLIENT_GRACE))
+            if events:
+                return events
+        clock.jump()
+        clock.wake()
+        return events
+
+    def _block(self, timeout: float | None) -> list[tuple[SelectorKey, int]]:
+        limits = [limit for limit in (timeout, self._clock.until_next()) if limit is not None]
+        return self._inner.select(min(limits, default=None))
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> SelectorKey:
+        """As the loop's own."""
+        return self._inner.register(fileobj, events, data)
+
+    def unregister(self, fileobj: Any) -> SelectorKey:
+        """As the loop's own."""
+        return self._inner.unregister(fileobj)
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> SelectorKey:
+        """As the loop's own."""
+        return self._inner.modify(fileobj, events, data)
+
+    def get_map(self) -> Mapping[Any, SelectorKey]:
+        """As the loop's own."""
+        return self._inner.get_map()
+
+    def close(self) -> None:
+        """As the loop's own."""
+        self._inner.close()
+
+
+_SAVE_EVERY = 1.0
+"""Seconds of the machine's between two notes; what passed since the last one is lost by a kill."""
+_LEAST_AHEAD = 2.0
+"""Seconds by which the clock must be ahead of the machine's to be noted."""
+
+
+def clock_for(speed: float, file: Path | None) -> RunningClock | JumpingClock:
+    """The clock of a cluster: `speed` times the machine's, jumping when infinite; `file` holds the time it had last.
+
+    Raises ValueError for a speed that is not positive.
+    """
+    start = _read_time(file) if file is not None else 0.0
+    return JumpingClock(start) if isinf(speed) and speed > 0 else RunningClock(speed, start)
+
+
+def _read_time(file: Path) -> float:
+    try:
+        return float(file.read_text(encoding="ascii"))
+    except (OSError, ValueError):  # a directory that cannot be used is for the store to refuse
+        return 0.0
+
+
+@asynccontextmanager
+async def keep_time(clock: RunningClock | JumpingClock, file: Path | None) -> AsyncIterator[None]:
+    """Within it the time is noted in `file` while it is ahead of the machine's."""
+    if file is None:
+        yield
+        return
+    keeper = asyncio.create_task(_save_periodically(clock, file))
+    try:
+        yield
+    finally:
+        keeper.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeper
+        _save_time(clock, file)
+
+
+async def _save_periodically(clock: RunningClock | JumpingClock, file: Path) -> None:
+    while True:
+        await asyncio.sleep(_SAVE_EVERY)
+        _save_time(clock, file)
+
+
+def _save_time(clock: RunningClock | JumpingClock, file: Path) -> None:
+    now = clock.now()
+    if now > time.time() + _LEAST_AHEAD:
+        fresh = file.with_suffix(".new")
+        fresh.write_text(repr(now), encoding="ascii")
+        fresh.replace(file)

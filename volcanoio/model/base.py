@@ -1,6 +1,4 @@
-"""What every API object shares: the Struct base, metadata and owner references."""
-
-from __future__ import annotations
+"""The common parts of API objects: the Struct base, metadata and owner references."""
 
 from typing import Any, TypeAlias, dataclass_transform
 
@@ -19,11 +17,17 @@ class OwnerReference(Model):
     """`metadata.ownerReferences[]`."""
 
     api_version: str = ""
+    """Group and version of the object."""
     kind: str = ""
+    """Kind of the object."""
     name: str = ""
+    """Name of the object."""
     uid: str = ""
+    """UID of the object."""
     controller: bool = False
+    """Whether the object manages what refers to it."""
     block_owner_deletion: bool = False
+    """Whether the object is deleted in the foreground only after what refers to it."""
 
 
 class ObjectMeta(Model):
@@ -51,7 +55,7 @@ class ObjectMeta(Model):
     @property
     def controller(self) -> OwnerReference | None:
         """The owner that manages this object, if any."""
-        for ref in self.owner_references:  # asked of every pod at every change; a generator takes three times as long
+        for ref in self.owner_references:  # called for every pod at every change; a generator takes three times as long
             if ref.controller:
                 return ref
         return None
@@ -59,7 +63,7 @@ class ObjectMeta(Model):
     @property
     def revision(self) -> int:
         """The resourceVersion as a number; 0 for an object that was never stored."""
-        try:  # as with the controller: asked of every object, many times
+        try:  # called for every object, many times
             return int(self.resource_version)
         except ValueError:
             return 0
@@ -75,9 +79,33 @@ class ObjectReference(Model):
     """A reference as used by Event.involvedObject and Binding.target."""
 
     api_version: str = ""
+    """Group and version of the object."""
     kind: str = ""
+    """Kind of the object."""
     namespace: str = ""
+    """Namespace of the object."""
     name: str = ""
+    """Name of the object."""
     uid: str = ""
+    """UID of the object."""
     resource_version: str = ""
+    """Version of the object that is meant."""
     field_path: str = ""
+    """Part of the object that is meant."""
+
+
+class StatusCondition(Model):
+    """A condition as most kinds have it (Kubernetes: meta/v1 Condition)."""
+
+    type: str = ""
+    """Type of the condition."""
+    status: str = ""
+    """True, False or Unknown."""
+    observed_generation: int = 0
+    """Generation of the object that the condition is about."""
+    last_transition_time: str | None = None
+    """When the status of the condition last changed."""
+    reason: str = ""
+    """Why, as one word."""
+    message: str = ""
+    """Why, in words."""

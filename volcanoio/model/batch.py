@@ -1,10 +1,11 @@
-"""batch.volcano.sh/v1alpha1 Job."""
+"""batch.volcano.sh/v1alpha1 Job and CronJob, and bus.volcano.sh/v1alpha1 Command.
 
-from __future__ import annotations
+A Command is a request to act on a Job or a Queue, as `vcctl` writes it.
+"""
 
 from enum import StrEnum
 
-from volcanoio.model.base import ApiObject, Manifest, Model
+from volcanoio.model.base import ApiObject, Manifest, Model, ObjectReference, OwnerReference
 
 
 class JobPhase(StrEnum):
@@ -29,7 +30,7 @@ FINISHED_PHASES = frozenset({JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMI
 
 
 class JobEvent(StrEnum):
-    """What `spec.policies[].event` may name."""
+    """What happens to a job and its pods; `POLICY_EVENTS` are those that `spec.policies[].event` may name."""
 
     ANY = "*"
     POD_PENDING = "PodPending"
@@ -42,6 +43,12 @@ class JobEvent(StrEnum):
     OUT_OF_SYNC = "OutOfSync"
     COMMAND_ISSUED = "CommandIssued"
     JOB_UPDATED = "JobUpdated"
+
+
+POLICY_EVENTS: tuple[JobEvent, ...] = tuple(
+    sorted(set(JobEvent) - {JobEvent.OUT_OF_SYNC, JobEvent.COMMAND_ISSUED, JobEvent.POD_RUNNING})
+)
+"""Events that the policies of a Job may name, sorted: schema, admission and the built-in policy use this list."""
 
 
 class JobAction(StrEnum):
@@ -62,119 +69,274 @@ class LifecyclePolicy(Model):
     """`policies[]` of a Job or task; either events or an exit code."""
 
     action: str = ""
+    """What is done: AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob or
+    ResumeJob.
+    """
     event: str = ""
+    """The event that the policy answers; "*" answers any. Not together with exitCode."""
     events: tuple[str, ...] = ()
+    """Several events that the policy answers."""
     exit_code: int | None = None
+    """Exit code of a container that the policy answers; not 0."""
     timeout: str | None = None
+    """How long after the event the action is carried out, such as 10m; required for PodPending."""
 
 
 class NetworkTopology(Model):
     """`networkTopology` of a Job, partition policy or PodGroup."""
 
     mode: str = "hard"
+    """Whether pods must (hard) or should (soft) be close to each other; hard is refused so far, soft has no effect."""
     highest_tier_allowed: int | None = None
+    """Highest tier of hypernodes that the pods may be spread over. Not together with highestTierName."""
     highest_tier_name: str = ""
+    """Name of the highest tier that the pods may be spread over. Not together with highestTierAllowed."""
 
 
 class DependsOn(Model):
     """`tasks[].dependsOn`."""
 
     name: tuple[str, ...] = ()
+    """Tasks of the same job that must run or have ended before pods of this one are created."""
     iteration: str = ""
+    """any if one of these tasks is enough; all of them are needed otherwise."""
 
 
 class PartitionPolicy(Model):
     """`tasks[].partitionPolicy`."""
 
     total_partitions: int = 0
+    """Number of partitions; times partitionSize it is the number of replicas."""
     partition_size: int = 0
+    """Number of pods in a partition."""
     min_partitions: int = 0
+    """Number of whole partitions that the task needs in order to start; 0 needs none."""
     network_topology: NetworkTopology | None = None
+    """How close to each other the pods of a partition are placed."""
 
 
 class TaskSpec(Model):
     """`spec.tasks[]`; the pod template keeps every field of the manifest."""
 
     name: str = ""
+    """Name of the task, unique in the job and part of the names of its pods; default0, default1 and so on if empty."""
     replicas: int = 0
+    """Number of pods."""
     min_available: int | None = None
+    """Number of pods that the task needs in order to start; all replicas if left out."""
     template: Manifest = {}
+    """Template of the pods."""
     policies: tuple[LifecyclePolicy, ...] = ()
+    """What happens on events of pods of this task; they come before the policies of the job."""
     topology_policy: str = ""
+    """NUMA policy of pods with whole CPUs: none, best-effort, restricted or single-numa-node; no effect yet."""
     max_retry: int = 0
+    """Number of restarts of containers after which the task counts as failed; 3 if 0."""
     depends_on: DependsOn | None = None
+    """Other tasks of the job that come first."""
     partition_policy: PartitionPolicy | None = None
+    """How the pods are divided into groups of equal size."""
 
 
 class VolumeSpec(Model):
     """`spec.volumes[]`; the claim is a whole PersistentVolumeClaim spec."""
 
     mount_path: str = ""
+    """Path at which all containers of the job mount the volume."""
     volume_claim_name: str = ""
+    """Name of an existing PersistentVolumeClaim."""
     volume_claim: Manifest | None = None
+    """Specification of a PersistentVolumeClaim that is created for the job."""
 
 
 class JobSpec(Model):
     """`spec` of a Job."""
 
     scheduler_name: str = ""
+    """Scheduler of the pods; that of the installation if left out."""
     min_available: int = 0
+    """Number of pods that must be able to start together; the sum of the tasks' minAvailable if 0."""
     volumes: tuple[VolumeSpec, ...] = ()
+    """Volumes that are mounted by all pods."""
     tasks: tuple[TaskSpec, ...] = ()
+    """Groups of pods that are alike."""
     policies: tuple[LifecyclePolicy, ...] = ()
+    """What happens on events of the job and its pods."""
     plugins: dict[str, tuple[str, ...] | None] | None = None
+    """Job plugins by name, each with its arguments, such as svc: []."""
     running_estimate: str | None = None
+    """How long the user expects the job to run, such as 30m; nothing depends on it."""
     queue: str = ""
+    """Queue that the job waits in and whose share it uses."""
     max_retry: int = 0
+    """Number of restarts of the job after which it fails; 3 if 0."""
     ttl_seconds_after_finished: int | None = None
+    """Seconds after which the finished job is deleted; it is kept if left out."""
     priority_class_name: str = ""
+    """PriorityClass of the job among those of its queue."""
     min_success: int | None = None
+    """Number of pods that must succeed for the job to be completed."""
     network_topology: NetworkTopology | None = None
+    """How close to each other the pods are placed."""
 
 
 class JobState(Model):
     """`status.state`."""
 
     phase: str = ""
+    """Phase of the job."""
     reason: str = ""
+    """Why the job is in this phase, as one word."""
     message: str = ""
+    """Why the job is in this phase, in words."""
     last_transition_time: str | None = None
+    """When the phase last changed."""
 
 
 class TaskState(Model):
     """`status.taskStatusCount[task]`: pods by phase."""
 
     phase: dict[str, int] = {}
+    """Number of pods by phase."""
 
 
 class JobCondition(Model):
     """`status.conditions[]`, one per phase the job was in."""
 
     status: str = ""
+    """A phase that the job was in."""
     last_transition_time: str | None = None
+    """When the job entered it."""
 
 
 class JobStatus(Model):
     """`status` of a Job."""
 
     state: JobState = JobState()
+    """Where the job is in its life, and why."""
     min_available: int = 0
+    """Number of pods that must be able to start together."""
     task_status_count: dict[str, TaskState] = {}
+    """Pods by task and phase."""
     pending: int = 0
+    """Number of pending pods."""
     running: int = 0
+    """Number of running pods."""
     succeeded: int = 0
+    """Number of pods that succeeded."""
     failed: int = 0
+    """Number of pods that failed."""
     terminating: int = 0
+    """Number of pods that are being deleted."""
     unknown: int = 0
+    """Number of pods of unknown phase."""
     version: int = 0
+    """Number of times that all pods were replaced or stopped; pods of an older version are deleted."""
     retry_count: int = 0
+    """Number of restarts so far."""
     running_duration: str | None = None
+    """How long the job has run since its creation."""
     controlled_resources: dict[str, str] = {}
+    """What plugins created for the job, and what the controller keeps across restarts."""
     conditions: tuple[JobCondition, ...] = ()
+    """The phases that the job was in, in order."""
 
 
 class Job(ApiObject):
-    """batch.volcano.sh/v1alpha1 Job."""
+    """Tasks of pods that are scheduled together and run to completion (batch.volcano.sh/v1alpha1)."""
 
     spec: JobSpec = JobSpec()
+    """What the job is to run."""
     status: JobStatus = JobStatus()
+    """What became of the job, written by the controller."""
+
+
+class ConcurrencyPolicy(StrEnum):
+    """What becomes of a run that is due while an earlier one goes on."""
+
+    ALLOW = "Allow"
+    FORBID = "Forbid"
+    REPLACE = "Replace"
+
+
+class TemplateMeta(Model):
+    """The metadata that an embedded template may carry."""
+
+    name: str = ""
+    """Not used: a run is named after its CronJob."""
+    namespace: str = ""
+    """Not used: a run is in the namespace of its CronJob."""
+    labels: dict[str, str] = {}
+    """Labels of each run."""
+    annotations: dict[str, str] = {}
+    """Annotations of each run."""
+    finalizers: tuple[str, ...] = ()
+    """Not used."""
+
+
+class JobTemplateSpec(Model):
+    """`spec.jobTemplate`; the Job's spec keeps every field of the manifest."""
+
+    metadata: TemplateMeta = TemplateMeta()
+    """Labels and annotations of each run."""
+    spec: Manifest = {}
+    """Specification of the Job of each run."""
+
+
+class CronJobSpec(Model):
+    """`spec` of a CronJob. Limits say how many finished runs of a kind are kept."""
+
+    schedule: str = ""
+    """When runs start, as five fields of cron or a descriptor such as @hourly or @every 90m."""
+    time_zone: str | None = None
+    """Time zone of the schedule, such as Europe/Berlin; UTC if left out."""
+    starting_deadline_seconds: int | None = None
+    """Seconds within which a run that could not start at its time may still start."""
+    concurrency_policy: str = ConcurrencyPolicy.ALLOW
+    """What happens when a run is due while an earlier one is active: Allow both, Forbid the new one, or Replace the
+    earlier one.
+    """
+    suspend: bool | None = None
+    """Whether no further runs start."""
+    job_template: JobTemplateSpec = JobTemplateSpec()
+    """What each run is."""
+    successful_jobs_history_limit: int = 3
+    """Number of completed runs that are kept."""
+    failed_jobs_history_limit: int = 1
+    """Number of failed, terminated and aborted runs that are kept."""
+
+
+class CronJobStatus(Model):
+    """`status` of a CronJob."""
+
+    active: tuple[ObjectReference, ...] = ()
+    """The runs that are not finished."""
+    last_schedule_time: str | None = None
+    """When a run was last due and started."""
+    last_successful_time: str | None = None
+    """When a run last completed."""
+
+
+class CronJob(ApiObject):
+    """Jobs that are created on a schedule (batch.volcano.sh/v1alpha1)."""
+
+    spec: CronJobSpec = CronJobSpec()
+    """When runs start, and what they are."""
+    status: CronJobStatus = CronJobStatus()
+    """Which runs are active, and when the last ones were."""
+
+
+class Command(ApiObject):
+    """A request to act on a Job or Queue, deleted once it is accepted (bus.volcano.sh/v1alpha1).
+
+    There is no spec: the action is a field of the object.
+    """
+
+    action: str = ""
+    """What is asked for, such as AbortJob, ResumeJob, OpenQueue or CloseQueue."""
+    target: OwnerReference = OwnerReference()
+    """The Job or Queue that is to act."""
+    reason: str = ""
+    """Why, as one word."""
+    message: str = ""
+    """Why, in words."""

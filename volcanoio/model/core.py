@@ -1,7 +1,5 @@
 """core/v1 as the scheduler and controllers read it: pods, nodes and the few other kinds."""
 
-from __future__ import annotations
-
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -82,9 +80,15 @@ class LabelSelector(Model):
 
     @property
     def requirements(self) -> tuple[Requirement, ...]:
-        """Both parts as requirements."""
+        """Both parts as requirements. Gt and Lt are only for nodes: here nothing satisfies a requirement with them."""
         equal = (Requirement(key=key, operator="In", values=(value,)) for key, value in self.match_labels.items())
-        return (*equal, *self.match_expressions)
+        return (*equal, *(_without_comparison(one) for one in self.match_expressions))
+
+
+def _without_comparison(requirement: Requirement) -> Requirement:
+    if requirement.operator not in ("Gt", "Lt"):
+        return requirement
+    return Requirement(key=requirement.key, values=requirement.values)
 
 
 class NodeSelectorTerm(Model):

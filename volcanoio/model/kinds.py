@@ -1,20 +1,21 @@
-"""The kinds we read and write: names, scope, paths and the Struct that holds one."""
+"""The supported kinds: names, scope, paths and Struct, and references to objects of a kind.
 
-from __future__ import annotations
+`owner_reference` is for metadata.ownerReferences, `object_reference` for the subject of an Event.
+"""
 
 from dataclasses import dataclass
 
 import msgspec
 
-from volcanoio.model import batch, command, core, cron, flow, scheduling, storage, topology, usage, workloads
-from volcanoio.model.base import ApiObject, Manifest
+from volcanoio.model import batch, core, flow, nodes, scheduling, storage, workloads
+from volcanoio.model.base import ApiObject, Manifest, ObjectReference
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of one API version.
 
-    `status_subresource` says whether the status is written to `/status`; PodGroup, notably, has none.
+    `status_subresource` is whether the status is written to `/status`; PodGroup, notably, has none.
     """
 
     group: str
@@ -32,11 +33,11 @@ class Kind:
 
     @property
     def resource(self) -> str:
-        """`plural.group` as error messages and RBAC name it."""
+        """`plural.group`, as in error messages and RBAC."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path of the collection, or of one object and its subresource."""
+        """Return the URL path of the collection, or of one object and its subresource."""
         path = f"/apis/{self.group}/{self.version}/" if self.group else f"/api/{self.version}/"
         path += f"namespaces/{namespace}/{self.plural}" if self.namespaced and namespace else self.plural
         if name:
@@ -44,15 +45,15 @@ class Kind:
         return f"{path}/{subresource}" if subresource else path
 
     def decode(self, data: bytes) -> ApiObject:
-        """One object from JSON."""
+        """Decode one object from JSON."""
         return msgspec.json.decode(data, type=self.type)
 
     def manifest(self, obj: ApiObject) -> Manifest:
-        """The object as it is sent: with apiVersion and kind, defaults left out."""
+        """Return the object as it is sent: with apiVersion and kind, without defaults."""
         return {"apiVersion": self.api_version, "kind": self.kind, **msgspec.to_builtins(obj)}
 
     def __str__(self) -> str:
-        """`Kind.group`, for logs."""
+        """Return `Kind.group`, for logs."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
@@ -91,36 +92,74 @@ DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets", workloads.DaemonSet)
 KUBERNETES_JOB = Kind("batch", "v1", "Job", "jobs", workloads.KubernetesJob)
 
 JOB = Kind("batch.volcano.sh", "v1alpha1", "Job", "jobs", batch.Job)
-CRON_JOB = Kind("batch.volcano.sh", "v1alpha1", "CronJob", "cronjobs", cron.CronJob)
+CRON_JOB = Kind("batch.volcano.sh", "v1alpha1", "CronJob", "cronjobs", batch.CronJob)
 JOB_FLOW = Kind("flow.volcano.sh", "v1alpha1", "JobFlow", "jobflows", flow.JobFlow)
 JOB_TEMPLATE = Kind("flow.volcano.sh", "v1alpha1", "JobTemplate", "jobtemplates", flow.JobTemplate)
-COMMAND = Kind("bus.volcano.sh", "v1alpha1", "Command", "commands", command.Command, True, False)
+COMMAND = Kind("bus.volcano.sh", "v1alpha1", "Command", "commands", batch.Command, True, False)
 POD_GROUP = Kind("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", scheduling.PodGroup, True, False)
 QUEUE = Kind("scheduling.volcano.sh", "v1beta1", "Queue", "queues", scheduling.Queue, False)
-HYPER_NODE = Kind("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes", topology.HyperNode, False)
+HYPER_NODE = Kind("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes", nodes.HyperNode, False)
+NUMATOPOLOGY = Kind(
+    "nodeinfo.volcano.sh", "v1alpha1", "Numatopology", "numatopologies", nodes.Numatopology, False, False
+)
+NODE_SHARD = Kind("shard.volcano.sh", "v1alpha1", "NodeShard", "nodeshards", nodes.NodeShard, False)
+COLOCATION_CONFIGURATION = Kind(
+    "config.volcano.sh",
+    "v1alpha1",
+    "ColocationConfiguration",
+    "colocationconfigurations",
+    nodes.ColocationConfiguration,
+)
 
 ALL: tuple[Kind, ...] = (
     POD, NODE, NAMESPACE, SERVICE, CONFIG_MAP, SECRET, PVC, PV, EVENT, NETWORK_POLICY, PRIORITY_CLASS, LEASE,
     RESOURCE_QUOTA, PDB, STORAGE_CLASS, CSI_NODE, CSI_DRIVER, CSI_CAPACITY, VOLUME_ATTACHMENT,
     REPLICA_SET, STATEFUL_SET, DAEMON_SET, KUBERNETES_JOB,
-    JOB, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, COMMAND, POD_GROUP, QUEUE, HYPER_NODE,
+    JOB, CRON_JOB, JOB_FLOW, JOB_TEMPLATE, COMMAND, POD_GROUP, QUEUE,
+    HYPER_NODE, NUMATOPOLOGY, NODE_SHARD, COLOCATION_CONFIGURATION,
 )  # fmt: skip
-POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods", usage.PodMetrics, True, False)
+POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods", workloads.PodMetrics, True, False)
 POLLED: tuple[Kind, ...] = (POD_METRICS,)
-"""Kinds that can be listed and not be watched: they have no place among `ALL`."""
+"""Kinds that can be listed but not watched: they are not among `ALL`."""
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in ALL}
 _BY_TYPE = {kind.type: kind for kind in ALL}
 BY_RESOURCE = {kind.resource: kind for kind in ALL}
 """The kinds by `Kind.resource`."""
 READABLE = {**BY_RESOURCE, **{kind.resource: kind for kind in POLLED}}
-"""What lifecycle policies may read, by `Kind.resource`."""
+"""The kinds that lifecycle policies may read, by `Kind.resource`."""
 
 
 def named(api_version: str, kind: str) -> Kind | None:
-    """The kind with that apiVersion and kind, if we know it."""
+    """Return the kind with that apiVersion and kind, None if it is not supported."""
     return _BY_NAME.get((api_version, kind))
 
 
 def of(obj: ApiObject) -> Kind:
-    """The kind of a decoded object."""
+    """Return the kind of a decoded object."""
     return _BY_TYPE[type(obj)]
+
+
+def owner_reference(kind: Kind, owner: ApiObject) -> Manifest:
+    """Return the reference of a controlled object to its controller."""
+    meta = owner.metadata
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "name": meta.name,
+        "uid": meta.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def object_reference(kind: Kind, obj: ApiObject) -> ObjectReference:
+    """Return the reference to an object in an Event."""
+    meta = obj.metadata
+    return ObjectReference(
+        api_version=kind.api_version,
+        kind=kind.kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )

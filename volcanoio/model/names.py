@@ -1,16 +1,14 @@
 """Labels, annotations and fixed names of Volcano's interface (`volcano-sh/apis`) and of ours."""
 
-from __future__ import annotations
-
 SCHEDULER_NAME = "volcano"
 DEFAULT_SCHEDULER = "default-scheduler"
-"""Kubernetes' own: the scheduler of pods that name none."""
+"""The default scheduler of Kubernetes."""
 DEFAULT_QUEUE = "default"
 ROOT_QUEUE = "root"
 SYSTEM_NAMESPACE = "volcano-system"
 DEFAULT_TASK_SPEC = "default"
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
-"""The label of a namespace with its name."""
+"""The label of a namespace that contains its name."""
 PODGROUP_PREFIX = "podgroup-"
 CONTROLLER_COMPONENT = "vc-controller-manager"
 
@@ -91,9 +89,9 @@ OVERRIDES = "volcanoio.dev/overrides"
 ALERTS = "volcanoio.dev/alerts"
 """Alerts that were raised, in `status.controlledResources`."""
 POLICIES = "volcanoio.dev/policies"
-"""An annotation of Jobs: the lifecycle policies that are asked about this job beside the configured ones."""
+"""An annotation of Jobs: the lifecycle policies of this job, in addition to the configured ones."""
 POLICY_ARGUMENTS = "policy-arguments.volcanoio.dev/"
 """An annotation of Jobs, followed by a policy's name: that policy's arguments for this job."""
 
-# Ours, on Namespaces: how much of a queue a namespace is to have beside the others (a positive number, 1 when missing).
+# On Namespaces: the weight of the namespace within a queue (a positive number, 1 by default).
 FAIRSHARE_WEIGHT = "volcanoio.dev/fairshare-weight"

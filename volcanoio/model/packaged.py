@@ -1,6 +1,4 @@
-"""Where the configuration shipped with volcanoio lies: CRDs, examples, scheduler configurations."""
-
-from __future__ import annotations
+"""Paths of the configuration shipped with volcanoio: CRDs, examples, scheduler configurations."""
 
 from pathlib import Path
 

@@ -1,10 +1,8 @@
 """Kubernetes quantities as exact integers.
 
 Grammar: `k8s.io/apimachinery/pkg/api/resource` (decimal SI, binary SI, decimal exponent). Values finer than the
-unit asked for are rounded up, as Kubernetes' `Value()` and `MilliValue()` do.
+requested unit are rounded up, as Kubernetes' `Value()` and `MilliValue()` do.
 """
-
-from __future__ import annotations
 
 import re
 from fractions import Fraction
@@ -27,22 +25,20 @@ class QuantityError(ValueError):
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Fraction:
-    """The exact value of a quantity such as `100m`, `1.5Gi` or `2e3`; raises QuantityError."""
-    match = _FORM.match(text.strip())
-    if match is None:
+    """Return the exact value of a quantity such as `100m`, `1.5Gi` or `2e3`; raises QuantityError."""
+    if (match := _FORM.match(text.strip())) is None:
         msg = f"{text!r} is not a quantity; write a number with an optional suffix, such as 500m, 2 or 4Gi"
         raise QuantityError(msg)
     number, suffix, exponent = match.groups()
     if exponent is not None:
         if abs(int(exponent)) > 64:
-            msg = f"{text!r} is not a quantity: the exponent is out of range"
-            raise QuantityError(msg)
+            raise QuantityError(f"{text!r} is not a quantity: the exponent is out of range")
         return Fraction(number) * Fraction(10) ** int(exponent)
     return Fraction(number) * _SCALE[suffix]
 
 
 def value(text: str | int | float) -> int:
-    """Whole units, rounded up."""
+    """Return a quantity in whole units, rounded up."""
     return _value(str(text))
 
 
@@ -53,7 +49,7 @@ def _value(text: str) -> int:
 
 
 def milli(text: str | int | float) -> int:
-    """Thousandths, rounded up."""
+    """Return a quantity in thousandths, rounded up."""
     return _milli(str(text))
 
 
@@ -64,12 +60,12 @@ def _milli(text: str) -> int:
 
 
 def format_milli(amount: int) -> str:
-    """The canonical text of an amount of thousandths: 1500 → `1500m`, 2000 → `2`."""
+    """Return the canonical text of an amount of thousandths: 1500 → `1500m`, 2000 → `2`."""
     return f"{amount}m" if amount % 1000 else str(amount // 1000)
 
 
 def format_bytes(amount: int) -> str:
-    """The canonical binary text of an amount of bytes: 1073741824 → `1Gi`."""
+    """Return the canonical binary text of an amount of bytes: 1073741824 → `1Gi`."""
     for suffix, power in (("Ei", 6), ("Pi", 5), ("Ti", 4), ("Gi", 3), ("Mi", 2), ("Ki", 1)):
         unit = 1024**power
         if amount and amount % unit == 0:

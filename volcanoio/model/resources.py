@@ -1,10 +1,8 @@
-"""Resource lists as exact integers, in the units the scheduler computes with.
+"""Resource lists as exact integers, in the scheduler's units.
 
 `cpu` is in milli-cores, `memory` in bytes, `pods` in pods, and every other resource in thousandths of its unit, as in
 Volcano (`pkg/scheduler/api/resource_info.go`).
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
@@ -19,24 +17,24 @@ _WHOLE_UNITS = frozenset({MEMORY, PODS})
 
 
 def amount_of(name: str, text: str | int | float) -> int:
-    """One quantity in scheduling units."""
+    """Return one quantity in scheduling units."""
     return quantity.value(text) if name in _WHOLE_UNITS else quantity.milli(text)
 
 
 def amounts(resource_list: Mapping[str, str | int | float] | None) -> Amounts:
-    """A ResourceList in scheduling units."""
+    """Return a ResourceList in scheduling units."""
     return {name: amount_of(name, text) for name, text in (resource_list or {}).items()}
 
 
 def format_amount(name: str, amount: int) -> str:
-    """The canonical quantity of an amount in scheduling units."""
+    """Return the canonical quantity of an amount in scheduling units."""
     if name == MEMORY:
         return quantity.format_bytes(amount)
     return str(amount) if name == PODS else quantity.format_milli(amount)
 
 
 def resource_list(values: Mapping[str, int]) -> dict[str, str]:
-    """Amounts as a ResourceList, sorted by name."""
+    """Return amounts as a ResourceList, sorted by name."""
     return {name: format_amount(name, values[name]) for name in sorted(values)}
 
 
@@ -47,12 +45,12 @@ def add(total: Amounts, other: Mapping[str, int], times: int = 1) -> None:
 
 
 def maximum(left: Mapping[str, int], right: Mapping[str, int]) -> Amounts:
-    """The larger amount of each resource."""
+    """Return the larger amount of each resource."""
     return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
 
 
 def total(parts: Iterable[Mapping[str, int]]) -> Amounts:
-    """The sum of several amounts."""
+    """Return the sum of several amounts."""
     result: Amounts = {}
     for part in parts:
         add(result, part)

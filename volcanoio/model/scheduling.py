@@ -1,8 +1,8 @@
 """scheduling.volcano.sh/v1beta1: PodGroup and Queue."""
 
-from __future__ import annotations
-
 from enum import StrEnum
+
+import msgspec
 
 from volcanoio.model.base import ApiObject, Manifest, Model
 from volcanoio.model.batch import NetworkTopology
@@ -32,93 +32,142 @@ class SubGroupPolicy(Model):
     """`spec.subGroupPolicy[]` of a PodGroup."""
 
     name: str = ""
+    """Name of the policy."""
     network_topology: NetworkTopology | None = None
+    """How close to each other the pods of a sub-group are placed."""
     sub_group_size: int | None = None
+    """Number of pods that a sub-group needs in order to start."""
     min_sub_groups: int | None = None
+    """Number of sub-groups that the PodGroup needs in order to start; 0 needs none."""
     label_selector: Manifest | None = None
+    """Selects the pods that the policy divides."""
     match_label_keys: tuple[str, ...] = ()
+    """Labels whose values tell the sub-groups apart."""
 
 
 class PodGroupSpec(Model):
     """`spec` of a PodGroup. minResources None (absent) is admitted to the queue at once; {} is a demand of nothing."""
 
     min_member: int = 0
+    """Number of pods that must be able to start together."""
     min_task_member: dict[str, int] = {}
+    """Number of pods of each task that must be able to start together."""
     queue: str = ""
+    """Queue that the PodGroup waits in and whose share it uses."""
     priority_class_name: str = ""
+    """PriorityClass of the PodGroup among those of its queue."""
     min_resources: ResourceList | None = None
+    """Amounts that must be available before the PodGroup is admitted to its queue; if left out, it is admitted at once.
+    """
     network_topology: NetworkTopology | None = None
+    """How close to each other the pods are placed."""
     sub_group_policy: tuple[SubGroupPolicy, ...] = ()
+    """How the pods are divided into sub-groups that start together."""
 
 
 class PodGroupCondition(Model):
     """`status.conditions[]` of a PodGroup: type Unschedulable or Scheduled."""
 
     type: str = ""
+    """Unschedulable or Scheduled."""
     status: str = ""
-    transition_id: str = ""
+    """True, False or Unknown."""
+    transition_id: str = msgspec.field(default="", name="transitionID")
+    """Identity of the scheduling session that wrote the condition."""
     last_transition_time: str | None = None
+    """When the condition was last written."""
     reason: str = ""
+    """Why, as one word."""
     message: str = ""
+    """Why, in words."""
 
 
 class PodGroupStatus(Model):
     """`status` of a PodGroup. There is no status subresource: it is written with the object."""
 
     phase: str = ""
+    """Phase of the PodGroup."""
     conditions: tuple[PodGroupCondition, ...] = ()
+    """What the scheduler last found out about the PodGroup."""
     running: int = 0
+    """Number of running pods."""
     succeeded: int = 0
+    """Number of pods that succeeded."""
     failed: int = 0
+    """Number of pods that failed."""
 
 
 class PodGroup(ApiObject):
-    """scheduling.volcano.sh/v1beta1 PodGroup."""
+    """Pods that are scheduled together (scheduling.volcano.sh/v1beta1)."""
 
     spec: PodGroupSpec = PodGroupSpec()
+    """What the pods need as a group."""
     status: PodGroupStatus = PodGroupStatus()
+    """What became of the group, written by the scheduler with the object."""
 
 
 class Guarantee(Model):
     """`spec.guarantee` of a Queue."""
 
     resource: ResourceList = {}
+    """Amounts that are kept free for the queue, and that no other queue may use."""
 
 
 class QueueSpec(Model):
     """`spec` of a Queue."""
 
     weight: int = 1
+    """Share of the queue among its siblings, where plugin proportion divides the cluster."""
     capability: ResourceList = {}
+    """Most that the queue may use; resources that are left out are unlimited."""
     reclaimable: bool | None = None
+    """Whether other queues may take back what this one uses beyond what it deserves; true if left out."""
     extend_clusters: tuple[Manifest, ...] = ()
+    """Clusters that jobs of the queue may be forwarded to."""
     guarantee: Guarantee = Guarantee()
+    """What is kept free for the queue."""
     affinity: Manifest | None = None
+    """Node groups that pods of the queue may, should or must not use."""
     type: str = ""
+    """Free text."""
     parent: str = ""
+    """Queue that this one is part of; root if left out."""
     deserved: ResourceList = {}
+    """Amounts that the queue is entitled to: for these, what others use beyond their own may be taken back."""
     priority: int = 0
+    """Order among queues: higher ones come first."""
     dequeue_strategy: str = "traverse"
+    """traverse passes over jobs that cannot start; fifo waits for the first one."""
 
 
 class QueueStatus(Model):
     """`status` of a Queue; counts are PodGroups by phase, allocated is the scheduler's."""
 
     state: str = ""
+    """Whether jobs may be submitted: Open, Closed, Closing (closed, with jobs left) or Unknown."""
     unknown: int = 0
+    """Number of PodGroups of unknown phase."""
     pending: int = 0
+    """Number of PodGroups that wait to be admitted."""
     running: int = 0
+    """Number of running PodGroups."""
     inqueue: int = 0
+    """Number of PodGroups that are admitted and wait for room."""
     completed: int = 0
+    """Number of completed PodGroups."""
     reservation: Manifest | None = None
+    """What is reserved for the queue."""
     allocated: ResourceList = {}
+    """What the pods of the queue and of those below it use, written by the scheduler."""
 
 
 class Queue(ApiObject):
-    """scheduling.volcano.sh/v1beta1 Queue."""
+    """A share of the cluster that jobs wait for (scheduling.volcano.sh/v1beta1)."""
 
     spec: QueueSpec = QueueSpec()
+    """What the queue may use, and its place among others."""
     status: QueueStatus = QueueStatus()
+    """Whether the queue is open, and what it uses."""
 
     @property
     def is_open(self) -> bool:

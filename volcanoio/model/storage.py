@@ -1,7 +1,5 @@
 """Volumes, their claims, classes and drivers, as scheduling reads them (core/v1 and storage.k8s.io/v1)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from volcanoio.model.base import ApiObject, Model, ObjectReference
@@ -10,7 +8,7 @@ from volcanoio.model.core import LabelSelector, NodeSelector, ResourceList
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 """The access mode of a claim that one pod alone may use."""
 FILESYSTEM = "Filesystem"
-"""The volumeMode where none is said."""
+"""The default volumeMode."""
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 """The volumeBindingMode of classes whose claims wait for a pod to be placed."""
 NO_PROVISIONER = "kubernetes.io/no-provisioner"

@@ -1,21 +1,70 @@
-"""Times as Kubernetes writes them (`metav1.Time`), from and to seconds since the epoch."""
+"""Timestamps in Kubernetes' format (`metav1.Time`) and Go durations such as `1m30s` and `250ms`.
 
-from __future__ import annotations
+Times are seconds since the epoch, durations are seconds.
+"""
 
+import re
 from datetime import UTC, datetime
 from functools import lru_cache
 
 
 @lru_cache(maxsize=1024)
-def _text(second: int) -> str:
+def _rfc3339(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def rfc3339(moment: float) -> str:
-    """Epoch seconds as UTC, whole seconds, `Z`."""
-    return _text(int(moment))  # the pods of a cluster begin and end by thousands in one second
+    """Format epoch seconds in UTC, in whole seconds, with `Z`."""
+    return _rfc3339(int(moment))  # cached: thousands of pods start and end in one second
 
 
 def epoch(text: str | None) -> float | None:
     """A timestamp in epoch seconds; None for none. Raises ValueError for what is no timestamp."""
     return datetime.fromisoformat(text).timestamp() if text else None
+
+
+_UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART_PATTERN = r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)"
+_DURATION = re.compile(rf"(?:{_PART_PATTERN})+")
+_DURATION_PART = re.compile(_PART_PATTERN)
+
+
+class DurationError(ValueError):
+    """A string that is not a duration."""
+
+
+def parse_duration(text: str) -> float:
+    """Return a duration of zero or more in seconds; raises DurationError with the rule."""
+    if (text := text.strip()) == "0":
+        return 0.0
+    if _DURATION.fullmatch(text) is None:
+        msg = f"{text!r} is not a duration; write numbers with units (ms, s, m, h), such as 30s, 250ms or 1m30s"
+        raise DurationError(msg)
+    return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in _DURATION_PART.findall(text))
+
+
+def go_duration(amount: int) -> str:
+    """Format whole seconds as a Go duration: `0s`, `45s`, `1m30s`, `2h0m5s`."""
+    minutes, rest = divmod(amount, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes}m{rest}s"
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+@lru_cache(maxsize=1 << 16)
+def epoch_or_none(text: str | None) -> float | None:
+    """Return an RFC 3339 timestamp in seconds since the epoch, None if it is invalid."""
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else None
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=1024)
+def positive_duration(text: str) -> float | None:
+    """Return a Go duration in seconds, None if it is invalid or not positive."""
+    try:
+        return parse_duration(text) or None
+    except DurationError:
+        return None

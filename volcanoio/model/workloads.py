@@ -1,8 +1,11 @@
-"""Kubernetes' own workloads, of which we read whose pods they make and what their annotations say."""
+"""Kubernetes kinds outside core/v1 that are only read: apps/v1 and batch/v1 workloads, and pod metrics.
 
-from __future__ import annotations
+Of workloads, the fields that tell which pods they own and what their annotations are. PodMetrics
+(metrics.k8s.io/v1beta1, served by metrics-server) can be listed but not watched.
+"""
 
 from volcanoio.model.base import ApiObject, Model
+from volcanoio.model.core import ResourceList
 
 
 class ReplicaSpec(Model):
@@ -36,3 +39,18 @@ class DaemonSet(ApiObject):
 
 class KubernetesJob(ApiObject):
     """batch/v1 Job."""
+
+
+class ContainerMetrics(Model):
+    """`containers[]` of PodMetrics: usage of cpu and memory."""
+
+    name: str = ""
+    usage: ResourceList = {}
+
+
+class PodMetrics(ApiObject):
+    """What one pod uses, on the average of `window` before `timestamp`."""
+
+    timestamp: str | None = None
+    window: str = ""
+    containers: tuple[ContainerMetrics, ...] = ()

@@ -6,21 +6,20 @@ follow its Queue at once. The server's own types are met structurally: this room
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 
 from volcanoio.engine.admission.request import AdmissionSettings, Operation, ReviewRequest
-from volcanoio.engine.admission.review import TABLE, review
-from volcanoio.framework import groups
+from volcanoio.engine.admission.review import is_reviewed, review, with_defaults
+from volcanoio.kube.client import Client
 from volcanoio.kube.errors import ApiError, check
 from volcanoio.kube.transport import Transport, TransportError
-from volcanoio.model import kinds, names
+from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
-from volcanoio.runtime.loading import Registry
 
 _READS: dict[tuple[str, Operation], tuple[Kind, ...]] = {
     (kinds.JOB.resource, Operation.CREATE): (kinds.QUEUE,),
@@ -29,13 +28,17 @@ _READS: dict[tuple[str, Operation], tuple[Kind, ...]] = {
     (kinds.POD_GROUP.resource, Operation.CREATE): (kinds.QUEUE, kinds.NAMESPACE),
     (kinds.QUEUE.resource, Operation.CREATE): (kinds.QUEUE,),
     (kinds.QUEUE.resource, Operation.UPDATE): (kinds.QUEUE,),
-    (kinds.QUEUE.resource, Operation.DELETE): (kinds.QUEUE,),
+    (kinds.QUEUE.resource, Operation.DELETE): (kinds.QUEUE, kinds.POD_GROUP),
 }
 """What a review looks up."""
+_EARLY = frozenset({kinds.JOB.resource, kinds.QUEUE.resource})
+"""Kinds whose defaults take the place of values that break the schema, and need nothing to be looked up."""
 _HOOKS = {
     kinds.JOB.resource: "job",
     kinds.CRON_JOB.resource: "cronjob",
     kinds.JOB_FLOW.resource: "jobflow",
+    kinds.JOB_TEMPLATE.resource: "jobtemplate",
+    kinds.POD.resource: "pod",
     kinds.POD_GROUP.resource: "podgroup",
     kinds.QUEUE.resource: "queue",
 }
@@ -93,36 +96,30 @@ class Reply:
 
 
 class InProcessAdmission:
-    """Reviews Jobs, CronJobs, JobFlows, PodGroups and Queues. Job plugins are those of the registry.
+    """Reviews Volcano's kinds and the annotations of pods."""
 
-    `strict` refuses older forms that are else accepted with a warning. `scheduler_name` is for Jobs that name none,
-    `schedulers` are all that the cluster has, () where that is not known.
-    """
-
-    resources: Final = frozenset(resource for resource, _ in TABLE)
-    """What is reviewed: nothing else has to be shown."""
-
-    def __init__(
-        self,
-        transport: Transport,
-        registry: Registry,
-        *,
-        strict: bool = False,
-        scheduler_name: str = names.SCHEDULER_NAME,
-        schedulers: tuple[str, ...] = (),
-    ) -> None:
+    def __init__(self, transport: Transport, settings: AdmissionSettings) -> None:
         self._transport = transport
-        plugins = registry.factories(groups.JOB_PLUGINS)
-        self.settings = AdmissionSettings(
-            job_plugins=plugins, strict=strict, scheduler_name=scheduler_name, schedulers=schedulers
-        )
+        self.settings = settings
         self._decoded: dict[Kind, dict[bytes, ApiObject]] = {}
 
+    def reviews(self, operation: str, resource: str, annotations: Mapping[str, str]) -> bool:
+        """Whether such a write has to be shown to `review`."""
+        return is_reviewed(resource, operation, annotations)
+
+    def default(self, request: Request) -> Manifest | None:
+        """A new object with its defaults, before the schema's rules are checked; None where there is nothing to set."""
+        asked = _review_request(request)
+        if asked.resource not in _EARLY:
+            return None
+        made = with_defaults(asked, Snapshot(()), self.settings).object
+        return None if made == request.object else made
+
     async def review(self, request: Request) -> Reply:
-        """Judge one write; what is not ours is allowed as it is."""
-        resource = f"{request.plural}.{request.group}" if request.group else request.plural
-        operation = Operation(request.operation)
-        if (resource, operation) not in TABLE:
+        """Review one write; a write that concerns no kind of ours is allowed."""
+        asked = _review_request(request)
+        resource, operation = asked.resource, asked.operation
+        if not is_reviewed(resource, operation, _annotations(request.object)):
             return Reply()
         try:
             snapshot = Snapshot(
@@ -130,14 +127,6 @@ class InProcessAdmission:
             )
         except (ApiError, TransportError) as error:
             return Reply(allowed=False, code=500, message=f"admission cannot read what it needs: {error}; try again")
-        asked = ReviewRequest(
-            operation=operation,
-            resource=resource,
-            name=request.name,
-            namespace=request.namespace,
-            object=request.object,
-            old=request.old,
-        )
         answer = review(asked, snapshot, self.settings)
         if not answer.allowed:
             return Reply(allowed=False, message=_refusal(resource, answer.messages), warnings=answer.warnings)
@@ -145,7 +134,12 @@ class InProcessAdmission:
         return Reply(object=changed, warnings=answer.warnings)
 
     async def _list(self, kind: Kind) -> list[ApiObject]:
-        """All objects of a kind. What is stored unchanged since the last review is not decoded again."""
+        """All objects of a kind. What is stored unchanged since the last review is not decoded again.
+
+        PodGroups, which may be many, are read when a queue is deleted, in pages, and not kept.
+        """
+        if kind is kinds.POD_GROUP:
+            return list(await Client(self._transport).list(kind))
         response = check(await self._transport.request("GET", kind.path()))
         items = [bytes(item) for item in _LISTING.decode(response.body).items]
         known = self._decoded.get(kind, {})
@@ -177,6 +171,21 @@ class _Listing(msgspec.Struct):
 
 
 _LISTING = msgspec.json.Decoder(_Listing)
+
+
+def _review_request(request: Request) -> ReviewRequest:
+    return ReviewRequest(
+        operation=Operation(request.operation),
+        resource=f"{request.plural}.{request.group}" if request.group else request.plural,
+        name=request.name,
+        namespace=request.namespace,
+        object=request.object,
+        old=request.old,
+    )
+
+
+def _annotations(manifest: Manifest | None) -> Mapping[str, str]:
+    return ((manifest or {}).get("metadata") or {}).get("annotations") or {}
 
 
 def _refusal(resource: str, messages: tuple[str, ...]) -> str:

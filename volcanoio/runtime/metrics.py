@@ -3,6 +3,7 @@
 Volcano's counters have no `_total`, which prometheus-client cannot express: it adds the suffix to every counter it
 prints. So series are kept here, gauges and histograms go out through a registry of our own, and counters are written
 beside it. Reporting is a dict operation; rendering thousands of series takes milliseconds and belongs in a thread.
+Bounds of histograms are Volcano's (pkg/scheduler/metrics, pkg/controllers) where Volcano has the histogram.
 """
 
 from __future__ import annotations
@@ -16,7 +17,35 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from volcanoio.runtime.buckets import bounds_of
+
+def exponential(lowest: float, highest: float, count: int) -> tuple[float, ...]:
+    """`count` bounds from lowest to highest, each the same factor above the last (Go: ExponentialBucketsRange)."""
+    factor = (highest / lowest) ** (1 / (count - 1))
+    return tuple(lowest * factor**power for power in range(count))
+
+
+DEFAULT = exponential(0.0001, 100.0, 19)
+"""For what the table does not name: seconds, from 100 µs to 100 s."""
+
+SIZES = tuple(float(2**power) for power in range(15))
+"""For counts, such as the size of a batch."""
+
+BUCKETS: Mapping[str, tuple[float, ...]] = {
+    "volcano_e2e_scheduling_latency_milliseconds": exponential(1, 5000, 20),
+    "volcano_open_session_duration_milliseconds": exponential(1, 5000, 20),
+    "volcano_e2e_job_scheduling_latency_milliseconds": exponential(100, 120000, 30),
+    "volcano_plugin_scheduling_latency_milliseconds": exponential(0.1, 100, 15),
+    "volcano_action_scheduling_latency_milliseconds": exponential(1, 2000, 20),
+    "volcano_task_scheduling_latency_milliseconds": exponential(50, 60000, 30),
+    "volcano_scheduling_stage_duration_milliseconds": exponential(0.1, 500, 20),
+    "volcano_controller_job_to_pod_creation_latency_milliseconds": exponential(50, 60000, 30),
+}
+
+
+def bucket_bounds(name: str) -> tuple[float, ...]:
+    """The bounds of a histogram; those of sizes by their name's end, as they are no durations."""
+    return BUCKETS.get(name) or (SIZES if name.endswith(("_size", "_count", "_pods")) else DEFAULT)
+
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 """Label names and values, sorted by name."""
@@ -38,7 +67,7 @@ class PrometheusProbe(Collector):
     `bounds` gives the upper bounds of a histogram by its name; `process` adds the figures of this process.
     """
 
-    def __init__(self, bounds: Callable[[str], tuple[float, ...]] = bounds_of, *, process: bool = True) -> None:
+    def __init__(self, bounds: Callable[[str], tuple[float, ...]] = bucket_bounds, *, process: bool = True) -> None:
         self._bounds_of = bounds
         self._bounds: dict[str, tuple[float, ...]] = {}
         self._counters: dict[str, dict[Labels, float]] = {}
@@ -98,8 +127,8 @@ class PrometheusProbe(Collector):
     def page(self) -> bytes:
         """The whole page. `list` copies a dict's keys in one step, so reporting may go on meanwhile.
 
-        Series are in the order in which they were first told: sorting 100,000 would keep the interpreter, and so the
-        event loop, for a tenth of a second.
+        Series are in the order of their first report: sorting 100,000 would keep the interpreter, and so the event
+        loop, for a tenth of a second.
         """
         return b"".join((*_counter_lines(self._counters), generate_latest(self._registry)))
 

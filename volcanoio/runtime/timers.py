@@ -1,15 +1,18 @@
 """All timers of a process in one heap behind one task, driven by an injected clock.
 
-Starting or stopping a timer is O(log n) and awaits nothing; there is no task per timer.
+Starting or stopping a timer is O(log n) and awaits nothing; there is no task per timer. `Wakes` maps a change of an
+object to the timers that it lets fire early (`StartTimer.wake`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from itertools import count
 
+from volcanoio.framework.decisions import Wake
+from volcanoio.framework.events import Change, Observed
 from volcanoio.kube.clock import Clock
 
 LONGEST_SLEEP = 60.0
@@ -67,7 +70,7 @@ class Timers:
     """A TimerQueue that runs: actions are called on the loop of `run`, one after the other."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self.clock = clock
         self._queue = TimerQueue()
         self._changed = asyncio.Event()
 
@@ -96,7 +99,7 @@ class Timers:
     async def run(self) -> None:
         """Fire timers until cancelled. An action that raises ends the run: actions are ours and must not."""
         while True:
-            while (action := self._queue.pop_due(self._clock.now())) is not None:
+            while (action := self._queue.pop_due(self.clock.now())) is not None:
                 action()
             await self._wait()
 
@@ -106,8 +109,8 @@ class Timers:
         if due is None:
             await self._changed.wait()
         else:
-            delay = min(max(0.0, due - self._clock.now()), LONGEST_SLEEP)
-            sleep = asyncio.ensure_future(self._clock.sleep(delay))
+            delay = min(max(0.0, due - self.clock.now()), LONGEST_SLEEP)
+            sleep = asyncio.ensure_future(self.clock.sleep(delay))
             changed = asyncio.ensure_future(self._changed.wait())
             try:
                 await asyncio.wait((sleep, changed), return_when=asyncio.FIRST_COMPLETED)
@@ -115,3 +118,57 @@ class Timers:
                 sleep.cancel()
                 changed.cancel()
         self._changed.clear()
+
+
+WAKE_DELAY = 0.02
+"""Seconds (of the machine's) after a change in which others are taken with it."""
+
+_Key = tuple[str, str, str, bool]
+
+
+class Wakes:
+    """A table from what may change to the timers that wait for it; empty, it costs one `if` an event."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[_Key, set[Hashable]] = {}
+        self._of: dict[Hashable, Sequence[Wake]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def wait(self, timer: Hashable, wakes: Sequence[Wake]) -> None:
+        """Have a timer wait for changes; what it waited for before is forgotten."""
+        self.forget(timer)
+        if wakes:
+            self._of[timer] = wakes
+            for wake in wakes:
+                self._waiting.setdefault(_key(wake), set()).add(timer)
+
+    def forget(self, timer: Hashable) -> None:
+        """A timer fired or was stopped."""
+        for wake in self._of.pop(timer, ()):
+            if waiting := self._waiting.get(key := _key(wake)):
+                waiting.discard(timer)
+                if not waiting:
+                    del self._waiting[key]
+
+    def all(self) -> list[Hashable]:
+        """Every timer that waits for a change."""
+        return list(self._of)
+
+    def woken(self, event: Observed) -> list[Hashable]:
+        """The timers that wait for this change, sorted."""
+        meta = event.obj.metadata
+        resource, namespace, name = event.resource, meta.namespace, meta.name
+        found: set[Hashable] = set()
+        for gone in (False, True) if event.change is Change.GONE else (False,):
+            for key in ((resource, "", "", gone), (resource, namespace, "", gone), (resource, namespace, name, gone)):
+                found |= self._waiting.get(key, _NO_TIMERS)
+        return sorted(found, key=str)
+
+
+_NO_TIMERS: frozenset[Hashable] = frozenset()
+
+
+def _key(wake: Wake) -> _Key:
+    return wake.resource, wake.namespace, wake.name, wake.gone

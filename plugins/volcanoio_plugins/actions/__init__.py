@@ -1,1 +1,4 @@
-"""Scheduler actions, one a file."""
+"""Scheduler actions, one per module, and what those that evict share (`eviction`, `bundles`, `pendingtasks`).
+
+Imports `volcanoio.framework` and `volcanoio.model` only. Start with `backfill`, then `allocate`.
+"""

@@ -1,10 +1,8 @@
 """allocate: places pending tasks, gang by gang, and commits a job's statement once the job is ready.
 
-Source: Volcano pkg/scheduler/actions/allocate. The first turn of a job places what makes it ready; each later turn
-places one task, so that queues and jobs interleave.
+Source: Volcano pkg/scheduler/actions/allocate. The first attempt at a job places as many tasks as make it ready; each
+later attempt in the session places one task, so that queues and jobs alternate.
 """
-
-from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any, TypeAlias
@@ -13,26 +11,25 @@ import msgspec
 
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.session import Backlog, Session, Statement
-from volcanoio.framework.scheduling.subjobs import SubJob
-from volcanoio.framework.scheduling.views import Job
-from volcanoio_plugins.actions.worksheets import SubJobSheets, Worksheet
+from volcanoio.framework.scheduling.views import Job, SubJob
+from volcanoio_plugins.actions.pendingtasks import PendingRuns, PendingSubJobs
 
-Sheet: TypeAlias = Worksheet | SubJobSheets
-"""What is left to place of a job; of one with sub-group policies sub-job by sub-job."""
+PendingTasks: TypeAlias = PendingRuns | PendingSubJobs
+"""The tasks of a job that are left to place; by sub-job if it has sub-group policies."""
 
 
 PASSED = 8
-"""Jobs passed in one step."""
+"""Unschedulable jobs skipped in one step."""
 
 
 class AllocateArguments(msgspec.Struct, frozen=True):
-    """`predicateErrorCacheEnable` is Volcano's; here every task of one shape shares its answers anyway."""
+    """Volcano's `predicateErrorCacheEnable` has no effect: tasks of one shape always share their results."""
 
     predicate_error_cache: bool = msgspec.field(default=True, name="predicateErrorCacheEnable")
 
 
 class Allocate:
-    """The loop over queues and jobs, re-sorted at every turn."""
+    """The loop over queues and jobs; their order is updated after every attempt."""
 
     name = "allocate"
 
@@ -41,146 +38,150 @@ class Allocate:
 
     def run(self, session: Session) -> Iterator[None]:
         """Place tasks until no queue has a job left, or the cycle's budget is used up."""
-        sheets: dict[str, Sheet] = {}
-        if not session.configured("enqueue"):
-            for job in session.waiting():  # a job that has no pods yet gets them only then
-                session.promote(job)
+        pending_by_job: dict[str, PendingTasks] = {}
+        if not session.is_action_configured("enqueue"):
+            for unadmitted in session.jobs_to_enqueue():  # the controller creates pods of admitted jobs only
+                session.enqueue_without_vote(unadmitted)
         backlogs = yield from session.backlogs(admitted=True)
-        queues = session.queue_turns(backlogs)
+        queues = session.ordered_queues(backlogs)
         while queues:
-            if session.exhausted():
+            if session.is_budget_exhausted():
                 return
             queue = queues.pop()
             backlog = backlogs[queue.name]
             if session.overused(queue):
-                yield from self._pass_over(session, backlog, sheets)
+                yield from self._pass_over(session, backlog, pending_by_job)
                 continue
-            first = backlog.pop()
-            if first is not None and first.key not in sheets and session.hopeless(first):
-                first = yield from self._hopeful(session, backlog, sheets)
-            if first is None:
+            if (job := backlog.pop()) is not None and job.key not in pending_by_job and session.is_unschedulable(job):
+                job = yield from self._next_schedulable(session, backlog, pending_by_job)
+            if job is None:
                 continue
-            sheet = sheets.get(first.key)
-            if sheet is None:
-                resumed = session.resume(first)
-                sheet = sheets[first.key] = Worksheet([]) if resumed else self._worksheet(session, first)
-                yield
-                yield from session.let_in(first)
-            if sheet:
-                done = self._short_turn(session, first, sheet) or (yield from self._turn(session, first, sheet))
-                if done and sheet:
-                    backlog.push(first)
+            if (yield from self._allocate(session, job, pending_by_job)):
+                backlog.push(job)
             queues.push(queue)
             yield
 
-    def _hopeful(
-        self, session: Session, backlog: Backlog, sheets: Mapping[str, Sheet]
+    def _allocate(
+        self, session: Session, job: Job, pending_by_job: dict[str, PendingTasks]
+    ) -> Generator[None, None, bool]:
+        """Make one attempt at a job; return whether another one follows: it was committed and has tasks left."""
+        if (pending := pending_by_job.get(job.key)) is None:
+            is_resumed = session.pipeline_nominated(job)
+            pending = pending_by_job[job.key] = PendingRuns([]) if is_resumed else self._collect_pending(session, job)
+            yield
+            yield from session.open_queue_gates(job)
+        if not pending:
+            return False
+        done = self._try_one_task(session, job, pending) or (yield from self._try_with_statement(session, job, pending))
+        return done and bool(pending)
+
+    def _next_schedulable(
+        self, session: Session, backlog: Backlog, pending_by_job: Mapping[str, PendingTasks]
     ) -> Generator[None, None, Job | None]:
-        """The next job of which an attempt may be of use."""
+        """Return the next job that is not known to be unschedulable; None if there is none."""
         passed = 0
-        while (job := backlog.pop()) is not None and job.key not in sheets and session.hopeless(job):
+        while (job := backlog.pop()) is not None and job.key not in pending_by_job and session.is_unschedulable(job):
             passed += 1
             if not passed % PASSED:
                 yield
         return job
 
-    def _pass_over(self, session: Session, backlog: Backlog, sheets: dict[str, Sheet]) -> Iterator[None]:
-        """Jobs of a queue that gets nothing more: what an earlier cycle said of them holds no longer."""
-        for job in backlog.news():
-            if job.key not in sheets and not session.hopeless(job):
+    def _pass_over(self, session: Session, backlog: Backlog, pending_by_job: dict[str, PendingTasks]) -> Iterator[None]:
+        """Update the recorded reasons why changed jobs of a queue wait that may allocate nothing more."""
+        for job in backlog.changed_jobs():
+            if job.key not in pending_by_job and not session.is_unschedulable(job):
                 yield
-                sheets[job.key] = self._worksheet(session, job)
-            yield  # a worksheet takes as long as two or three looks
+                pending_by_job[job.key] = self._collect_pending(session, job)
+            yield  # collecting tasks takes two or three times as long as a check
 
-    def _worksheet(self, session: Session, job: Job) -> Sheet:
-        """The job's tasks to place; empty when there is none, or the job is not valid."""
+    def _collect_pending(self, session: Session, job: Job) -> PendingTasks:
+        """Return the job's tasks to place; empty if there are none, or the job is not valid."""
         if not session.job_valid(job):
-            return Worksheet([])
-        sheet = SubJobSheets(session, job) if job.sub_jobs else Worksheet(session.runs(job, best_effort=False))
-        if sheet:
-            session.start(job)
-        return sheet
+            return PendingRuns([])
+        pending = PendingSubJobs(session, job) if job.sub_jobs else PendingRuns(session.runs(job, best_effort=False))
+        if pending:
+            session.begin_attempt(job)
+        return pending
 
-    def _short_turn(self, session: Session, job: Job, sheet: Sheet) -> bool:
-        """Place one task of a job that is ready with it, as most turns do; False, with nothing done, for all others."""
-        if job.min_available - job.ready_count > 1 or isinstance(sheet, SubJobSheets):
+    def _try_one_task(self, session: Session, job: Job, pending: PendingTasks) -> bool:
+        """Place one task without a statement if that makes the job ready; False, with nothing done, otherwise."""
+        if job.min_available - job.ready_count > 1 or isinstance(pending, PendingSubJobs):
             return False
-        run, start, _ = sheet.position
-        if not session.place_next(job, run, start):
+        run, start, _ = pending.position
+        if not session.allocate_and_bind(job, run, start):
             return False
-        sheet.advance(1)
+        pending.advance(1)
         return True
 
-    def _turn(self, session: Session, job: Job, sheet: Sheet) -> Generator[None, None, bool]:
-        """One turn of a job; returns whether its statement was committed."""
+    def _try_with_statement(self, session: Session, job: Job, pending: PendingTasks) -> Generator[None, None, bool]:
+        """Make one attempt at a job with a statement; return whether it was committed."""
         statement = session.statement(job)
-        if isinstance(sheet, SubJobSheets):
-            number, ready = yield from self._place_parts(session, job, sheet, statement)
+        if isinstance(pending, PendingSubJobs):
+            number, ready = yield from self._place_sub_jobs(session, job, pending, statement)
         else:
-            number, ready = yield from self._place(session, job, sheet, statement)
+            number, ready = yield from self._place(session, job, pending, statement)
         ready = ready or session.job_ready(job)
         if ready:
             statement.commit()
         elif session.job_pipelined(job):
-            statement.keep()
+            statement.keep_until_close()
             return False
         else:
             statement.discard()
         if not ready or not number:
-            session.give_up(job, sheet.runs)
+            session.mark_unschedulable(job, pending.runs)
         return ready
 
-    def _place_parts(
-        self, session: Session, job: Job, sheet: SubJobSheets, statement: Statement
+    def _place_sub_jobs(
+        self, session: Session, job: Job, pending: PendingSubJobs, statement: Statement
     ) -> Generator[None, None, tuple[int, bool]]:
-        """Place sub-jobs, each as far as it becomes ready or not at all, until the job is.
+        """Place sub-jobs until the job is ready; a sub-job that does not become ready is undone.
 
-        How many tasks were placed, and whether that makes the job ready: False where it was not asked.
-        One that is not placed is left out from then on (Volcano: allocateForJob).
+        Returns how many tasks were placed, and whether the job is known to be ready. A sub-job that was undone is not
+        tried again in this session (Volcano: allocateForJob).
         """
         number = 0
-        while sheet:
-            part, own = sheet.pop()
-            session.start(job, part)
-            mark = statement.mark()
-            placed, _ = yield from self._place(session, job, own, statement, part)
-            if not placed or not (session.sub_job_ready(part) or session.sub_job_pipelined(part)):
-                statement.rollback(mark, told=True)
+        while pending:
+            sub_job, own = pending.pop()
+            session.begin_attempt(job, sub_job)
+            mark = statement.savepoint()
+            placed, _ = yield from self._place(session, job, own, statement, sub_job)
+            if not placed or not (session.sub_job_ready(sub_job) or session.sub_job_pipelined(sub_job)):
+                statement.rollback(mark, record_attempts=True)
                 continue
             number += placed
             if own:
-                sheet.push(part)
+                pending.push(sub_job)
             if session.job_ready(job):
                 return number, True
         return number, False
 
     def _place(
-        self, session: Session, job: Job, sheet: Worksheet, statement: Statement, part: SubJob | None = None
+        self, session: Session, job: Job, pending: PendingRuns, statement: Statement, sub_job: SubJob | None = None
     ) -> Generator[None, None, tuple[int, bool]]:
-        """Place tasks until the job, or that part of it, is ready or cannot become so.
+        """Place tasks until the job or sub-job is ready, or can no longer become ready.
 
-        How many were placed, and whether that was enough: False where it was not asked.
+        Returns how many were placed, and whether that is known to be enough.
         """
         number = 0
-        while sheet:
-            run, start, left = sheet.position
-            if session.role_failed(job, run.role):
-                sheet.advance(left)
+        while pending:
+            run, start, left = pending.position
+            if session.has_role_failed(job, run.role):
+                pending.advance(left)
                 continue
-            allowed = session.allocatable(job, run.shape, session.at_once(run.shape, left))
-            if allowed <= 0:
-                sheet.advance(left)
+            if (allowed := session.allocatable(job, run.shape, session.batch_size(run.shape, left))) <= 0:
+                pending.advance(left)
                 continue
-            placed, ready = statement.place(run, start, allowed, part=part)
+            placed, ready = statement.allocate(run, start, allowed, sub_job=sub_job)
             number += placed
             if ready:
-                sheet.advance(placed)
+                pending.advance(placed)
                 return number, True
             if placed < allowed:
-                sheet.advance(left)
-                if not session.need_continue(job, part):
+                pending.advance(left)
+                if not session.can_become_ready(job, sub_job):
                     return number, False
             else:
-                sheet.advance(placed)
+                pending.advance(placed)
             yield
         return number, False

@@ -1,10 +1,8 @@
-"""backfill: places pending tasks that request nothing, whatever queues hold.
+"""backfill: places pending best-effort tasks, regardless of quota.
 
 Source: Volcano pkg/scheduler/actions/backfill. Unlike there, a job's tasks are placed in one statement, which is
-committed only if the job is ready without counting those that found no node: a gang is never bound in part.
+committed only if the job is ready without those that found no node: a gang is never bound in part.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,23 +10,23 @@ from typing import Any
 import msgspec
 
 from volcanoio.framework.arguments import convert
-from volcanoio.framework.scheduling.heap import Turns
+from volcanoio.framework.scheduling.heap import PriorityQueue
 from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling.views import Job
 from volcanoio.model.scheduling import PodGroupPhase
 
 PASSED = 64
-"""Jobs passed in one step."""
+"""Jobs examined in one step."""
 
 
 class BackfillArguments(msgspec.Struct, frozen=True):
-    """`predicateErrorCacheEnable` is Volcano's; here every task of one shape shares its answers anyway."""
+    """`predicateErrorCacheEnable` is Volcano's; here tasks of one shape always share their results."""
 
     predicate_error_cache: bool = msgspec.field(default=True, name="predicateErrorCacheEnable")
 
 
 class Backfill:
-    """Queue by queue, job by job, each once."""
+    """Places the best-effort tasks of each job once, queue by queue."""
 
     name = "backfill"
 
@@ -36,20 +34,20 @@ class Backfill:
         convert(arguments, BackfillArguments, "action backfill")
 
     def run(self, session: Session) -> Iterator[None]:
-        """Place what requests nothing, in the order of queues, jobs and tasks."""
-        heaps: dict[str, Turns[Job]] = {}
-        for number, job in enumerate(session.pending()):
+        """Place best-effort tasks in the order of queues, jobs and tasks."""
+        heaps: dict[str, PriorityQueue[Job]] = {}
+        for number, job in enumerate(session.jobs_with_pending_tasks()):
             if job.phase != PodGroupPhase.PENDING and job.pending_best_effort and session.job_valid(job):
                 if job.queue not in heaps:
-                    heaps[job.queue] = session.job_turns()
+                    heaps[job.queue] = session.empty_job_order()
                 heaps[job.queue].push(job)
             if not number % PASSED:
                 yield
-        queues = session.queue_turns(heaps)
+        queues = session.ordered_queues(heaps)
         while queues:
             jobs = heaps[queues.pop().name]
             while jobs:
-                if session.exhausted():
+                if session.is_budget_exhausted():
                     return
                 yield from self._place(session, jobs.pop())
 
@@ -58,8 +56,8 @@ class Backfill:
         for run in session.runs(job, best_effort=True):
             start = 0
             while start < len(run.tasks):
-                count = session.at_once(run.shape, len(run.tasks) - start)
-                placed, _ = statement.place(run, start, count, until_ready=False, idle_only=True)
+                count = session.batch_size(run.shape, len(run.tasks) - start)
+                placed, _ = statement.allocate(run, start, count, until_ready=False, idle_only=True)
                 yield
                 if placed < count:
                     break

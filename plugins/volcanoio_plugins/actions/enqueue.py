@@ -1,9 +1,7 @@
-"""enqueue: lets Pending PodGroups into the queue for nodes, as far as queues and cluster have room by their accounts.
+"""enqueue: makes Pending PodGroups Inqueue, as far as queues and cluster have quota and room.
 
 Source: Volcano pkg/scheduler/actions/enqueue.
 """
-
-from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
@@ -16,7 +14,7 @@ from volcanoio.framework.scheduling.verdicts import Vote
 from volcanoio.framework.scheduling.views import Job
 
 PASSED = 16
-"""Jobs passed in one step."""
+"""Jobs rejected in one step."""
 
 
 class EnqueueArguments(msgspec.Struct, frozen=True):
@@ -24,7 +22,7 @@ class EnqueueArguments(msgspec.Struct, frozen=True):
 
 
 class Enqueue:
-    """One job a turn of its queue; a job that is refused is not asked again in this session."""
+    """Takes one job of each queue at a time; a rejected job is not voted on again in this session."""
 
     name = "enqueue"
 
@@ -32,11 +30,11 @@ class Enqueue:
         convert(arguments, EnqueueArguments, "action enqueue")
 
     def run(self, session: Session) -> Iterator[None]:
-        """Ask for every waiting job, in the order of queues and jobs."""
+        """Vote on every pending job, in the order of queues and jobs."""
         backlogs = yield from session.backlogs(admitted=False)
-        queues = session.queue_turns(backlogs)
+        queues = session.ordered_queues(backlogs)
         while queues:
-            if session.exhausted():
+            if session.is_budget_exhausted():
                 return
             queue = queues.pop()
             job = yield from self._next(session, backlogs[queue.name])
@@ -44,17 +42,17 @@ class Enqueue:
                 continue
             verdict = session.job_enqueueable(job)
             if verdict.vote is Vote.REJECT:
-                session.refuse(job, verdict)
+                session.reject_enqueue(job, verdict)
             else:
                 session.enqueue(job)
             queues.push(queue)
             yield
 
     def _next(self, session: Session, backlog: Backlog) -> Generator[None, None, Job | None]:
-        """The next job that is not certain to be refused; those before it are."""
+        """Return the next job that is not certain to be rejected; reject those before it."""
         passed = 0
-        while (job := backlog.pop()) is not None and (verdict := session.foreseen(job)) is not None:
-            session.refuse(job, verdict)
+        while (job := backlog.pop()) is not None and (verdict := session.certain_rejection(job)) is not None:
+            session.reject_enqueue(job, verdict)
             passed += 1
             if not passed % PASSED:
                 yield

@@ -1,10 +1,8 @@
-"""reclaim: takes room back for a queue below its share from queues above theirs.
+"""reclaim: takes resources back for a queue below its deserved share from queues above theirs.
 
-Source: Volcano pkg/scheduler/actions/reclaim. Unlike there, nodes are tried by score, a job may also use room that is
-there without evictions, and what is placed passes every filter and limit (see `taking`).
+Source: Volcano pkg/scheduler/actions/reclaim. Unlike there, nodes are tried by score, a job may also use resources that
+are free already, and placements pass every filter and limit (see `eviction`).
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,17 +13,17 @@ from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling.views import Job, Task, TaskStatus
-from volcanoio_plugins.actions.taking import Taking, in_queues, runs_of, takers
+from volcanoio_plugins.actions.eviction import EvictionGoal, TaskEvictor, jobs_by_queue, preemptors, runs_that_may_evict
 
 
 class ReclaimArguments(msgspec.Struct, frozen=True):
-    """`predicateErrorCacheEnable` is Volcano's; here every task of one shape shares its answers anyway."""
+    """`predicateErrorCacheEnable` is Volcano's; here tasks of one shape always share their results."""
 
     predicate_error_cache: bool = msgspec.field(default=True, name="predicateErrorCacheEnable")
 
 
 class Reclaim:
-    """Queue by queue, each starving job once."""
+    """Each starving job once, queue by queue."""
 
     name = "reclaim"
 
@@ -34,17 +32,17 @@ class Reclaim:
 
     def run(self, session: Session) -> Iterator[None]:
         """Evict for jobs of queues that are not overused, in the order of queues and jobs."""
-        jobs = yield from in_queues(session, takers(session))
+        jobs = yield from jobs_by_queue(session, preemptors(session))
         if not jobs:
             return
         yield from session.victims.prepare()
-        queues = session.queue_turns(jobs)
+        queues = session.ordered_queues(jobs)
         while queues:
             queue = queues.pop()
             if session.overused(queue):
                 continue
             while jobs[queue.name]:
-                if session.exhausted():
+                if session.is_budget_exhausted():
                     return
                 yield from self._reclaim(session, jobs[queue.name].pop())
 
@@ -56,7 +54,7 @@ class Reclaim:
             if name != job.queue and queue.object.spec.reclaimable is not False
         }
 
-        def eligible(there: Sequence[Task], task: Task) -> list[Task]:  # noqa: ARG001 - whoever it is for
+        def eligible(there: Sequence[Task], task: Task) -> list[Task]:  # noqa: ARG001 - part of the signature
             running = TaskStatus.RUNNING
             return [
                 victim
@@ -67,16 +65,16 @@ class Reclaim:
                 and owner.queue in open_to_us
             ]
 
-        runs, victims = runs_of(session, job), session.victims
+        runs, victims = runs_that_may_evict(session, job), session.victims
         yield
-        if victims.failed(Purpose.RECLAIM, job, runs):
+        if victims.has_failed(Purpose.RECLAIM, job, runs):
             return
-        taking = Taking(session, job, Purpose.RECLAIM, eligible, self.name)
+        evictor = TaskEvictor(session, job, EvictionGoal(Purpose.RECLAIM, self.name), eligible)
         for run in runs:
-            if not victims.starving(job):
+            if not victims.job_starving(job):
                 break
-            yield from taking.seat(run)
+            yield from evictor.place(run)
             yield
         yield
-        if not taking.end():
-            victims.fail(Purpose.RECLAIM, job, runs)
+        if not evictor.end():
+            victims.record_failure(Purpose.RECLAIM, job, runs)

@@ -1,7 +1,5 @@
 """shuffle: evicts running tasks that plugins want to run elsewhere (Volcano: pkg/scheduler/actions/shuffle)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,7 +14,7 @@ class ShuffleArguments(msgspec.Struct, frozen=True):
 
 
 class Shuffle:
-    """Asks plugins about all running tasks at once."""
+    """Passes all running tasks to the plugins at once, and evicts those that they select."""
 
     name = "shuffle"
 
@@ -24,12 +22,11 @@ class Shuffle:
         convert(arguments, ShuffleArguments, "action shuffle")
 
     def run(self, session: Session) -> Iterator[None]:
-        """Evict what plugins name."""
-        running = session.victims.running()
+        """Evict the tasks that plugins select."""
+        running = session.victims.running_tasks()
         yield
-        for task in session.victims.shuffled(running):
-            job = session.jobs.get(task.job)
-            if job is None:
+        for task in session.victims.victim_tasks(running):
+            if (job := session.jobs.get(task.job)) is None:
                 continue
             statement = session.statement(job)
             statement.evict(task, self.name)

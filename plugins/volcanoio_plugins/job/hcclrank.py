@@ -1,14 +1,12 @@
-"""`hcclrank`: the rank that Ascend's device plugin reads from a pod.
+"""`hcclrank`: the rank annotation that Ascend's device plugin reads from a pod.
 
 Source: Volcano, pkg/controllers/job/plugins/distributed-framework/hcclrank/hcclrank.go.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from volcanoio.framework.arguments import flags
-from volcanoio.framework.jobpods import task_named
+from volcanoio.framework.arguments import parse_flags
+from volcanoio.framework.jobpods import find_task
 from volcanoio.framework.jobs import JobPlugin
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, TaskSpec
@@ -24,12 +22,12 @@ class HcclrankPlugin(JobPlugin):
     after = ("pytorch",)
 
     def __init__(self, arguments: Sequence[str]) -> None:
-        chosen = flags(arguments, _DEFAULTS, "hcclrank")
+        chosen = parse_flags(arguments, _DEFAULTS, "hcclrank")
         self._master, self._worker = str(chosen["master"]), str(chosen["worker"])
 
-    def hints(self, job: Job) -> Sequence[str]:
-        """Neither a master's nor a workers' task: nobody is ranked by its index."""
-        if task_named(job, self._master) is not None or task_named(job, self._worker) is not None:
+    def warnings(self, job: Job) -> Sequence[str]:
+        """Warn if neither the master's nor the worker's task exists: then no pod gets a rank from its index."""
+        if find_task(job, self._master) is not None or find_task(job, self._worker) is not None:
             return ()
         text = f"there is neither a task {self._master} nor {self._worker}, so only pods with RANK have a rank"
         return (f"{text}; name a task so, or give --worker=TASK",)
@@ -45,12 +43,11 @@ class HcclrankPlugin(JobPlugin):
             return str(index)
         if task.name != self._worker:
             return ""
-        master = task_named(job, self._master)
+        master = find_task(job, self._master)
         return str(index + (master.replicas if master is not None else 0))
 
 
 def _rank_variable(pod: Manifest) -> str:
-    """The value of the first RANK among the containers' variables."""
     for container in pod["spec"].get("containers") or ():
         for variable in container.get("env") or ():
             if variable.get("name") == "RANK":

@@ -1,18 +1,16 @@
-"""`mpi`: the master knows its workers, and every container has ssh's port open.
+"""`mpi`: gives the master the addresses of its workers, and adds the ssh port to every container.
 
 Source: Volcano, pkg/controllers/job/plugins/distributed-framework/mpi/mpi.go.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from volcanoio.framework.arguments import flags
-from volcanoio.framework.jobpods import addresses, append, containers, open_port, task_named
-from volcanoio.framework.jobs import JobPlugin, port
+from volcanoio.framework.arguments import parse_flags
+from volcanoio.framework.jobpods import add_port, addresses, append_to_list, containers, find_task
+from volcanoio.framework.jobs import JobPlugin, parse_port
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, TaskSpec
-from volcanoio_plugins.job.hostlists import fits_pod, fits_variable, ranged
+from volcanoio_plugins.job.hostlists import fits_pod, fits_variable, host_range
 
 VARIABLE = "MPI_HOST"
 PORT_NAME = "mpijob-port"
@@ -20,26 +18,26 @@ _DEFAULTS: dict[str, str | int | bool] = {"master": "master", "worker": "worker"
 
 
 class MpiPlugin(JobPlugin):
-    """Arguments: `master` (master), `worker` (worker): names of tasks; `port` (22), where sshd listens."""
+    """Arguments: `master` (master), `worker` (worker): names of tasks; `port` (22), on which sshd listens."""
 
     name = "mpi"
     needs = ("svc", "ssh")
 
     def __init__(self, arguments: Sequence[str]) -> None:
-        chosen = flags(arguments, _DEFAULTS, "mpi")
+        chosen = parse_flags(arguments, _DEFAULTS, "mpi")
         self._master, self._worker = str(chosen["master"]), str(chosen["worker"])
-        self._port = port(chosen, "port", "mpi")
+        self._port = parse_port(chosen, "port", "mpi")
 
     def problems(self, job: Job) -> Sequence[str]:
-        """A job without the task that starts the program."""
-        if task_named(job, self._master) is not None:
+        """Refuse a job without the master's task, which starts the program."""
+        if find_task(job, self._master) is not None:
             return ()
-        text = f"the specified mpi master task was not found: {self._master}; name a task so, or give --master=TASK"
+        text = f"The specified mpi master task was not found: {self._master}; name a task so, or give --master=TASK"
         return (text,)
 
-    def hints(self, job: Job) -> Sequence[str]:
-        """A master without workers."""
-        if task_named(job, self._worker) is not None:
+    def warnings(self, job: Job) -> Sequence[str]:
+        """Warn of a master without workers."""
+        if find_task(job, self._worker) is not None:
             return ()
         text = (
             f"there is no task {self._worker}, so the master gets no {VARIABLE}; name a task so, or give --worker=TASK"
@@ -47,20 +45,19 @@ class MpiPlugin(JobPlugin):
         return (text,)
 
     def on_pod_create(self, pod: Manifest, job: Job, task: TaskSpec, index: int) -> None:  # noqa: ARG002 - as declared
-        """Open the port; on the master also set `MPI_HOST`, the workers' addresses with commas between.
+        """Add the port; on the master also set `MPI_HOST`, the workers' addresses separated by commas.
 
-        Where these are too long for a variable it is their range. A master without workers' task is left alone.
+        If these are too long for a variable, it is their range. Without the workers' task the master stays unchanged.
         """
         variables: list[Manifest] = []
         if task.name == self._master:
-            worker = task_named(job, self._worker)
-            if worker is None:
+            if (worker := find_task(job, self._worker)) is None:
                 return
             hosts = ",".join(addresses(job, worker))
             if not (fits_variable(VARIABLE, hosts) and fits_pod(pod, hosts)):
-                hosts = ranged(job, worker)
+                hosts = host_range(job, worker)
             variables.append({"name": VARIABLE, "value": hosts})
         for container in containers(pod):
-            open_port(container, PORT_NAME, self._port)
+            add_port(container, PORT_NAME, self._port)
             if variables:
-                append(container, "env", *variables)
+                append_to_list(container, "env", *variables)

@@ -1,15 +1,13 @@
-"""`pytorch`: what `torch.distributed` and torchrun need to meet at the master.
+"""`pytorch`: the variables with which `torch.distributed` and torchrun find the master.
 
 Source: Volcano, pkg/controllers/job/plugins/distributed-framework/pytorch/pytorch.go.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from volcanoio.framework.arguments import flags
-from volcanoio.framework.jobpods import append, host_of, open_port, task_named
-from volcanoio.framework.jobs import JobPlugin, PluginArgumentError, port
+from volcanoio.framework.arguments import parse_flags
+from volcanoio.framework.jobpods import add_port, append_to_list, find_task, host_of
+from volcanoio.framework.jobs import JobPlugin, PluginArgumentError, parse_port
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job, TaskSpec
 
@@ -40,47 +38,45 @@ until answers 2>/dev/null; do
   sleep 2
 done
 """
-"""What a worker does before its containers start: it knocks every two seconds, with what the image has."""
+"""The init container of a worker: it connects to the master every two seconds, with the tools of the image."""
 
 
 class PytorchPlugin(JobPlugin):
     """Arguments: `master` (master), `worker` (worker): names of tasks; `port` (23456).
 
     With `wait-master-enabled` (false) workers start once the master listens, or fail after `wait-master-timeout` (300
-    seconds); `wait-master-image` (busybox:1.36.1) is what they wait in.
+    seconds); `wait-master-image` (busybox:1.36.1) is the image of the init container.
     """
 
     name = "pytorch"
     needs = ("svc",)
 
     def __init__(self, arguments: Sequence[str]) -> None:
-        chosen = flags(arguments, _DEFAULTS, "pytorch")
+        chosen = parse_flags(arguments, _DEFAULTS, "pytorch")
         self._master, self._worker = str(chosen["master"]), str(chosen["worker"])
-        self._port = port(chosen, "port", "pytorch")
+        self._port = parse_port(chosen, "port", "pytorch")
         self._waits = bool(chosen["wait-master-enabled"])
         self._seconds = int(chosen["wait-master-timeout"])
         self._image = str(chosen["wait-master-image"])
         if self._seconds < 1:
-            msg = f"pytorch: --wait-master-timeout takes seconds, at least 1, not {self._seconds}"
-            raise PluginArgumentError(msg)
+            raise PluginArgumentError(f"pytorch: --wait-master-timeout takes seconds, at least 1, not {self._seconds}")
 
-    def hints(self, job: Job) -> Sequence[str]:
-        """Without the master's task no pod is told anything; one of another name is no worker."""
-        if task_named(job, self._master) is None:
+    def warnings(self, job: Job) -> Sequence[str]:
+        """Warn if the master's task is missing, or if no task is the worker's."""
+        if find_task(job, self._master) is None:
             return (
                 f"there is no task {self._master}, so no pod gets MASTER_ADDR; name a task so, or give --master=TASK",
             )
-        if len(job.spec.tasks) > 1 and task_named(job, self._worker) is None:
+        if len(job.spec.tasks) > 1 and find_task(job, self._worker) is None:
             return (f"there is no task {self._worker}, so no worker has a RANK; name a task so, or give --worker=TASK",)
         return ()
 
     def on_pod_create(self, pod: Manifest, job: Job, task: TaskSpec, index: int) -> None:
-        """Set `MASTER_ADDR`, `MASTER_PORT`, `WORLD_SIZE` and the pod's `RANK`, and open the port.
+        """Set `MASTER_ADDR`, `MASTER_PORT`, `WORLD_SIZE` and the pod's `RANK`, and add the port.
 
-        A job without the master's task is left alone; a task that is neither master nor worker has no rank.
+        Without the master's task pods stay unchanged; a task that is neither master nor worker has no rank.
         """
-        master = task_named(job, self._master)
-        if master is None:
+        if (master := find_task(job, self._master)) is None:
             return
         address = host_of(job, master, 0).address
         size = sum(each.replicas for each in job.spec.tasks if each.name in (self._master, self._worker))
@@ -90,10 +86,10 @@ class PytorchPlugin(JobPlugin):
         elif task.name == self._master:
             variables["RANK"] = "0"
         for container in pod["spec"].get("containers") or ():
-            open_port(container, PORT_NAME, self._port)
-            append(container, "env", *({"name": name, "value": value} for name, value in variables.items()))
+            add_port(container, PORT_NAME, self._port)
+            append_to_list(container, "env", *({"name": name, "value": value} for name, value in variables.items()))
         if self._waits and task.name == self._worker:
-            append(pod["spec"], "initContainers", self._wait_for(address))
+            append_to_list(pod["spec"], "initContainers", self._wait_for(address))
 
     def _wait_for(self, address: str) -> Manifest:
         script = _WAIT_SCRIPT.format(host=address, port=self._port, seconds=self._seconds)

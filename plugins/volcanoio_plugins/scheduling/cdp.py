@@ -1,6 +1,4 @@
-"""Plugin cdp, cooldown protection: what has just been placed is not evicted (Volcano: pkg/scheduler/plugins/cdp)."""
-
-from __future__ import annotations
+"""Plugin cdp, cooldown protection: recently placed pods are not evicted (Volcano: pkg/scheduler/plugins/cdp)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,17 +9,17 @@ from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Task, TaskStatus
 from volcanoio.model.names import COOLDOWN_TIME
-from volcanoio_plugins.scheduling.parts.times import epoch, positive_duration
+from volcanoio.model.times import epoch_or_none, positive_duration
 
 SCHEDULED = "PodScheduled"
 
 
 class CdpArguments(msgspec.Struct, frozen=True):
-    """The plugin takes none."""
+    """No arguments."""
 
 
 class Cdp:
-    """Spares running pods until their cooldown time, a label or annotation, has passed since they were placed."""
+    """Protects running pods until their cooldown time, a label or annotation, has passed since placement."""
 
     name = "cdp"
 
@@ -30,18 +28,18 @@ class Cdp:
         self._now = 0.0
 
     def open(self, session: SessionView) -> None:
-        """What time it is."""
+        """Read the time."""
         self._now = session.now
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any preemptor
-        """All but those that are cooling down."""
-        return [task for task in candidates if not self._cools(task)]
+        """Return all but protected pods."""
+        return [task for task in candidates if not self._is_protected(task)]
 
     def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any reclaimer
-        """All but those that are cooling down."""
-        return [task for task in candidates if not self._cools(task)]
+        """Return all but protected pods."""
+        return [task for task in candidates if not self._is_protected(task)]
 
-    def _cools(self, task: Task) -> bool:
+    def _is_protected(self, task: Task) -> bool:
         if task.status is not TaskStatus.RUNNING:
             return False
         meta = task.pod.metadata
@@ -49,5 +47,4 @@ class Cdp:
         if cooldown is None:
             return False
         at = next((item.last_transition_time for item in task.pod.status.conditions if item.type == SCHEDULED), None)
-        placed = epoch(at)
-        return placed is not None and self._now < placed + cooldown
+        return (placed := epoch_or_none(at)) is not None and self._now < placed + cooldown

@@ -1,6 +1,4 @@
-"""Plugin conformance: what the cluster itself needs is never evicted (Volcano: pkg/scheduler/plugins/conformance)."""
-
-from __future__ import annotations
+"""Plugin conformance: critical pods of the cluster are never evicted (Volcano: pkg/scheduler/plugins/conformance)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,11 +14,11 @@ SYSTEM_NAMESPACE = "kube-system"
 
 
 class ConformanceArguments(msgspec.Struct, frozen=True):
-    """The plugin takes none."""
+    """No arguments."""
 
 
 class Conformance:
-    """Spares critical pods."""
+    """Protects critical pods."""
 
     name = "conformance"
     keeps_verdicts = True
@@ -29,19 +27,19 @@ class Conformance:
         convert(arguments, ConformanceArguments, self.name)
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any preemptor
-        """All but critical pods."""
-        return _expendable(candidates)
+        """Return all but critical pods."""
+        return _not_critical(candidates)
 
     def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any reclaimer
-        """All but critical pods."""
-        return _expendable(candidates)
+        """Return all but critical pods."""
+        return _not_critical(candidates)
 
     def evictable(self, job: Job, purpose: Purpose, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any
-        """All but critical pods."""
-        return _expendable(candidates)
+        """Return all but critical pods."""
+        return _not_critical(candidates)
 
 
-def _expendable(candidates: Sequence[Task]) -> list[Task]:
+def _not_critical(candidates: Sequence[Task]) -> list[Task]:
     return [
         task
         for task in candidates

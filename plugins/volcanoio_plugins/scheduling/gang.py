@@ -1,6 +1,4 @@
-"""Plugin gang: all of a job's minimum or nothing (Volcano: pkg/scheduler/plugins/gang)."""
-
-from __future__ import annotations
+"""Plugin gang: places a job's minimum as a whole or not at all (Volcano: pkg/scheduler/plugins/gang)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,9 +9,8 @@ from volcanoio.framework.arguments import convert
 from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.points import Checkpoints, Purpose
 from volcanoio.framework.scheduling.sessionview import SessionView
-from volcanoio.framework.scheduling.subjobs import SubJob
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
-from volcanoio.framework.scheduling.views import Job, Task, TaskStatus
+from volcanoio.framework.scheduling.views import Job, SubJob, Task, TaskStatus
 
 NOT_ENOUGH_TASKS = "NotEnoughTasks"
 NOT_ENOUGH_PODS_OF_TASK = "NotEnoughPodsOfTask"
@@ -24,8 +21,8 @@ _RETRIES = "volcano_job_retry_counts"
 SCHEDULED, READY = "Scheduled", "tasks in gang are ready to be scheduled"
 
 
-TOLD, LOOKED_AT = 256, 2048
-"""Figures told in one step, and keys looked at in one."""
+REPORT_BATCH, SCAN_BATCH = 256, 2048
+"""Figures reported in one step, and keys looked at in one."""
 
 
 class GangArguments(msgspec.Struct, frozen=True):
@@ -33,7 +30,7 @@ class GangArguments(msgspec.Struct, frozen=True):
 
 
 class Gang:
-    """Commits a job when enough of it is placed, keeps running gangs whole, and says how a job stands."""
+    """Commits a job when enough of it is placed, keeps running gangs whole, and sets PodGroup conditions."""
 
     name = "gang"
     keeps_job_keys = True
@@ -43,20 +40,20 @@ class Gang:
         convert(arguments, GangArguments, self.name)
         self._jobs: Mapping[str, Job] = {}
         self._missing: dict[str, int] = {}
-        """How many members lack a place, by the keys of jobs that are not ready."""
-        self._news: set[str] = set()
-        """The keys of those of which that changed since figures were told, and of all told so far."""
-        self._told: set[str] = set()
+        """Number of unplaced members by job key, for jobs that are not ready."""
+        self._changed: set[str] = set()
+        """Keys whose number changed since the last report, and keys reported so far."""
+        self._reported: set[str] = set()
         self._retried: set[str] = set()
-        """The keys of jobs that were not ready in a session since figures were told, and of all told so far."""
-        self._counted: set[str] = set()
+        """Keys of jobs that were not ready since the last report, and all counted so far."""
+        self._counted_retries: set[str] = set()
 
     def open(self, session: SessionView) -> None:
-        """Keep the jobs at hand: victims are counted by job."""
+        """Keep the jobs, to count victims by job."""
         self._jobs = session.jobs
 
     def job_valid(self, job: Job) -> Verdict:
-        """Whether enough pods exist, of each role, in enough sub-jobs of each policy, and in all."""
+        """Reject the job unless enough pods exist: of each role, in enough sub-jobs of each policy, and in total."""
         if not job.roles_valid():
             return reject(NOT_ENOUGH_PODS_OF_TASK, "Not enough valid pods of each task for gang-scheduling")
         if not job.sub_jobs_valid():
@@ -69,116 +66,113 @@ class Gang:
         return PERMIT
 
     def job_key(self, job: Job) -> bool:
-        """Jobs that are not ready first."""
+        """Order jobs that are not ready first."""
         return job.is_ready()
 
     def job_ready(self, job: Job) -> bool:
-        """Whether the minimum is placed, of each role, of sub-jobs and in all."""
+        """Whether the minimum is placed: of each role, of sub-jobs and in total."""
         return job.all_ready()
 
-    def job_lacks(self, job: Job) -> int:
-        """How many members the minimum lacks."""
+    def job_missing(self, job: Job) -> int:
+        """Return how many members are missing to the minimum."""
         return job.min_available - job.ready_count - job.pending_best_effort
 
     def job_pipelined(self, job: Job) -> Verdict:
-        """Whether the minimum is placed or waits for what is being released."""
+        """Permit the job if its minimum is placed or pipelined."""
         if job.is_pipelined() and job.roles_pipelined() and job.sub_jobs_pipelined():
             return PERMIT
         return reject(NOT_PIPELINED, "fewer tasks than minAvailable are placed or have a place reserved")
 
     def sub_job_key(self, sub_job: SubJob) -> bool:
-        """Sub-jobs that are not ready first."""
+        """Order sub-jobs that are not ready first."""
         return sub_job.is_ready()
 
     def sub_job_ready(self, sub_job: SubJob) -> bool:
-        """Whether as many tasks are placed as it has to have together."""
+        """Whether subGroupSize tasks are placed."""
         return sub_job.is_ready()
 
-    def sub_job_lacks(self, sub_job: SubJob) -> int:
-        """How many it lacks of these."""
+    def sub_job_missing(self, sub_job: SubJob) -> int:
+        """Return how many tasks are missing to that."""
         return sub_job.min_available - sub_job.ready_count - sub_job.pending_best_effort
 
     def sub_job_pipelined(self, sub_job: SubJob) -> Verdict:
-        """Whether these are placed or wait for what is being released."""
+        """Permit the sub-job if subGroupSize tasks are placed or pipelined."""
         if sub_job.is_pipelined():
             return PERMIT
         return reject(NOT_PIPELINED, "fewer tasks than subGroupSize are placed or have a place reserved")
 
     def job_starving(self, job: Job) -> bool:
-        """Whether less than the minimum is placed or has a place reserved."""
+        """Whether less than the minimum is placed or pipelined."""
         return job.is_starving()
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any preemptor
-        """Tasks that their job can lose and stay at its minimum."""
+        """Return tasks that their job can lose while it keeps its minimum."""
         return self._surplus(candidates)
 
     def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any reclaimer
-        """Tasks that their job can lose and stay at its minimum."""
+        """Return tasks that their job can lose while it keeps its minimum."""
         return self._surplus(candidates)
 
     def evictable(self, job: Job, purpose: Purpose, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any
-        """All: the gang actions themselves take what a job can spare, or the job whole."""
+        """Return all: the gang actions themselves take the surplus of a job, or the whole job."""
         return candidates
 
     def close(self, session: SessionView) -> None:
-        """Say of every job that may have changed whether its gang could be scheduled."""
-        for job in session.touched:
+        """Set the Scheduled or Unschedulable condition of every job that may have changed."""
+        for job in session.jobs_to_review:
             if not self.job_ready(job):
                 self._unschedulable(session, job)
             else:
                 if self._missing.pop(job.key, None) is not None:
-                    self._news.add(job.key)
+                    self._changed.add(job.key)
                 session.set_condition(job.key, SCHEDULED, READY, "")
 
     def report(self, probe: Probe) -> Checkpoints:
-        """Tell how many members of which jobs lack a place (Volcano: pkg/scheduler/metrics, by the job's name)."""
-        missing, told, jobs = self._missing, self._told, self._jobs
-        news, self._news = self._news, set()
+        """Report the unplaced members of jobs (Volcano: pkg/scheduler/metrics, by the job's name)."""
+        missing, reported, jobs = self._missing, self._reported, self._jobs
+        changed, self._changed = self._changed, set()
         for number, key in enumerate(list(missing), 1):
             if key not in jobs:
                 del missing[key]
-                news.add(key)
-            if not number % LOOKED_AT:
+                changed.add(key)
+            if not number % SCAN_BATCH:
                 yield
         probe.gauge("volcano_unschedule_job_count", len(missing))
-        for number, key in enumerate(news, 1):
+        for number, key in enumerate(changed, 1):
             name, count = key.partition("/")[2], missing.get(key)
             if count is not None:
                 probe.gauge("volcano_unschedule_task_count", count, job_id=name)
-                told.add(key)
-            elif key in told:
+                reported.add(key)
+            elif key in reported:
                 probe.forget("volcano_unschedule_task_count", job_id=name)
-                told.remove(key)
-            if not number % TOLD:
+                reported.remove(key)
+            if not number % REPORT_BATCH:
                 yield
         yield from self._report_retries(probe)
 
     def _report_retries(self, probe: Probe) -> Checkpoints:
-        """Count a retry of each job that was not ready, at most one a report."""
+        """Count a retry of each job that was not ready, at most one per report."""
         retried, self._retried = self._retried, set()
         for number, key in enumerate(retried, 1):
             probe.count(_RETRIES, job_id=key.partition("/")[2])
-            self._counted.add(key)
-            if not number % TOLD:
+            self._counted_retries.add(key)
+            if not number % REPORT_BATCH:
                 yield
-        for number, key in enumerate(list(self._counted), 1):
+        for number, key in enumerate(list(self._counted_retries), 1):
             if key not in self._jobs:
                 probe.forget(_RETRIES, job_id=key.partition("/")[2])
-                self._counted.remove(key)
-            if not number % LOOKED_AT:
+                self._counted_retries.remove(key)
+            if not number % SCAN_BATCH:
                 yield
 
     def _unschedulable(self, session: SessionView, job: Job) -> None:
-        """Say how many members lack a place, unless the job is only waiting for its own terminating pods."""
-        if not job.tasks:
+        """Set the condition with the number of unplaced members, unless the job only waits for its terminating pods."""
+        if not job.tasks or _waits_for_terminating(job):
             return
-        waiting = job.count(TaskStatus.PENDING, TaskStatus.PIPELINED)
-        if not waiting and job.count(TaskStatus.RELEASING) >= job.min_available:
-            return
-        missing = max(job.min_available - job.ready_count - job.schedulable_count, _lacking_in_sub_jobs(job))
+        missing = max(job.min_available - job.ready_count - job.schedulable_count, _missing_in_sub_jobs(job))
         if self._missing.get(job.key) != missing:
             self._missing[job.key] = missing
-            self._news.add(job.key)
+            self._changed.add(job.key)
         self._retried.add(job.key)
 
         def message() -> str:
@@ -190,9 +184,8 @@ class Gang:
         spare: dict[str, int] = {}
         victims: list[Task] = []
         last, left = None, 0
-        for task in candidates:  # most often those of one job follow each other
-            key = task.job
-            if key != last:
+        for task in candidates:  # tasks of one job are mostly adjacent
+            if (key := task.job) != last:
                 if last is not None:
                     spare[last] = left
                 last = key
@@ -207,8 +200,15 @@ class Gang:
         return victims
 
 
-def _lacking_in_sub_jobs(job: Job) -> int:
-    """How many tasks must be placed at least so that each group has as many sub-jobs ready as it has to have."""
+def _waits_for_terminating(job: Job) -> bool:
+    """Whether no pod is pending and terminating pods complete the minimum: their replacements come later."""
+    if job.count(TaskStatus.PENDING, TaskStatus.PIPELINED):
+        return False
+    return (terminating := job.terminating_count) > 0 and job.ready_count + terminating >= job.min_available
+
+
+def _missing_in_sub_jobs(job: Job) -> int:
+    """Return the minimum number of tasks to place so that each policy has its minimum of ready sub-jobs."""
     if not job.sub_job_minimums:
         return 0
     lacks: dict[str, list[int]] = {group: [] for group in job.sub_job_minimums}

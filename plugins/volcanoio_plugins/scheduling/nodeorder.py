@@ -1,11 +1,8 @@
 """Plugin nodeorder: Kubernetes' scorers, each 0 to 100 times its weight (Volcano: pkg/scheduler/plugins/nodeorder).
 
-Each is a part with dependencies of its own: by what is used of a node (`nodescores`), by what it is
-(`nodepreferences`), by the images that are there (`imagelocality`), by the pods that are where (`podpreferences`,
-`spreadscore`).
+Each scorer is in the module of `kubernetes` that is named after kube-scheduler's plugin: `noderesources`,
+`nodeaffinity` (with taints), `imagelocality`, `interpodaffinity` and `podtopologyspread`.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,16 +14,16 @@ from volcanoio.framework.scheduling.points import Checkpoints, Scorer
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Job, Task
 from volcanoio.model import kinds
-from volcanoio_plugins.scheduling.nodes.imagelocality import ImageScorer
-from volcanoio_plugins.scheduling.nodes.nodeindex import NodeIndex
-from volcanoio_plugins.scheduling.nodes.nodepreferences import AffinityScorer, TaintScorer
-from volcanoio_plugins.scheduling.nodes.nodescores import UsageScorer
-from volcanoio_plugins.scheduling.pods.podpreferences import PodAffinityScorer
-from volcanoio_plugins.scheduling.pods.spreadscore import SpreadScorer
+from volcanoio_plugins.scheduling.kubernetes.imagelocality import ImageScorer
+from volcanoio_plugins.scheduling.kubernetes.interpodaffinity import PodAffinityScorer
+from volcanoio_plugins.scheduling.kubernetes.nodeaffinity import AffinityScorer, TaintScorer
+from volcanoio_plugins.scheduling.kubernetes.nodeindex import NodeIndex
+from volcanoio_plugins.scheduling.kubernetes.noderesources import UsageScorer
+from volcanoio_plugins.scheduling.kubernetes.podtopologyspread import SpreadScorer
 
 
 class NodeorderArguments(msgspec.Struct, frozen=True):
-    """Weights; 0 turns a scorer off."""
+    """Weights; 0 disables a scorer."""
 
     least: int = msgspec.field(default=1, name="leastrequested.weight")
     most: int = msgspec.field(default=0, name="mostrequested.weight")
@@ -39,7 +36,7 @@ class NodeorderArguments(msgspec.Struct, frozen=True):
 
 
 class Nodeorder:
-    """The scorers that weigh anything."""
+    """The scorers with a weight."""
 
     name = "nodeorder"
     watches = (kinds.NAMESPACE.resource,)
@@ -64,7 +61,7 @@ class Nodeorder:
         return self._images is not None and self._images.seen
 
     def open(self, session: SessionView) -> Checkpoints:
-        """Nodes and pods may have changed since the last cycle."""
+        """Update nodes and pods."""
         self._index.begin(session.nodes)
         for part in self._opening:
             part.open(session)
@@ -75,6 +72,6 @@ class Nodeorder:
         if self._images is not None:
             yield from self._images.open(session)
 
-    def trait(self, task: Task, job: Job) -> str:  # noqa: ARG002 - the pod says what its images are
-        """What a task's images count for."""
+    def trait(self, task: Task, job: Job) -> str:  # noqa: ARG002 - the images are those of the pod
+        """Return the images of the task, as the image scorer groups them."""
         return self._images.trait(task) if self._images is not None else ""

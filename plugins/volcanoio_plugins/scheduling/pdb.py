@@ -1,7 +1,5 @@
 """Plugin pdb: evictions keep within disruption budgets (Volcano: pkg/scheduler/plugins/pdb)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -12,28 +10,28 @@ from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Task
 from volcanoio.model import kinds
 from volcanoio.model.core import PodDisruptionBudget
-from volcanoio.model.requirements import satisfied
+from volcanoio.model.selectors import satisfied
 
-LATE = 30.0
-"""Seconds after which a budget whose status stays as it was is taken to know of a pod that ends."""
+STATUS_TIMEOUT = 30.0
+"""Seconds after which a budget with unchanged status is assumed to have counted a terminating pod."""
 
 
-class Late(NamedTuple):
-    """A pod that ends: the resourceVersions of budgets that may not know it, and until when at most that holds."""
+class UncountedDisruption(NamedTuple):
+    """A terminating pod: the resourceVersions of budgets that may not have counted it, and until when."""
 
     versions: Mapping[str, str]
     until: float
 
 
 class PdbArguments(msgspec.Struct, frozen=True):
-    """The plugin takes none."""
+    """No arguments."""
 
 
 class Pdb:
-    """Takes a victim only while every budget that covers it allows one more disruption.
+    """Permits a victim only while every budget that covers it allows one more disruption.
 
-    Evictions that are decided and that a budget cannot know of yet count, too (in Volcano they do not): until its
-    status is written again after the pod was seen to end, which the disruption controller does within moments.
+    Decided evictions that a budget cannot have counted yet count too (in Volcano they do not): until its status is
+    written again after the pod was seen terminating, which the disruption controller does within moments.
     """
 
     name = "pdb"
@@ -42,55 +40,55 @@ class Pdb:
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         convert(arguments, PdbArguments, self.name)
         self._session: SessionView | None = None
-        self._asked: dict[str, Task] = {}
-        """Tasks whose eviction was decided and whose pods did not show that in the session before, by uid."""
-        self._unknown: dict[str, Late] = {}
-        """By uid those whose pods show it, while budgets may not."""
+        self._evicting: dict[str, Task] = {}
+        """Tasks whose eviction was decided and whose pods did not show it in the previous session, by uid."""
+        self._uncounted: dict[str, UncountedDisruption] = {}
+        """By uid, tasks whose pods show the eviction while budgets may not."""
 
     def open(self, session: SessionView) -> None:
-        """Keep the session at hand: budgets are read when somebody is to be evicted."""
+        """Update the disruptions that budgets have not counted; budgets are read when victims are selected."""
         self._session = session
-        asked = {task.uid: task for task in session.evicting}
-        if self._asked or self._unknown:
+        evicting = {task.uid: task for task in session.evicting}
+        if self._evicting or self._uncounted:
             budgets = self._budgets()
-            for uid, task in self._asked.items():
-                if uid not in asked and (versions := _versions(task, budgets)):
-                    self._unknown[uid] = Late(versions, session.now + LATE)
+            for uid, task in self._evicting.items():
+                if uid not in evicting and (versions := _versions(task, budgets)):
+                    self._uncounted[uid] = UncountedDisruption(versions, session.now + STATUS_TIMEOUT)
             current = {budget.metadata.key: budget.metadata.resource_version for budget in budgets}
-            for uid, late in list(self._unknown.items()):
-                versions = {key: version for key, version in late.versions.items() if current.get(key) == version}
-                if versions and session.now < late.until:
-                    self._unknown[uid] = late._replace(versions=versions)
+            for uid, uncounted in list(self._uncounted.items()):
+                versions = {key: version for key, version in uncounted.versions.items() if current.get(key) == version}
+                if versions and session.now < uncounted.until:
+                    self._uncounted[uid] = uncounted._replace(versions=versions)
                 else:
-                    del self._unknown[uid]
-        self._asked = asked
+                    del self._uncounted[uid]
+        self._evicting = evicting
 
     def close(self, session: SessionView) -> None:
-        """Note what is asked for by now."""
-        self._asked = {task.uid: task for task in session.evicting}
+        """Record the evictions decided so far."""
+        self._evicting = {task.uid: task for task in session.evicting}
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any preemptor
-        """Those that the budgets allow, in the given order."""
+        """Return those that the budgets allow, in the given order."""
         return self._allowed(candidates)
 
     def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any reclaimer
-        """Those that the budgets allow, in the given order."""
+        """Return those that the budgets allow, in the given order."""
         return self._allowed(candidates)
 
     def permitted(self, victims: Sequence[Task]) -> Sequence[Task]:
-        """Those that the budgets allow, in the given order."""
+        """Return those that the budgets allow, in the given order."""
         return self._allowed(victims)
 
     def _allowed(self, candidates: Sequence[Task]) -> list[Task]:
-        """Victims one after the other, each counted against all budgets that cover it."""
+        """Count victims one by one against all budgets that cover them."""
         assert self._session is not None
         budgets = self._budgets()
         left = {budget.metadata.key: budget.status.disruptions_allowed for budget in budgets}
         for task in self._session.evicting if budgets else ():
             for budget in _covering(task, budgets):
                 left[budget.metadata.key] -= 1
-        for late in self._unknown.values():
-            for key in late.versions.keys() & left.keys():
+        for uncounted in self._uncounted.values():
+            for key in uncounted.versions.keys() & left.keys():
                 left[key] -= 1
         allowed = []
         for task in candidates:
@@ -108,12 +106,11 @@ class Pdb:
 
 
 def _versions(task: Task, budgets: Iterable[PodDisruptionBudget]) -> dict[str, str]:
-    """The resourceVersions of the budgets that cover a task, by key."""
     return {budget.metadata.key: budget.metadata.resource_version for budget in _covering(task, budgets)}
 
 
 def _covering(task: Task, budgets: Iterable[PodDisruptionBudget]) -> list[PodDisruptionBudget]:
-    """The budgets that a task's eviction would use up some of; one that has counted it already is not among them."""
+    """Return the budgets that a task's eviction would count against, without those that have counted it already."""
     labels = task.pod.metadata.labels
     return [
         budget

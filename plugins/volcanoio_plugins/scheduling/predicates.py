@@ -1,34 +1,33 @@
-"""Plugin predicates: which nodes a pod may go to (Volcano: pkg/scheduler/plugins/predicates).
+"""Plugin predicates: Kubernetes' filters (Volcano: pkg/scheduler/plugins/predicates).
 
-Kubernetes' filters in Volcano's order and with their texts, each in a module of its own. Fit of resources, the pod
-count among them, is the session's own; so are scheduling gates: a gated pod is not tried.
+They run in Volcano's order and with their messages, each in a module of `kubernetes`. Resource fit, including the
+number of pods, is checked by the session itself, and so are scheduling gates: a gated pod is not tried.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from volcanoio.framework.arguments import convert
+from volcanoio.framework.arguments import ArgumentError, convert
 from volcanoio.framework.scheduling.points import Checkpoints, Filter
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Shape, Task
 from volcanoio.framework.scheduling_effects import PreBindStep
 from volcanoio.model import kinds
-from volcanoio_plugins.scheduling.nodes.nodefilter import NodeFilter
-from volcanoio_plugins.scheduling.nodes.nodeindex import NodeIndex
-from volcanoio_plugins.scheduling.pods.hostports import HostPortsFilter
-from volcanoio_plugins.scheduling.pods.podaffinity import PodAffinityFilter
-from volcanoio_plugins.scheduling.pods.topologyspread import TopologySpreadFilter
-from volcanoio_plugins.scheduling.volumes.volumebinding import VolumeBinding
-from volcanoio_plugins.scheduling.volumes.volumelimits import LoneUsers, VolumeLimits
-from volcanoio_plugins.scheduling.volumes.volumezones import VolumeZones
+from volcanoio_plugins.scheduling.kubernetes.interpodaffinity import PodAffinityFilter
+from volcanoio_plugins.scheduling.kubernetes.nodeaffinity import NodeFilter
+from volcanoio_plugins.scheduling.kubernetes.nodeindex import NodeIndex
+from volcanoio_plugins.scheduling.kubernetes.nodeports import HostPortsFilter
+from volcanoio_plugins.scheduling.kubernetes.podtopologyspread import TopologySpreadFilter
+from volcanoio_plugins.scheduling.kubernetes.volumebinding import VolumeBinding
+from volcanoio_plugins.scheduling.kubernetes.volumelimits import ReadWriteOncePodFilter, VolumeLimits, VolumeZones
+
+_DRA_KEY = "predicate.DynamicResourceAllocationEnable"
 
 
 class PredicatesArguments(msgspec.Struct, frozen=True):
-    """Which filters are on."""
+    """Which filters are enabled."""
 
     node_affinity: bool = msgspec.field(default=True, name="predicate.NodeAffinityEnable")
     taint_toleration: bool = msgspec.field(default=True, name="predicate.TaintTolerationEnable")
@@ -39,22 +38,25 @@ class PredicatesArguments(msgspec.Struct, frozen=True):
     topology_spread: bool = msgspec.field(default=True, name="predicate.PodTopologySpreadEnable")
     volume_binding: bool = msgspec.field(default=True, name="predicate.VolumeBindingEnable")
     bind_timeout: int = msgspec.field(default=600, name="volumebinding.bindTimeoutSeconds")
-    """Seconds a claim may take to be bound before the pod's bind."""
+    """Seconds to wait for a claim to be bound before the pod's bind."""
     volume_weight: int = msgspec.field(default=1, name="volumebinding.weight")
     volume_scores: list[dict[str, Any]] = msgspec.field(default_factory=list, name="volumebinding.shape")
-    """These two change nothing: Kubernetes' scorer of volumes is behind a feature that is off."""
-    resource_allocation: bool = msgspec.field(default=False, name="predicate.DynamicResourceAllocationEnable")
+    """These two have no effect: Kubernetes' scorer of volumes is behind a feature gate that is off."""
+    devices: bool = msgspec.field(default=False, name=_DRA_KEY)
     cache: bool = msgspec.field(default=False, name="predicate.CacheEnable")
-    """Nothing to turn on: answers are kept by shape until a node changes."""
+    """Has no effect: answers are always cached by shape until a node changes."""
 
 
 class Predicates:
-    """The filters that are switched on, in order; of volumes, what claims get is planned and written before a bind."""
+    """The enabled filters, in order; volume claims are planned and written before a bind."""
 
     name = "predicates"
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         given = convert(arguments, PredicatesArguments, self.name)
+        if given.devices:
+            rule = f"{_DRA_KEY} is not available yet: pods with device claims wait"
+            raise ArgumentError(f"{self.name}: {rule}; remove it or set it to false", key=_DRA_KEY)
         self._index = index = NodeIndex()
         ports = HostPortsFilter(index) if given.node_ports else None
         affinity = PodAffinityFilter(index) if given.pod_affinity else None
@@ -63,7 +65,7 @@ class Predicates:
         limits = VolumeLimits(index) if given.volume_limits else None
         zones = VolumeZones(index) if given.volume_zone else None
         self._binding = binding = VolumeBinding(index, float(given.bind_timeout)) if given.volume_binding else None
-        alone = LoneUsers() if binding is not None else None
+        alone = ReadWriteOncePodFilter() if binding is not None else None
         self._opening = [part for part in (ports, affinity, alone, limits, spread, binding) if part is not None]
         self.filters: list[Filter] = [
             part for part in (nodes, ports, affinity, alone, limits, zones, spread, binding) if part is not None
@@ -75,28 +77,28 @@ class Predicates:
             self.watches += tuple(sorted(read))
 
     def open(self, session: SessionView) -> Checkpoints:
-        """Nodes and pods may have changed since the last cycle."""
+        """Update nodes and pods."""
         self._index.begin(session.nodes)
         for part in self._opening:
             part.open(session)
         return self._index.prepare(session.pods.topology_keys)
 
-    def concerned(self, shape: Shape) -> bool:
-        """Of tasks without volume claims it need not know where they are."""
+    def tracks_shape(self, shape: Shape) -> bool:
+        """Whether tasks of the shape have volume claims."""
         return self._binding is not None and bool(shape.claims)
 
     def task_placed(self, task: Task) -> None:
-        """Plan what the volume claims of the task get."""
+        """Plan the volume claims of the task."""
         if self._binding is not None:
             self._binding.task_placed(task)
 
     def task_evicted(self, task: Task) -> None:
-        """Its claims stay as they are."""
+        """Leave the task's claims as they are."""
 
     def prebinds(self, shape: Shape) -> bool:
-        """Whether there are volume claims that wait."""
-        return self._binding is not None and any(claim.waits for claim in shape.claims)
+        """Whether the shape has unbound claims."""
+        return self._binding is not None and any(claim.waits_for_consumer for claim in shape.claims)
 
     def prebind(self, task: Task) -> Sequence[PreBindStep]:
-        """What binds the volume claims of a task."""
+        """Return the steps that bind the volume claims of a task."""
         return self._binding.steps(task) if self._binding is not None else ()

@@ -1,7 +1,5 @@
 """Plugin priority: jobs and tasks of higher priority first (Volcano: pkg/scheduler/plugins/priority)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,16 +8,15 @@ import msgspec
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.sessionview import SessionView
-from volcanoio.framework.scheduling.subjobs import SubJob
-from volcanoio.framework.scheduling.views import Job, Task, TaskStatus
+from volcanoio.framework.scheduling.views import Job, SubJob, Task, TaskStatus
 
 
 class PriorityArguments(msgspec.Struct, frozen=True):
-    """The plugin takes none."""
+    """No arguments."""
 
 
 class Priority:
-    """Orders by priority and lets the higher take from the lower."""
+    """Orders by priority, and lets higher priorities preempt lower ones."""
 
     name = "priority"
     keeps_job_keys = True
@@ -30,27 +27,27 @@ class Priority:
         self._jobs: Mapping[str, Job] = {}
 
     def open(self, session: SessionView) -> None:
-        """Keep the jobs at hand: victims are compared by their jobs."""
+        """Keep the jobs, to compare victims by job."""
         self._jobs = session.jobs
 
     def job_key(self, job: Job) -> int:
-        """Higher first."""
+        """Order by job priority, higher first."""
         return -job.priority
 
     def sub_job_key(self, sub_job: SubJob) -> int:
-        """Higher first."""
+        """Order by the highest task priority, higher first."""
         return -sub_job.priority
 
     def task_key(self, task: Task) -> int:
-        """Higher first."""
+        """Order by task priority, higher first."""
         return -task.priority
 
     def job_starving(self, job: Job) -> bool:
-        """Whether any task is neither placed nor reserved a place, also above the minimum."""
+        """Whether any task is neither placed nor pipelined, even beyond the minimum."""
         return job.ready_count + job.count(TaskStatus.PIPELINED) < len(job.tasks)
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Tasks of jobs of lower priority, and of the preemptor's own job those of lower task priority."""
+        """Return tasks of jobs with lower priority, and of the preemptor's own job those with lower task priority."""
         jobs, key = self._jobs, preemptor.job
         own = jobs[key].priority
         return [
@@ -64,7 +61,7 @@ class Priority:
         ]
 
     def evictable(self, job: Job, purpose: Purpose, candidates: Sequence[Task]) -> Sequence[Task]:
-        """For a job of the same queue, tasks of jobs of lower priority; for one of another queue, all."""
+        """For a job of the same queue return tasks of jobs with lower priority; for another queue, all."""
         if purpose is Purpose.RECLAIM:
             return candidates
         return [task for task in candidates if task.job in self._jobs and self._jobs[task.job].priority < job.priority]

@@ -43,8 +43,9 @@ _TIMES: Final = frozenset({"Age", "AGE", "Last Seen", "First Seen", "Created At"
 
 
 def warnings(headers: Mapping[str, str]) -> list[str]:
-    """What an answer warns of; ours of kinds without a controller is not theirs."""
-    return sorted(one for one in re.findall(r'299 - "(?:[^"\\]|\\.)*"', headers.get("warning", "")) if _IDLE not in one)
+    """Return the warnings of an answer without those that only the embedded server gives (docs/differences.md)."""
+    found = re.findall(r'299 - "(?:[^"\\]|\\.)*"', headers.get("warning", ""))
+    return sorted(one for one in found if not any(text in one for text in (_IDLE, " has no subresource ")))
 
 
 def normal(body: Any, namespace: str, plural: str = "") -> Any:

@@ -50,9 +50,9 @@ def needed(session: Session, job: Job) -> set[str]:
     """The sub-jobs that must become ready so that each group has as many as it must have."""
     parts, chosen = parts_of(job), set()
     for group, least in minimums(job).items():
-        lacking = least - sum(part.group == group and session.part_ready(part) for part in parts)
+        missing = least - sum(part.group == group and session.part_ready(part) for part in parts)
         others = [part for part in parts if part.group == group and not session.part_ready(part)]
-        chosen |= {part.key for part in sorted(others, key=session.part_key)[: max(lacking, 0)]}
+        chosen |= {part.key for part in sorted(others, key=session.part_key)[: max(missing, 0)]}
     return chosen
 
 

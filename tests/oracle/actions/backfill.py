@@ -29,7 +29,7 @@ def _place(session: Session, job: Job) -> None:
     for task in session.pending(job, best_effort=True):
         found = session.find(task, idle_only=True)
         if found is None:
-            task.homeless = True
+            task.found_no_node = True
         else:
             statement.place(task, *found)
     if session.ready(job):

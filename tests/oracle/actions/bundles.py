@@ -28,7 +28,7 @@ class Bundle:
 def bundles_for(session: Session, job: Job, action: str, need: Amounts, *, whole: bool) -> list[Bundle]:
     """In the order in which they go: what jobs can spare first, each from the job or queue that loses first.
 
-    `whole`: gangs may be ended. Ours: of what can be spared, jobs of one queue stand by uid (reclaim).
+    `whole`: gangs may be ended. Ours: of what can be spared, jobs of one queue are ordered by name (reclaim).
     """
     found = [bundle for other in _victims(session, job, action) for bundle in _bundles(other, action)]
     found = [bundle for bundle in found if whole or not bundle.whole]
@@ -53,11 +53,11 @@ def _victims(session: Session, job: Job, action: str) -> list[Job]:
     """Jobs of the queue with lower priority, or of queues that may be reclaimed from."""
     queues = session.cluster.queues
     if action == "gangpreempt":
-        return [other for other in queues[job.queue].jobs if other.expendable and other.priority < job.priority]
+        return [other for other in queues[job.queue].jobs if other.preemptable and other.priority < job.priority]
     return [
         other
         for other in session.cluster.jobs
-        if other.expendable and other.queue != job.queue and queues[other.queue].reclaimable
+        if other.preemptable and other.queue != job.queue and queues[other.queue].reclaimable
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a job lacks to start. Ours: its minimum, of each role and of sub-jobs, and nothing beyond."""
+"""The tasks that a job needs to start. Ours: its minimum, of each role and of sub-jobs, and nothing beyond."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def demanded(session: Session, job: Job) -> list[Task]:
     """Pending tasks in order; of a job that is ready all, or those of the sub-job that stands first."""
     ready, tasks = session.ready(job), session.pending(job, best_effort=False)
     if not job.policies:
-        return tasks if ready else _Lacks(job).first_of(tasks)
+        return tasks if ready else _Missing(job).first_of(tasks)
     required = needed(session, job)
     parts = [
         (part, own)
         for part in sorted(parts_of(job), key=lambda part: (part.key not in required, session.part_key(part)))
-        if (own := [task for task in tasks if task in part.tasks]) and len(own) >= part.lacks()
+        if (own := [task for task in tasks if task in part.tasks]) and len(own) >= part.missing()
     ]
     if ready:
         return parts[0][1] if parts else []
@@ -27,19 +27,19 @@ def demanded(session: Session, job: Job) -> list[Task]:
 
 
 def _by_parts(job: Job, required: set[str], parts: list[tuple[Part, list[Task]]]) -> list[Task]:
-    """Whole sub-jobs that must be, or that have what is lacking; then single tasks that are lacking."""
-    lacks, chosen = _Lacks(job), list[Task]()
+    """Whole sub-jobs that must be, or that contain missing tasks; then single missing tasks."""
+    missing, chosen = _Missing(job), list[Task]()
     for part, own in parts:
-        whole = own[: max(part.lacks(), 0)]
-        if part.key in required or any(lacks.wants(task) for task in whole):
+        whole = own[: max(part.missing(), 0)]
+        if part.key in required or any(missing.wants(task) for task in whole):
             chosen += whole
             for task in whole:
-                lacks.had(task)
-    chosen += lacks.first_of([task for _, own in parts for task in own if task not in chosen])
+                missing.had(task)
+    chosen += missing.first_of([task for _, own in parts for task in own if task not in chosen])
     return [task for _, own in parts for task in own if task in chosen]
 
 
-class _Lacks:
+class _Missing:
     """How many more tasks a job must have: of each role, and any."""
 
     def __init__(self, job: Job) -> None:

@@ -31,7 +31,7 @@ class DryRun(Taking):
             mark = self.statement.mark()
             for victim in victims:
                 self.statement.evict(victim, self.reason)
-            if self.fits(task, node) and self.settle(task, node, victims):
+            if self.fits(task, node) and self.pipeline(task, node, victims):
                 return True
             self.statement.rollback(mark)
         return False
@@ -39,6 +39,8 @@ class DryRun(Taking):
     def _plan(self, task: Task, node: Node) -> list[Task]:
         """All go, then the highest that need not are spared."""
         chosen = self.candidates(task, node)
+        if any(not plugin.simulated(task, node) for plugin in self.session.every("predicate")):
+            return []
         mark = self.statement.mark()
         for victim in chosen:
             self.statement.evict(victim, self.reason)

@@ -1,13 +1,13 @@
-"""gangpreempt and gangreclaim: room for all that a job lacks, or none of it, from gangs.
+"""gangpreempt and gangreclaim: room for all tasks that a job needs, or none of it, from gangs.
 
-Ours: for the job's minimum alone; what was found is done anew with the evictions that its places need, and no more.
+Ours: for the job's minimum alone; what was found is repeated with only the evictions that its nodes need.
 """
 
 from __future__ import annotations
 
 from tests.oracle.actions.bundles import Bundle, bundles_for
 from tests.oracle.actions.demands import demanded
-from tests.oracle.actions.taking import takers
+from tests.oracle.actions.taking import preemptors
 from tests.oracle.actions.worth import keeps_guarantee, of_use, would_return
 from tests.oracle.cluster import Job, Node, Task, total
 from tests.oracle.session import Session, Statement, first
@@ -23,7 +23,7 @@ def gangreclaim(session: Session) -> None:
 
 def _gangs(session: Session, action: str) -> None:
     starving: dict[str, list[Job]] = {}
-    for job in takers(session):
+    for job in preemptors(session):
         starving.setdefault(job.queue, []).append(job)
     while starving:
         queue = first([session.cluster.queues[name] for name in starving], session.queue_key)
@@ -63,7 +63,7 @@ class _Gang:
             taken = self._without_spare(ended, taken)
         places = {task.uid: task.node for task in self.statement.placed}
         self.statement.rollback()
-        if not self._settle(places, taken):
+        if not self._pipeline(places, taken):
             self.statement.rollback()
             self._evict_all(taken)
             for task in self.tasks:
@@ -106,7 +106,7 @@ class _Gang:
 
     def _might_go(self, task: Task, name: str) -> bool:
         """Whether a task passes the filters of a node that evictions cannot change."""
-        return all(plugin.standing(task, self._node(name)) for plugin in self.session.every("predicate"))
+        return all(plugin.passes_statically(task, self._node(name)) for plugin in self.session.every("predicate"))
 
     def _place(self) -> bool:
         """A place for every task, free ones first; all back if that is of no use."""
@@ -136,7 +136,7 @@ class _Gang:
             for task in bundle.tasks:
                 self.statement.evict(task, self.action)
 
-    def _settle(self, places: dict[str, str], taken: list[Bundle]) -> bool:
+    def _pipeline(self, places: dict[str, str], taken: list[Bundle]) -> bool:
         """Each task in its place; who is in the way there goes, for the limit of the queue anybody; in order."""
         for task in self.tasks:
             node = self._node(places[task.uid])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.oracle.actions.taking import Taking, takers, tasks_of
+from tests.oracle.actions.taking import Taking, preemptors, tasks_of
 from tests.oracle.cluster import Job, Task
 from tests.oracle.session import Session, first
 
 
 def reclaim(session: Session) -> None:
     starving: dict[str, list[Job]] = {}
-    for job in takers(session):
+    for job in preemptors(session):
         starving.setdefault(job.queue, []).append(job)
     while starving:
         queue = first([session.cluster.queues[name] for name in starving], session.queue_key)
@@ -33,5 +33,5 @@ def _reclaim(session: Session, job: Job) -> None:
     for task in tasks_of(session, job):
         if not session.starving(job):
             break
-        taking.seat(task)
+        taking.place(task)
     taking.end()

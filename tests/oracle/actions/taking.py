@@ -16,7 +16,7 @@ Eligible = Callable[[Task, Task], bool]
 """Whether the action itself lets a victim be taken for a task."""
 
 
-def takers(session: Session) -> list[Job]:
+def preemptors(session: Session) -> list[Job]:
     """Admitted, valid jobs that starve and have tasks pending."""
     return [
         job
@@ -48,7 +48,7 @@ class Taking:
         self.reason = reason
         self.statement = Statement(session)
 
-    def seat(self, task: Task) -> bool:
+    def place(self, task: Task) -> bool:
         """Give a task a place: where there is room, else by evictions."""
         if not self.wants(task):
             return False
@@ -91,22 +91,26 @@ class Taking:
 
     def _evict_for(self, task: Task) -> bool:
         nodes = self.nodes(task)
-        standing = self.standing(task)
+        group = self.static_nodes(task)
         while nodes:
-            node = first(nodes, lambda node: (-self.session.score(task, node, standing), self.session.tie(task, node)))
+            node = first(nodes, lambda node: (-self.session.score(task, node, group), self.session.tie(task, node)))
             nodes.remove(node)
             if self.take(task, node):
                 return True
         return False
 
-    def standing(self, task: Task) -> list[Node]:
+    def static_nodes(self, task: Task) -> list[Node]:
         """Where filters pass that no eviction changes."""
         plugins = list(self.session.every("predicate"))
-        return [node for node in self.session.cluster.nodes if all(plugin.standing(task, node) for plugin in plugins)]
+        return [
+            node
+            for node in self.session.cluster.nodes
+            if all(plugin.passes_statically(task, node) for plugin in plugins)
+        ]
 
     def nodes(self, task: Task) -> list[Node]:
         """Nodes where evicting all that preemptor and queue allow at the utmost would make room."""
-        return [node for node in self.standing(task) if self._enough(task, node, self._bound(node))]
+        return [node for node in self.static_nodes(task) if self._enough(task, node, self._bound(node))]
 
     def _bound(self, node: Node) -> list[Task]:
         """The tasks of the queue, or of others, that run on a node."""
@@ -165,12 +169,12 @@ class Taking:
             self.statement.evict(victim, self.reason)
             evicted.append(victim)
             fits = self.fits(task, node)
-        if fits and self.settle(task, node, evicted):
+        if fits and self.pipeline(task, node, evicted):
             return True
         self.statement.rollback(mark)
         return False
 
-    def settle(self, task: Task, node: Node, evicted: list[Task]) -> bool:
+    def pipeline(self, task: Task, node: Node, evicted: list[Task]) -> bool:
         self.statement.place(task, node, "pipelined")
         self.made = task, node
         return not evicted or not would_return(self.session, self.method, self.queue, evicted, [task])

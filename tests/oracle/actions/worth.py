@@ -30,36 +30,40 @@ def would_return(session: Session, method: str, winner: Queue, evicted: list[Tas
     targets = [task for task in placed if task.preemptable]
     if method == "reclaimable" and not winner.reclaimable:
         return False
-    takers = [task for task in evicted if _may_take(session, method, task)]
+    preemptors = [task for task in evicted if _may_take(session, method, task)]
     for task in targets:
         task.state = "running"
-    back = any(_would_take(session, method, taker, targets) for taker in takers if _may_take(session, method, taker))
+    back = any(
+        _would_take(session, method, preemptor, targets)
+        for preemptor in preemptors
+        if _may_take(session, method, preemptor)
+    )
     for task in targets:
         task.state = "pipelined"
     return back
 
 
-def _may_take(session: Session, method: str, taker: Task) -> bool:
-    if taker.job is None or taker.never_preempts or not session.starving(taker.job):
+def _may_take(session: Session, method: str, preemptor: Task) -> bool:
+    if preemptor.job is None or preemptor.never_preempts or not session.starving(preemptor.job):
         return False
-    queue = session.cluster.queues[taker.job.queue]
-    return method == "preemptable" or (not session.overused(queue) and session.preemptive(queue, taker.requests))
+    queue = session.cluster.queues[preemptor.job.queue]
+    return method == "preemptable" or (not session.overused(queue) and session.preemptive(queue, preemptor.requests))
 
 
-def _would_take(session: Session, method: str, taker: Task, targets: list[Task]) -> bool:
+def _would_take(session: Session, method: str, preemptor: Task, targets: list[Task]) -> bool:
     """By one of the actions that are configured."""
-    job = taker.job
+    job = preemptor.job
     assert job is not None
     action = "preempt" if method == "preemptable" else "reclaim"
     if action in session.actions:
-        open_to_it = [task for task in targets if task.best_effort or not taker.best_effort]
-        if session.victims(method, taker, open_to_it):
+        open_to_it = [task for task in targets if task.best_effort or not preemptor.best_effort]
+        if session.victims(method, preemptor, open_to_it):
             return True
     if f"gang{action}" not in session.actions:
         return False
     open_to_it = [
         task
         for task in targets
-        if task.job is not None and task.job.expendable and (action == "reclaim" or task.job.priority < job.priority)
+        if task.job is not None and task.job.preemptable and (action == "reclaim" or task.job.priority < job.priority)
     ]
     return bool(open_to_it and session.evictable(job, f"gang{action}", open_to_it))

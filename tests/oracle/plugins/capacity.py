@@ -108,13 +108,13 @@ class Capacity(Plugin):
         if not self.hierarchical:
             return -queue.priority, False, self.share(queue.name)
         path = [queue.name, *self.above(queue.name)][::-1][1:]
-        standing = tuple((*self.share(name), (self.queues[name].created, self.queues[name].uid, name)) for name in path)
-        return -queue.priority, any(each.parent == queue.name for each in self.queues.values()), standing
+        order = tuple((*self.share(name), (self.queues[name].created, name)) for name in path)
+        return -queue.priority, any(each.parent == queue.name for each in self.queues.values()), order
 
-    def victim_queue_key(self, queue: Queue, taker: Queue) -> int:
-        if not {queue.name, taker.name} <= self.deserved.keys():
+    def victim_queue_key(self, queue: Queue, preemptor: Queue) -> int:
+        if not {queue.name, preemptor.name} <= self.deserved.keys():
             return 0
-        return -len({*self.above(queue.name)} & {*self.above(taker.name)})
+        return -len({*self.above(queue.name)} & {*self.above(preemptor.name)})
 
     # Limits.
 
@@ -171,9 +171,9 @@ class Capacity(Plugin):
 
     # Victims.
 
-    def reclaimable(self, taker: Task, candidates: Sequence[Task]) -> list[Task]:
-        assert taker.job is not None
-        return self._losable(taker.job, taker.requests, self.level, candidates)
+    def reclaimable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
+        assert preemptor.job is not None
+        return self._losable(preemptor.job, preemptor.requests, self.level, candidates)
 
     def _losable(self, job: Job, wanted: Amounts | None, level: int, candidates: Sequence[Task]) -> list[Task]:
         mine = job.queue
@@ -204,7 +204,7 @@ class Capacity(Plugin):
         if wanted is not None and not common(requests, wanted):
             return False
         shared = {mine, *self.above(mine)} & {queue, *self.above(queue)}
-        for name in (queue, *self.above(queue)):  # ours: ancestors too, unless the taker is below them
+        for name in (queue, *self.above(queue)):  # ours: ancestors too, unless the preemptor is below them
             guarantee = self.guarantee[name]
             if name not in shared and any(
                 left[name].get(resource, 0) - task.requests.get(resource, 0) < amount

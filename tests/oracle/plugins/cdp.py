@@ -12,7 +12,7 @@ COOLDOWN = "volcano.sh/cooldown-time"
 
 
 class Cdp(Plugin):
-    def preemptable(self, taker: Task, candidates: Sequence[Task]) -> list[Task]:
+    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
         return [task for task in candidates if not self._cools(task)]
 
     reclaimable = preemptable

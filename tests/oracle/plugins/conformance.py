@@ -9,7 +9,7 @@ from tests.oracle.plugins.plugin import Plugin
 
 
 class Conformance(Plugin):
-    def preemptable(self, taker: Task, candidates: Sequence[Task]) -> list[Task]:
+    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
         critical = ("system-cluster-critical", "system-node-critical")
         return [
             task

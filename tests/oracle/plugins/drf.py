@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.oracle.cluster import ALLOCATED, Amounts, Job, Queue, Task
-from tests.oracle.plugins.hdrf import ShareTree, Standing
+from tests.oracle.plugins.hdrf import OrderKey, ShareTree
 from tests.oracle.plugins.plugin import Plugin
 
 
@@ -23,10 +23,10 @@ class Drf(Plugin):
     def job_key(self, job: Job) -> float:
         return self.share(job.sum(*ALLOCATED, "pipelined"))
 
-    def preemptable(self, taker: Task, candidates: Sequence[Task]) -> list[Task]:
-        assert taker.job is not None
-        wanted = taker.job.sum(*ALLOCATED, "pipelined")
-        for name, amount in taker.requests.items():
+    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
+        assert preemptor.job is not None
+        wanted = preemptor.job.sum(*ALLOCATED, "pipelined")
+        for name, amount in preemptor.requests.items():
             wanted[name] = wanted.get(name, 0) + amount
         own = self.share(wanted)
         left: dict[str, Amounts] = {}
@@ -44,23 +44,23 @@ class Drf(Plugin):
 
     # With a hierarchy.
 
-    def queue_key(self, queue: Queue) -> Standing:
-        return ShareTree(self.session, self.wanted).standing(queue)
+    def queue_key(self, queue: Queue) -> OrderKey:
+        return ShareTree(self.session, self.wanted).order_key(queue)
 
-    def reclaimable(self, taker: Task, candidates: Sequence[Task]) -> list[Task]:
-        """Granted if the taker's queue, with its task, still goes before the victim's without it.
+    def reclaimable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Granted if the preemptor's queue, with its task, still goes before the victim's without it.
 
         Ours: each after those before it, not each alone.
         """
-        assert taker.job is not None
+        assert preemptor.job is not None
         queues = self.session.cluster.queues
-        supposed: list[tuple[Task, int]] = [(taker, 1)]
+        supposed: list[tuple[Task, int]] = [(preemptor, 1)]
         victims = []
         for task in candidates:
             if task.job is None:
                 continue
             tree = ShareTree(self.session, self.wanted, [*supposed, (task, -1)])
-            if tree.standing(queues[taker.job.queue]) < tree.standing(queues[task.job.queue]):
+            if tree.order_key(queues[preemptor.job.queue]) < tree.order_key(queues[task.job.queue]):
                 supposed.append((task, -1))
                 victims.append(task)
         return victims

@@ -47,21 +47,21 @@ class Extender(Plugin):
             return bool(self.ignorable)
         return not self._asks("jobReady") or self.service.ready(_key(job), job.count(*READY))
 
-    def preemptable(self, taker: Task, candidates: Sequence[Task]) -> list[Task] | None:
-        return self._victims("preemptable", taker, candidates)
+    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task] | None:
+        return self._victims("preemptable", preemptor, candidates)
 
-    def reclaimable(self, taker: Task, candidates: Sequence[Task]) -> list[Task] | None:
-        return self._victims("reclaimable", taker, candidates)
+    def reclaimable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task] | None:
+        return self._victims("reclaimable", preemptor, candidates)
 
-    def _victims(self, verb: str, taker: Task, candidates: Sequence[Task]) -> list[Task] | None:
-        if not self._asks(verb) or not self._manages(taker):
+    def _victims(self, verb: str, preemptor: Task, candidates: Sequence[Task]) -> list[Task] | None:
+        if not self._asks(verb) or not self._manages(preemptor):
             return None
         if self._fails(verb):
             return None if self.ignorable else []
-        vote = self.service.vote(_kind(taker))
+        vote = self.service.vote(_kind(preemptor))
         if vote == 0:
             return None
-        return [task for task in candidates if vote > 0 and self.service.names(_kind(taker), task.name)]
+        return [task for task in candidates if vote > 0 and self.service.names(_kind(preemptor), task.name)]
 
     def _asks(self, verb: str) -> bool:
         return f"extender.{verb}Verb" in self.arguments

@@ -38,7 +38,7 @@ class Gang(Plugin):
     def starving(self, job: Job) -> bool:
         return job.is_starving()
 
-    def preemptable(self, taker: Task, candidates: Sequence[Task]) -> list[Task]:
+    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
         """In the given order, while the job keeps its minimum."""
         taken: Counter[str] = Counter()
         victims = []

@@ -1,4 +1,4 @@
-"""The tree of queues of hierarchical drf, worked out anew from what jobs hold.
+"""The tree of queues of hierarchical drf, computed from what jobs hold.
 
 Leaves are jobs. A leaf is saturated when it has all it wants of a resource, or wants one that is used up. A node adds
 up its saturated children as they are and the others scaled down to the least share among them.
@@ -14,7 +14,7 @@ from tests.oracle.cluster import ALLOCATED, Amounts, Job, Queue, Task
 if TYPE_CHECKING:
     from tests.oracle.session import Session
 
-Standing = tuple[tuple[bool, float], ...]
+OrderKey = tuple[tuple[bool, float], ...]
 
 
 class Place:
@@ -56,7 +56,7 @@ class ShareTree:
         used = {name: sum(self._held(job).get(name, 0) for q in queues for job in q.jobs) for name in self.total}
         self.exhausted = {name for name, amount in self.total.items() if used[name] >= amount}
 
-    def standing(self, queue: Queue) -> Standing:
+    def order_key(self, queue: Queue) -> OrderKey:
         """At each step from the root: whether it is saturated, then its share over its weight."""
         result = []
         for place in self.ways.get(queue.name, []):

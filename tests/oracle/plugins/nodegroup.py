@@ -13,7 +13,7 @@ REQUIRED, PREFERRED = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind 
 
 
 class Nodegroup(Plugin):
-    def standing(self, task: Task, node: Node) -> bool:
+    def passes_statically(self, task: Task, node: Node) -> bool:
         """With limits, what else is placed decides too."""
         queue = self._queue(task)
         limited = queue is not None and "volcano.sh/nodegroup-resource-limits" in queue.annotations

@@ -43,8 +43,8 @@ class Nodeorder(Plugin):
             points = {each.name: wished(task, each) for each in group}
             top = max(points.values())
             yield (points[node.name] * 100 // top if top else 0) * self.weight("nodeaffinity")
-        if any(minded(task, each) for each in nodes):
-            points = {each.name: minded(task, each) for each in group}
+        if any(counts_against(task, each) for each in nodes):
+            points = {each.name: counts_against(task, each) for each in group}
             top = max(points.values())
             yield (100 - points[node.name] * 100 // top if top else 100) * self.weight("tainttoleration")
         yield self._near(task, node, group) * self.weight("podaffinity")
@@ -165,6 +165,6 @@ def wished(task: Task, node: Node) -> int:
     return sum(weight for weight, term in wishes(task) if term_matches(term, node.name, node.labels))
 
 
-def minded(task: Task, node: Node) -> int:
+def counts_against(task: Task, node: Node) -> int:
     """How many taints make the node less welcome."""
     return sum(taint["effect"] == SOFT and not tolerates(task.spec, taint, ("", SOFT)) for taint in node.taints)

@@ -40,10 +40,10 @@ class Patience:
             return turns
         for queue in {job.queue for job in jobs}:
             for stage in STAGES:
-                lacking = [job for job in jobs if job.queue == queue and _waits(job, stage)]
-                if not lacking:
+                waiting = [job for job in jobs if job.queue == queue and _waits(job, stage)]
+                if not waiting:
                     continue
-                least, namespace = min((share(queue, job.namespace), job.namespace) for job in lacking)
+                least, namespace = min((share(queue, job.namespace), job.namespace) for job in waiting)
                 if all(share(queue, job.namespace) <= least for job in jobs if job.queue == queue):
                     continue
                 known = before.get((queue, stage, namespace))
@@ -56,7 +56,7 @@ class Patience:
                     known.change = now + (seconds if known.held_back else known.pause)
                     if not known.held_back:
                         known.pause = min(4 * known.pause, LONGEST)
-                if known.held_back and _fits([job for job in lacking if job.namespace == namespace], nodes):
+                if known.held_back and _fits([job for job in waiting if job.namespace == namespace], nodes):
                     turns[queue, stage] = namespace, least
         return turns
 
@@ -66,7 +66,7 @@ def _waits(job: Job, stage: str) -> bool:
 
 
 def _fits(jobs: list[Job], nodes: list[Node]) -> bool:
-    """Whether a pod of the waiting jobs would fit an empty node. Which of them is asked about is nobody's promise."""
+    """Whether a pod of the waiting jobs would fit an empty node. Which of them is asked about does not matter."""
     answers = {
         any(all(node.allocatable.get(name, 0) >= amount for name, amount in task.requests.items()) for node in nodes)
         for job in jobs

@@ -30,7 +30,7 @@ class Pdb(Plugin):
                 allowed.append(task)
         return allowed
 
-    def preemptable(self, taker: Task, candidates: Sequence[Task]) -> list[Task]:
+    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
         return self.permitted(candidates)
 
     reclaimable = preemptable

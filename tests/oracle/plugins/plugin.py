@@ -49,9 +49,13 @@ class Plugin:
     def open(self) -> None:
         """The session opens."""
 
-    def standing(self, task: Task, node: Node) -> bool:
+    def passes_statically(self, task: Task, node: Node) -> bool:
         """Whether the filter passes as far as evictions cannot change it."""
         return bool(self.predicate(task, node))
+
+    def simulated(self, task: Task, node: Node) -> bool:
+        """Whether a dry run, as pods are now, may count on the filters for which it simulates evictions."""
+        return True
 
     def offers(self, method: str) -> bool:
         return hasattr(self, method) and bool(self.given.get(SWITCHES.get(method, ""), True))

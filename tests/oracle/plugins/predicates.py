@@ -11,6 +11,10 @@ from tests.oracle.plugins.storage import Storage, names
 CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
+SIMULATING = ("enablePreemptable", "enabledAllocatable")
+"""The switches of which one lets dry runs simulate what an eviction does to pod affinity."""
+
+
 class Predicates(Plugin):
     def on(self, name: str) -> bool:
         return bool(self.arguments.get(f"predicate.{name}Enable", True))
@@ -36,7 +40,7 @@ class Predicates(Plugin):
             return False
         return not self.on("VolumeBinding") or storage.reachable(task, node)
 
-    def standing(self, task: Task, node: Node) -> bool:
+    def passes_statically(self, task: Task, node: Node) -> bool:
         if node.unschedulable and not tolerates(task.spec, CORDON):
             return False
         if self.on("NodeAffinity") and not affine(task.spec, node.name, node.labels):
@@ -53,9 +57,15 @@ class Predicates(Plugin):
             return True
         return self.storage.usable(task) and self.storage.reachable(task, node)
 
+    def simulated(self, task: Task, node: Node) -> bool:
+        if not self.on("PodAffinity") or any(self.given.get(switch, True) for switch in SIMULATING):
+            return True
+        cluster = self.session.cluster
+        return podrules.has_company(task, node, cluster) and podrules.keeps_apart(task, node, cluster)
+
     def predicate(self, task: Task, node: Node) -> bool:
         cluster = self.session.cluster
-        if not self.standing(task, node):
+        if not self.passes_statically(task, node):
             return False
         if names(task) and not self._stored(task, node):
             return False

@@ -22,13 +22,17 @@ class Priority(Plugin):
     def starving(self, job: Job) -> bool:
         return job.count(*READY, "pipelined") < len(job.tasks)
 
-    def preemptable(self, taker: Task, candidates: Sequence[Task]) -> list[Task]:
-        assert taker.job is not None
+    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
+        assert preemptor.job is not None
         return [
             task
             for task in candidates
             if task.job is not None
-            and (task.priority < taker.priority if task.job is taker.job else task.job.priority < taker.job.priority)
+            and (
+                task.priority < preemptor.priority
+                if task.job is preemptor.job
+                else task.job.priority < preemptor.job.priority
+            )
         ]
 
     def evictable(self, job: Job, action: str, candidates: Sequence[Task]) -> list[Task]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from volcanoio_plugins.scheduling.queues.waterfilling import Claim, fill
+from volcanoio_plugins.scheduling.queues.waterfilling import QueueRequest, compute_deserved
 
 from tests.oracle.cluster import ALLOCATED, Amounts, Job, Queue, Task, total
 from tests.oracle.plugins.demand import admitted, elastic, minimum
@@ -34,15 +34,15 @@ class Proportion(Plugin):
             name: reachable(self.session.total, guaranteed, queue, queue.capability)
             for name, queue in self.having.items()
         }
-        self.deserved = fill(
+        self.deserved = compute_deserved(
             self.session.total,
             [
-                Claim(
+                QueueRequest(
                     name=name,
                     weight=queue.weight,
                     request=queue.sum(*ALLOCATED, "pending"),
                     guarantee=queue.guarantee,
-                    ceiling=self.ceilings[name],
+                    real_capability=self.ceilings[name],
                 )
                 for name, queue in self.having.items()
             ],
@@ -75,7 +75,7 @@ class Proportion(Plugin):
 
     preemptive = allocatable
 
-    def reclaimable(self, taker: Task, candidates: Sequence[Task]) -> list[Task]:
+    def reclaimable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
         """While the queue has more than it deserves; ours: and keeps its guarantee of what it loses."""
         left = {name: dict(self.held(queue)) for name, queue in self.having.items()}
         victims = []

@@ -12,7 +12,7 @@ TYPE, WEIGHTS = (f"volcano.sh/resource-strategy-{name}" for name in ("scoring-ty
 
 
 class ResourceStrategyFit(Plugin):
-    def standing(self, task: Task, node: Node) -> bool:
+    def passes_statically(self, task: Task, node: Node) -> bool:
         return True
 
     def predicate(self, task: Task, node: Node) -> bool:
@@ -69,7 +69,7 @@ class ResourceStrategyFit(Plugin):
         return total / weights if weights else 0.0
 
     def _scarce(self, task: Task, node: Node) -> float:
-        """sra: the fewer of the listed resources a node has, the better; 0 where it lacks what is requested."""
+        """sra: the fewer of the listed resources a node has, the better; 0 without a requested resource."""
         given = self.arguments.get("sra", {})
         weights = {name: given.get("resourceWeight", {}).get(name, 1) for name in _listed(given)}
         if not given.get("enable") or given.get("weight", 1) <= 0 or not sum(weights.values()):

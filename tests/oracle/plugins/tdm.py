@@ -43,8 +43,8 @@ class Tdm(Plugin):
     def starving(self, job: Job) -> bool:
         return not preemptable(job) and job.count("pending") > 0
 
-    def preemptable(self, taker: Task, candidates: Sequence[Task]) -> list[Task]:
-        if taker.preemptable or movable(taker):
+    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
+        if preemptor.preemptable or movable(preemptor):
             return []
         zones = {node.name for node in self.session.cluster.nodes if node.labels.get(ZONE)}
         return within_budgets(t for t in candidates if t.preemptable and t.state == "running" and t.node not in zones)

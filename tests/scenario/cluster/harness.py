@@ -18,10 +18,10 @@ from tests.scenario.cluster.journals import JournalledCluster, verify
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
 from volcanoio.framework.lifecycle import LifecyclePolicy
-from volcanoio.kube import config
+from volcanoio.kube import kubeconfig
 from volcanoio.kube.client import Client
-from volcanoio.kube.http import HttpTransport
-from volcanoio.localcluster.apiserver.faults import Faults
+from volcanoio.kube.http_transport import HttpTransport
+from volcanoio.localcluster.apiserver.http.faults import Faults
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.batch import Job
@@ -131,7 +131,7 @@ async def cluster(
         given = {"speed": 20.0, "data": data, "memory": data is None, "journal": Path(journal), **options}
         local = JournalledCluster(LocalOptions.parse(**given), faults=faults, policies=policies, budget=budget)
         async with local:
-            transport = HttpTransport(await config.from_file(local.kubeconfig))
+            transport = HttpTransport(await kubeconfig.from_file(local.kubeconfig))
             try:
                 yield Cluster(local, Client(transport))
                 assert local.fleet.overcommitted == [], local.fleet.overcommitted

@@ -8,17 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from volcanoio.bus.journal_codec import Codec
-from volcanoio.bus.replay import chain, first_difference
-from volcanoio.bus.runs import Run, read_runs
+from tests.state_dump import state_dump as cluster_snapshot
+from volcanoio.bus.journal import Run, cause_chain, first_difference, read_runs
+from volcanoio.bus.records import Codec
 from volcanoio.compose.controllers import ControllerManager
 from volcanoio.compose.local import LocalCluster
-from volcanoio.compose.replay import controllers_again, scheduler_again
+from volcanoio.compose.replay import rerun_controllers, rerun_scheduler
 from volcanoio.compose.scheduler import SchedulerProcess
-from volcanoio.engine.hosting.snapshot import snapshot as host_snapshot
-from volcanoio.engine.scheduling.snapshot import snapshot as cluster_snapshot
+from volcanoio.engine.hosting.host import snapshot as host_snapshot
 from volcanoio.framework.events import Event, Observed
-from volcanoio.runtime.loading import Registry, discover
+from volcanoio.runtime.loading.registry import Registry, discover
 
 
 class JournalledCluster(LocalCluster):
@@ -63,12 +62,12 @@ def verify(local: JournalledCluster) -> None:
 
 
 def _controllers(run: Run, live: ControllerManager, registry: Registry) -> str:
-    again = controllers_again(run, registry, upto=live.host.folded)
+    again = rerun_controllers(run, registry, upto=live.host.folded)
     return str(again.difference or "") or _states(host_snapshot(live.host.host), host_snapshot(again.state), run)
 
 
 def _scheduler(run: Run, live: SchedulerProcess, registry: Registry) -> str:
-    again = scheduler_again(run, registry, upto=live.scheduler.folded)
+    again = rerun_scheduler(run, registry, upto=live.scheduler.folded)
     return str(again.difference or "") or _states(
         cluster_snapshot(live.scheduler.state), cluster_snapshot(again.state), run
     )
@@ -104,7 +103,7 @@ def _about(where: str, events: Iterable[Event], by_seq: dict[int, Event]) -> tup
             subjects = [event.obj.metadata.key, event.obj.metadata.uid]
         if any(subject and subject in where for subject in subjects):
             last = event.seq
-    return chain(last, by_seq)
+    return cause_chain(last, by_seq)
 
 
 def _values(left: Any, right: Any) -> str:

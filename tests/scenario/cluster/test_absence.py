@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
+from volcanoio.kube.requests import DeleteOptions, PatchOptions
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
@@ -17,11 +18,11 @@ _RESTARTS = [{"event": "PodFailed", "action": "RestartJob"}, {"event": "PodEvict
 
 async def _pod_fails(c: Cluster) -> None:
     status = {"phase": "Failed", "containerStatuses": [_terminated(3)]}
-    await c.client.patch(kinds.POD, "job-task-0", {"status": status}, "default", subresource="status")
+    await c.client.patch(kinds.POD, "job-task-0", {"status": status}, "default", PatchOptions(subresource="status"))
 
 
 async def _pod_is_deleted(c: Cluster) -> None:
-    await c.client.delete(kinds.POD, "job-task-0", "default", grace=0)
+    await c.client.delete(kinds.POD, "job-task-0", "default", DeleteOptions(grace=0))
 
 
 def _terminated(code: int) -> Manifest:

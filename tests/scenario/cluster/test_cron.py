@@ -11,8 +11,7 @@ from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
 from volcanoio.kube.errors import Forbidden
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
-from volcanoio.model.batch import Job
-from volcanoio.model.cron import CronJob
+from volcanoio.model.batch import CronJob, Job
 
 
 def cron(name: str, schedule: str, run: str = "20s", **spec: Any) -> Manifest:
@@ -84,7 +83,7 @@ async def test_a_run_that_is_replaced_is_gone_with_its_pods() -> None:
         assert await c.events("latest", "SuccessfulDelete")
 
 
-async def test_what_is_wrong_with_a_cronjob_is_told_at_the_door() -> None:
+async def test_errors_of_a_cronjob_are_reported_by_admission() -> None:
     async with cluster(nodes=1) as c:
         with pytest.raises(Forbidden) as refused:
             await c.create(cron("bad", "TZ=UTC 0 0 * * *"))

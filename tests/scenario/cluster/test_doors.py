@@ -13,7 +13,7 @@ import anyio.lowlevel
 from aiohttp import web
 
 from tests.scenario.cluster.harness import PATIENCE, cluster, job_manifest
-from tests.unit.runtime.test_nodemetrics import server, vector
+from tests.unit.runtime.metrics_server import server, vector
 from volcanoio.framework.scheduling.sources import NODE_METRICS
 from volcanoio.model import kinds
 

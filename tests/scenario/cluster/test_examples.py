@@ -180,7 +180,8 @@ async def test_6_the_second_ray_cluster_waits_for_the_queue_and_runs_when_the_fi
         assert failed[0].source["component"] == "volcano"
         assert failed[0].message == (
             "3/3 tasks in gang unschedulable: pod group is not ready, 3 Pending, 3 minAvailable; "
-            "Pending: 3 Unschedulable"
+            "Pending: 3 Unschedulable. "
+            "Origin reason is queue resource quota insufficient: insufficient cpu, insufficient memory"
         )
         assert not any(pod.spec.node_name for pod in await c.pods("test-cluster-2-"))
         for each in first:

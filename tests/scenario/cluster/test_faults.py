@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tests.scenario.cluster.harness import cluster, job_manifest
-from volcanoio.localcluster.apiserver.faults import Faults, Rule
+from volcanoio.localcluster.apiserver.http.faults import Faults, Rule
 from volcanoio.model import kinds
 from volcanoio.model.core import Pod
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 
-import anyio
 import pytest
 
+from tests.commands import run_aside
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
 from volcanoio.kube.errors import Forbidden
 from volcanoio.model import kinds
@@ -109,11 +108,10 @@ async def test_a_flow_that_is_no_graph_is_refused() -> None:
 
 
 async def _vcctl(c: Cluster, *words: str, code: int = 0) -> str:
-    command = [sys.executable, "-c", "from volcanoio.cli.vcctl import main; main()", *words]
     environment = {"KUBECONFIG": str(c.local.kubeconfig), "PATH": "", "HOME": "/nonexistent"}
-    done = await anyio.run_process(command, check=False, env=environment)
-    assert done.returncode == code, done.stdout.decode() + done.stderr.decode()
-    return done.stdout.decode()
+    done = await run_aside(*words, program="vcctl", environment=environment)
+    assert done.code == code, done.out + done.err
+    return done.out
 
 
 async def test_vcctl_creates_lists_shows_and_deletes(tmp_path: Path) -> None:
@@ -136,7 +134,10 @@ async def test_vcctl_creates_lists_shows_and_deletes(tmp_path: Path) -> None:
         listed = (await _vcctl(c, "jobtemplate", "get", "-N", "train")).splitlines()
         assert [line.split() for line in listed] == [["Name", "Namespace"], ["train", "default"]]
         assert "\n  jobRetainPolicy: retain\n" in await _vcctl(c, "jobflow", "describe", "-N", "pipeline")
-        assert (await _vcctl(c, "jobtemplate", "describe", "-o", "json")).count('"kind": "JobTemplate"') == 3
+        for form in ("-o", "--format"):
+            described = await _vcctl(c, "jobtemplate", "describe", form, "json")
+            assert described.count('"kind": "JobTemplate"') == 3
+            assert "managedFields" not in described
         again = await _vcctl(c, "jobflow", "create", "-f", str(tmp_path / "f.yaml"), code=255)
         assert again.startswith("Failed to create jobflow: default/pipeline: ")
         assert await _vcctl(c, "jobflow", "delete", "-N", "pipeline") == "Deleted JobFlow: default/pipeline\n"

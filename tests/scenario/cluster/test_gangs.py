@@ -10,7 +10,7 @@ import pytest
 
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
 from volcanoio.framework.events import Event, Observed
-from volcanoio.localcluster.apiserver.faults import Faults, Rule
+from volcanoio.localcluster.apiserver.http.faults import Faults, Rule
 from volcanoio.model import kinds, names
 from volcanoio.model.core import Pod
 

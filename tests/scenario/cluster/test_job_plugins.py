@@ -262,7 +262,7 @@ def _listed(config_maps: dict[str, ConfigMap]) -> list[str]:
 
 async def test_what_cannot_work_is_refused() -> None:
     refused = {
-        "mpi": "spec.plugins.mpi: the specified mpi master task was not found: master; name a task so, or ",
+        "mpi": "spec.plugins.mpi: The specified mpi master task was not found: master; name a task so, or ",
         "ray": "spec.plugins.ray: the specified ray head task was not found: head; name a task so, or give ",
         "pytroch": 'spec.plugins.pytroch: unable to find job plugin: pytroch; did you mean "pytorch"?',
     }

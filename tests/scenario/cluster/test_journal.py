@@ -13,15 +13,14 @@ import pytest
 
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
 from tests.scenario.cluster.journals import texts
-from volcanoio.bus.replay import Difference, JournalError
-from volcanoio.bus.runs import read_runs
+from volcanoio.bus.journal import Difference, JournalError, read_runs
 from volcanoio.compose.replay import replay_controllers, replay_scheduler
-from volcanoio.engine.scheduling.loads import Quantity
-from volcanoio.framework import groups
+from volcanoio.engine.scheduling.cluster.loads import Quantity
+from volcanoio.framework import entrypoints
 from volcanoio.framework.events import Observed
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
-from volcanoio.runtime.loading import discover
+from volcanoio.runtime.loading.registry import discover
 
 Line = dict[str, Any]
 REGISTRY = discover()
@@ -94,12 +93,12 @@ def test_both_processes_decide_again_what_they_decided(journal: Path) -> None:
 def test_it_holds_what_was_in_force(journal: Path) -> None:
     for run in read_runs(journal / "controllers"):
         assert run.configured["volcano-controller.conf"] == _CONTROLLER_CONF
-        assert run.plugins[groups.LIFECYCLE_POLICIES, "declared"].startswith("volcanoio ")
-        assert run.plugins[groups.JOB_PLUGINS, "ssh"].startswith("volcanoio ")
+        assert run.plugins[entrypoints.LIFECYCLE_POLICIES, "declared"].startswith("volcanoio ")
+        assert run.plugins[entrypoints.JOB_PLUGINS, "ssh"].startswith("volcanoio ")
     for run in read_runs(journal / "scheduler"):
         assert "enqueue" in run.configured["volcano-scheduler.conf"]
-        assert run.plugins[groups.SCHEDULER_PLUGINS, "gang"].startswith("volcanoio ")
-        assert run.plugins[groups.ACTIONS, "allocate"].startswith("volcanoio ")
+        assert run.plugins[entrypoints.SCHEDULER_PLUGINS, "gang"].startswith("volcanoio ")
+        assert run.plugins[entrypoints.ACTIONS, "allocate"].startswith("volcanoio ")
 
 
 def observed(line: Line, resource: str, name: str = "", change: str = "") -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
-from volcanoio.localcluster.controllers.kinds import BATCH_JOB, DAEMON_SET, DEPLOYMENT, STATEFUL_SET
+from volcanoio.kube.requests import DeleteOptions
+from volcanoio.localcluster.controllers.objects import BATCH_JOB, DAEMON_SET, DEPLOYMENT, STATEFUL_SET
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
@@ -62,9 +63,11 @@ async def test_a_bare_pod_runs_in_a_group_of_its_own_that_goes_with_it() -> None
         group = await group_of(c, [run])
         assert group.metadata.name == f"podgroup-{run.metadata.uid}"
         assert (group.spec.queue, group.spec.min_member) == ("q", 1)
+        await c.queue("q", lambda queue: queue.status.running == 1, "with a running group")
         assert group.spec.min_resources == {"count/pods": "1", "pods": "1", "cpu": "1", "requests.cpu": "1"}
-        await c.client.delete(kinds.POD, "alone", "default", grace=0)
+        await c.client.delete(kinds.POD, "alone", "default", DeleteOptions(grace=0))
         await c.until(kinds.POD_GROUP, PodGroup, lambda all_: not all_, "no group")
+        await c.queue("q", lambda queue: queue.status.running == 0, "without a running group")
 
 
 async def test_a_deployment_has_a_group_for_each_of_its_replica_sets() -> None:
@@ -118,7 +121,7 @@ async def test_a_stateful_set_a_batch_job_and_a_daemon_set_run() -> None:
         assert (await group_of(c, await running(c, "daemon", 2))).spec.min_member == 1
 
 
-async def test_a_group_waits_whole_and_tells_why_on_its_pods() -> None:
+async def test_a_group_waits_as_a_whole_and_its_pods_show_the_reason() -> None:
     async with cluster(nodes=1, node_resources="cpu=2,memory=8Gi,pods=20") as c:
         minimum = {names.GROUP_MIN_MEMBER: "3"}
         await c.client.create(
@@ -138,7 +141,7 @@ async def test_a_group_that_is_deleted_under_its_pods_comes_back() -> None:
         await c.group(group.metadata.name, lambda new: new.metadata.uid != group.metadata.uid, "anew")
 
 
-async def test_a_queue_that_refuses_the_group_is_told_on_the_pod() -> None:
+async def test_a_queue_that_refuses_the_group_is_reported_on_the_pod() -> None:
     async with cluster() as c:
         pod = {"apiVersion": "v1", "kind": "Pod", **template(annotations={"scheduling.volcano.sh/queue-name": "none"})}
         pod["metadata"]["name"] = "alone"

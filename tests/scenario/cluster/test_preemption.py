@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,23 +11,12 @@ from typing import Any
 import pytest
 
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
+from tests.scenario.cluster.preemptors import CONF, high
 from volcanoio.framework.events import Change, Event, Observed
 from volcanoio.model import kinds, names
-from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
 from volcanoio.model.core import Pod
-
-CONF = """
-actions: "enqueue, allocate, backfill, preempt"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-  - name: conformance
-- plugins:
-  - name: predicates
-  - name: nodeorder
-"""
+from volcanoio.model.packaged import config_path
 
 
 class Witness:
@@ -58,15 +48,6 @@ class Witness:
             for job, conditions in self.ended.values()
             if ("DisruptionTarget", "PreemptionByScheduler") in conditions
         )
-
-
-def high() -> Manifest:
-    return {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": "high"},
-        "value": 1000,
-    }
 
 
 async def _preempted(c: Cluster, **low: Any) -> None:
@@ -126,3 +107,26 @@ async def test_a_gang_ends_a_whole_gang_which_comes_back_after_it(tmp_path: Path
             kinds.JOB, Job, lambda all_: all_["low"].status.running == 4 if "low" in all_ else False, "all of low again"
         )
         assert witness.evicted() == {"low": 4}
+
+
+def running(jobs: dict[str, Job]) -> dict[str, int]:
+    return {name: job.status.running for name, job in jobs.items()}
+
+
+async def test_a_borrowing_queue_gives_back_by_reclaim_until_the_weights_are_met() -> None:
+    """config/examples/reclaim under config/scheduler/reclaim.conf: weights 1 and 3, 32 pods of one core each."""
+    witness = Witness()
+    async with (
+        cluster(speed=math.inf, nodes=4, scheduler_conf=config_path("scheduler", "reclaim.conf")) as c,
+        c.local.observing((kinds.POD,), witness.fold),
+    ):
+        await c.example("reclaim/1-borrower.yaml")
+        await c.until(kinds.JOB, Job, lambda jobs: running(jobs) == {"borrower": 32}, "all borrowed")
+        await c.example("reclaim/2-owner.yaml")
+        await c.until(kinds.JOB, Job, lambda jobs: running(jobs) == {"borrower": 8, "owner": 24}, "by weight")
+        owner = await c.job("owner", "Completed")
+        await c.until(
+            kinds.JOB, Job, lambda jobs: running(jobs) == {"borrower": 32, "owner": 0}, "all borrowed once more"
+        )
+    assert witness.evicted() == {"borrower": 24}
+    assert owner.status.succeeded == 32

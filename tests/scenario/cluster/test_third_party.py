@@ -8,12 +8,12 @@ from typing import Any
 from volcanoio.compose.replay import replay_controllers
 from volcanoio.model import kinds
 from volcanoio.model.custom import custom_kind
-from volcanoio.runtime.loading import discover
+from volcanoio.runtime.loading.registry import discover
 from volcanoio.testing import DEFINITION, cluster, until
 
 WIDGET = custom_kind("example.com", "v1", "Widget")
 CONTROLLER = '''\
-from volcanoio.framework.operators import Operator, status
+from volcanoio.framework.operators import Operator, patch_status
 from volcanoio.model import kinds
 from volcanoio.model.custom import custom_kind
 
@@ -30,7 +30,7 @@ class Widgets(Operator):
         data = {"size": str(widget.spec["size"])}
         yield [
             self.apply(parts, kinds.CONFIG_MAP, {"metadata": {"name": widget.metadata.name}, "data": data}),
-            status(self.kind, widget, {"size": widget.spec["size"]}),
+            patch_status(self.kind, widget, {"size": widget.spec["size"]}),
         ]
 '''
 

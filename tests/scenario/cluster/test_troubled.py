@@ -12,7 +12,7 @@ import pytest
 
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
 from volcanoio.kube.errors import NotFound
-from volcanoio.localcluster.apiserver.faults import Faults, Rule
+from volcanoio.localcluster.apiserver.http.faults import Faults, Rule
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job

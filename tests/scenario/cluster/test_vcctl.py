@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio
 
+from tests.commands import run_aside
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
 from volcanoio.model import kinds
 from volcanoio.model.batch import Job
@@ -16,12 +17,10 @@ FAILURE = 255
 
 
 async def _vcctl(c: Cluster, *words: str, fails: bool = False) -> str:
-    command = [sys.executable, "-c", "from volcanoio.cli.vcctl import main; main()", *words]
     environment = {"KUBECONFIG": str(c.local.kubeconfig), "PATH": "", "HOME": "/nonexistent"}
-    done = await anyio.run_process(command, check=False, env=environment)
-    output = done.stdout.decode()
-    assert done.returncode == (FAILURE if fails else 0), output + done.stderr.decode()
-    return output
+    done = await run_aside(*words, program="vcctl", environment=environment)
+    assert done.code == (FAILURE if fails else 0), done.out + done.err
+    return done.out
 
 
 async def test_a_job_is_run_listed_viewed_suspended_resumed_and_deleted() -> None:
@@ -51,19 +50,28 @@ async def test_a_job_is_run_listed_viewed_suspended_resumed_and_deleted() -> Non
         )
         assert listed[1].split()[0] == "hello"
         assert listed[1].split()[2:4] == ["Running", "Batch"]
-        everywhere = await _vcctl(c, "job", "list", "--all-namespaces")
-        assert everywhere.splitlines()[1].split()[:2] == ["default", "hello"]
+        for everywhere in ("--all-namespaces", "-A"):
+            rows = (await _vcctl(c, "job", "list", everywhere)).splitlines()
+            assert rows[1].split()[:2] == ["default", "hello"]
         pods = (await _vcctl(c, "pod", "list", "-j", "hello", "-q", "default")).splitlines()
         assert pods[0].split() == ["Name", "Ready", "Status", "Restart", "Age"]
         assert pods[1].split()[1:4] == ["1/1", "Running", "0"]
-        assert (await _vcctl(c, "pod", "list", "--all-namespaces")).split()[:2] == ["Namespace", "Name"]
+        for everywhere in ("--all-namespaces", "-A"):
+            assert (await _vcctl(c, "pod", "list", everywhere)).split()[:2] == ["Namespace", "Name"]
         assert await _vcctl(c, "pod", "list", "-j", "another") == "No resources found\n"
         view = await _vcctl(c, "job", "view", "-N", "hello")
-        assert "Name:               hello" in view
+        assert "Name:       \thello\n" in view
+        assert f"  UID:               \t{job.metadata.uid}\n" in view
         assert "Events:" in view
-        await _vcctl(c, "job", "suspend", "-N", "hello")
+        assert await _vcctl(c, "job", "resume", "-N", "hello") == (
+            "job hello is Running and cannot be resumed; nothing changed\n"
+        )
+        assert await _vcctl(c, "job", "suspend", "-N", "hello") == "job hello is being suspended; it was Running\n"
         await c.job("hello", "Aborted")
-        await _vcctl(c, "job", "resume", "-N", "hello")
+        assert await _vcctl(c, "job", "suspend", "-N", "hello") == (
+            "job hello is Aborted and cannot be suspended; nothing changed\n"
+        )
+        assert await _vcctl(c, "job", "resume", "-N", "hello") == "job hello is being resumed; it was Aborted\n"
         await c.job("hello", "Running")
         assert await _vcctl(c, "job", "delete", "-N", "hello") == "delete job hello successfully\n"
         await c.until(kinds.JOB, Job, lambda jobs: "hello" not in jobs, "gone")
@@ -78,7 +86,7 @@ async def test_a_job_is_run_from_a_file_with_what_it_needs() -> None:
         await c.job("mindspore-cpu", "Completed")
 
 
-async def test_warnings_of_the_server_are_told_on_stderr(tmp_path: Path) -> None:
+async def test_warnings_of_the_server_are_printed_on_stderr(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(
         "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: j}\nspec:\n  tasks:\n"
@@ -97,7 +105,7 @@ async def test_warnings_of_the_server_are_told_on_stderr(tmp_path: Path) -> None
 
 async def test_a_queue_is_created_listed_closed_opened_updated_and_deleted() -> None:
     async with cluster(nodes=1) as c:
-        await _vcctl(c, "queue", "create", "-n", "ml", "-w", "3")
+        assert await _vcctl(c, "queue", "create", "-n", "ml", "-w", "3") == "create queue ml successfully\n"
         await c.queue("ml", lambda q: q.status.state == "Open" and q.spec.parent == "root", "Open under root")
         await c.create(job_manifest("j", run="never", queue="ml"))
         await c.job("j", "Running")
@@ -105,16 +113,36 @@ async def test_a_queue_is_created_listed_closed_opened_updated_and_deleted() -> 
         header = ["Name", "Weight", "State", "Parent", "Inqueue", "Pending", "Running", "Unknown", "Completed"]
         assert rows[0].split() == header
         assert ["ml", "3", "Open", "root", "0", "0", "1", "0", "0"] in [row.split() for row in rows]
-        await _vcctl(c, "queue", "operate", "-n", "ml", "-a", "close")
+        close = ("queue", "operate", "-n", "ml", "-a", "close")
+        assert await _vcctl(c, *close) == "queue ml is being closed; it was Open\n"
         await c.queue("ml", lambda q: q.status.state == "Closing", "Closing: it holds a PodGroup")
+        assert await _vcctl(c, *close) == "queue ml is Closing; nothing changed\n"
         await _vcctl(c, "job", "delete", "-N", "j")
         await c.queue("ml", lambda q: q.status.state == "Closed", "Closed")
-        await _vcctl(c, "queue", "operate", "-n", "ml", "-a", "open")
+        assert await _vcctl(c, "queue", "operate", "-n", "ml", "-a", "open") == (
+            "queue ml is being opened; it was Closed\n"
+        )
         await c.queue("ml", lambda q: q.status.state == "Open", "Open")
-        await _vcctl(c, "queue", "operate", "-n", "ml", "-a", "update", "-w", "7")
+        update = ("queue", "operate", "-n", "ml", "-a", "update", "-w", "7")
+        assert await _vcctl(c, *update) == "queue ml now has weight 7\n"
+        assert await _vcctl(c, *update) == "queue ml has weight 7; nothing changed\n"
         got = (await _vcctl(c, "queue", "get", "-n", "ml")).splitlines()[1].split()
         assert got[:3] == ["ml", "7", "Open"]
-        await _vcctl(c, "queue", "delete", "-n", "ml")
+        assert await _vcctl(c, "queue", "delete", "-n", "ml") == "delete queue ml successfully\n"
+
+
+async def test_a_queue_below_a_closed_one_opens_with_its_parent_and_vcctl_says_so() -> None:
+    async with cluster(nodes=1) as c:
+        for name, parent in (("team", "root"), ("ann", "team")):
+            queue = {"apiVersion": kinds.QUEUE.api_version, "kind": "Queue", "metadata": {"name": name}}
+            await c.create({**queue, "spec": {"parent": parent}})
+            await c.queue(name, lambda q: q.status.state == "Open", "Open")
+        await _vcctl(c, "queue", "operate", "-n", "team", "-a", "close")
+        await c.queue("ann", lambda q: q.status.state == "Closed", "Closed")
+        assert await _vcctl(c, "queue", "operate", "-n", "ann", "-a", "open") == (
+            "queue ann is being opened; it was Closed\n"
+            "it opens once its parent team is open: vcctl queue operate -n team -a open\n"
+        )
 
 
 async def test_failures_name_what_to_do_on_stdout_with_exit_code_255(tmp_path: Path) -> None:
@@ -127,10 +155,15 @@ async def test_failures_name_what_to_do_on_stdout_with_exit_code_255(tmp_path: P
             (("job", "run", "-f", str(star)), 'quote it, as in event: "*"'),
             (("job", "run", "-f", str(tmp_path / "none.yaml")), "cannot read"),
             (("job", "run", "-N", "j", "-R", "cpu=lots"), "--requests"),
-            (("queue", "operate", "-n", "default", "-a", "shut"), "none of open, close, update"),
+            (("queue", "operate", "-n", "default", "-a", "shut"), "valid values: open, close, update"),
+            (
+                ("queue", "operate", "-n", "root", "-a", "close"),
+                "the root queue cannot be closed; close the",
+            ),
+            (("help", "jobs"), "No such command 'jobs'. Did you mean 'job'?"),
             (("queue", "delete", "-n", "root"), "Failed to delete queue"),
             (("job", "list", "--kubeconfig", str(tmp_path / "nope")), "volcanoio up"),
-            (("job", "list", "--master", "nonsense"), '--master: "nonsense" is no http(s) URL'),
+            (("job", "list", "--master", "nonsense"), '--master: "nonsense" is not an http(s) URL'),
             (("job", "list", "--master", "https://127.0.0.1:1"), "cannot reach the API server"),
             (("job", "list", "--nope"), "--help' for usage."),
             (("job", "lst"), "Did you mean 'list'?"),

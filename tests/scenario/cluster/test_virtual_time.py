@@ -9,7 +9,7 @@ import pytest
 
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
 from volcanoio.cli import nodes
-from volcanoio.cli.errors import CommandError
+from volcanoio.cli.terminal import CommandError
 from volcanoio.kube.errors import NotFound
 from volcanoio.model import kinds, names
 from volcanoio.model.batch import Job
@@ -63,8 +63,8 @@ async def test_nodes_fail_drain_and_recover_from_the_command_line(capsys: pytest
     async with cluster(nodes=2) as c:
         await c.create(job_manifest("stays", replicas=2, cpu="8", run="never"))
         await c.job("stays", "Running")
-        await nodes.annotate(c.client, ["node-0"], nodes.failing("1h"), "fails")
-        await nodes.annotate(c.client, ["node-1"], nodes.DRAINED, "drains")
+        await nodes.annotate(c.client, ["node-0"], nodes.failure_annotations("1h"), "fails")
+        await nodes.annotate(c.client, ["node-1"], nodes.DRAIN_ANNOTATIONS, "drains")
         await c.until(
             kinds.NODE, Node, lambda all_: all_["node-1"].spec.unschedulable if "node-1" in all_ else False, "a cordon"
         )
@@ -72,8 +72,10 @@ async def test_nodes_fail_drain_and_recover_from_the_command_line(capsys: pytest
         shown = capsys.readouterr().out
         assert "node/node-0 fails" in shown
         assert "fails at" in shown
+        assert "Ephemeral-Storage" in shown
+        assert "100Gi" in shown
         assert "SchedulingDisabled" in shown
-        await nodes.annotate(c.client, ["node-0"], nodes.RECOVERED, "recovers")
+        await nodes.annotate(c.client, ["node-0"], nodes.RECOVERY_ANNOTATIONS, "recovers")
         await nodes.uncordon(c.client, ["node-1"])
         await c.job("stays", "Running")
         await refused(c)
@@ -82,11 +84,11 @@ async def test_nodes_fail_drain_and_recover_from_the_command_line(capsys: pytest
 async def refused(c: Cluster) -> None:
     """What cannot be done is said before anything is changed."""
     with pytest.raises(CommandError, match='there is no node "nope"; there are: node-0, node-1'):
-        await nodes.annotate(c.client, ["node-0", "nope"], nodes.failing(""), "fails")
+        await nodes.annotate(c.client, ["node-0", "nope"], nodes.failure_annotations(""), "fails")
     assert names.NODE_NOT_READY_AT not in (await c.client.get(kinds.NODE, "node-0")).metadata.annotations
     await c.client.create(kinds.NODE, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real"}})
     with pytest.raises(CommandError, match='node "real" is not a simulated one'):
-        await nodes.annotate(c.client, ["real"], nodes.failing(""), "fails")
+        await nodes.annotate(c.client, ["real"], nodes.failure_annotations(""), "fails")
     with pytest.raises(NotFound):
         await c.client.get(kinds.NODE, "nope")
 
@@ -94,9 +96,9 @@ async def refused(c: Cluster) -> None:
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (lambda: nodes.failing("soon"), "--for: 'soon' is not a duration"),
-        (lambda: nodes.failing("0s"), "--for: '0s' must be more than 0"),
-        (lambda: nodes.flapping("1m", "2m"), "--for: 2m must be less than --every 1m"),
+        (lambda: nodes.failure_annotations("soon"), "--for: 'soon' is not a duration"),
+        (lambda: nodes.failure_annotations("0s"), "--for: '0s' must be more than 0"),
+        (lambda: nodes.flap_annotations("1m", "2m"), "--for: 2m must be less than --every 1m"),
     ],
 )
 def test_durations_are_checked(call: object, told: str) -> None:
@@ -112,7 +114,7 @@ async def test_a_node_that_fails_is_noticed_and_its_pods_are_evicted_after_five_
         await c.create(job_manifest("moves", cpu="8", run="never", policies=[{"event": "*", "action": "RestartJob"}]))
         await c.job("moves", "Running")
         (pod,) = await c.pods("moves")
-        await nodes.annotate(c.client, [pod.spec.node_name], nodes.failing("1h"), "fails")
+        await nodes.annotate(c.client, [pod.spec.node_name], nodes.failure_annotations("1h"), "fails")
         await c.until(kinds.NODE, Node, lambda all_: _ready(all_, pod.spec.node_name) == "Unknown", "Unknown")
         await c.until(
             kinds.POD, Pod, lambda all_: any(p.metadata.deletion_timestamp for p in all_.values()), "an eviction"

@@ -1,4 +1,4 @@
-"""Claims that wait for their first pod: the scheduler chooses, the claims are bound, then the gang."""
+"""Claims that wait for their first pod (the scheduler chooses, they are bound, then the gang), and local storage."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
+from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import PodGroup
 from volcanoio.model.storage import BIND_COMPLETED, SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
 
@@ -133,7 +134,7 @@ async def test_a_missing_claim_leaves_the_job_waiting_with_the_reason() -> None:
         await c.group("g", _running(1), "Running")
 
 
-async def test_a_claim_for_which_nobody_makes_a_volume_refuses_the_gang_and_is_left_as_it_was(tmp_path: Path) -> None:
+async def test_a_claim_without_a_provisioned_volume_refuses_the_gang_and_is_reverted(tmp_path: Path) -> None:
     conf = tmp_path / "scheduler.conf"
     conf.write_text(_PATIENT)
     async with cluster(nodes=2, scheduler_conf=conf, speed=60.0) as c:
@@ -171,3 +172,22 @@ def _running(count: int) -> Any:
         return found.status.phase == "Running" and found.status.running == count
 
     return holds
+
+
+async def test_pods_run_where_the_ephemeral_storage_that_they_request_is_free() -> None:
+    """Each of two nodes offers 100Gi."""
+    manifest = job_manifest("scratch", replicas=3, minimum=1, run="never")
+    container = manifest["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
+    container["resources"]["requests"]["ephemeral-storage"] = "60Gi"
+    async with cluster(nodes=2) as c:
+        await c.create(manifest)
+        pods = await c.until(kinds.POD, Pod, lambda all_: sorted(map(_state, all_.values())) == SCRATCH, "two of three")
+        running = [pod.spec.node_name for pod in pods.values() if pod.status.phase == "Running"]
+        assert sorted(running) == ["node-0", "node-1"]
+
+
+SCRATCH = ["Running", "Running", "Unschedulable"]
+
+
+def _state(pod: Pod) -> str:
+    return next((one.reason for one in pod.status.conditions if one.reason == "Unschedulable"), pod.status.phase)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
-from volcanoio.localcluster.controllers.kinds import BATCH_JOB, DEPLOYMENT, Workload
+from volcanoio.localcluster.controllers.objects import BATCH_JOB, DEPLOYMENT, Workload
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod

@@ -76,7 +76,7 @@ class Follower:
         self._exports += [line for line in block.text.splitlines() if line.startswith("export ")]
 
     async def _hear(self, text: str) -> None:
-        """Wait until the other terminal says so."""
+        """Wait until the other terminal says so; a reader who does all as the guide says is warned of nothing."""
         assert self._background is not None
         assert self._background.stdout is not None
         heard = []
@@ -85,6 +85,7 @@ class Follower:
                 heard.append(line.decode())
                 if text in heard[-1]:
                     return
+                assert "[warning" not in heard[-1], heard
         raise AssertionError((text, heard))
 
     async def end(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.scenario.cluster.harness import cluster, job_manifest
-from tests.scenario.cluster.test_preemption import CONF, high
+from tests.scenario.cluster.preemptors import CONF, high
 from volcanoio.model import names
 
 _MINE = {names.POLICIES: "min_runtime", names.POLICY_ARGUMENTS + "min_runtime": "{duration: 60s}"}

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
-from volcanoio.compose import local
+from volcanoio.compose import local_settings
 from volcanoio.compose.controllers import ControllerSettings
 from volcanoio.model import names
-from volcanoio.runtime import policy_sets
+from volcanoio.runtime.policies import policy_set
 
 POLICY = """
 import time
@@ -35,7 +35,7 @@ FAULTS = {
     "sleeps": "stuck past its limit",
     "loops": "stuck past its limit",
     "raises": "raised KeyError: 'volume'",
-    "nonsense": "answered str, which is no Decision",
+    "nonsense": "answered str, which is not a Decision",
     "leaves": "raised SystemExit: 1",
     "hangs": "cannot be loaded: its import or constructor took longer than its limit",
     "broken": "ZeroDivisionError",
@@ -45,8 +45,8 @@ FAULTS = {
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits of half a second."""
-    monkeypatch.setattr(policy_sets, "LIMIT", 0.5)
-    monkeypatch.setattr(local, "ControllerSettings", partial(ControllerSettings, policy_limit=0.5))
+    monkeypatch.setattr(policy_set, "LOAD_LIMIT", 0.5)
+    monkeypatch.setattr(local_settings, "ControllerSettings", partial(ControllerSettings, policy_limit=0.5))
 
 
 def write(directory: Path) -> None:
@@ -96,5 +96,5 @@ async def test_one_that_a_job_names_hurts_that_job_alone(tmp_path: Path) -> None
         await c.create(job_manifest("fine"))
         for name in ("fine", "raises", "hangs", "missing"):
             await c.job(name, "Completed")
-        for name, fault in (("hangs", "took longer"), ("raises", "KeyError"), ("missing", "is not there")):
+        for name, fault in (("hangs", "took longer"), ("raises", "KeyError"), ("missing", "does not exist")):
             assert any(fault in event.message for event in await c.events(name, "PolicyFailed"))

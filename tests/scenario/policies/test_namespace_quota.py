@@ -43,7 +43,7 @@ async def test_a_gang_is_made_whole_or_not_at_all_and_freed_quota_wakes_the_next
         await c.create(job_manifest("second", replicas=3, run="60s"))
         await c.create(job_manifest("third", replicas=2, run="60s"))
         held = await waiting(c, "second", "place 1 in line")
-        assert "needs cpu 3 at once; free are cpu 2 of cpu 5" in held.status.state.message
+        assert "needs cpu 3 at once; free: cpu 2 of cpu 5" in held.status.state.message
         assert held.status.state.reason == "Hold"
         await waiting(c, "third", "place 2 in line")  # it would fit, but it is not its turn
         assert await c.pods("second") == []
@@ -79,12 +79,12 @@ async def test_pods_beyond_the_gang_are_made_as_they_fit(tmp_path: Path) -> None
         job = await waiting(c, "elastic", "has what its gang needs")
         pods = await c.until(kinds.POD, Pod, lambda all_: len(all_) >= 3, "three pods")
         assert len(pods) == 3
-        assert "free are pods 0" in job.status.state.message
+        assert "free: pods 0" in job.status.state.message
         job = await c.job("elastic", "Completed")
         assert job.status.succeeded == 5
 
 
-async def test_one_that_can_never_fit_says_so_and_holds_nobody_up(tmp_path: Path) -> None:
+async def test_a_job_that_can_never_fit_reports_it_and_blocks_no_other(tmp_path: Path) -> None:
     async with capped(tmp_path, "{cpu: 4}") as c:
         await c.create(job_manifest("huge", replicas=9))
         await waiting(c, "huge", "can never have it: needs cpu 9, more than the cap of cpu 4")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
-from volcanoio.framework.overrides import stored
+from volcanoio.framework.overrides import stored_overrides
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
@@ -42,7 +42,7 @@ async def test_a_killed_task_comes_back_with_more_and_it_costs_no_retry() -> Non
         await c.create(manifest)
         job = await c.job("job", "Completed")
         assert job.status.retry_count == 0
-        (override,) = stored(job)
+        (override,) = stored_overrides(job)
         assert (override.task, override.attempts) == ("task", 2)
         assert override.resources["main"].limits["memory"] == "400Mi"
         assert override.resources["main"].requests == {"cpu": "1", "memory": "400Mi"}
@@ -71,7 +71,7 @@ async def test_min_resources_follow_and_the_next_of_the_name_starts_with_what_wa
         job = await c.job("job", "Completed")
         (pod,) = await c.pods()
         assert memory(pod) == ("200Mi", "200Mi")
-        assert [override.attempts for override in stored(job)] == [0]
+        assert [override.attempts for override in stored_overrides(job)] == [0]
         assert job.status.version == 0
 
 
@@ -80,10 +80,10 @@ async def test_the_cap_and_the_attempts_end_it() -> None:
         await c.create(hungry("capped", "900Mi", "100Mi", arguments="{cap: 150Mi, factor: 1.5}"))
         await c.create(hungry("few", "900Mi", "100Mi", arguments="{attempts: 1}"))
         failed = await c.job("capped", "Failed")
-        assert stored(failed)[0].resources["main"].limits["memory"] == "150Mi"
+        assert stored_overrides(failed)[0].resources["main"].limits["memory"] == "150Mi"
         assert any("cap is reached" in event.message for event in await c.events("capped", "OOMScaleUpExhausted"))
         failed = await c.job("few", "Failed")
-        assert stored(failed)[0].resources["main"].limits["memory"] == "200Mi"
+        assert stored_overrides(failed)[0].resources["main"].limits["memory"] == "200Mi"
 
 
 async def test_a_namespace_quota_bounds_it() -> None:
@@ -97,10 +97,10 @@ async def test_a_namespace_quota_bounds_it() -> None:
         await c.create(quota)
         await c.create(hungry("job", "900Mi", "100Mi"))
         failed = await c.job("job", "Failed")
-        assert stored(failed)[0].resources["main"].requests["memory"] == "250Mi"
+        assert stored_overrides(failed)[0].resources["main"].requests["memory"] == "250Mi"
 
 
-async def test_a_wrong_argument_is_told_on_the_job() -> None:
+async def test_a_wrong_argument_is_reported_on_the_job() -> None:
     async with cluster() as c:
         await c.create(hungry("job", "10Mi", "100Mi", arguments="{factor: 0.5}"))
         await c.job("job", "Completed")
@@ -127,9 +127,9 @@ async def kill_and_restart(c: Cluster) -> None:
 async def test_a_controller_killed_meanwhile_does_not_apply_it_twice() -> None:
     async with cluster() as c:
         await c.create(hungry("job", "150Mi", "100Mi", run="never"))
-        await c.until(kinds.JOB, Job, lambda jobs: bool(stored(jobs["job"])), "the value stored")
+        await c.until(kinds.JOB, Job, lambda jobs: bool(stored_overrides(jobs["job"])), "the value stored")
         await kill_and_restart(c)
         job = await c.job("job", "Running")
-        (override,) = stored(job)
+        (override,) = stored_overrides(job)
         assert (override.attempts, override.resources["main"].limits["memory"]) == (1, "200Mi")
         assert job.status.retry_count == 0

@@ -56,7 +56,7 @@ async def test_bounds_guarantee_and_hysteresis_hold(rule: str, spec: dict[str, A
         await c.queue("share", lambda q: q.spec.capability.get("cpu") == cpu, f"{cpu} cpus")
 
 
-async def test_a_dry_run_only_tells_and_a_bad_rule_is_told() -> None:
+async def test_a_dry_run_and_a_bad_rule_are_only_reported() -> None:
     async with cluster(nodes=4) as c:
         await c.create(queue("{share: 0.5, dryRun: true}", capability={"cpu": "1"}))
         bad = queue("{share: 2}")

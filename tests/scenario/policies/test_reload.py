@@ -8,15 +8,15 @@ import pytest
 
 from tests.scenario.cluster.harness import Cluster, cluster, job_manifest
 from volcanoio.model import names
-from volcanoio.runtime import reloading
+from volcanoio.runtime.loading import reloading
 
 POLICY = """
 from volcanoio.framework.decisions import Abstain, Annotate
-from volcanoio.framework.lifecycle import Occasion
+from volcanoio.framework.lifecycle import PolicyEvent
 
 class Marks:
     name = "marks"
-    events = (Occasion.PODS_DUE,)
+    events = (PolicyEvent.PODS_DUE,)
     def __init__(self, arguments):
         pass
     async def decide(self, context):

@@ -27,13 +27,13 @@ async def alerts(c: Cluster) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("volcanoio_policy_alerts_total")]
 
 
-async def test_a_failed_job_is_told_of_once_also_by_a_webhook_that_fails_at_first(tmp_path: Path) -> None:
+async def test_a_failed_job_is_reported_once_also_by_a_webhook_that_fails_at_first(tmp_path: Path) -> None:
     async with webhook(failures=2) as hook, reporting(tmp_path, hook) as c:
         await c.create(job_manifest("job", annotations={names.EXIT_CODE: "1"}))
         await c.job("job", "Failed")
         (event,) = await c.events("job", "JobFailed")
         assert event.type == "Warning"
-        assert "job default/job failed after 0 retries, 1 pods failed" in event.message
+        assert "job default/job failed after 0 retries, 1 pod failed" in event.message
         await hook.heard()
         await c.until(
             kinds.JOB, Job, lambda all_: '"webhook"' not in all_["job"].status.controlled_resources[names.ALERTS],
@@ -50,7 +50,7 @@ async def test_a_failed_job_is_told_of_once_also_by_a_webhook_that_fails_at_firs
         assert 'policy="watchdog"' in line
 
 
-async def test_a_webhook_that_was_not_told_is_told_by_the_next_process(tmp_path: Path) -> None:
+async def test_a_webhook_that_was_not_called_is_called_by_the_next_process(tmp_path: Path) -> None:
     async with webhook(failures=1) as hook, reporting(tmp_path, hook, speed=1.0) as c:
         await c.create(job_manifest("job", run="0s", annotations={names.EXIT_CODE: "1"}))
         await c.events("job", "JobFailed")
@@ -60,22 +60,22 @@ async def test_a_webhook_that_was_not_told_is_told_by_the_next_process(tmp_path:
         assert [told["alert"] for told in hook.told] == ["JobFailed"]
 
 
-async def test_a_job_that_waits_too_long_is_told_of(tmp_path: Path) -> None:
+async def test_a_job_that_waits_too_long_causes_an_alert(tmp_path: Path) -> None:
     async with cluster(nodes=1, speed=100.0, controller_conf=configured(tmp_path, "{waiting: 60s}")) as c:
         await c.create(job_manifest("full", cpu="4", run="never"))
         await c.job("full", "Running")
         await c.create(job_manifest("job", cpu="5"))
         (event,) = await c.events("job", "JobWaiting")
-        assert "waits for longer than 1m0s" in event.message
+        assert "has been waiting for more than 1m0s; queue resource quota insufficient" in event.message
 
 
-async def test_a_job_that_uses_little_of_what_it_asked_for_is_told_of(tmp_path: Path) -> None:
+async def test_a_job_that_uses_little_of_its_requests_causes_an_alert(tmp_path: Path) -> None:
     conf = configured(tmp_path, "{share: 0.2, after: 20s}")
     async with cluster(controller_conf=conf) as c:
         idle = {names.KWOK_USAGE_CPU: "50m", names.KWOK_USAGE_MEMORY: "1Gi"}
         await c.create(job_manifest("idle", run="never", annotations=idle))
         await c.create(job_manifest("busy", run="never", annotations={names.KWOK_USAGE_CPU: "900m"}))
         (event,) = await c.events("idle", "JobUsesLittle")
-        assert "uses 5 % of its cpu, less than the 20 % it has to" in event.message
+        assert "uses 5 % of its cpu, less than 20 %" in event.message
         job = await c.job("busy", "Running")
         assert names.ALERTS not in job.status.controlled_resources

@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 
 from tests.scenario.cluster.harness import PATIENCE, cluster, job_manifest
-from tests.scenario.reload.test_reload import MOUNTED, PICKY, Mount
-from volcanoio.runtime.reload import VALID
+from tests.scenario.reload.mounts import MOUNTED, PICKY, Mount
+from volcanoio.runtime.scheduler.setup import VALID
 
 WAITS = PICKY.replace(", allocate", "")
 

@@ -10,55 +10,15 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
+from tests.scenario.reload.mounts import BAD, MOUNTED, PICKY, PLACES, WAITS, Mount
 from tests.scenario.scheduling.harness import actions, group, node, plugins, pod, queue
 from tests.unit.runtime.scheduler_rig import Rig
 from tests.unit.runtime.virtual_time import VirtualClock, settle
 from volcanoio.framework.scheduling_events import ConfigurationChanged
-from volcanoio.runtime.loading import discover
+from volcanoio.runtime.loading.registry import discover
+from volcanoio.runtime.loading.reloading import ConfigurationSource, WatchedConfiguration
 from volcanoio.runtime.metrics import PrometheusProbe
-from volcanoio.runtime.reload import LAST, RELOADS, VALID, Reloader
-from volcanoio.runtime.reloading import Watched
-from volcanoio.runtime.scheduler_setup import Known
-
-PLACES = 'actions: "enqueue, allocate"\ntiers: [{plugins: [{name: gang}]}]\n'
-WAITS = 'actions: "enqueue"\ntiers: [{plugins: [{name: gang}]}]\n'
-BAD = 'actions: "enqueue, alocate"\ntiers: [{plugins: [{name: gang}]}]\n'
-
-MOUNTED = """
-class Picky:
-    name = "picky"
-
-    def __init__(self, arguments):
-        if arguments.get("fail"):
-            raise RuntimeError("no such model")
-
-    def feasible_on(self, shape, node):
-        return "" if node.name == "{wanted}" else "picky"
-"""
-PICKY = 'actions: "enqueue, allocate"\ntiers: [{plugins: [{name: gang}, {name: picky}]}]\n'
-
-
-class Mount:
-    """A file as a ConfigMap's mount has it: a link to `..data/NAME`, and `..data` a link to the newest directory."""
-
-    def __init__(self, directory: Path, name: str, text: str) -> None:
-        self.directory, self.name, self.version = directory, name, 0
-        self.write(text)
-        (directory / name).symlink_to(Path("..data") / name)
-
-    @property
-    def path(self) -> Path:
-        return self.directory / self.name
-
-    def write(self, text: str) -> None:
-        """As kubelet: a new directory, and the link renamed over the old one."""
-        self.version += 1
-        target = self.directory / f"..2026_{self.version}"
-        target.mkdir()
-        (target / self.name).write_text(text)
-        link = self.directory / "..data_tmp"
-        link.symlink_to(target.name)
-        link.rename(self.directory / "..data")
+from volcanoio.runtime.scheduler.setup import LAST, RELOADS, VALID, PluginCatalog, SchedulerReloader
 
 
 class Reloading:
@@ -67,14 +27,18 @@ class Reloading:
     def __init__(self, path: Path, plugins_dirs: tuple[Path, ...] = (), more: dict[str, Any] | None = None) -> None:
         self.probe = PrometheusProbe(process=False)
         if plugins_dirs:
-            known = Known.of(discover(plugins_dirs=plugins_dirs))
+            known = PluginCatalog.of(discover(plugins_dirs=plugins_dirs))
         else:
-            known = Known(plugins=plugins(), actions={**actions(), **(more or {})})
+            known = PluginCatalog(plugins=plugins(), actions={**actions(), **(more or {})})
         self.rig = Rig(configuration=path.read_text(), known=known)
         self.files_clock = VirtualClock(5000.0)
-        watched = Watched(path=path, default="", plugins_dirs=plugins_dirs)
-        self.reloader = Reloader(
-            watched, known, watched.look(), adopt=self.rig.scheduler.adopt, clock=self.files_clock, probe=self.probe
+        watched = ConfigurationSource(path=path, default="", plugins_dirs=plugins_dirs)
+        self.reloader = SchedulerReloader(
+            WatchedConfiguration(watched, watched.look()),
+            known,
+            adopt=self.rig.scheduler.adopt,
+            clock=self.files_clock,
+            probe=self.probe,
         )
 
     async def look(self, times: int = 2) -> list[str]:
@@ -137,7 +101,7 @@ async def test_half_a_file_takes_no_effect(tmp_path: Path) -> None:
         assert [event.text for event in under.rig.configurations] == [WAITS, PLACES]
 
 
-async def test_a_bad_file_never_takes_effect_and_is_told_once(tmp_path: Path) -> None:
+async def test_a_bad_file_never_takes_effect_and_is_reported_once(tmp_path: Path) -> None:
     mount = Mount(tmp_path, "c.conf", PLACES)
     under = Reloading(mount.path)
     async with under.rig.running(*CLUSTER):
@@ -149,7 +113,7 @@ async def test_a_bad_file_never_takes_effect_and_is_told_once(tmp_path: Path) ->
         mount.write("tiers: [")
         assert [problem[:22] for problem in await under.look()] == ["line 1, column 9: not "]
         mount.write(PLACES)
-        assert await under.look() == ["the scheduler's configuration is again the one in force"]
+        assert await under.look() == ["the scheduler's configuration was changed back to the one in force"]
         assert under.reloads == (1.0, 0.0, 2.0)
         assert [event.text for event in under.rig.configurations] == [PLACES]
 
@@ -220,7 +184,7 @@ async def test_a_mounted_plugin_is_swapped_when_its_file_changes(tmp_path: Path)
         assert await under.look() == [
             (
                 "line 2, column 34: picky: its constructor raised RuntimeError: no such model; "
-                "mend it, or remove it from the file"
+                "fix it, or remove it from the file"
             )
         ]
         under.rig.put(group("c", 1), pod("c", "c", cpu="1"))

@@ -10,8 +10,8 @@ import pytest
 
 from tests.contract.support import Namespace
 from tests.scenario.run.upped import Upped, upped
-from volcanoio.localcluster.processes.isolation import find_namespaces
 from volcanoio.localcluster.processes.launch.order import NONE
+from volcanoio.localcluster.processes.launcher import find_namespaces
 
 
 @pytest.fixture(scope="session", autouse=True)

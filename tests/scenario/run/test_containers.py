@@ -70,7 +70,7 @@ def test_files_variables_and_names_are_there(namespace: Namespace) -> None:
     ("script", "code", "reason"),
     [("exit 0", 0, "Completed"), ("exit 7", 7, "Error"), ("sh -c 'kill -9 $$$$'", 137, "Error")],
 )
-def test_exit_codes_are_told(namespace: Namespace, script: str, code: int, reason: str) -> None:
+def test_exit_codes_are_reported(namespace: Namespace, script: str, code: int, reason: str) -> None:
     path = run_pod(namespace, "ends", shell(f"{script}; exit $?"))
     how = terminated(ended(namespace.cluster, path))
     assert (how["exitCode"], how["reason"]) == (code, reason)
@@ -83,7 +83,7 @@ def test_a_command_that_is_not_there_cannot_start(namespace: Namespace) -> None:
     assert '"no-such-program": executable file not found in $PATH' in how["message"]
 
 
-def test_a_termination_message_is_told(namespace: Namespace) -> None:
+def test_a_termination_message_is_reported(namespace: Namespace) -> None:
     path = run_pod(namespace, "speaks", shell("printf 'out of paper' > /dev/termination-log; exit 1"))
     assert terminated(ended(namespace.cluster, path))["message"] == "out of paper"
     path = run_pod(

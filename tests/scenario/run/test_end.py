@@ -33,7 +33,9 @@ def test_everything_ends_with_the_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("policy", "restarts"), [("Never", 0), ("OnFailure", 1)])
-def test_a_killed_server_leaves_nothing_running_and_a_new_one_tells(tmp_path: Path, policy: str, restarts: int) -> None:
+def test_a_killed_server_leaves_nothing_running_and_a_new_one_reports_it(
+    tmp_path: Path, policy: str, restarts: int
+) -> None:
     lock = Lock(tmp_path)
     with upped(tmp_path / "data") as server:
         path = _running(server, lock, restartPolicy=policy)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.contract.support import Obj
+from tests.contract.support import Namespace, Obj
 from tests.scenario.run.upped import Upped, shell, until
 
 FLOWS = "jobflows.v1alpha1.flow.volcano.sh"
@@ -42,15 +42,23 @@ def template(name: str, script: str, **container: object) -> Obj:
     return {**API, "kind": "JobTemplate", "metadata": {"name": name}, "spec": spec}
 
 
+@pytest.fixture(scope="module")
+def flows(running: Upped) -> dict[str, Namespace]:
+    """By probe a namespace with a flow that has it; all begin at once, as a server is asked every five seconds."""
+    namespaces = {probe: running.namespace() for probe in PROBES}
+    for probe, namespace in namespaces.items():
+        create = running.cluster.create
+        create(namespace.path(TEMPLATES), template("server", SERVER, env=[ADDRESS])).ok()
+        create(namespace.path(TEMPLATES), template("client", "echo it is there")).ok()
+        client = {"name": "client", "dependsOn": {"targets": ["server"], "probe": PROBES[probe]}}
+        flow = {**API, "kind": "JobFlow", "metadata": {"name": "f"}, "spec": {"flows": [{"name": "server"}, client]}}
+        create(namespace.path(FLOWS), flow).ok()
+    return namespaces
+
+
 @pytest.mark.parametrize("probe", sorted(PROBES))
-def test_the_next_job_starts_once_the_server_answers(running: Upped, probe: str) -> None:
-    namespace = running.namespace()
-    cluster = running.cluster
-    cluster.create(namespace.path(TEMPLATES), template("server", SERVER, env=[ADDRESS])).ok()
-    cluster.create(namespace.path(TEMPLATES), template("client", "echo it is there")).ok()
-    client = {"name": "client", "dependsOn": {"targets": ["server"], "probe": PROBES[probe]}}
-    flow = {**API, "kind": "JobFlow", "metadata": {"name": "f"}, "spec": {"flows": [{"name": "server"}, client]}}
-    cluster.create(namespace.path(FLOWS), flow).ok()
+def test_the_next_job_starts_once_the_server_answers(running: Upped, flows: dict[str, Namespace], probe: str) -> None:
+    namespace, cluster = flows[probe], running.cluster
     until(
         cluster,
         namespace.path(JOBS, "f-client"),

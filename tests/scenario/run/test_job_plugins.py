@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.contract.support import Namespace, Obj
-from tests.scenario.run.upped import Upped, log, shell, until
+from tests.scenario.run.job_runs import JOBS, completed, said
+from tests.scenario.run.upped import Upped, shell, until
 from volcanoio.model.manifests import read_manifests
 from volcanoio.model.packaged import config_path
 
-JOBS = "jobs.v1alpha1.batch.volcano.sh"
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
 
 RAY = """#!/usr/bin/env python3
@@ -48,20 +48,6 @@ def example(file: str) -> Obj:
     for task in job["spec"]["tasks"]:
         task["template"]["spec"]["terminationGracePeriodSeconds"] = 1
     return job
-
-
-def completed(namespace: Namespace, job: Obj) -> None:
-    """Create a job and wait until it is completed."""
-    namespace.cluster.create(namespace.path(JOBS), job).ok()
-    path = namespace.path(JOBS, job["metadata"]["name"])
-    ended = ("Completed", "Failed", "Aborted", "Terminated")
-    done = until(namespace.cluster, path, lambda one: one.get("status", {}).get("state", {}).get("phase") in ended)
-    assert done["status"]["state"]["phase"] == "Completed", done["status"]
-
-
-def said(namespace: Namespace, pod: str) -> list[str]:
-    """The lines of a pod's log."""
-    return log(namespace.cluster, namespace.path("pods", pod)).splitlines()
 
 
 def test_every_pod_has_the_hosts_files_and_keys(namespace: Namespace) -> None:
@@ -204,7 +190,7 @@ def test_the_cluster_of_tensorflow_is_json_that_it_reads(namespace: Namespace) -
 
 def test_a_job_that_a_plugin_cannot_work_with_is_refused(running: Upped, namespace: Namespace) -> None:
     for file, plugin, text in (
-        ("11-mpi.yaml", "mpi", "spec.plugins.mpi: the specified mpi master task was not found: boss"),
+        ("11-mpi.yaml", "mpi", "spec.plugins.mpi: The specified mpi master task was not found: boss"),
         ("12-ray.yaml", "ray", "spec.plugins.ray: the specified ray head task was not found: boss"),
     ):
         job = example(file)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.scenario.run.test_job_plugins import JOBS, completed, said
+from tests.scenario.run.job_runs import JOBS, completed, said
 from tests.scenario.run.upped import upped
 
 PAGE = Path(__file__).parents[3] / "docs" / "job-plugins.md"

@@ -5,25 +5,21 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.commands import Command
 from tests.contract.support import Cluster, Namespace, Obj, settled, unique
-
-PROGRAM = Path(sys.executable).with_name("volcanoio")
-SECONDS = 90
 
 
 @dataclass(frozen=True)
 class Upped:
     """A running cluster whose pods are processes."""
 
-    process: subprocess.Popen[str]
+    command: Command
     kubeconfig: Path
     cluster: Cluster
 
@@ -36,33 +32,26 @@ class Upped:
 
     def kill(self) -> None:
         """kill -9."""
-        self.process.kill()
-        self.process.communicate(timeout=SECONDS)
+        self.command.kill()
+        self.command.wait()
 
 
 @contextmanager
 def upped(data: Path, *options: str, path: Sequence[Path] = ()) -> Iterator[Upped]:
     """Run the cluster until the block ends, with directories before its PATH. It must then end by itself, in time."""
     environment = os.environ | {"PATH": os.pathsep.join([*map(str, path), os.environ["PATH"]])}
-    command = [str(PROGRAM), "up", "--run", f"--data={data}", *options]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        try:
-            assert process.stdout is not None
-            ready = process.stdout.readline()
-            assert ready.startswith("ready "), process.communicate(timeout=SECONDS)
-            cluster = Cluster.of(data / "kubeconfig")
-            yield Upped(process, data / "kubeconfig", cluster)
-            cluster.close()
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                _, errors = process.communicate(timeout=SECONDS)
-                assert process.returncode == 0, errors
-                assert "warning: --run" in errors
-                assert "Traceback" not in errors, errors
-        finally:
-            process.kill()
+    with Command("up", "--run", f"--data={data}", *options, environment=environment) as command:
+        ready = command.stdout.readline()
+        assert ready.startswith("ready "), command.ended()
+        cluster = Cluster.of(data / "kubeconfig")
+        yield Upped(command, data / "kubeconfig", cluster)
+        cluster.close()
+        if command.code is None:
+            command.send(signal.SIGTERM)
+            ended = command.ended()
+            assert ended.code == 0, ended.err
+            assert "warning: --run" in ended.err
+            assert "Traceback" not in ended.err, ended.err
 
 
 def shell(script: str, **container: Any) -> Obj:

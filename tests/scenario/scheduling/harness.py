@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from hashlib import blake2b
 from importlib.metadata import entry_points
 from typing import Any, cast
 
 import msgspec
 
-from volcanoio.engine.scheduling.cluster import ClusterState
-from volcanoio.engine.scheduling.configuration import Configuration, default_configuration, parse
-from volcanoio.engine.scheduling.offline import Offline
-from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.cluster.state import ClusterState
+from volcanoio.engine.scheduling.config.configuration import Configuration, default_configuration, parse
+from volcanoio.engine.scheduling.config.profile import Profile
+from volcanoio.engine.scheduling.offline.offline import Offline
 from volcanoio.framework.effects import Record
 from volcanoio.framework.scheduling.points import PluginFactory
 from volcanoio.framework.scheduling.session import ActionFactory
@@ -55,6 +56,11 @@ def profile(text: str | None = None) -> Profile:
     return Profile.build(configured(text), plugins(), actions())
 
 
+def random_uid(kind: str, name: str) -> str:
+    """A uid whose order is unrelated to names, as those of API servers; always the same one for a name."""
+    return blake2b(f"{kind}/{name}".encode(), digest_size=16).hexdigest()
+
+
 def node(name: str, cpu: str = "8", memory: str = "32Gi", pods: str = "110", **more: Any) -> Manifest:
     """A node; `labels`, `taints`, `unschedulable` and further resources by name."""
     labels, taints = more.pop("labels", {}), more.pop("taints", [])
@@ -74,7 +80,7 @@ def queue(name: str, **spec: Any) -> Manifest:
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "Queue",
-        "metadata": {"name": name, "uid": f"queue-{name}", "creationTimestamp": CREATED},
+        "metadata": {"name": name, "uid": random_uid("queue", name), "creationTimestamp": CREATED},
         "spec": {"weight": 1, **spec},
         "status": {"state": "Open"},
     }
@@ -82,10 +88,11 @@ def queue(name: str, **spec: Any) -> Manifest:
 
 def group(name: str, minimum: int, *, queue: str = "default", phase: str = "Pending", **spec: Any) -> Manifest:
     """A PodGroup."""
+    meta = {"name": name, "namespace": "ns", "uid": random_uid("group", name), "creationTimestamp": CREATED}
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": "ns", "uid": f"ns-{name}", "creationTimestamp": CREATED},
+        "metadata": meta,
         "spec": {"minMember": minimum, "queue": queue, **spec},
         "status": {"phase": phase},
     }

@@ -8,9 +8,9 @@ import pytest
 
 from tests.scenario.scheduling.capacityworlds import FLAT, TREE, ask, guarantee, root, run
 from tests.scenario.scheduling.harness import World, group, node, pod, queue
-from volcanoio.engine.scheduling.configuration import ConfigurationError
-from volcanoio.engine.scheduling.cycle import Unlimited
-from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.engine.scheduling.config.configuration import ConfigurationError
+from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling_events import CycleOpened
 
@@ -111,7 +111,8 @@ def test_a_gang_its_queue_cannot_take_is_not_tried_again_until_the_queue_can() -
     why = "queue q has no room left for 2 of its tasks"
     assert world.state.ledger.jobs["ns/b"].attempts.reason.text == why
     assert [entry.message for entry in world.pod("b-1").status.conditions] == [why]
-    assert world.group("b").status.conditions[-1].message.endswith(f". Origin reason is {why}")
+    amounts = "(queue q: needs cpu 3, in use 3, limit 4)"
+    assert world.group("b").status.conditions[-1].message.endswith(f". Origin reason is {why} {amounts}")
     world.set_pod("a-0", phase="Succeeded")
     world.run()
     assert not world.binds, "two of three"
@@ -140,7 +141,7 @@ def tried(world: World) -> set[str]:
     for _ in action.run(cast("Session", session)):
         pass
     session.undo()
-    return session.tried
+    return session.attempted_jobs
 
 
 @pytest.mark.parametrize("key", ["capacity.DynamicResourceAllocationEnable", "capacity.DRAConsumableCapacityEnable"])

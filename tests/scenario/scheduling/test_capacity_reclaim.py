@@ -49,7 +49,7 @@ def test_a_guarantee_of_a_branch_is_never_taken_either() -> None:
     assert len(world.evictions) == 1
 
 
-def test_a_task_that_has_nothing_the_taker_needs_stays() -> None:
+def test_a_task_without_resources_that_the_preemptor_needs_stays() -> None:
     world = World(
         node("n1", cpu="4", memory="4Gi", **GPU),
         queue("a"),
@@ -77,7 +77,7 @@ def test_a_queue_that_would_pass_its_limit_takes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("ancestors", "evicted"), [(0, 0), (1, 1)])
-def test_a_parent_below_what_it_deserves_lends_its_standing_where_that_counts(ancestors: int, evicted: int) -> None:
+def test_a_parent_below_its_deserved_share_moves_its_children_forward(ancestors: int, evicted: int) -> None:
     world = World(
         node("n1", cpu="2"),
         root(),

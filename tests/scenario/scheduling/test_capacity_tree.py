@@ -48,7 +48,7 @@ def test_without_a_root_nothing_runs_until_it_is_there() -> None:
     assert world.binds == {"a-0": "n1"}
 
 
-def test_a_branch_that_is_mended_runs() -> None:
+def test_a_branch_that_is_fixed_runs() -> None:
     world = World(node("n1"), root(), queue("q", parent="later"), *ask("a", "q", cpu="1"), conf=TREE)
     world.run(2)
     world.put(queue("later"))
@@ -83,7 +83,8 @@ def test_every_ancestor_has_a_say_in_admission_and_the_event_names_the_resource(
     )
     world.run(3)
     assert (world.phase("a"), world.phase("b")) == ("Inqueue", "Pending")
-    assert ("b", "Unschedulable", "queue resource quota insufficient: insufficient cpu") in world.told
+    amounts = "queue top, above queue b: needs cpu 3, in use 0, admitted 3, limit 4"
+    assert ("b", "Unschedulable", f"queue resource quota insufficient: insufficient cpu ({amounts})") in world.told
 
 
 def test_what_waits_behind_gates_is_no_demand() -> None:

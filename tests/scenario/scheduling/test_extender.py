@@ -9,8 +9,8 @@ import pytest
 from volcanoio_plugins.scheduling.extender import Extender
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods
-from volcanoio.engine.scheduling.cycle import CycleResult, run_cycle
-from volcanoio.engine.scheduling.snapshot import snapshot
+from tests.state_dump import state_dump
+from volcanoio.engine.scheduling.session.cycle import CycleResult, run_cycle
 from volcanoio.framework.arguments import ArgumentError
 from volcanoio.framework.scheduling_effects import Evict, Question, SchedulerEffect
 from volcanoio.framework.scheduling_events import AskAnswered, CycleOpened
@@ -200,7 +200,7 @@ def test_it_chooses_victims() -> None:
     assert [each for each in world.decisions if isinstance(each, Evict)] == []
 
 
-def test_it_is_told_what_was_bound_and_of_sessions() -> None:
+def test_it_is_notified_of_binds_and_sessions() -> None:
     arguments = "\n      ".join(
         f"extender.{verb}Verb: {verb}" for verb in ("onSessionOpen", "onSessionClose", "allocateFunc")
     )
@@ -231,21 +231,21 @@ def test_bodies_have_the_names_of_the_go_structs() -> None:
     assert info["Node"]["kind"] == "Node"
 
 
-def test_a_cycle_that_lacks_answers_leaves_nothing_behind() -> None:
+def test_a_cycle_without_answers_leaves_nothing_behind() -> None:
     gang = (group("g", 2), *pods("p", 2, "g", cpu="1"))
     world = Asked(*NODES, *gang, arguments="extender.jobReadyVerb: ready", server=lambda *_: {"status": True})
-    before = snapshot(world.state)["tasks"]
+    before = state_dump(world.state)["tasks"]
     result = world.once(CycleOpened(cycle=1, upto=0, seed=7, at=world.now, answering=True))
-    assert (result.where, len(result.questions)) == ("allocate", 1)
+    assert (result.cut_at, len(result.questions)) == ("allocate", 1)
     assert world.binds == {}
-    assert {uid: task["status"] for uid, task in snapshot(world.state)["tasks"].items()} == {
+    assert {uid: task["status"] for uid, task in state_dump(world.state)["tasks"].items()} == {
         uid: task["status"] for uid, task in before.items()
     }
     world.rounds = 1
     assert len(world.settle().binds) == 2
 
 
-def test_where_nobody_asks_it_has_no_objection() -> None:
+def test_without_a_request_it_does_not_object() -> None:
     verbs = ("predicate", "prioritize", "preemptable", "queueOverused", "jobEnqueueable", "jobReady")
     arguments = "\n      ".join(f"extender.{verb}Verb: {verb}" for verb in verbs)
     world = Asked(*NODES, *ONE, arguments=arguments, server=down)
@@ -257,6 +257,6 @@ def test_where_nobody_asks_it_has_no_objection() -> None:
     "arguments",
     [{}, {"extender.urlPrefix": "extender:80"}, {"extender.urlPrefix": "http://x", "extender.httpTimeout": 5}],
 )
-def test_arguments_that_do_not_fit_are_told(arguments: dict[str, Any]) -> None:
+def test_invalid_arguments_are_reported(arguments: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError):
         Extender(arguments)

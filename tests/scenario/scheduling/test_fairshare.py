@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pod
-from volcanoio.engine.scheduling.configuration import ConfigurationError
+from volcanoio.engine.scheduling.config.configuration import ConfigurationError
 from volcanoio.framework.scheduling_effects import BindBatch
 from volcanoio.model import kinds
 from volcanoio.model.core import Pod
@@ -148,7 +148,7 @@ def test_what_an_idle_user_leaves_is_lent_and_comes_back_as_pods_end() -> None:
     assert not users.evictions
 
 
-def test_nobody_below_their_share_starves_beside_many_who_submit_without_end() -> None:
+def test_no_namespace_below_its_share_starves_beside_many_that_submit_without_end() -> None:
     users = Users(cpu=12)
     crowd = [f"user-{index}" for index in range(5)]
     for user in crowd:
@@ -204,7 +204,7 @@ def test_who_needs_much_at_once_gets_it_though_others_take_every_piece(patience:
     assert any("namespace b has less of queue default and waits for room" in text for text in texts) is bool(placed)
 
 
-def test_for_what_fits_nowhere_nobody_holds_back() -> None:
+def test_no_job_waits_for_one_that_fits_nowhere() -> None:
     impatient = MULTI_TENANT.replace("namespace-fairshare", "namespace-fairshare\n    arguments: {patience: 5s}")
     users = Users(cpu=8, conf=impatient.replace("  - name: overcommit\n", "").replace("  - name: proportion\n", ""))
     users.submit("a", 100, lasting=5)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.scenario.scheduling.harness import World, node, pod, pods, queue
+from tests.scenario.scheduling.preemption_worlds import job, world
 from tests.scenario.scheduling.storage import claim, on, storage_class, volume
-from tests.scenario.scheduling.test_preempt import job, world
 from tests.scenario.scheduling.victims import bury, running, waiting
-from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.framework.effects import Patch
 from volcanoio.model.base import Manifest
 
@@ -61,8 +61,8 @@ def test_a_gang_ends_a_whole_gang() -> None:
     it.cycle()
     assert sorted(it.evictions) in (["a-0", "a-1", "a-2", "a-3"], ["b-0", "b-1", "b-2", "b-3"])
     assert {reason for _, reason, message in it.told if "gangpreempt" in message} == {"Evict"}
-    assert it.picture is not None
-    assert len(it.picture.pipelined) == 4
+    assert it.snapshot is not None
+    assert len(it.snapshot.pipelined) == 4
     nominated = [
         one for one in it.last if isinstance(one, Patch) and "nominatedNodeName" in one.patch.get("status", {})
     ]
@@ -98,8 +98,8 @@ def test_rooms_on_several_nodes_are_put_together() -> None:
     it = world(*NODES, *gang("a", 4), *gang("b", 4, on="n2"), *new(4, cpu="2"), conf=CONF)
     it.cycle()
     assert len(it.evictions) == 8
-    assert it.picture is not None
-    assert sorted(it.picture.pipelined.values()) == ["n1", "n1", "n2", "n2"]
+    assert it.snapshot is not None
+    assert sorted(it.snapshot.pipelined.values()) == ["n1", "n1", "n2", "n2"]
 
 
 def test_room_that_is_there_is_used_and_no_gang_ended_for_it() -> None:
@@ -108,8 +108,8 @@ def test_room_that_is_there_is_used_and_no_gang_ended_for_it() -> None:
     it = world(*objects, *new(3), conf=CONF)
     it.cycle()
     assert it.evictions == ["a-0", "a-1", "a-2", "a-3"]
-    assert it.picture is not None
-    assert sorted(it.picture.pipelined.values()) == ["n1", "n2", "n2"], "free nodes first"
+    assert it.snapshot is not None
+    assert sorted(it.snapshot.pipelined.values()) == ["n1", "n2", "n2"], "free nodes first"
 
 
 FULL = (node("n1", cpu="4"), *gang("old", 4))
@@ -196,8 +196,8 @@ def test_room_is_made_for_the_minimum_only() -> None:
     it = world(node("n1", cpu="4"), *gang("old", 4, 0), *new(4, 2), conf=CONF)
     it.cycle()
     assert it.evictions == ["old-0", "old-1"]
-    assert it.picture is not None
-    assert sorted(it.picture.pipelined) == ["ns/new-0", "ns/new-1"]
+    assert it.snapshot is not None
+    assert sorted(it.snapshot.pipelined) == ["ns/new-0", "ns/new-1"]
 
 
 def test_room_is_made_for_what_each_role_needs() -> None:
@@ -205,8 +205,8 @@ def test_room_is_made_for_what_each_role_needs() -> None:
     mine = job("new", 2, *members, priority="high", minTaskMember={"worker": 1, "ps": 1})
     it = world(node("n1", cpu="4"), *gang("old", 4, 0), *mine, conf=CONF)
     it.cycle()
-    assert it.picture is not None
-    assert sorted(it.picture.pipelined) == ["ns/w-0", "ns/z-ps"]
+    assert it.snapshot is not None
+    assert sorted(it.snapshot.pipelined) == ["ns/w-0", "ns/z-ps"]
     assert len(it.evictions) == 2
 
 
@@ -215,8 +215,8 @@ def test_room_is_made_for_whole_sub_jobs() -> None:
     mine = job("new", 1, *members, priority="high", subGroupPolicy=[policy])
     it = world(node("n1", cpu="6"), *gang("old", 6), *mine, conf=CONF)
     it.cycle()
-    assert it.picture is not None
-    assert sorted(it.picture.pipelined) == ["ns/new-0", "ns/new-1", "ns/new-2", "ns/new-3"]
+    assert it.snapshot is not None
+    assert sorted(it.snapshot.pipelined) == ["ns/new-0", "ns/new-1", "ns/new-2", "ns/new-3"]
     it.echo()
     bury(it)
     it.run(2)
@@ -310,7 +310,7 @@ def test_what_is_evicted_may_pay_for_the_queue_where_nodes_have_room() -> None:
     assert evicted(*NODES, capped, *old, *mine, conf=CONF.replace("proportion", "capacity")) == ["old-0", "old-1"]
 
 
-def test_nobody_goes_for_the_queue_where_the_claims_cannot_be_had() -> None:
+def test_no_pod_is_evicted_where_the_claims_cannot_be_bound() -> None:
     """Without the claim the queue's first victim would be on the other node."""
     capped = queue("q", capability={"cpu": "6"})
     there = volume("v", phase="Bound", reach=on("disk", "there"))

@@ -103,6 +103,16 @@ def test_pods_that_do_not_run_yet_are_not_reclaimed() -> None:
     assert evicted(node("n1", cpu="4"), *AB, *bound, *wants(2)) == []
 
 
+@pytest.mark.parametrize("uids", ["abc", "cba", "bca"])
+@pytest.mark.parametrize("minimum", [0, 2], ids=["spare pods", "whole gangs"])
+def test_of_jobs_worth_the_same_the_one_whose_name_comes_first_goes_first(minimum: int, uids: str) -> None:
+    holders = [holds(name, 2, minimum) for name in ("first", "second", "third")]
+    for (owner, *_), uid in zip(holders, uids, strict=True):
+        owner["metadata"]["uid"] = uid
+    jobs = [each for holder in holders for each in holder]
+    assert evicted(node("n1", cpu="6"), *AB, *jobs, *wants(2)) == ["first-0", "first-1"]
+
+
 def test_the_gang_that_frees_most_of_what_is_needed_for_what_is_lost_goes_first() -> None:
     """Of two gangs of equal standing one loses much that the taker has no use for."""
     far = [group("x", 4, queue="a", phase="Running"), *pods("x", 2, "x", cpu="2", on="n1", phase="Running"),

@@ -25,7 +25,7 @@ def test_a_gang_that_fits_goes_out_as_one_batch_and_runs() -> None:
     assert ("pg", "Scheduled", "pod group is ready") in world.told
 
 
-def test_a_gang_that_does_not_fit_is_told_so_and_nothing_is_bound() -> None:
+def test_a_gang_that_does_not_fit_gets_the_reason_and_nothing_is_bound() -> None:
     nodes = [node(f"n{index}", cpu="1") for index in range(4)]
     world = World(*nodes, group("pg", 3, phase="Inqueue"), *pods("p", 3, "pg", cpu="2"))
     world.run(2)
@@ -41,7 +41,7 @@ def test_a_gang_that_does_not_fit_is_told_so_and_nothing_is_bound() -> None:
     assert ("p-0", "FailedScheduling", "0/4 nodes are unavailable: 4 Insufficient cpu.") in world.told
 
 
-def test_pods_of_a_gang_that_is_still_being_made_are_told_nothing() -> None:
+def test_pods_of_an_incomplete_gang_get_no_reason() -> None:
     world = World(node("n1", cpu="9"), group("pg", 9, phase="Inqueue"))
     for index in range(6):
         world.put(pod(f"p-{index}", "pg", cpu="1"))
@@ -105,14 +105,15 @@ def test_kuberays_guide() -> None:
     assert (first.phase, first.running, first.conditions[-1].type) == ("Running", 3, "Scheduled")
     assert second.phase == "Pending"
     assert (second.conditions[-1].type, second.conditions[-1].reason) == ("Unschedulable", "NotEnoughResources")
+    refused = "queue resource quota insufficient: insufficient cpu, insufficient memory"
     gang = (
-        "3/3 tasks in gang unschedulable: pod group is not ready, 3 Pending, 3 minAvailable; Pending: 3 Unschedulable"
+        "3/3 tasks in gang unschedulable: pod group is not ready, 3 Pending, 3 minAvailable; Pending: 3 Unschedulable."
+        f" Origin reason is {refused}"
     )
-    assert second.conditions[-1].message == gang
+    amounts = "(queue kuberay: needs cpu 3, in use 3, limit 4; needs memory 4Gi, in use 4Gi, limit 6Gi)"
+    assert second.conditions[-1].message == f"{gang} {amounts}"
     assert ("second-head", "FailedScheduling", gang) in world.told
-    assert any(
-        name == "second" and message.startswith("queue resource quota insufficient") for name, _, message in world.told
-    )
+    assert ("second", "Unschedulable", f"{refused} {amounts}") in world.told
     assert world.queue("kuberay").status.allocated == {"cpu": "3", "memory": "4Gi", "pods": "3"}
 
     for name in ("first-head", "first-worker-0", "first-worker-1"):

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pod
-from volcanoio.engine.scheduling.cycle import Unlimited
-from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.base import Manifest
 
@@ -54,9 +54,9 @@ def scores(of: World, name: str) -> list[float]:
     session = CycleSession(of.state, of.profile, CycleOpened(cycle=1, upto=0, seed=1, at=of.now), Unlimited())
     list(session.open())
     task = of.state.ledger.tasks[f"ns-{name}"]
-    assert task.owner is not None
-    session.runs(task.owner, best_effort=False)
-    return list(of.state.placer.prospects(task)[1])
+    assert task.job_info is not None
+    session.runs(task.job_info, best_effort=False)
+    return list(of.state.placer.candidate_scores(task)[1])
 
 
 NODES = (having("n0", train=1000, base=500), having("n1", base=500), having("n2"), having("n3"))
@@ -90,7 +90,7 @@ def test_an_image_without_tag_is_latest() -> None:
     assert scores(world(latest, having("n1"), wanting("p", "host:5000/a")), "p") == [48, 0]
 
 
-def test_what_all_nodes_have_tells_none_apart() -> None:
+def test_an_image_on_all_nodes_distinguishes_none() -> None:
     everywhere = (having("n0", base=500), having("n1", base=500))
     of = world(*everywhere, wanting("p", "repo/base:v1"))
     assert scores(of, "p") == [0, 0]
@@ -103,7 +103,7 @@ def test_pods_go_where_their_images_are() -> None:
     assert of.binds["p"] == "n0"
 
 
-def test_pods_are_alike_where_their_images_tell_no_nodes_apart() -> None:
+def test_pods_share_a_shape_when_their_images_do_not_distinguish_nodes() -> None:
     of = world(*NODES, *(wanting(f"p{at}", f"repo/own-{at}") for at in range(3)), wanting("q", "repo/train:v1"))
     scores(of, "q")
     shapes = {name: of.state.ledger.tasks[f"ns-{name}"].shape.id for name in ("p0", "p1", "p2", "q")}

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pod, profile
-from volcanoio.engine.scheduling.inputs import KEPT
-from volcanoio.engine.scheduling.profile import Enabled, Profile
-from volcanoio.engine.scheduling.snapshot import snapshot
-from volcanoio.engine.scheduling.watching import watched
+from tests.state_dump import state_dump
+from volcanoio.engine.scheduling.cluster.inputs import MIN_CHANGES_KEPT
+from volcanoio.engine.scheduling.config.profile import Enabled, Profile, watched_resources
 from volcanoio.framework.events import Relisting, Synced
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
@@ -69,7 +68,7 @@ def test_a_plugin_sees_the_objects_it_watches() -> None:
 
 def test_nothing_is_decided_before_they_are_listed_nor_while_they_are_relisted() -> None:
     world = world_of(Closed(), node("n1"), *small("a"))
-    for resource in World().state.listed:
+    for resource in World().state.listed_resources:
         world.fold(Synced(resource=resource))
     with pytest.raises(RuntimeError, match=QUOTAS):
         world.cycle()
@@ -105,7 +104,7 @@ def test_a_change_that_no_reader_can_see_starts_no_cycle() -> None:
     assert world.put(quota("n1", pods="2"))
     assert world.remove(kinds.RESOURCE_QUOTA, "ns/n1")
     assert world.state.inputs.version(QUOTAS) == 3
-    assert snapshot(world.state)["inputs"] == {}
+    assert state_dump(world.state)["inputs"] == {}
 
 
 def test_what_is_not_watched_is_not_read() -> None:
@@ -122,19 +121,19 @@ def test_secrets_unknown_kinds_and_what_sessions_have_are_not_watched(resource: 
     plugin = Closed()
     plugin.watches = (resource,)
     with pytest.raises(ValueError, match=f'plugin "closed" watches "{resource}"'):
-        watched(Profile.of([[plugin]], []))
+        watched_resources(Profile.of([[plugin]], []))
 
 
-def test_who_followed_the_objects_is_told_which_changed() -> None:
+def test_a_reader_of_changes_gets_the_changed_objects() -> None:
     world = world_of(Closed(), node("n1"), quota("a"), quota("b"))
     inputs = world.state.inputs
     seen = inputs.version(QUOTAS)
-    assert inputs.since(QUOTAS, seen) == []
+    assert inputs.changed_since(QUOTAS, seen) == []
     world.put(quota("b", pods="1"))
     world.remove(kinds.RESOURCE_QUOTA, "ns/a")
-    assert inputs.since(QUOTAS, seen) == ["ns/b", "ns/a"]
-    assert inputs.since(QUOTAS, -1) is None
-    for number in range(3 * KEPT):
+    assert inputs.changed_since(QUOTAS, seen) == ["ns/b", "ns/a"]
+    assert inputs.changed_since(QUOTAS, -1) is None
+    for number in range(3 * MIN_CHANGES_KEPT):
         world.put(quota("b", pods=str(number)))
-    assert inputs.since(QUOTAS, seen) is None
-    assert inputs.since(QUOTAS, inputs.version(QUOTAS) - KEPT) == ["ns/b"] * KEPT
+    assert inputs.changed_since(QUOTAS, seen) is None
+    assert inputs.changed_since(QUOTAS, inputs.version(QUOTAS) - MIN_CHANGES_KEPT) == ["ns/b"] * MIN_CHANGES_KEPT

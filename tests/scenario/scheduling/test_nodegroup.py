@@ -115,7 +115,7 @@ def test_limits_that_cannot_be_read_keep_the_queue_out() -> None:
     assert first(affine("q", required=["g1"], limits='{"g1":'), conf()) == ""
 
 
-def test_people_are_told_why() -> None:
+def test_the_reason_is_reported() -> None:
     for of, reason in (
         (affine("q", required=["g9"]), "node does not satisfy the node group affinity"),
         (affine("q"), "node group affinity not specified"),

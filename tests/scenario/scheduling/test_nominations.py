@@ -46,8 +46,8 @@ def after(*objects: Manifest, cpu: str = "2") -> World:
 def test_it_waits_for_what_ends_there() -> None:
     world = after(there("a", deleting=True), there("b", deleting=True))
     assert world.evictions == []
-    assert world.picture is not None
-    assert world.picture.pipelined == {"ns/new": "n1"}
+    assert world.snapshot is not None
+    assert world.snapshot.pipelined == {"ns/new": "n1"}
 
 
 def test_it_waits_while_pods_that_were_preempted_end_though_their_room_is_not_enough() -> None:
@@ -58,5 +58,5 @@ def test_where_nothing_ends_it_may_evict() -> None:
     assert after(there("a"), there("b"), cpu="1").evictions == ["b"]
 
 
-def test_where_pods_end_that_nobody_preempted_and_whose_room_is_not_enough_it_may_evict() -> None:
+def test_it_may_evict_when_ending_pods_that_were_not_preempted_free_too_little() -> None:
     assert after(there("a", deleting=True), there("b")).evictions == ["b"]

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods
-from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.events import EffectFailed, EffectSucceeded, Relisting, Synced
 from volcanoio.framework.scheduling.session import Session
@@ -29,13 +29,13 @@ def outcome(name: str, node: str = "n1", at: float = 1000.5) -> dict[str, Any]:
 
 def test_no_decision_before_everything_is_listed() -> None:
     world = World(node("n1"), group("pg", 1), *pods("p", 1, "pg", cpu="1"), synced=False)
-    assert not world.state.ready
+    assert not world.state.is_ready
     with pytest.raises(RuntimeError, match=r"before these are listed: .*namespaces, nodes, .*podgroups"):
         world.cycle()
     world.sync()
-    assert world.state.ready
+    assert world.state.is_ready
     world.fold(Relisting(resource=kinds.POD.resource))
-    assert not world.state.ready
+    assert not world.state.is_ready
     assert world.fold(Synced(resource=kinds.POD.resource))
 
 
@@ -64,7 +64,7 @@ def test_a_refused_bind_is_sent_again_with_its_room_held() -> None:
     assert "thief" not in world.binds
     assert ("p-2", "FailedScheduling", "failed to bind to node n1: refused") not in world.told
     assert world.statuses("pg") == {"RUNNING": 3}
-    assert not world.state.holds.by_job
+    assert not world.state.reservations.by_job
 
 
 def test_room_is_held_for_a_stated_time_only() -> None:
@@ -140,6 +140,54 @@ def test_running_becomes_unknown_only_when_the_shortage_lasts_a_period() -> None
     assert world.group("pg").status.conditions[-1].type == "Scheduled"
 
 
+@pytest.mark.parametrize("deleted", [1, 2, 3])
+def test_a_gang_some_of_whose_pods_terminate_stays_running(deleted: int) -> None:
+    world = gang().run(2)
+    for index in range(deleted):
+        world.set_pod(f"p-{index}", deleting=True)
+    world.run(5)
+    assert world.group("pg").status.phase == "Running"
+    assert [entry.type for entry in world.group("pg").status.conditions] == ["Scheduled"]
+    for index in range(deleted):
+        world.remove(kinds.POD, f"ns/p-{index}")
+        world.put(pod(f"again-{index}", "pg", cpu="1"))
+    world.run(2)
+    status = world.group("pg").status
+    assert (status.phase, status.running) == ("Running", 3)
+    assert ("pg", "Unschedulable") not in {told[:2] for told in world.told}
+
+
+def test_a_gang_becomes_unknown_where_a_pod_waits_beside_the_terminating_one() -> None:
+    world = gang().run(2)
+    world.set_pod("p-0", deleting=True)
+    world.put(pod("again", "pg", cpu="2"))
+    world.run(3)
+    status = world.group("pg").status
+    assert (status.phase, status.conditions[-1].type) == ("Unknown", "Unschedulable")
+
+
+def test_a_terminating_pod_that_never_had_a_node_does_not_count_for_its_gang() -> None:
+    world = gang().run(2)
+    world.remove(kinds.POD, "ns/p-0")
+    world.put(pod("again", "pg", cpu="2"))
+    world.set_pod("again", deleting=True)
+    world.run(3)
+    status = world.group("pg").status
+    assert (status.phase, status.conditions[-1].type) == ("Unknown", "Unschedulable")
+
+
+def test_a_gang_that_lost_all_of_a_role_is_unknown_though_enough_others_run() -> None:
+    world = World(
+        node("n1", cpu="4"),
+        group("pg", 2, minTaskMember={"ps": 1, "worker": 1}),
+        pod("ps", "pg", role="ps", cpu="1"),
+        *pods("worker", 3, "pg", role="worker", cpu="1"),
+    ).run(2)
+    world.remove(kinds.POD, "ns/ps")
+    world.run(3)
+    assert world.group("pg").status.phase == "Unknown"
+
+
 @pytest.mark.parametrize("lost", [1, 3], ids=["part", "all"])
 def test_a_gang_whose_lost_pods_have_successors_need_not_queue_again(lost: int) -> None:
     """A full cluster would refuse it, and the controller makes no pod while its PodGroup is Pending."""
@@ -191,7 +239,7 @@ def test_a_status_in_flight_is_not_sent_again_unless_it_failed() -> None:
     assert again == sent
 
 
-def test_what_several_writes_under_way_came_to_is_written_anew_where_it_is_wrong() -> None:
+def test_a_wrong_result_of_concurrent_writes_is_written_again() -> None:
     world = World(
         node("n1", cpu="4"),
         group("pg", 1, phase="Running"),
@@ -271,12 +319,12 @@ def test_a_cycle_that_fails_leaves_nothing_behind() -> None:
         name = "failing"
 
         def run(self, session: Session) -> Iterator[None]:
-            for job in session.pending():
+            for job in session.jobs_with_pending_tasks():
                 statement = session.statement(job)
-                statement.place(session.runs(job, best_effort=False)[0], 0, 3)
+                statement.allocate(session.runs(job, best_effort=False)[0], 0, 3)
                 statement.commit()
                 yield
-                session.statement(job).place(session.runs(job, best_effort=False)[0], 0, 1)
+                session.statement(job).allocate(session.runs(job, best_effort=False)[0], 0, 1)
             msg = "broken"
             raise ValueError(msg)
 

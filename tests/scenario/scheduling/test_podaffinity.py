@@ -8,7 +8,7 @@ import pytest
 
 from tests.scenario.scheduling.harness import World, group
 from tests.scenario.scheduling.podrules import HOST, ZONE, apart, asking, gang, near, term, why, zoned
-from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 
@@ -34,7 +34,7 @@ def test_a_gang_of_pods_that_avoid_each_other_takes_a_node_each() -> None:
     assert sorted(world.binds.values()) == ["n1", "n2", "n3", "n4"]
 
 
-def test_one_more_than_there_are_nodes_is_told_why_and_none_of_the_gang_goes() -> None:
+def test_one_pod_more_than_nodes_gets_the_reason_and_none_of_the_gang_is_bound() -> None:
     world = placed(*NODES, *gang("p", 5, "pg", affinity=apart(term(app="a"))), minimum=5)
     assert world.binds == {}
     assert why(world, "pg") == "0/4 nodes are unavailable: 4 node(s) didn't match pod anti-affinity rules."
@@ -192,7 +192,9 @@ tiers:
 def test_pods_of_the_default_scheduler_are_held_to_the_same_rules() -> None:
     single = {"schedulerName": "default-scheduler"}
     pods = [asking(f"p{at}", affinity=apart(term(app="a")), spec=single) for at in range(2)]
-    world = World(zoned("n1"), *pods, state=ClusterState(single_names=frozenset({"default-scheduler"}))).run(2)
+    world = World(
+        zoned("n1"), *pods, state=ClusterState(StateOptions(single_pod_schedulers=frozenset({"default-scheduler"})))
+    ).run(2)
     assert len(world.binds) == 1
     told = [text for _, reason, text in world.told if reason == "FailedScheduling"]
     assert any("didn't match pod anti-affinity rules" in text for text in told)

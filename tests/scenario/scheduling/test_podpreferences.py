@@ -9,8 +9,8 @@ import pytest
 
 from tests.scenario.scheduling.harness import World, group
 from tests.scenario.scheduling.podrules import HOST, ZONE, asking, gang, near, prefers, spread, term, zoned
-from volcanoio.engine.scheduling.cycle import Unlimited
-from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.base import Manifest
 

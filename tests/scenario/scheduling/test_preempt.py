@@ -6,48 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.scenario.scheduling.harness import World, group, node, pod, pods, queue
+from tests.scenario.scheduling.harness import World, node, pod, pods, queue
+from tests.scenario.scheduling.preemption_worlds import CONF, DRY_RUN, job, labelled, rank, world
 from tests.scenario.scheduling.victims import bury, evicted, running, waiting
-from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.framework.effects import Patch, Record
 from volcanoio.model.base import Manifest
-
-CONF = """
-actions: "enqueue, allocate, backfill, preempt"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-  - name: conformance
-- plugins:
-  - name: predicates
-  - name: proportion
-  - name: nodeorder
-"""
-DRY_RUN = f"""{CONF}
-configurations:
-- name: preempt
-  arguments: {{enableTopologyAwarePreemption: true, minCandidateNodesPercentage: 100}}
-"""
-
-
-def rank(name: str, value: int) -> Manifest:
-    """A PriorityClass."""
-    meta = {"name": name, "uid": name}
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta, "value": value}
-
-
-LOW, MIDDLE, HIGH = rank("low", 10), rank("middle", 100), rank("high", 1000)
-
-
-def job(name: str, minimum: int, *members: Manifest, priority: str = "low", **more: Any) -> list[Manifest]:
-    """A PodGroup of that priority with its pods."""
-    phase = more.pop("phase", "Running" if members and members[0]["spec"]["nodeName"] else "Inqueue")
-    return [group(name, minimum, phase=phase, priorityClassName=priority, **more), *members]
-
-
-def world(*objects: Manifest, conf: str = CONF) -> World:
-    return World(LOW, MIDDLE, HIGH, *objects, conf=conf)
 
 
 def after(*objects: Manifest, conf: str = CONF) -> list[str]:
@@ -63,8 +27,8 @@ def test_a_gang_takes_what_it_needs_and_no_more() -> None:
     it = world(*FULL, *job("new", 2, *waiting("new", 5), priority="high"))
     it.cycle()
     assert it.evictions == ["old-3", "old-2"], "the last of the job's order goes first"
-    assert it.picture is not None
-    assert it.picture.pipelined == {"ns/new-0": "n1", "ns/new-1": "n1"}
+    assert it.snapshot is not None
+    assert it.snapshot.pipelined == {"ns/new-0": "n1", "ns/new-1": "n1"}
     assert it.binds == {}
 
 
@@ -81,7 +45,7 @@ def test_pods_that_came_to_run_here_can_be_evicted_like_any_other() -> None:
     assert it.evictions == ["first-3", "first-2"]
 
 
-def test_who_found_nobody_is_asked_for_again_when_something_changed() -> None:
+def test_a_job_without_victims_is_tried_again_when_something_changed() -> None:
     it = world(*FULL, *job("new", 1, *waiting("new", 1), priority="low"))
     assert it.cycle().stats.attempts == 1
     assert it.cycle().stats.attempts == 0, "nothing has changed"
@@ -142,8 +106,8 @@ def test_bound_tasks_may_go_too_and_terminating_ones_count_as_gone() -> None:
         it.put(manifest)
     it.cycle()
     assert it.evictions == []
-    assert it.picture is not None
-    assert it.picture.pipelined == {"ns/new-0": "n1"}
+    assert it.snapshot is not None
+    assert it.snapshot.pipelined == {"ns/new-0": "n1"}
 
 
 def test_the_job_of_lowest_priority_goes_first_and_of_a_job_the_task_of_lowest() -> None:
@@ -181,8 +145,8 @@ def test_room_that_is_there_is_used_first() -> None:
     it = world(*FULL, node("n2", cpu="2"), *job("new", 3, *waiting("new", 3), priority="high"))
     it.cycle()
     assert it.evictions == ["old-3"]
-    assert it.picture is not None
-    assert sorted(it.picture.pipelined.values()) == ["n1", "n2", "n2"]
+    assert it.snapshot is not None
+    assert sorted(it.snapshot.pipelined.values()) == ["n1", "n2", "n2"]
 
 
 def test_within_a_job_a_task_of_higher_priority_takes_the_place_of_a_lower_one() -> None:
@@ -232,7 +196,7 @@ tiers:
     assert after(*start, *job("new", 2, *new), conf=conf) == ["old-1"], "what it needs nobody may take back"
 
 
-def test_a_new_process_knows_what_was_promised() -> None:
+def test_a_new_process_knows_the_nominations() -> None:
     it = world(*FULL, *job("new", 2, *waiting("new", 2), priority="high"))
     it.run(2)
     other = World(conf=CONF, state=ClusterState(), synced=False, now=it.now)
@@ -248,7 +212,7 @@ def test_a_new_process_knows_what_was_promised() -> None:
     assert other.binds == {"new-0": "n1", "new-1": "n1", "rival-0": "n1"}
 
 
-def test_a_promise_ends_some_time_after_the_last_victim_is_gone() -> None:
+def test_a_nomination_ends_some_time_after_the_last_victim_is_gone() -> None:
     it = world(*FULL, *job("new", 1, *waiting("new", 1), priority="high"))
     it.run()
     bury(it)
@@ -258,7 +222,7 @@ def test_a_promise_ends_some_time_after_the_last_victim_is_gone() -> None:
         it.put(manifest)
     it.run(2)
     assert it.binds == {}, "the room is kept"
-    it.now += it.state.hold_seconds
+    it.now += it.state.reservation_seconds
     it.run(2)
     assert it.binds == {"other-0": "n1"}
 
@@ -292,11 +256,6 @@ def test_dry_run_spares_whom_it_can() -> None:
     assert after(*start, *large) == ["old-b", "old-c"], "one after another until it fits"
 
 
-def labelled(manifest: Manifest, **labels: str) -> Manifest:
-    manifest["metadata"]["labels"] = labels
-    return manifest
-
-
 def apart_from(app: str) -> Manifest:
     """A pod's spec: never beside pods of an app."""
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
@@ -317,6 +276,26 @@ def test_filters_that_evictions_help_are_asked_after_them(conf: str) -> None:
     port = {"containers": [{"name": "main", "ports": [{"hostPort": 80, "containerPort": 80}]}]}
     taken = job("old", 0, pod("old-0", "old", on="n1", phase="Running", spec=port))
     assert after(host, *taken, *job("new", 1, pod("new-0", "new", spec=port), priority="high"), conf=conf) == ["old-0"]
+
+
+@pytest.mark.parametrize(
+    ("switches", "gone"),
+    [
+        ("enablePreemptable: false, enabledAllocatable: false", []),
+        ("enablePreemptable: false", ["old-0"]),
+        ("enabledAllocatable: false", ["old-0"]),
+        ("enablePreemptive: false", ["old-0"]),
+    ],
+)
+def test_a_dry_run_evicts_no_pod_for_a_conflict_that_it_cannot_simulate(switches: str, gone: list[str]) -> None:
+    """Volcano: SimulateRemoveTask runs where a plugin's enablePreemptable or enabledAllocatable is on."""
+    conf = DRY_RUN.replace("- name: predicates", f"- {{name: predicates, {switches}}}")
+    host = node("n1", cpu="2", labels={"kubernetes.io/hostname": "n1"})
+    old = job("old", 0, *(labelled(each, app="x") for each in running("old", 1)))
+    clashing = job("new", 1, pod("new-0", "new", cpu="1", spec=apart_from("x")), priority="high")
+    assert after(host, *old, *clashing, conf=conf) == gone
+    large = job("new", 1, *waiting("new", 1, cpu="2"), priority="high")
+    assert after(host, *old, *large, conf=conf) == ["old-0"], "room is always simulated"
 
 
 def test_a_filter_that_no_victim_helps_keeps_all() -> None:
@@ -340,8 +319,8 @@ def test_every_task_of_a_gang_goes_where_it_is_wanted_most_as_of_then() -> None:
         *job("new", 2, *(labelled(one, app="a") for one in waiting("new", 2)), priority="high"),
     )
     it.cycle()
-    assert it.picture is not None
-    assert it.picture.pipelined == {"ns/new-0": "n1", "ns/new-1": "n1"}
+    assert it.snapshot is not None
+    assert it.snapshot.pipelined == {"ns/new-0": "n1", "ns/new-1": "n1"}
 
 
 def test_what_uses_the_rest_of_a_victims_room_counts_for_the_next_one() -> None:
@@ -353,8 +332,8 @@ def test_what_uses_the_rest_of_a_victims_room_counts_for_the_next_one() -> None:
         *job("new", 3, *waiting("new", 3, cpu="500m"), priority="high"),
     )
     it.cycle()
-    assert it.picture is not None
-    assert sorted(it.picture.pipelined.values()) == ["n0", "n0", "n1"]
+    assert it.snapshot is not None
+    assert sorted(it.snapshot.pipelined.values()) == ["n0", "n0", "n1"]
 
 
 @pytest.mark.parametrize("conf", [CONF, DRY_RUN])
@@ -370,5 +349,5 @@ def test_where_only_the_queues_limit_stood_against_it_is_tried_again_once_others
     )
     it.cycle()
     assert sorted(it.evictions) == ["all-0", "all-1", "all-2", "some-2"], "two on n0 would not do for the first"
-    assert it.picture is not None
-    assert it.picture.pipelined == {"ns/new-0": "n1", "ns/new-1": "n0"}
+    assert it.snapshot is not None
+    assert it.snapshot.pipelined == {"ns/new-0": "n1", "ns/new-1": "n0"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tests.scenario.scheduling.harness import World, group, node, pod, queue
-from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.events import EffectFailed
-from volcanoio.framework.scheduling.featuregates import FeatureGate
+from volcanoio.framework.scheduling.settings import FeatureGate
 from volcanoio.model.base import Manifest
 
 GATE = "scheduling.volcano.sh/queue-allocation-gate"
@@ -44,7 +44,7 @@ def world(*objects: Manifest, on: frozenset[FeatureGate] = ON, minimum: int = 1,
         group("pg", minimum, queue="q", phase="Inqueue"),
         *objects,
         conf=CONF,
-        state=ClusterState(feature_gates=on),
+        state=ClusterState(StateOptions(feature_gates=on)),
     )
 
 
@@ -106,7 +106,7 @@ def test_a_gang_behind_gates_is_bound_whole() -> None:
     assert of.binds == {"p-0": "n1", "p-1": "n1"}
 
 
-def test_room_is_kept_by_a_scheduler_that_starts_anew() -> None:
+def test_room_is_reserved_by_a_restarted_scheduler() -> None:
     before = pod("p", "pg", annotations={GATE: "true"}, cpu="2", spec={"nodeSelector": {"not": "there"}})
     late = (group("other", 1, queue="q", phase="Inqueue"), pod("late", "other", cpu="1"))
     assert world(before, *late).run(2).binds == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -9,7 +10,10 @@ from msgspec.structs import replace
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods, queue
 from tests.scenario.scheduling.victims import bury, evicted, running, waiting
-from volcanoio.model.base import Manifest
+from volcanoio.framework.scheduling_effects import Evict
+from volcanoio.model.base import ApiObject, Manifest
+from volcanoio.model.core import Pod
+from volcanoio.model.packaged import config_path
 
 CONF = """
 actions: "enqueue, allocate, backfill, reclaim"
@@ -79,7 +83,7 @@ def test_gangs_stay_whole_where_the_plugin_gang_decides() -> None:
     assert after(*gang, conf=CONF.replace("- plugins:\n  - name: predicates", "  - name: predicates")) == []
 
 
-def test_the_queue_that_stands_last_loses_first_and_in_it_the_job_of_lowest_standing() -> None:
+def test_the_last_queue_in_order_loses_first_and_in_it_the_last_job() -> None:
     low, high = queue("low", priority=1), queue("high", priority=9)
     old = *job("x", 0, "low", *running("x", 2)), *job("y", 0, "high", *running("y", 2))
     assert after(node("n1", cpu="4"), low, high, queue("b"), *old, *NEW) == ["x-1"]
@@ -92,7 +96,7 @@ def test_no_queue_falls_below_its_guarantee() -> None:
     assert after(node("n1", cpu="4"), safe, B, *victims, *job("new", 2, "b", *waiting("new", 2)), conf=BARE) == []
 
 
-def test_what_does_not_fit_in_the_end_evicts_nobody() -> None:
+def test_a_pod_that_would_not_fit_anyway_evicts_no_other() -> None:
     """A filter that evictions do not help, and a victim that alone is too small."""
     start = node("n1", cpu="4"), A, B, *job("old", 0, "a", *running("old", 2))
     rest = job("rest", 0, "b", *running("rest", 2, cpu="1"))
@@ -104,8 +108,8 @@ def test_a_gang_takes_room_that_is_there_and_victims_for_the_rest() -> None:
     world = World(*FULL, node("n2", cpu="1"), *job("new", 2, "b", *waiting("new", 2)), conf=CONF)
     world.cycle()
     assert world.evictions == ["old-3"]
-    assert world.picture is not None
-    assert sorted(world.picture.pipelined.values()) == ["n1", "n2"]
+    assert world.snapshot is not None
+    assert sorted(world.snapshot.pipelined.values()) == ["n1", "n2"]
 
 
 @pytest.mark.parametrize("order", ["allocate, reclaim", "reclaim, allocate"])
@@ -155,6 +159,86 @@ def test_a_queue_is_asked_for_every_task_that_takes_room_without_evictions() -> 
     (ending,) = [obj for (_, key), obj in world.objects.items() if key == "ns/ending-0"]
     world.put(replace(ending, metadata=replace(ending.metadata, deletion_timestamp="2026-01-01T00:00:00Z")))
     world.cycle()
-    assert world.picture is not None
+    assert world.snapshot is not None
     assert not world.evictions
-    assert not world.picture.pipelined
+    assert not world.snapshot.pipelined
+
+
+LENDING = config_path("scheduler", "reclaim.conf").read_text(encoding="utf-8")
+
+
+def shares(borrower: int, owner: int, *, conf: str = LENDING, cpu: str = "1", count: int = 32) -> tuple[int, int]:
+    """How many pods run of a job that filled 32 cores from a queue of weight 1, and of one in a queue of weight 3.
+
+    Both have `count` pods and these minimums; what is evicted is made anew and waits.
+    """
+    nodes = [node(f"n{number}", cpu="8") for number in range(4)]
+    world = World(*nodes, queue("small"), queue("large", weight=3), conf=conf)
+    for name, minimum, where in (("borrower", borrower, "small"), ("owner", owner, "large")):
+        world.put(group(name, minimum, queue=where, minResources={"cpu": str(minimum * int(cpu))}))
+        world.run(2)
+        for member in pods(name, count if world.phase(name) != "Pending" else 0, name, cpu=cpu):
+            world.put(member)
+        for number in range(20):
+            world.run()
+            gone = [each.name for each in world.last if isinstance(each, Evict)]
+            bury(world)
+            for old in gone:
+                world.put(pod(f"{old}-again-{number}", old.partition("-")[0], cpu=cpu))
+    of = Counter(each.metadata.name.partition("-")[0] for each in world.objects.values() if is_placed(each))
+    return of["borrower"], of["owner"]
+
+
+def is_placed(obj: ApiObject) -> bool:
+    return isinstance(obj, Pod) and bool(obj.spec.node_name)
+
+
+@pytest.mark.parametrize(
+    ("conf", "expected"),
+    [
+        (LENDING, (8, 24)),
+        (LENDING.replace("enableJobStarving: false", "enableJobStarving: true"), (31, 1)),  # the owner's minimum
+        (config_path("scheduler", "volcano-scheduler.conf").read_text(encoding="utf-8"), (32, 0)),
+        (config_path("scheduler", "multi-tenant.conf").read_text(encoding="utf-8"), (32, 0)),
+    ],
+    ids=["reclaim.conf", "where gang says who starves", "volcano-scheduler.conf", "multi-tenant.conf"],
+)
+def test_a_queue_that_lent_everything_gets_its_share_back(conf: str, expected: tuple[int, int]) -> None:
+    assert shares(1, 1, conf=conf) == expected
+
+
+def test_overcommit_keeps_a_gang_out_of_a_cluster_that_a_borrower_has_filled() -> None:
+    """The owner's 8 cores beside 32 in use are more than 1.2 times the total: proportion must decide before it."""
+    proportion = "  - name: proportion          # in the first tier: else gang alone says whose pods go\n"
+    assert proportion in LENDING
+    with_overcommit = LENDING.replace(proportion, "").replace(
+        "  - name: drf\n", "  - name: overcommit\n  - name: proportion\n  - name: drf\n"
+    )
+    assert shares(1, 8, conf=with_overcommit) == (32, 0)
+    assert shares(1, 8) == (8, 24)
+
+
+@pytest.mark.parametrize(
+    ("borrower", "owner", "expected"),
+    [
+        (8, 24, (8, 24)),
+        (20, 1, (20, 12)),  # the borrower keeps its minimum
+        (32, 1, (32, 0)),
+        (1, 25, (32, 0)),  # a gang larger than the share of its queue
+    ],
+)
+def test_reclaim_goes_as_far_as_minimums_and_shares_allow(borrower: int, owner: int, expected: tuple[int, int]) -> None:
+    assert shares(borrower, owner) == expected
+
+
+@pytest.mark.parametrize(
+    ("cpu", "count", "expected"),
+    [
+        ("2", 16, (4, 12)),
+        ("3", 8, (2, 6)),
+        ("5", 4, (2, 2)),  # the large queue asks for 20 cores: 12 are left to the small one, which has 10 with two pods
+        ("8", 4, (1, 3)),
+    ],
+)
+def test_reclaim_counts_in_whole_pods(cpu: str, count: int, expected: tuple[int, int]) -> None:
+    assert shares(1, 1, cpu=cpu, count=count) == expected

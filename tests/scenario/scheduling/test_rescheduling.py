@@ -8,7 +8,7 @@ import pytest
 from volcanoio_plugins.scheduling.rescheduling import Rescheduling
 
 from tests.scenario.scheduling.harness import World, group, node, pod
-from tests.scenario.scheduling.test_usage import busy
+from tests.scenario.scheduling.node_usage import busy
 from volcanoio.framework.arguments import ArgumentError
 from volcanoio.model.base import Manifest
 
@@ -55,7 +55,7 @@ def test_tasks_leave_until_the_node_is_at_its_target_lower_priority_first() -> N
     assert evicted(of, 1, n1=(80, 10), n2=(10, 10)) == ["d"], "80 % less 2 of 10 cores is 60 %"
 
 
-def test_of_equal_priority_the_weaker_promise_goes_first() -> None:
+def test_at_equal_priority_the_weaker_nomination_is_dropped_first() -> None:
     of = world(*NODES, running("a", limit="2"), running("b"), running("c", limit="3"))
     assert evicted(of, n1=(90, 10), n2=(10, 10)) == ["b", "c"]
 
@@ -122,7 +122,7 @@ def test_pods_of_equal_names_in_other_namespaces_stay() -> None:
         {"strategies": [{"name": "lowNodeUtilization", "params": {"thresholds": {"cpu": 120}}}]},
     ],
 )
-def test_arguments_that_do_not_fit_are_told(arguments: dict[str, Any]) -> None:
+def test_invalid_arguments_are_reported(arguments: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError):
         Rescheduling(arguments)
 

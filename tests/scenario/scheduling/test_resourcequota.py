@@ -41,7 +41,7 @@ def test_a_job_waits_while_its_minimum_does_not_fit_beside_what_is_used() -> Non
     assert world.phase("a") == "Inqueue"
 
 
-def test_the_refusal_says_what_was_asked_used_and_allowed_of_the_resources_that_lack() -> None:
+def test_the_refusal_contains_requested_used_and_allowed_amounts_of_missing_resources() -> None:
     world = World(
         quota("tight", {"cpu": "4", "memory": "8Gi"}, {"cpu": "3", "memory": "1Gi"}),
         group("a", 1, minResources={"cpu": "2", "memory": "1Gi"}),

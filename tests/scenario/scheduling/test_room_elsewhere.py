@@ -6,7 +6,7 @@ import pytest
 
 from tests.scenario.scheduling.harness import node, queue
 from tests.scenario.scheduling.podrules import ZONE, apart, term, zoned
-from tests.scenario.scheduling.test_preempt import CONF, DRY_RUN, job, labelled, world
+from tests.scenario.scheduling.preemption_worlds import CONF, DRY_RUN, job, labelled, world
 from tests.scenario.scheduling.victims import running, waiting
 
 
@@ -24,8 +24,8 @@ def test_who_kept_tasks_out_of_the_whole_zone_is_evicted_once(conf: str) -> None
     )
     it.cycle()
     assert it.evictions == ["old-2"]
-    assert it.picture is not None
-    assert it.picture.pipelined == {"ns/new-0": "n1", "ns/new-1": "n2"}
+    assert it.snapshot is not None
+    assert it.snapshot.pipelined == {"ns/new-0": "n1", "ns/new-1": "n2"}
 
 
 @pytest.mark.parametrize("conf", [CONF, DRY_RUN])
@@ -40,8 +40,8 @@ def test_a_large_victim_brings_the_queue_below_its_limit_for_several(conf: str) 
         conf=conf.replace("  - name: nodeorder\n", ""),
     )
     it.cycle()
-    assert it.picture is not None
-    assert it.picture.pipelined == {"ns/new-0": "n1", "ns/new-1": "n2"}
+    assert it.snapshot is not None
+    assert it.snapshot.pipelined == {"ns/new-0": "n1", "ns/new-1": "n2"}
     assert it.evictions == ["old-0"]
 
 
@@ -57,7 +57,7 @@ tiers:
 """
 
 
-def test_a_tier_that_gives_nobody_any_more_leaves_it_to_the_next() -> None:
+def test_a_tier_without_victims_leaves_it_to_the_next() -> None:
     """At first gang gives one of `old`, which is too little on n2; once that one is gone, priority gives `low`."""
     old = [*running("old", 1, cpu="500m"), *running("old", 3, on="n2", cpu="500m")[1:]]
     it = world(
@@ -72,5 +72,5 @@ def test_a_tier_that_gives_nobody_any_more_leaves_it_to_the_next() -> None:
     )
     it.cycle()
     assert it.evictions == ["old-0", "low-0"]
-    assert it.picture is not None
-    assert it.picture.pipelined == {"ns/new-0": "n1", "ns/new-1": "n2", "ns/new-2": "n2"}
+    assert it.snapshot is not None
+    assert it.snapshot.pipelined == {"ns/new-0": "n1", "ns/new-1": "n2", "ns/new-2": "n2"}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from volcanoio_plugins.actions.shuffle import Shuffle
 
 from tests.scenario.scheduling.harness import World, group, node, pods
-from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.framework.scheduling.views import Task, TaskStatus
 
 

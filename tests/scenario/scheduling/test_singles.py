@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.scenario.scheduling.harness import World, group, node, pod, pods
-from volcanoio.engine.scheduling.cluster import ClusterState
-from volcanoio.engine.scheduling.replay import CutAt
-from volcanoio.engine.scheduling.singles import ALWAYS, NAME
+from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
+from volcanoio.engine.scheduling.offline.replay import CutAt
+from volcanoio.engine.scheduling.session.single_pods import ALWAYS, NAME
 from volcanoio.framework.effects import Patch, Record
 from volcanoio.framework.scheduling_effects import BindBatch
 from volcanoio.model import kinds
@@ -15,7 +17,7 @@ OTHERS = {"schedulerName": "default-scheduler"}
 
 
 def world(*objects: Manifest) -> World:
-    return World(*objects, state=ClusterState(single_names=frozenset({"default-scheduler"})))
+    return World(*objects, state=ClusterState(StateOptions(single_pod_schedulers=frozenset({"default-scheduler"}))))
 
 
 def single(name: str, priority: int = 0, **requests: str) -> Manifest:
@@ -56,7 +58,17 @@ def test_the_more_important_goes_first() -> None:
     assert bound(there) == {"z": "n1"}
 
 
-def test_what_finds_no_node_is_told_so_at_once_in_kubernetes_words() -> None:
+@pytest.mark.parametrize("uids", ["abc", "cba", "bca"])
+def test_pods_of_one_second_are_bound_in_the_order_of_their_names(uids: str) -> None:
+    ones = [single(name, cpu="1") for name in ("first", "second", "third")]
+    for one, uid in zip(ones, uids, strict=True):
+        one["metadata"]["uid"] = uid
+    there = world(node("n1", cpu="2"), *reversed(ones))
+    there.cycle()
+    assert list(bound(there)) == ["first", "second"]
+
+
+def test_a_pod_without_a_node_gets_the_reason_at_once_in_kubernetes_words() -> None:
     tainted = node("n2", cpu="8", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
     there = world(node("n1", cpu="1"), tainted, single("a", cpu="2"))
     there.cycle()
@@ -72,7 +84,7 @@ def test_what_finds_no_node_is_told_so_at_once_in_kubernetes_words() -> None:
     assert bound(there) == {"a": "n3"}
 
 
-def test_without_nodes_it_is_told_so() -> None:
+def test_without_nodes_the_reason_is_reported() -> None:
     there = world(single("a", cpu="2"))
     there.cycle()
     (event,) = [one for one in there.last if isinstance(one, Record)]
@@ -97,7 +109,7 @@ def test_a_gated_pod_waits() -> None:
     assert bound(there) == {"a": "n1"}
 
 
-def test_a_refused_bind_is_tried_again_and_told() -> None:
+def test_a_refused_bind_is_retried_and_reported() -> None:
     there = world(node("n1"), single("a", cpu="1"))
     there.cycle()
     there.echo(refuse={"a": 409})
@@ -112,12 +124,12 @@ def test_nothing_is_left_of_a_pod_that_is_gone() -> None:
     ledger = there.state.ledger
     for key in ("ns/a", "ns/b"):
         there.remove(kinds.POD, key)
-    assert not ledger.singles
+    assert not ledger.pending_single_pods
     assert not ledger.jobs
     assert not ledger.tasks
 
 
-def test_who_was_tried_in_vain_gives_way_to_those_a_cut_cycle_did_not_come_to() -> None:
+def test_a_job_that_failed_gives_way_to_jobs_that_a_cut_cycle_did_not_reach() -> None:
     """Others of the same port are more important and find no node: whether one appears must be tried each time."""
     ports = [{"containerPort": 80, "hostPort": 80}]
     serving = {"containers": [{"name": "main", "ports": ports}], **OTHERS}
@@ -131,4 +143,4 @@ def test_who_was_tried_in_vain_gives_way_to_those_a_cut_cycle_did_not_come_to() 
     assert bound(there) == {}
     there.cycle(budget=CutAt(1))
     assert bound(there) == {"small": "n1"}
-    assert not there.state.vain[NAME]
+    assert not there.state.failed_attempts[NAME]

@@ -59,6 +59,6 @@ def test_the_earlier_deadline_goes_first_and_jobs_without_one_last() -> None:
 
 
 @pytest.mark.parametrize("given", ["0s", "tomorrow", 60])
-def test_an_argument_that_is_no_time_is_told(given: object) -> None:
+def test_an_argument_that_is_no_time_is_reported(given: object) -> None:
     with pytest.raises(ArgumentError, match="sla-waiting-time"):
         Sla({"sla-waiting-time": given})

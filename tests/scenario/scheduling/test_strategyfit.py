@@ -108,7 +108,7 @@ def test_what_is_left_out_has_a_default(arguments: dict[str, object]) -> None:
         ({"proportional": {"resources": GPU, "resourceProportion": {"gpu.cpu": 1}}}, "gpu.cpu"),
     ],
 )
-def test_arguments_that_do_not_fit_are_told(arguments: dict[str, object], word: str) -> None:
+def test_invalid_arguments_are_reported(arguments: dict[str, object], word: str) -> None:
     with pytest.raises(ArgumentError, match=word):
         ResourceStrategyFit(arguments)
 

@@ -17,7 +17,7 @@ def told(world: World) -> list[str]:
     return [name for name, reason, text in world.told if (reason, text) == ("FailedScheduling", TEXT)]
 
 
-def test_each_pod_is_told_once_when_it_has_lasted_a_period() -> None:
+def test_each_pod_gets_the_reason_once_when_it_has_lasted_a_period() -> None:
     world = World(node("n1"), *pods("p", 2, "lost", cpu="1"))
     world.run()
     assert told(world) == [], "a PodGroup may be made right after its pods"
@@ -29,7 +29,7 @@ def test_each_pod_is_told_once_when_it_has_lasted_a_period() -> None:
     assert [(each.type, each.status, each.message) for each in conditions] == [("PodScheduled", "False", TEXT)]
 
 
-def test_a_pod_that_comes_later_is_told_too() -> None:
+def test_a_later_pod_gets_the_reason_too() -> None:
     world = World(node("n1"), pod("p-0", "lost", cpu="1"))
     world.run(3)
     world.put(pod("p-1", "lost", cpu="1"))
@@ -44,10 +44,10 @@ def test_they_run_once_it_is_there() -> None:
     world.run(3)
     assert world.binds == {"p-0": "n1", "p-1": "n1"}
     assert told(world) == ["p-0", "p-1"]
-    assert not world.state.ledger.strays
+    assert not world.state.ledger.jobs_without_group
 
 
-def test_when_it_vanishes_its_waiting_pods_are_told_and_no_others() -> None:
+def test_when_it_is_deleted_its_waiting_pods_get_the_reason_and_no_others() -> None:
     there = pod("there", "lost", on="n1", phase="Running", cpu="1")
     world = World(node("n1"), group("lost", 3), there, *pods("p", 2, "lost", cpu="6"))
     world.run(3)
@@ -56,7 +56,7 @@ def test_when_it_vanishes_its_waiting_pods_are_told_and_no_others() -> None:
     assert told(world) == ["p-0", "p-1"]
 
 
-def test_who_has_a_gate_or_is_of_another_scheduler_is_told_nothing() -> None:
+def test_a_gated_pod_or_one_of_another_scheduler_gets_no_reason() -> None:
     world = World(
         node("n1"),
         pod("gated", "lost", cpu="1", spec={"schedulingGates": [{"name": "x"}]}),
@@ -70,15 +70,15 @@ def test_who_has_a_gate_or_is_of_another_scheduler_is_told_nothing() -> None:
 def test_a_simulation_says_why() -> None:
     world = World(node("n1"), *pods("p", 2, "lost", cpu="1"))
     world.run()
-    assert world.picture is not None
-    assert world.picture.reasons == {"ns/lost": TEXT}
-    assert world.picture.phases == {}
+    assert world.snapshot is not None
+    assert world.snapshot.reasons == {"ns/lost": TEXT}
+    assert world.snapshot.phases == {}
 
 
 def test_nothing_is_left_of_pods_that_are_gone() -> None:
     world = World(node("n1"), pod("p", "lost", cpu="1"))
     world.run()
     world.remove(kinds.POD, "ns/p")
-    assert not world.state.ledger.strays
+    assert not world.state.ledger.jobs_without_group
     world.run(3)
     assert told(world) == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pod
-from volcanoio.engine.scheduling.jobs import JobInfo
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.model.base import Manifest
 
 GANG = """
@@ -55,7 +55,7 @@ def bound(it: World) -> list[str]:
 # Which pods are one sub-job.
 
 
-def test_pods_are_told_apart_by_their_labels() -> None:
+def test_pods_are_distinguished_by_their_labels() -> None:
     it = World(
         job(1, policy(), policy("ps", size=1, least=0)),
         *parts(2),
@@ -90,7 +90,7 @@ def test_the_first_policy_that_takes_a_pod_has_it() -> None:
     assert [part.key for part in info(it).sub_jobs] == ["ns/job/first-worker-0"]
 
 
-def test_long_values_are_told_by_a_digest() -> None:
+def test_long_values_are_shown_by_a_digest() -> None:
     keys = [f"k{at}" for at in range(3)]
     made = member("a")
     made["metadata"]["labels"] = dict.fromkeys(keys, "v" * 60)
@@ -198,8 +198,8 @@ def test_reservations_count_for_sub_jobs() -> None:
     for made in (job(1, policy(least=1)), *parts(2)):
         it.put(made)
     it.cycle()
-    assert it.picture is not None
-    assert sorted(it.picture.pipelined) == ["ns/job-0-0", "ns/job-0-1"]
+    assert it.snapshot is not None
+    assert sorted(it.snapshot.pipelined) == ["ns/job-0-0", "ns/job-0-1"]
 
 
 @pytest.mark.parametrize(("least", "valid"), [(2, True), (3, False)])
@@ -277,7 +277,7 @@ def test_counts_stay_right_when_placements_are_taken_back() -> None:
     assert [part.ready_count for part in info(it).sub_jobs] == [0, 0]
 
 
-def test_what_is_told_counts_the_tasks_that_sub_jobs_lack() -> None:
+def test_the_reason_counts_the_missing_tasks_of_sub_jobs() -> None:
     it = World(node("n1", cpu="1"), job(1, policy(least=2)), *parts(3), conf=GANG).run(3)
     (condition,) = it.group("job").status.conditions
     assert condition.type == "Unschedulable"

@@ -7,8 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from volcanoio_plugins.scheduling.parts.affinities import affinities_of
-from volcanoio_plugins.scheduling.parts.buckets import Buckets
+from volcanoio_plugins.scheduling.tasktopology import Buckets, affinities_of
 
 from tests.scenario.scheduling.harness import World, group, node, pod
 from tests.unit.scheduling_plugins.views import TaskView

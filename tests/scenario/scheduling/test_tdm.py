@@ -7,9 +7,7 @@ from datetime import datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from volcanoio_plugins.scheduling.parts.budgets import losable
-from volcanoio_plugins.scheduling.parts.windows import Window, window
-from volcanoio_plugins.scheduling.tdm import Tdm
+from volcanoio_plugins.scheduling.tdm import Tdm, Window, disruptions_allowed, window
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods
 from tests.unit.scheduling_plugins.nodeviews import NodesView, make_node
@@ -63,7 +61,7 @@ def test_others_never_go_there() -> None:
     assert placed(at(2), {"volcano.sh/revocable-zone": "night", **MOVABLE}) == "n2", "only * stands for anything"
 
 
-def test_a_zone_that_nobody_configured_is_closed() -> None:
+def test_a_zone_that_is_not_configured_is_closed() -> None:
     job = (group("g", 1), pod("p", "g", cpu="1", annotations=MOVABLE))
     world = World(lent("n1", "elsewhere"), *job, now=at(2), conf=CONF)
     world.cycle()
@@ -145,7 +143,7 @@ def test_only_who_cannot_be_moved_may_preempt_and_only_on_nodes_that_are_not_len
 def test_how_many_a_job_can_lose(annotations: dict[str, str], count: int) -> None:
     members = [*tasks("ns/j", 3, TaskStatus.RUNNING), *tasks("ns/j", 1), *tasks("ns/j", 1, TaskStatus.SUCCEEDED)]
     job = JobView("ns/j", members, group=PodGroup(metadata=ObjectMeta(annotations=annotations)))
-    assert losable(job) == count
+    assert disruptions_allowed(job) == count
 
 
 @given(st.integers(0, 1439), st.integers(0, 1439), st.integers(0, 1439))

@@ -72,7 +72,7 @@ def test_a_selector_that_does_not_select_the_pod_asks_for_others_only() -> None:
     assert zones(world(*NODES, *there, *pods, minimum=3)) == {"b": 3}
 
 
-def test_label_keys_tell_versions_apart() -> None:
+def test_label_keys_distinguish_versions() -> None:
     old = [running("x", "n1", labels={"app": "a", "v": "1"}), running("y", "n0", labels={"app": "a", "v": "2"})]
     new = asking("p", "pg", labels={"app": "a", "v": "2"}, constraints=(spread(matchLabelKeys=["v"]),))
     assert zones(world(*NODES, *old, new)) == {"b": 1}

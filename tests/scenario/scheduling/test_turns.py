@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenario.scheduling.harness import World, group, node, pods, queue
-from volcanoio.engine.scheduling.replay import CutAt
+from tests.scenario.scheduling.harness import World, group, node, pod, pods, queue
+from volcanoio.engine.scheduling.offline.replay import CutAt
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.scheduling_effects import BindBatch
 from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
 from volcanoio.model.scheduling import PodGroupPhase
 
 ALLOCATE_ONLY = """
@@ -102,6 +103,69 @@ def test_a_job_of_higher_priority_goes_first() -> None:
     assert order(world) == ["b-0", "b-1"]
 
 
+def with_uids(objects: list[Manifest], uids: str) -> list[Manifest]:
+    """Objects with one letter of a text as uid each."""
+    for each, uid in zip(objects, uids, strict=True):
+        each["metadata"]["uid"] = uid
+    return objects
+
+
+@pytest.mark.parametrize("uids", ["abc", "cba", "bca"])
+def test_jobs_of_one_second_start_in_the_order_of_their_names(uids: str) -> None:
+    world = World(
+        node("n1", cpu="3"),
+        *with_uids([group(name, 1, phase="Inqueue") for name in ("first", "second", "third")], uids),
+        *[pod(f"{name}-0", name, cpu="1") for name in ("third", "first", "second")],
+        conf=ALLOCATE_ONLY,
+    )
+    world.cycle()
+    assert order(world) == ["first-0", "second-0", "third-0"]
+
+
+@pytest.mark.parametrize("uids", ["abc", "cba", "bca"])
+def test_jobs_of_one_second_are_admitted_in_the_order_of_their_names(uids: str) -> None:
+    names = ("first", "second", "third")
+    world = World(
+        node("n1", cpu="2"),
+        queue("q", capability={"cpu": "2"}),
+        *with_uids([group(name, 1, queue="q", minResources={"cpu": "1"}) for name in names], uids),
+    )
+    world.cycle()
+    assert [world.phase(name) for name in names] == ["Inqueue", "Inqueue", "Pending"]
+
+
+@pytest.mark.parametrize("uids", ["abc", "cba", "bca"])
+def test_the_job_whose_name_comes_last_is_the_first_to_lose_its_room(uids: str) -> None:
+    names = ("first", "second", "third")
+    world = World(
+        class_("high", 10),
+        node("n1", cpu="3"),
+        *with_uids([group(name, 0, phase="Running") for name in names], uids),
+        *[pod(f"{name}-0", name, on="n1", phase="Running", cpu="1") for name in names],
+        group("urgent", 1, phase="Inqueue", priorityClassName="high"),
+        pod("urgent-0", "urgent", cpu="1"),
+        conf=ALLOCATE_ONLY.replace("allocate", "allocate, preempt"),
+    )
+    world.cycle()
+    assert world.evictions == ["third-0"]
+
+
+@pytest.mark.parametrize("plugin", ["priority", "proportion", "capacity", "capacity, enableHierarchy: true"])
+@pytest.mark.parametrize("uids", ["abc", "cba", "bca"])
+def test_queues_of_one_second_have_their_turns_in_the_order_of_their_names(plugin: str, uids: str) -> None:
+    names = ("first", "second", "third")
+    world = World(
+        node("n1", cpu="3"),
+        queue("root"),
+        *with_uids([queue(name, parent="root") for name in names], uids),
+        *[group(name, 1, queue=name, phase="Inqueue") for name in names],
+        *[pod(f"{name}-0", name, cpu="1") for name in ("second", "third", "first")],
+        conf=f"actions: allocate\ntiers: [{{plugins: [{{name: gang}}, {{name: {plugin}}}]}}]",
+    )
+    world.cycle()
+    assert order(world) == ["first-0", "second-0", "third-0"]
+
+
 def test_a_big_job_that_is_refused_does_not_block_a_small_one() -> None:
     world = World(
         queue("q", capability={"cpu": "4"}),
@@ -190,7 +254,7 @@ def test_the_budget_cuts_at_a_gang_boundary_and_the_next_cycle_goes_on() -> None
         *pods("b", 2, "b", cpu="1"),
     )
     result = world.cycle(budget=Once())
-    assert (result.where, world.batches) == ("allocate", [["a-0", "a-1"]])
+    assert (result.cut_at, world.batches) == ("allocate", [["a-0", "a-1"]])
     world.echo()
     world.run()
     assert world.batches == [["a-0", "a-1"], ["b-0", "b-1"]]
@@ -216,7 +280,7 @@ def test_groups_that_wait_to_be_let_in_cannot_use_up_every_cycle() -> None:
         *(group(f"big-{at}", 1, minResources={"cpu": "40"}) for at in range(5)),
         conf=ONE_BY_ONE,
     )
-    assert world.cycle(budget=After(3)).where == "enqueue"
+    assert world.cycle(budget=After(3)).cut_at == "enqueue"
     assert not world.batches
     world.cycle(budget=After(3))
     assert world.batches == [["in-0"]]
@@ -244,9 +308,9 @@ def test_what_is_certain_to_be_refused_takes_no_turn() -> None:
         *pods("in", 1, "in", cpu="1"),
         *(group(f"big-{at}", 1, minResources={"cpu": "40"}) for at in range(50)),
     )
-    assert world.cycle(budget=After(3)).where == ""
+    assert world.cycle(budget=After(3)).cut_at == ""
     assert world.batches == [["in-0"]]
-    assert all(world.state.ledger.jobs[f"ns/big-{at}"].attempts.refusal for at in range(50))
+    assert all(world.state.ledger.jobs[f"ns/big-{at}"].attempts.enqueue_refusal for at in range(50))
 
 
 def test_a_gang_that_found_no_room_is_tried_as_soon_as_room_appears() -> None:
@@ -261,7 +325,7 @@ def test_a_gang_that_found_no_room_is_tried_as_soon_as_room_appears() -> None:
         world.put(manifest)
     world.run()
     world.now -= 0.99
-    assert world.state.ledger.jobs["ns/b"].attempts.useless is not None
+    assert world.state.ledger.jobs["ns/b"].attempts.unschedulable_until is not None
     world.run()
     world.now -= 0.99
     for name in ("a-0", "a-1", "a-2"):
@@ -271,7 +335,7 @@ def test_a_gang_that_found_no_room_is_tried_as_soon_as_room_appears() -> None:
 
 
 @pytest.mark.parametrize("actions", ["enqueue, allocate", "preempt, enqueue, allocate"])
-def test_gangs_that_fill_the_budget_in_vain_keep_no_others_from_their_turn(actions: str) -> None:
+def test_gangs_that_use_up_the_budget_without_success_do_not_block_others(actions: str) -> None:
     """Those that are cut off go first in the next cycle; tried again each time would be whoever stands first."""
     world = World(
         node("n1", cpu="8"),

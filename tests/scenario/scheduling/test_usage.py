@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from volcanoio_plugins.scheduling.parts.loadestimate import Estimator, EstimatorArguments
-from volcanoio_plugins.scheduling.usage import Usage
+from volcanoio_plugins.scheduling.usage import Estimator, EstimatorArguments, Usage
 
 from tests.scenario.scheduling.harness import World, group, node, pod, pods
+from tests.scenario.scheduling.node_usage import busy
 from tests.unit.scheduling_plugins.views import make_shape
-from volcanoio.engine.scheduling.rows import Row
+from volcanoio.engine.scheduling.cluster.rows import SingleRow
 from volcanoio.framework.arguments import ArgumentError
 from volcanoio.framework.scheduling.views import Shape
-from volcanoio.framework.scheduling_events import FactsSaid
 from volcanoio.model.base import Manifest
 
 CONF = """
@@ -29,14 +28,6 @@ tiers:
     arguments: {arguments}
 """
 NODES = (node("n1"), node("n2"))
-
-
-def busy(of: World, **by_node: tuple[float, float]) -> None:
-    """Figures of nodes, as of now: percent of cpu and memory."""
-    facts = {
-        name: {"cpu": cpu, "memory": memory, "at": of.now, "every": 30.0} for name, (cpu, memory) in by_node.items()
-    }
-    of.fold(FactsSaid(source="node-metrics", facts=facts, whole=True))
 
 
 def world(*objects: Manifest, arguments: str = "{}") -> World:
@@ -131,7 +122,7 @@ def test_a_node_at_risk_is_taken_for_fuller_than_it_is() -> None:
     "arguments",
     [{"thresholds": {"cpu": 101}}, {"thresholds": {"memory": 5}}, {"estimator": {"risk_factor": 0.5}}, {"usage": 1}],
 )
-def test_arguments_that_do_not_fit_are_told(arguments: dict[str, Any]) -> None:
+def test_invalid_arguments_are_reported(arguments: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError):
         Usage(arguments)
 
@@ -149,11 +140,11 @@ def test_one_node_scores_as_all_at_once(rows: list[tuple[float, float, int]], pl
     plugin = next(each.plugin for each in of.profile.tiers[0] if each.plugin.name == "usage")
     assert isinstance(plugin, Usage)
     columns = of.state.ledger.columns
-    at = Row(columns)
+    at = SingleRow(columns)
     shape = make_shape({"cpu": 1})
     together = plugin.score(shape, columns, np.ones(len(rows), np.bool_))
     for row in range(len(rows)):
-        at.point(row)
+        at.load(row)
         assert together[row] == plugin.score_on(shape, at)
 
 

@@ -139,7 +139,7 @@ def test_the_volume_of_who_is_evicted_is_no_longer_in_the_way_of_others_who_evic
     )
     world.cycle()
     assert world.evictions == ["old-5", "old-4", "old-3"]
-    assert world.picture is not None
-    assert world.picture.pipelined == {"ns/a": "n1", "ns/b": "n1"}
+    assert world.snapshot is not None
+    assert world.snapshot.pipelined == {"ns/a": "n1", "ns/b": "n1"}
     world.cycle()
     assert len(world.evictions) == 3

@@ -17,7 +17,7 @@ from tests.scenario.scheduling.storage import (
     using,
     volume,
 )
-from volcanoio.engine.scheduling.cluster import ClusterState
+from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
 from volcanoio.framework.scheduling_effects import PreBindStep
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
@@ -357,7 +357,9 @@ def test_after_a_refusal_the_volume_is_anyones() -> None:
 def test_pods_without_gang_wait_for_their_claims_too() -> None:
     other = using("p", "", "c")
     other["spec"]["schedulerName"] = "default-scheduler"
-    world = World(*THREE, MADE, other, state=ClusterState(single_names=frozenset({"default-scheduler"})))
+    world = World(
+        *THREE, MADE, other, state=ClusterState(StateOptions(single_pod_schedulers=frozenset({"default-scheduler"})))
+    )
     world.run(2)
     assert world.binds == {}
     world.put(claim("c", "made"))

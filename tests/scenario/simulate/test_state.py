@@ -58,7 +58,8 @@ def test_files_and_directories_are_read_together(simulate: Simulate) -> None:
     simulate.file("more/README.md", "not: [read")
     ended = simulate.run("-f", first, "-f", simulate.directory / "more", "-o", "json")
     assert ended.json["binds"] == BOUND
-    assert ended.err == f"note: not read, by their names no YAML or JSON: {simulate.directory}/more/README.md\n"
+    text = "not read, because their names do not end in .yaml, .yml or .json"
+    assert ended.err == f"note: {text}: {simulate.directory}/more/README.md\n"
 
 
 def test_a_dash_is_stdin(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +171,7 @@ def _changed(at: int, **fields: Any) -> str:
         ),
     ],
 )
-def test_bad_state_is_told_in_one_line(simulate: Simulate, content: str, told: str) -> None:
+def test_bad_state_is_reported_in_one_line(simulate: Simulate, content: str, told: str) -> None:
     ended = simulate.run("-f", simulate.file("state", content))
     assert ended.code == 2
     assert ended.out == ""
@@ -178,7 +179,7 @@ def test_bad_state_is_told_in_one_line(simulate: Simulate, content: str, told: s
     assert ended.err.count("\n") == 1
 
 
-def test_files_that_cannot_be_read_are_told(simulate: Simulate) -> None:
+def test_files_that_cannot_be_read_are_reported(simulate: Simulate) -> None:
     gone, empty, binary = simulate.directory / "gone.yaml", simulate.directory / "empty", simulate.directory / "b.yaml"
     empty.mkdir()
     binary.write_bytes(b"\xff\xfe")
@@ -195,24 +196,27 @@ def test_files_that_cannot_be_read_are_told(simulate: Simulate) -> None:
     ("flags", "told"),
     [
         (("--conf", "gone.conf"), "--conf gone.conf: No such file or directory; give the path of a scheduler's "),
-        (("--now", "noon"), "--now: noon is no time; write one as 2026-01-01T00:00:00Z"),
+        (("--now", "noon"), "--now: noon is not a time; write one as 2026-01-01T00:00:00Z"),
         (("--schedule-period", "5"), "--schedule-period: '5' is not a duration; "),
-        (("--node-selector", "zone"), "--node-selector: zone is no label; write KEY:VALUE, as in zone:a"),
+        (("--node-selector", "zone"), "--node-selector: zone is not a label; write KEY:VALUE, as in zone:a"),
         (("--feature-gates", "PriorityClas=true"), '--feature-gates: PriorityClas is unknown; did you mean "PriorityC'),
-        (("--feature-gates", "PriorityClass=1"), "--feature-gates: PriorityClass=1 is no switch; write PriorityClass="),
+        (
+            ("--feature-gates", "PriorityClass=1"),
+            "--feature-gates: PriorityClass=1 is not a switch; write ",
+        ),
         (("--scheduler-sharding-mode", "soft"), "--scheduler-sharding-mode: soft is not available yet; leave it at "),
         (("--scheduler-sharding-mode", "odd"), "--scheduler-sharding-mode: there is no mode odd; write none, "),
         (("--plugins-dir", "gone"), "gone"),
     ],
 )
-def test_bad_flags_are_told_in_one_line(simulate: Simulate, flags: tuple[str, ...], told: str) -> None:
+def test_bad_flags_are_reported_in_one_line(simulate: Simulate, flags: tuple[str, ...], told: str) -> None:
     ended = simulate.run("-f", simulate.file("state.json", json.dumps(LIST)), *flags)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith(f"volcanoio: {told}")
     assert ended.err.count("\n") == 1
 
 
-def test_a_bad_configuration_is_told_with_its_file(simulate: Simulate) -> None:
+def test_a_bad_configuration_is_reported_with_its_file(simulate: Simulate) -> None:
     conf = simulate.file("scheduler.conf", "actions: allocate\ntiers:\n- plugins:\n  - name: gnag\n")
     ended = simulate.run("-f", simulate.file("state.json", json.dumps(LIST)), "--conf", conf)
     assert (ended.code, ended.out) == (2, "")
@@ -252,7 +256,7 @@ def test_the_table_says_who_goes_where_and_why_the_others_wait(simulate: Simulat
     ended = simulate.run("-f", state, "--conf", simulate.file("scheduler.conf", conf))
     assert ended.code == 0
     assert ended.out.splitlines()[:4] == [
-        "1 cycle: 1 bound, 0 evicted, 0 waiting for what ends",
+        "1 cycle: 1 bound, 0 evicted, 0 waiting for pods that are ending",
         "",
         "PODGROUP  NODE  PODS",
         "ns/g      n1    1",
@@ -288,7 +292,7 @@ def test_how_busy_nodes_are_is_read_too(simulate: Simulate) -> None:
         ({**_busy("n1", "1"), "usage": {"cpu": "1"}}, "NodeMetrics n1: usage: object missing required field `memory`"),
     ],
 )
-def test_usage_that_is_none_is_told(simulate: Simulate, wrong: Manifest, told: str) -> None:
+def test_invalid_usage_is_reported(simulate: Simulate, wrong: Manifest, told: str) -> None:
     ended = simulate.run("-f", simulate.file("state.json", json.dumps(wrong)))
     assert ended.code == 2
     assert told in ended.err

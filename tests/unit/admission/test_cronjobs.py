@@ -22,14 +22,33 @@ def cron(*tasks: Manifest, name: str = "c", schedule: str = "@daily", **spec: An
 @pytest.mark.parametrize(
     ("manifest", "told"),
     [
-        (cron(schedule=""), "spec.schedule: the schedule is empty"),
-        (cron(schedule="* * *"), "spec.schedule: expected exactly 5 fields"),
-        (cron(schedule="TZ=UTC 0 0 * * *"), "spec.schedule: cannot use TZ or CRON_TZ in schedule"),
-        (cron(timeZone=""), "spec.timeZone: must be nil or non-empty string"),
-        (cron(timeZone="Local"), 'spec.timeZone: "Local" is another time zone on every machine'),
-        (cron(timeZone="Europe/Atlantis"), 'spec.timeZone: "Europe/Atlantis" is not in the time zone database'),
-        (cron(name="n" * 53), "metadata.name: must be no more than 52 characters"),
-        (cron(name="-x"), "metadata.name: name part must consist of"),
+        (cron(schedule=""), "spec.schedule: schedule is required, but got empty; "),
+        (cron(schedule="* * *"), "spec.schedule: schedule is not a valid cron expression: expected exactly 5 fields"),
+        (
+            cron(schedule="TZ=UTC 0 0 * * *"),
+            (
+                "spec.schedule: schedule should not contain TZ or CRON_TZ, TZ should only be set in the timeZone "
+                "field; give the time zone in spec.timeZone instead"
+            ),
+        ),
+        (cron(timeZone=""), "spec.timeZone: timeZone must be nil or non-empty string, got empty string; "),
+        (
+            cron(timeZone="Local"),
+            (
+                "spec.timeZone: timeZone can't be Local, and must be defined in https://www.iana.org/time-zones: "
+                '"Local" is another time zone on every machine'
+            ),
+        ),
+        (cron(timeZone="-Etc/UTC"), 'spec.timeZone: unknown timeZone: "-Etc" in "-Etc/UTC" is not a part of'),
+        (
+            cron(timeZone="Europe/Atlantis"),
+            'spec.timeZone: invalid timeZone: "Europe/Atlantis" is not in the time zone database',
+        ),
+        (
+            cron(name="n" * 53),
+            "metadata.name: cronJob name must be no more than 52 characters to accommodate job name suffix (max 63",
+        ),
+        (cron(name="-x"), 'metadata.name: invalid cronJob name "-x": name part must consist of'),
         (cron(template={}), "spec.jobTemplate.spec.tasks: No task specified in job spec"),
         (cron(task(replicas=-1)), "spec.jobTemplate.spec.tasks[0].replicas: "),
         (cron(template={"tasks": [task()], "plugins": {"nope": []}}), "spec.jobTemplate.spec.plugins.nope: "),
@@ -53,14 +72,16 @@ def test_pods_of_a_run_must_have_names_too() -> None:
     assert "validate failed name part must be no more than 63 characters" in message
 
 
-def test_a_queue_that_is_not_there_yet_is_only_told() -> None:
+def test_a_missing_queue_is_only_a_warning() -> None:
     review = create(kinds.CRON_JOB, cron(template=job(queue="later")["spec"]))
     (warning,) = review.warnings
     assert review.allowed
-    assert warning.startswith('spec.jobTemplate.spec.queue: unable to find job queue: queue "later" does not exist')
+    assert warning.startswith(
+        'spec.jobTemplate.spec.queue: unable to find job queue: queue.scheduling.volcano.sh "later" not found'
+    )
 
 
-def test_a_template_that_did_not_change_is_not_judged_again() -> None:
+def test_an_unchanged_template_is_not_validated_again() -> None:
     """A CronJob can be suspended although its plugin is not installed any more."""
     old = cron(template={"tasks": [task()], "plugins": {"gone": []}})
     new = cron(template={"tasks": [task()], "plugins": {"gone": []}}, suspend=True)
@@ -68,12 +89,12 @@ def test_a_template_that_did_not_change_is_not_judged_again() -> None:
     assert not update(kinds.CRON_JOB, cron(), new).allowed
 
 
-def test_a_day_that_no_month_has_is_told() -> None:
+def test_a_day_that_no_month_has_is_reported() -> None:
     (warning,) = create(kinds.CRON_JOB, cron(schedule="0 0 30 2 *")).warnings
-    assert warning == 'spec.schedule: no month of "0 0 30 2 *" has such a day, so it never runs; mend the date'
+    assert warning == 'spec.schedule: no month of "0 0 30 2 *" has such a day, so it never runs; fix the date'
 
 
-def test_what_each_run_would_be_warned_of_is_told_at_once() -> None:
+def test_warnings_of_every_run_are_shown_at_once() -> None:
     given = cron(template=job(minSuccess=7)["spec"])
     (warning,) = create(kinds.CRON_JOB, given).warnings
     assert warning.startswith("spec.jobTemplate.spec.minSuccess: 7 pods can never succeed, the job has 1; ")

@@ -31,18 +31,18 @@ DIAMOND = (part("a"), part("b", "a"), part("c", "a"), part("d", "b", "c"))
         ((part("a", "a"),), "spec.flows: jobflow Flow is not DAG: a → a"),
         ((part("a", "c"), part("b", "a"), part("c", "b")), "spec.flows: jobflow Flow is not DAG: a → c → b → a"),
         ((part("a"), part("a")), 'spec.flows: flow "a" is named 2 times'),
-        ((part("a b"),), 'spec.flows[0].name: "a b" can be no JobTemplate: name part must consist of'),
+        ((part("a b"),), 'spec.flows[0].name: "a b" cannot be a JobTemplate: name part must consist of'),
         (
             (part("a"), part("b", "a", probe={"tcpSocketList": [{"port": 0}]})),
-            "spec.flows[1].dependsOn.probe.tcpSocketList[0].port: 0 is no port",
+            "spec.flows[1].dependsOn.probe.tcpSocketList[0].port: 0 is not a port",
         ),
         (
             (part("a"), part("b", "a", probe={"httpGetList": [{"port": 70000}]})),
-            "spec.flows[1].dependsOn.probe.httpGetList[0].port: 70000 is no port",
+            "spec.flows[1].dependsOn.probe.httpGetList[0].port: 70000 is not a port",
         ),
         (
             (part("a"), part("b", "a", probe={"taskStatusList": [{"phase": "Runing"}]})),
-            'spec.flows[1].dependsOn.probe.taskStatusList[0].phase: "Runing" is no phase of a pod; did you mean',
+            'spec.flows[1].dependsOn.probe.taskStatusList[0].phase: "Runing" is not a phase of a pod; did you mean',
         ),
         (
             (part("a", probe={"tcpSocketList": [{"port": 1}]}),),
@@ -63,6 +63,6 @@ def test_a_diamond_is_accepted() -> None:
     assert create(kinds.JOB_FLOW, flow(*DIAMOND)).messages == ()
 
 
-def test_a_flow_of_nothing_is_told() -> None:
+def test_a_flow_of_nothing_is_reported() -> None:
     (warning,) = create(kinds.JOB_FLOW, flow()).warnings
     assert warning.startswith("spec.flows: there are none, so nothing is run")

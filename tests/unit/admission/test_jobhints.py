@@ -100,7 +100,7 @@ def described(**metadata: Any) -> Manifest:
         ),
     ],
 )
-def test_told(given: Manifest, told: str) -> None:
+def test_what_the_extender_is_notified_of(given: Manifest, told: str) -> None:
     review = create(kinds.JOB, given)
     assert review.allowed, review.messages
     (warning,) = review.warnings
@@ -120,11 +120,11 @@ def test_told(given: Manifest, told: str) -> None:
         job(task("chief"), task("evaluator"), plugins={"tensorflow": []}),
     ],
 )
-def test_what_has_its_effect_is_not_told(given: Manifest) -> None:
+def test_a_setting_with_effect_is_not_reported(given: Manifest) -> None:
     assert create(kinds.JOB, given).warnings == ()
 
 
-def test_schedulers_that_are_not_there_are_told_where_it_is_known_which_are() -> None:
+def test_missing_schedulers_are_reported_when_the_existing_ones_are_known() -> None:
     given = job(
         task(template={"spec": {**TEMPLATE["spec"], "schedulerName": "default-scheduler"}}), schedulerName="vulcano"
     )

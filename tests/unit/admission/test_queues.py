@@ -10,8 +10,8 @@ import pytest
 
 from tests.unit.admission.objects import QUEUES, SETTINGS, create, delete, queue, update
 from volcanoio.model import kinds
-from volcanoio.model.base import ApiObject, Manifest
-from volcanoio.model.scheduling import Queue
+from volcanoio.model.base import ApiObject, Manifest, ObjectMeta, OwnerReference
+from volcanoio.model.scheduling import PodGroup, PodGroupSpec, PodGroupStatus, Queue
 
 
 def manifest(name: str = "q", annotations: Manifest | None = None, **spec: Any) -> Manifest:
@@ -26,6 +26,20 @@ def test_defaults_of_a_queue() -> None:
     review = create(kinds.QUEUE, {"metadata": {"name": "q"}, "spec": {}})
     assert review.object is not None
     assert review.object["spec"] == {"reclaimable": True, "weight": 1}
+
+
+def test_a_new_queue_of_weight_0_gets_weight_1_and_a_stored_one_cannot_lose_its_weight() -> None:
+    review = create(kinds.QUEUE, manifest(weight=0))
+    assert review.object is not None
+    assert (review.messages, review.object["spec"]["weight"]) == ((), 1)
+    (message,) = update(kinds.QUEUE, manifest(), manifest(weight=0)).messages
+    assert message.startswith("spec.weight: queue weight must be a positive integer between 1 and 2147483647, not 0")
+
+
+@pytest.mark.parametrize("state", ["Open", "Closed", "Closing", "Unknown"])
+def test_a_queue_may_be_created_with_any_state_as_a_copy_of_one_has(state: str) -> None:
+    """The server drops it: the state of a new queue is the controller's to set."""
+    assert create(kinds.QUEUE, {**manifest(), "status": {"state": state}}).messages == ()
 
 
 def test_a_hierarchy_begins_at_the_root() -> None:
@@ -51,10 +65,6 @@ TREE = (
 )
 
 RULES: dict[str, tuple[Manifest, str]] = {
-    "weight 0": (
-        manifest(weight=0),
-        "spec.weight: queue weight must be a positive integer between 1 and 2147483647, not 0; the default is 1",
-    ),
     "weight too large": (manifest(weight=2**31), "spec.weight: queue weight must be a positive integer between 1 and"),
     "negative weight": (manifest(weight=-1), "spec.weight: queue weight must be a positive integer"),
     "unknown state": (
@@ -72,15 +82,15 @@ RULES: dict[str, tuple[Manifest, str]] = {
     ),
     "guarantee that is not deserved": (
         manifest(guarantee={"resource": {"cpu": "2"}}),
-        "spec.deserved.cpu: deserved must name cpu, as guarantee does; set it to 2 or more",
+        "spec.deserved.cpu: deserved[cpu] must be >= guarantee[cpu]=2; set it to 2 or more",
     ),
     "guarantee over deserved": (
-        manifest(guarantee={"resource": {"cpu": "2"}}, deserved={"cpu": "1"}),
-        "spec.deserved.cpu: deserved should be no less than guarantee (1 < 2); raise deserved or lower guarantee",
+        manifest(guarantee={"resource": {"cpu": "2000m"}}, deserved={"cpu": "1"}),
+        "spec.deserved.cpu: deserved[cpu]=1 must be >= guarantee[cpu]=2; raise deserved or lower guarantee",
     ),
     "deserved over capability": (
         manifest(deserved={"memory": "2Gi"}, capability={"memory": "1Gi"}),
-        "spec.capability.memory: capability should be no less than deserved (1Gi < 2Gi); ",
+        "spec.deserved.memory: deserved[memory]=2Gi must be <= capability[memory]=1Gi; lower deserved or raise ",
     ),
     "hierarchy and weights of other length": (
         manifest(annotations={HIERARCHY: "root/a", WEIGHTS: "1"}),
@@ -88,20 +98,29 @@ RULES: dict[str, tuple[Manifest, str]] = {
     ),
     "hierarchy with no number": (
         manifest(annotations={HIERARCHY: "root/a", WEIGHTS: "1/x"}),
-        f'metadata.annotations[{WEIGHTS}]: "x" in the weights is not a number above 0; write such as 1/2/0.5',
+        (
+            f'metadata.annotations[{WEIGHTS}]: x in the 1/x is invalid number: strconv.ParseFloat: parsing "x": '
+            "invalid syntax; write such as 1/2/0.5"
+        ),
     ),
     "hierarchy with weight 0": (
         manifest(annotations={HIERARCHY: "root/a", WEIGHTS: "1/0"}),
-        f'metadata.annotations[{WEIGHTS}]: "0" in the weights is not a number above 0',
+        f"metadata.annotations[{WEIGHTS}]: 0 in the 1/0 must be larger than 0; ",
     ),
     "hierarchy above another's": (
         manifest(annotations={HIERARCHY: "root/x", WEIGHTS: "1/1"}),
         f"metadata.annotations[{HIERARCHY}]: root/x is not allowed to be in the sub path of root/x/y of queue elder; ",
     ),
-    "itself as parent": (manifest(parent="q"), "spec.parent: queue cannot use itself as parent; choose another queue"),
+    "itself as parent": (
+        manifest(parent="q"),
+        "spec.parent: queue q cannot use itself as parent; choose another queue",
+    ),
     "absent parent": (
         manifest(parent="elde"),
-        'spec.parent: parent queue "elde" of queue q does not exist; did you mean "elder"?; create the parent first',
+        (
+            'spec.parent: failed to get parent queue elde of queue q: queue.scheduling.volcano.sh "elde" not found; '
+            'did you mean "elder"?; create the parent first'
+        ),
     ),
     "parent with pods": (
         manifest(parent="busy"),
@@ -109,19 +128,31 @@ RULES: dict[str, tuple[Manifest, str]] = {
     ),
     "capability over an ancestor's": (
         manifest(parent="c", capability={"memory": "11Gi"}),
-        "spec.capability.memory: capability 11Gi exceeds the 10Gi of queue a; lower it, or raise that queue's",
+        (
+            "spec.capability.memory: queue q capability[memory]=11Gi exceeds its ancestor's capability=10Gi; "
+            "lower it, or raise that of queue a"
+        ),
     ),
     "children deserve more than the parent": (
         manifest(parent="a", deserved={"cpu": "5"}),
-        "spec.deserved.cpu: the deserved of the queues below a sums up to 9 cpu, more than its own 8; ",
+        (
+            "spec.deserved.cpu: parent queue a validation failed: sum of children's deserved (cpu 9) exceeds parent's "
+            "deserved limit (cpu 8); lower the children's deserved or raise that of a"
+        ),
     ),
     "children are guaranteed more than the parent": (
         manifest(parent="a", deserved={"cpu": "3"}, guarantee={"resource": {"cpu": "3"}}),
-        "spec.guarantee.resource.cpu: the guarantee of the queues below a sums up to 5 cpu, more than its own 4; ",
+        (
+            "spec.guarantee.resource.cpu: parent queue a validation failed: sum of children's guarantee (cpu 5) "
+            "exceeds parent's guarantee limit (cpu 4); "
+        ),
     ),
     "deserved under a parent that names none": (
         manifest(parent="c", deserved={"cpu": "1"}),
-        "spec.deserved.cpu: the deserved of the queues below c sums up to 1 cpu, more than its own 0; ",
+        (
+            "spec.deserved.cpu: parent queue c validation failed: sum of children's deserved (cpu 1) exceeds parent's "
+            "deserved limit (cpu 0); "
+        ),
     ),
     "wrong type": (manifest(weight="heavy"), "spec.weight: Expected `int`, got `str`; see kubectl explain queue"),
 }
@@ -153,7 +184,7 @@ def test_a_good_queue_is_allowed(given: Manifest) -> None:
 def test_the_tree_has_a_depth() -> None:
     shallow = msgspec.structs.replace(SETTINGS, max_queue_depth=4)
     (message,) = create(kinds.QUEUE, manifest(parent="d"), *TREE, settings=shallow).messages
-    assert message.startswith("spec.parent: queue depth 5 exceeds the maximum of 4; ")
+    assert message.startswith("spec.parent: queue q exceeds the maximum allowed depth of 4; ")
     assert create(kinds.QUEUE, manifest(parent="d"), *TREE).allowed
 
 
@@ -181,12 +212,12 @@ def test_a_parent_cannot_fall_below_what_its_children_have() -> None:
     new["spec"]["deserved"]["cpu"] = "5"
     (message,) = update(kinds.QUEUE, as_manifest(old), new, *TREE).messages
     assert message == (
-        "spec.capability.cpu: capability 5 is less than the 6 of queue b below it; "
-        "raise it, or lower that queue's first"
+        "spec.capability.cpu: queue a capability[cpu]=5 is smaller than its descendants' max capability=6; "
+        "raise it, or lower that of queue b first"
     )
 
 
-def test_what_does_not_touch_the_branch_does_not_judge_it() -> None:
+def test_a_change_outside_the_branch_does_not_validate_it() -> None:
     """A branch that was unsound before does not keep its queues from other changes."""
     broken = (queue("root"), queue("p"), queue("k", parent="p", deserved={"cpu": "9"}))
     old = as_manifest(broken[2])
@@ -200,7 +231,9 @@ def test_the_roots_amounts_stay_unless_protection_is_off() -> None:
     new = deepcopy(old)
     new["spec"]["capability"] = {"cpu": "1"}
     (message,) = update(kinds.QUEUE, old, new, *TREE).messages
-    assert message.startswith("spec.capability: root queue's capability cannot be changed, ")
+    assert message.startswith(
+        "spec.capability: root queue's resource attributes (capability, deserved, guarantee) cannot be modified; "
+    )
     off = msgspec.structs.replace(SETTINGS, root_queue_protection=False)
     assert update(kinds.QUEUE, old, new, *TREE, settings=off).allowed
 
@@ -230,6 +263,45 @@ def test_a_queue_with_pods_stays_if_that_is_asked_for() -> None:
     assert "because it has allocated Pods: 3" in message
 
 
+def left(name: str, queue: str, phase: str, *, job: str = "", namespace: str = "ns") -> PodGroup:
+    """A PodGroup in a queue, a Job's when it is given."""
+    owner = OwnerReference(api_version="batch.volcano.sh/v1alpha1", kind="Job", name=job, uid="u", controller=True)
+    meta = ObjectMeta(name=name, namespace=namespace, owner_references=(owner,) if job else ())
+    return PodGroup(metadata=meta, spec=PodGroupSpec(queue=queue), status=PodGroupStatus(phase=phase))
+
+
+def test_deleting_a_queue_warns_of_what_is_left_in_it() -> None:
+    groups = (
+        left("train-1", "q", "Pending", job="train"),
+        left("serve-2", "q", "Inqueue", job="serve"),
+        left("g", "q", "Running", namespace="team"),
+        left("odd", "q", "Unknown"),
+        left("new", "q", ""),
+        left("done", "q", "Completed", job="done"),
+        left("elsewhere", "default", "Pending"),
+    )
+    review = delete(kinds.QUEUE, "q", queue("q"), *groups)
+    assert review.allowed
+    assert review.warnings == (
+        (
+            "metadata.name: queue q still has 3 waiting (Job ns/serve, Job ns/train, PodGroup ns/new) and 2 running "
+            "(PodGroup ns/odd, PodGroup team/g); what waits stays pending until a queue of that name exists again"
+        ),
+    )
+
+
+def test_deleting_a_queue_names_a_few_of_many_that_are_left() -> None:
+    waiting = [left(f"g{number}", "q", "Pending") for number in range(9)]
+    (warning,) = delete(kinds.QUEUE, "q", queue("q"), *waiting).warnings
+    named = ", ".join(f"PodGroup ns/g{number}" for number in range(5))
+    assert warning.startswith(f"metadata.name: queue q still has 9 waiting ({named} and 4 more); what waits stays")
+
+
+@pytest.mark.parametrize("stored", [(queue("q"),), (queue("q"), left("done", "q", "Completed"))])
+def test_deleting_an_empty_queue_causes_no_warning(stored: tuple[ApiObject, ...]) -> None:
+    assert delete(kinds.QUEUE, "q", *stored).warnings == ()
+
+
 def pod_group(queue: str, namespace: str = "ns", **spec: Any) -> Manifest:
     return {"metadata": {"name": "g", "namespace": namespace}, "spec": {"queue": queue, **spec}}
 
@@ -247,9 +319,9 @@ def test_a_pod_group_goes_to_the_queue_its_namespace_names() -> None:
 POD_GROUPS: dict[str, tuple[Manifest, str]] = {
     "unknown queue": (
         pod_group("absent"),
-        'spec.queue: unable to find podgroup queue: queue "absent" does not exist; ',
+        'spec.queue: unable to find queue: queue.scheduling.volcano.sh "absent" not found; ',
     ),
-    "closed queue": (pod_group("closed"), "spec.queue: can only submit podgroup to queue with state `Open`, queue"),
+    "closed queue": (pod_group("closed"), "spec.queue: can only submit PodGroup to queue with state `Open`, queue"),
     "negative minMember": (pod_group("default", minMember=-1), "spec.minMember: minMember must be >= 0; "),
     "negative minTaskMember": (pod_group("default", minTaskMember={"a": -1}), "spec.minTaskMember.a: must be >= 0; "),
     "two highest tiers": (
@@ -261,7 +333,7 @@ POD_GROUPS: dict[str, tuple[Manifest, str]] = {
             "default",
             subGroupPolicy=[{"name": "a", "networkTopology": {"highestTierAllowed": 1, "highestTierName": "x"}}],
         ),
-        "spec.subGroupPolicy[0].networkTopology: must not specify",
+        "spec.subGroupPolicy[0].networkTopology: in subGroupPolicy 'a': must not specify 'highestTierAllowed'",
     ),
 }
 

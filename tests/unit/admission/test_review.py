@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.admission.objects import QUEUES, create, job, task, update
-from volcanoio.engine.admission.review import TABLE
+from tests.unit.admission.objects import QUEUES, create, job, queue, task, update
+from volcanoio.engine.admission.review import TABLE, is_reviewed
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import Kind
@@ -53,7 +53,7 @@ FULL_GROUP: Manifest = {
         "queue": "default",
         "minMember": 1,
         "minTaskMember": {"a": 1},
-        "subGroupPolicy": [{"name": "s", "networkTopology": {"mode": "hard"}}],
+        "subGroupPolicy": [{"name": "s", "networkTopology": {"mode": "soft"}}],
     },
 }
 FULL_CRON_JOB: Manifest = {
@@ -140,13 +140,28 @@ def test_defaults_are_stable(kind: Kind, full: Manifest) -> None:
     assert once.object == twice.object
 
 
-@pytest.mark.parametrize("path", sorted(config_path("examples").glob("*.yaml")), ids=lambda path: path.name)
+EXAMPLES = sorted(config_path("examples").rglob("*.yaml"))
+LENDING = (queue("small"), queue("large"))
+"""Queues of the examples in which jobs of theirs are."""
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_every_example_is_admitted(path: Any) -> None:
     for manifest in read_manifests(path):
         kind = kinds.named(manifest["apiVersion"], manifest["kind"])
         assert kind is not None
         if kind in (kinds.JOB, kinds.QUEUE, kinds.CRON_JOB, kinds.JOB_FLOW):
-            assert create(kind, manifest).messages == ()
+            assert create(kind, manifest, *QUEUES, *LENDING).messages == ()
+
+
+def test_pods_are_looked_at_only_for_what_their_annotations_say_of_topologies() -> None:
+    """Pods are many: the server creates and deletes most of them without asking."""
+    annotations = {"volcano.sh/network-topology-mode": "soft", "a": "b"}
+    assert is_reviewed("pods", "CREATE", annotations)
+    assert not is_reviewed("pods", "CREATE", {"a": "b"})
+    assert not is_reviewed("pods", "DELETE", annotations)
+    assert is_reviewed("jobs.batch.volcano.sh", "CREATE", {})
+    assert not is_reviewed("jobs.batch", "CREATE", {})
 
 
 def test_the_table_names_resources_that_exist() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanoio.bus.bus import Batch, EventBus, Subscriber
+from volcanoio.bus.event_bus import Batch, EventBus, Subscriber
 from volcanoio.framework.events import Event, Synced, TimerFired
 
 
@@ -57,7 +57,7 @@ def test_publishing_inside_a_subscriber_waits_its_turn_and_is_caused_by_what_is_
     assert seen == [("a", 0), ("from-a", 1), ("named", 77), ("b", 0)]
 
 
-def test_a_fault_stops_nobody_and_is_raised_at_the_end() -> None:
+def test_a_fault_stops_no_subscriber_and_is_raised_at_the_end() -> None:
     bus, seen = EventBus(lambda: 1.0), list[str]()
 
     def broken(batch: Batch) -> None:
@@ -72,7 +72,7 @@ def test_a_fault_stops_nobody_and_is_raised_at_the_end() -> None:
     assert bus.publish([]) == ()
 
 
-def test_a_fault_hook_is_told_instead() -> None:
+def test_a_fault_hook_gets_the_exception_instead() -> None:
     faults: list[tuple[Subscriber, Batch, Exception]] = []
     bus = EventBus(lambda: 1.0, on_fault=lambda *fault: faults.append(fault))
 

@@ -11,12 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanoio.bus.bus import EventBus
-from volcanoio.bus.journal import Journal
-from volcanoio.bus.journal_codec import Codec
-from volcanoio.bus.records import Configured, Decided, Opened, PluginSource, Record, Snapshot, Told
-from volcanoio.bus.redaction import redacted
-from volcanoio.bus.replay import JournalError, compare, read_journal
+from volcanoio.bus.event_bus import EventBus
+from volcanoio.bus.journal import Journal, JournalError, compare_decisions, read_journal
+from volcanoio.bus.records import Codec, Configured, Decided, Opened, PluginSource, Record, Snapshot, Told
+from volcanoio.bus.redaction import redact
 from volcanoio.framework.decisions import Act
 from volcanoio.framework.effects import Create, Patch, PatchType
 from volcanoio.framework.events import (
@@ -143,7 +141,7 @@ def test_no_secret_reaches_the_disk(value: Any) -> None:
 def test_a_private_key_is_left_out_wherever_it_stands() -> None:
     pem = "-----BEGIN RSA PRIVATE KEY-----\nhush\n-----END RSA PRIVATE KEY-----"
     plugins = {"ssh": ["--ssh-private-key=hush", "-ssh-port=22"], "other": ["--key", pem]}
-    assert redacted({"spec": {"plugins": plugins}}) == {
+    assert redact({"spec": {"plugins": plugins}}) == {
         "spec": {"plugins": {"ssh": ["--ssh-private-key=redacted", "-ssh-port=22"], "other": ["--key", "redacted"]}}
     }
 
@@ -152,7 +150,7 @@ def test_the_job_plugin_env_stays_and_so_does_what_is_no_secret() -> None:
     job = secretive()[0]
     assert b'"plugins":{"env":["--kept"]}' in Codec().encode(Told(event=job))
     harmless = {"kind": "ConfigMap", "data": {"a": "b"}, "spec": {"containers": None}}
-    assert redacted(harmless) == harmless
+    assert redact(harmless) == harmless
 
 
 def written(directory: Path) -> list[Record]:
@@ -279,8 +277,8 @@ def decision(key: str, cause: int, node: str, id_: int = 1) -> Decided:
 def test_the_first_difference_is_found_with_what_led_to_it() -> None:
     events = {1: Synced(seq=1, resource="pods"), 2: CycleOpened(seq=2, cause=1, cycle=1, upto=1, seed=7)}
     recorded = [decision("ns/a", 2, "n1"), decision("ns/b", 2, "n1")]
-    assert compare(recorded, [decision("ns/a", 2, "n1", id_=8), recorded[1]], events) is None
-    difference = compare(recorded, [recorded[0], decision("ns/b", 2, "n2")], events)
+    assert compare_decisions(recorded, [decision("ns/a", 2, "n1", id_=8), recorded[1]], events) is None
+    difference = compare_decisions(recorded, [recorded[0], decision("ns/b", 2, "n2")], events)
     assert difference is not None
     assert (difference.position, difference.where) == (1, "effects[0].binds[1].node")
     assert difference.chain == (events[1], events[2])
@@ -289,7 +287,7 @@ def test_the_first_difference_is_found_with_what_led_to_it() -> None:
 
 def test_a_missing_and_an_extra_decision_are_differences() -> None:
     one, two = decision("ns/a", 2, "n1"), decision("ns/b", 2, "n1")
-    missing, extra = compare([one, two], [one]), compare([one], [one, two])
+    missing, extra = compare_decisions([one, two], [one]), compare_decisions([one], [one, two])
     assert missing is not None
     assert extra is not None
     assert "did not decide" in str(missing)

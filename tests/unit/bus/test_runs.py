@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from volcanoio.bus.bus import EventBus
-from volcanoio.bus.journal import Journal
-from volcanoio.bus.replay import JournalError
-from volcanoio.bus.runs import read_runs
+from volcanoio.bus.event_bus import EventBus
+from volcanoio.bus.journal import Journal, JournalError, read_runs
 from volcanoio.framework.effects import StartTimer
 from volcanoio.framework.events import Synced
 
@@ -53,12 +51,12 @@ def test_each_start_is_a_run_over_all_of_its_segments(tmp_path: Path) -> None:
 
 def test_decisions_are_complete_up_to_the_last_events_that_were_written_together(tmp_path: Path) -> None:
     record(tmp_path, "a", "b", "c")
-    assert read_runs(tmp_path)[0].settled == 2
+    assert read_runs(tmp_path)[0].complete_until == 2
     last = tmp_path / "00000003.jsonl"
     last.write_bytes(last.read_bytes()[:-5])
     (run,) = read_runs(tmp_path)
     assert [decided.key for decided in run.decided] == ["a", "b"]
-    assert run.settled == 2
+    assert run.complete_until == 2
 
 
 def test_a_missing_segment_is_named(tmp_path: Path) -> None:

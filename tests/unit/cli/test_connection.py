@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from volcanoio.cli.connection import connected, explained
-from volcanoio.cli.errors import CommandError, ExitCode
+from volcanoio.cli.connection import connected, reporting_api_errors
+from volcanoio.cli.terminal import CommandError, ExitCode
 from volcanoio.kube.errors import Unauthorized
 from volcanoio.model import kinds
 
@@ -25,18 +25,18 @@ def _kubeconfig(path: Path, server: str) -> Path:
     return path
 
 
-async def test_a_dead_server_is_told_in_the_words_of_the_system(tmp_path: Path) -> None:
+async def test_an_unreachable_server_is_reported_with_the_message_of_the_system(tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
         async with connected(_kubeconfig(tmp_path / "k", f"http://127.0.0.1:{port}")) as client:
-            with pytest.raises(CommandError) as refused, explained():
+            with pytest.raises(CommandError) as refused, reporting_api_errors():
                 await client.list(kinds.NODE)
     assert f"cannot connect to 127.0.0.1:{port}: Connection refused; is it running?" in str(refused.value)
     assert refused.value.code == ExitCode.UNREACHABLE
 
 
 def test_credentials_that_are_not_accepted_say_what_to_do() -> None:
-    with pytest.raises(CommandError, match="use a newer one") as refused, explained():
+    with pytest.raises(CommandError, match="use a newer one") as refused, reporting_api_errors():
         raise Unauthorized(401, "Unauthorized", "Unauthorized")
     assert refused.value.code == ExitCode.REJECTED

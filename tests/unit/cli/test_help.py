@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import click
 import pytest
 
@@ -27,7 +29,9 @@ _ALL = [
 @pytest.mark.parametrize(("command", "context"), _ALL)
 def test_no_description_in_a_list_of_commands_is_cut(command: click.Command, context: click.Context) -> None:
     text = command.get_help(context)
-    assert "..." not in text.replace("[,NAME=QUANTITY...]", "").replace("[ARGS]...", "").replace("NODE...", "")
+    for repeated in ("[,NAME=QUANTITY...]", "[ARGS]...", "NODE...", "[COMMAND]..."):
+        text = text.replace(repeated, "")
+    assert "..." not in text
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -39,8 +43,31 @@ def test_each_option_is_described(command: click.Command, context: click.Context
             assert parameter.help, parameter.name
 
 
-def test_the_version_is_told_as_an_option_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed_by_an_option_too(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         volcanoio.main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out == f"volcanoio {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("root", "words"), [(volcanoio, []), (volcanoio, ["up"]), (vcctl, []), (vcctl, ["job"]), (vcctl, ["job", "run"])]
+)
+def test_help_prints_what_the_option_prints(
+    root: click.Group, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(arguments: list[str]) -> str:
+        with contextlib.suppress(SystemExit):  # vcctl returns
+            root.main(arguments)
+        return capsys.readouterr().out
+
+    option = told([*words, "--help"])
+    assert option.startswith("Usage: ")
+    assert told(["help", *words]) == option
+
+
+def test_help_for_what_is_no_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        vcctl.main(["help", "job", "lst"])
+    assert ended.value.code == 255
+    assert "No such command 'lst'. Did you mean 'list'?" in capsys.readouterr().out

@@ -37,10 +37,28 @@ def test_a_new_plugin_overwrites_nothing_and_has_a_sound_name(
 ) -> None:
     (tmp_path / "test_mine.py").write_text("")
     assert run("plugin", "new", "mine", "--dir", tmp_path) == 2
-    assert "test_mine.py is there already" in capsys.readouterr().err
+    assert "test_mine.py exists already" in capsys.readouterr().err
     assert not (tmp_path / "mine.py").exists()
     assert run("plugin", "new", "../evil", "--dir", tmp_path) == 2
-    assert "is no name for a plugin" in capsys.readouterr().err
+    assert "is not a valid name for a plugin" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("gang", 'there is a scheduler plugin "gang" already (volcanoio '),
+        ("class", '"class" is a word of Python; choose another name'),
+        ("json", '"json" is a module of Python; choose another name'),
+    ],
+)
+def test_a_new_plugin_is_refused_under_a_name_that_is_taken(
+    name: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("plugin", "new", name, "--dir", tmp_path) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.endswith("choose another name\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_findings_of_a_plugin_end_in_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,8 +72,14 @@ def test_findings_of_a_plugin_end_in_exit_code_1(tmp_path: Path, capsys: pytest.
     file.write_text("class (")
     assert run("plugin", "test", file) == 1
     assert "cannot be loaded: SyntaxError" in capsys.readouterr().err
-    assert run("plugin", "test", tmp_path / "absent.py") == 1
-    assert "absent.py: cannot be read" in capsys.readouterr().err
+
+
+def test_a_check_of_what_is_no_file_says_what_to_give(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    next_step = "give the path of a plugin's file; volcanoio plugin new NAME writes one\n"
+    assert run("plugin", "test", tmp_path / "nope.py") == 2
+    assert capsys.readouterr().err == f"volcanoio: {tmp_path}/nope.py: there is no such file; {next_step}"
+    assert run("plugin", "test", tmp_path) == 2
+    assert capsys.readouterr().err == f"volcanoio: {tmp_path}: is a directory; {next_step}"
 
 
 def test_decisions_that_hang_on_hashes_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,7 +89,7 @@ def test_decisions_that_hang_on_hashes_are_found(tmp_path: Path, capsys: pytest.
         "    def score_on(self, shape, node): return float(hash(node.name) % 100_000)\n"
     )
     assert run("plugin", "test", file) == 1
-    assert "another process decides otherwise; use no hash" in capsys.readouterr().out
+    assert "another process decides differently; do not use hash()" in capsys.readouterr().out
 
 
 def test_lint_prints_file_line_and_column_and_exits_by_what_it_found(

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from volcanoio.cli.board import Row
-from volcanoio.cli.screen import PlainScreen, drawn, gang_bar, note
+from volcanoio.cli.board import PlainScreen, Row, draw, gang_bar, note
 
 RUNNING = Row(
     name="tensorflow-dist-mnist",
@@ -32,7 +31,7 @@ WAITING = replace(
 
 def _lines(width: int, *rows: Row) -> list[str]:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(drawn(list(rows), width))
+    console.print(draw(list(rows), width))
     assert isinstance(console.file, io.StringIO)
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
@@ -58,7 +57,7 @@ def test_a_wide_one_has_the_note_beside_the_row() -> None:
     assert lines[1].endswith("waits: 3/5 tasks in gang unschedulable")
 
 
-def test_a_line_is_printed_when_the_phase_changes_and_once_when_a_reason_is_told(
+def test_a_line_is_printed_when_the_phase_changes_and_once_for_each_reason(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     screen = PlainScreen()

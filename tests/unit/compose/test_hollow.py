@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from volcanoio.compose.hollow import RIGHTS, HollowOptions
+from volcanoio.compose.hollow import PERMISSIONS, HollowOptions
 from volcanoio.compose.options import OptionError
 from volcanoio.model.packaged import config_path
 
@@ -19,13 +19,13 @@ def test_the_cluster_role_grants_what_nodes_do_and_no_more() -> None:
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
-    assert granted == {(verb, right.group, right.resource) for right in RIGHTS for verb in right.verbs}
+    assert granted == {(verb, right.group, right.resource) for right in PERMISSIONS for verb in right.verbs}
 
 
 def test_nodes_are_named_and_sized_as_asked_for() -> None:
     first, second = HollowOptions(count=2, prefix="big", node_resources="cpu=64").shapes()
     assert (first.name, second.name) == ("big-0", "big-1")
-    assert dict(first.resources) == {"cpu": "64", "memory": "32Gi", "pods": "110"}
+    assert dict(first.resources) == {"cpu": "64", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
 
 
 @pytest.mark.parametrize("prefix", ["", "-a", "a-", "A", "a.b", "a" * 51])

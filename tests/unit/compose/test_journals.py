@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from volcanoio.bus.journal import Journal
-from volcanoio.compose.journals import InForce
+from volcanoio.compose.journals import ConfigurationRecorder
 from volcanoio.framework.scheduling_events import ConfigurationChanged
 
 
@@ -15,7 +15,7 @@ def test_a_reload_is_recorded_as_what_is_in_force(tmp_path: Path) -> None:
     journal = Journal(tmp_path, process="scheduler", now=lambda: 0.0)
     journal.configured("c.conf", "first")
     journal.plugin("volcanoio.scheduler_plugins", "mine", "mine.py sha256:1")
-    in_force = InForce(journal, "c.conf")
+    in_force = ConfigurationRecorder(journal, "c.conf")
     for seq, (text, origin) in enumerate((("first", "1"), ("second", "1"), ("second", "2")), 1):
         event = ConfigurationChanged(seq=seq, text=text, plugins={"mine": f"mine.py sha256:{origin}"})
         journal.events((event,))

@@ -8,12 +8,11 @@ import yaml
 from click.testing import CliRunner
 
 from volcanoio.cli.main import volcanoio
-from volcanoio.compose.controllers import controllers
-from volcanoio.compose.rbac import merged, render
+from volcanoio.compose.controllers import default_controllers, merge_rules, render
 from volcanoio.framework.controller import Rule
 from volcanoio.model.packaged import config_path
-from volcanoio.runtime.controller_setup import kinds_of
-from volcanoio.runtime.loading import discover
+from volcanoio.runtime.controllers.setup import kinds_of
+from volcanoio.runtime.loading.registry import discover
 
 OPERATOR = """
 from volcanoio.framework.operators import Operator
@@ -37,7 +36,7 @@ def test_the_file_is_what_the_controllers_declare() -> None:
 
 
 def test_controllers_may_do_what_their_inputs_take() -> None:
-    for controller in controllers(discover()):
+    for controller in default_controllers(discover()):
         granted = {
             (rule.group, name, verb) for rule in controller.rules for name in rule.resources for verb in rule.verbs
         }
@@ -53,7 +52,7 @@ def test_rules_are_merged_by_resource_and_then_by_verbs() -> None:
         Rule("", ("services",), ("get", "watch")),
         Rule("apps", ("pods",), ("get",)),
     )
-    assert merged(rules) == [
+    assert merge_rules(rules) == [
         Rule("", ("pods", "services"), ("get", "watch", "delete")),
         Rule("apps", ("pods",), ("get",)),
     ]

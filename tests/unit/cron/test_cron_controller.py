@@ -10,7 +10,7 @@ from tests.unit.world import BEGIN, World
 from volcanoio.engine.cron.controller import CronJobController
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
-from volcanoio.model.cron import CronJob
+from volcanoio.model.batch import CronJob
 
 MINUTE = 60.0
 TO_THE_HOUR = 2800
@@ -151,7 +151,7 @@ def test_a_run_may_start_up_to_its_deadline(world: World, late: int, made: list[
 
 
 @pytest.mark.parametrize(("minutes", "told"), [(100, False), (101, True)])
-def test_more_than_a_hundred_missed_runs_are_told_of(world: World, minutes: int, told: bool) -> None:
+def test_more_than_a_hundred_missed_runs_are_reported(world: World, minutes: int, told: bool) -> None:
     world.put(kinds.CRON_JOB, cron(suspend=True))
     world.wait(minutes * MINUTE)
     world.put(kinds.CRON_JOB, cron(suspend=False))
@@ -166,7 +166,7 @@ def test_more_than_a_hundred_missed_runs_are_told_of(world: World, minutes: int,
         ({"timeZone": "Mars/Olympus"}, "InvalidTimeZone"),
     ],
 )
-def test_what_cannot_be_scheduled_is_told_once_and_mended(world: World, spec: dict[str, str], reason: str) -> None:
+def test_an_unschedulable_job_is_reported_once_and_fixed(world: World, spec: dict[str, str], reason: str) -> None:
     world.put(kinds.CRON_JOB, cron(**spec))
     world.wait(10 * MINUTE)
     world.put(kinds.CRON_JOB, {"metadata": {"name": "c", "namespace": "ns", "labels": {"a": "b"}}})
@@ -189,7 +189,7 @@ def test_runs_within_one_minute_are_one(world: World) -> None:
     assert the(world).status.last_schedule_time == "2023-11-14T22:17:20Z"
 
 
-def test_refused_creates_are_told_and_tried_again(world: World) -> None:
+def test_refused_creates_are_reported_and_retried(world: World) -> None:
     world.refuse = [(403, 'admission webhook "validatejob.volcano.sh" denied the request'), (500, "boom")]
     world.put(kinds.CRON_JOB, cron(schedule="0 * * * *"))
     world.wait(3600)
@@ -233,7 +233,7 @@ def test_a_job_that_was_given_this_owner_counts_for_nothing(world: World) -> Non
     assert reasons(world) == ["OrphanedJob", "SuccessfulCreate"]
 
 
-def test_an_active_run_that_is_deleted_is_told_of(world: World) -> None:
+def test_a_deleted_active_run_is_reported(world: World) -> None:
     world.put(kinds.CRON_JOB, cron(schedule="0 * * * *"))
     world.wait(3600)
     (name,) = world.names(kinds.JOB)

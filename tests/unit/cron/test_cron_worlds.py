@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.examples import examples
 from tests.unit.world import World
 from volcanoio.engine.cron.controller import CronJobController
-from volcanoio.engine.cron.status import HISTORY
+from volcanoio.engine.cron.runs import HISTORY_LIMITS
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
-from volcanoio.model.cron import CronJob
+from volcanoio.model.batch import CronJob
 
 PHASES = ["Running", "Completed", "Failed", "Terminated", "Aborted", "Restarting"]
 SCHEDULES = ["* * * * *", "*/2 * * * *", "@every 90s", "@every 20s", "0 0 1 1 *"]
@@ -91,14 +91,14 @@ class CronWorlds(RuleBasedStateMachine):
         cron = self.world.get(kinds.CRON_JOB, "ns/c")
         assert isinstance(cron, CronJob)
         jobs = [self.world.job(f"ns/{name}") for name in self.world.names(kinds.JOB)]
-        active = {job.metadata.name for job in jobs if job.status.state.phase not in HISTORY}
+        active = {job.metadata.name for job in jobs if job.status.state.phase not in HISTORY_LIMITS}
         assert {reference.name for reference in cron.status.active} == active
-        for limit in set(HISTORY.values()):
-            kept = [job for job in jobs if HISTORY.get(job.status.state.phase) == limit]
+        for limit in set(HISTORY_LIMITS.values()):
+            kept = [job for job in jobs if HISTORY_LIMITS.get(job.status.state.phase) == limit]
             assert len(kept) <= getattr(cron.spec, limit)
         times = [job.metadata.annotations[names.SCHEDULED_TIMESTAMP] for job in jobs]
         assert max(times, default="") <= (cron.status.last_schedule_time or "")
 
 
-CronWorlds.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+CronWorlds.TestCase.settings = examples(60, stateful_step_count=30)
 TestCronWorlds = CronWorlds.TestCase

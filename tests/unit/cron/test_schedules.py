@@ -16,9 +16,17 @@ from croniter import croniter
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from volcanoio.engine.cron.calendar import Every, Fields, Schedule
-from volcanoio.engine.cron.grammar import FIELDS, Bounds, ScheduleError, parse
-from volcanoio.engine.cron.zones import TimeZoneError, zone
+from volcanoio.engine.cron.schedule import (
+    FIELD_BOUNDS,
+    Bounds,
+    Every,
+    Fields,
+    Schedule,
+    ScheduleError,
+    TimeZoneError,
+    parse,
+    zone,
+)
 
 RECORDED = json.loads((Path(__file__).parent / "robfig.json").read_text())
 MOMENTS = st.integers(1_500_000_000, 1_900_000_000)
@@ -64,7 +72,7 @@ def field(bounds: Bounds) -> st.SearchStrategy[str]:
     return st.one_of(st.just("*"), st.lists(entry(bounds), min_size=1, max_size=3).map(",".join))
 
 
-@given(st.tuples(*map(field, FIELDS)), MOMENTS)
+@given(st.tuples(*map(field, FIELD_BOUNDS)), MOMENTS)
 def test_as_croniter_where_both_say_the_same(parts: tuple[str, ...], start: int) -> None:
     """In UTC: croniter treats changes of the clock its own way, and takes a list of all days for a star."""
     text = " ".join(parts)
@@ -76,7 +84,7 @@ def test_as_croniter_where_both_say_the_same(parts: tuple[str, ...], start: int)
         assert croniter(text, datetime.fromtimestamp(start, UTC)).get_next(float) == found
 
 
-@given(st.tuples(*map(field, FIELDS)), MOMENTS, st.integers(0, 40 * 86400))
+@given(st.tuples(*map(field, FIELD_BOUNDS)), MOMENTS, st.integers(0, 40 * 86400))
 def test_the_latest_run_is_the_last_of_those_that_come_after_another(
     parts: tuple[str, ...], start: int, length: int
 ) -> None:
@@ -88,7 +96,7 @@ def test_the_latest_run_is_the_last_of_those_that_come_after_another(
     assert following is None or following > end
 
 
-@given(st.tuples(*map(field, FIELDS)), MOMENTS)
+@given(st.tuples(*map(field, FIELD_BOUNDS)), MOMENTS)
 def test_clocks_show_what_the_schedule_says(parts: tuple[str, ...], start: int) -> None:
     schedule = parse(" ".join(parts), "America/St_Johns")
     assert isinstance(schedule, Fields)
@@ -134,7 +142,7 @@ def test_every_is_whole_seconds_and_counts_from_the_last_run() -> None:
         ("60 * * * *", 'minute: "60" is out of bounds; values go from 0 to 59'),
         ("* * * * 7", 'weekday: "7" is out of bounds; values go from 0 to 6'),
         ("*/0 * * * *", 'minute: "*/0" is out of bounds'),
-        ("* * * foo *", 'month: "foo" in "foo" is no whole number or one of jan, feb'),
+        ("* * * foo *", 'month: "foo" in "foo" is not a whole number or one of jan, feb'),
         ("1-2-3 * * * *", 'minute: "1-2-3" has too many hyphens'),
         ("1/2/3 * * * *", 'minute: "1/2/3" has too many slashes'),
         ("@weeky", 'there is no descriptor "@weeky"; did you mean "@weekly"?'),
@@ -143,7 +151,7 @@ def test_every_is_whole_seconds_and_counts_from_the_last_run() -> None:
         ("TZ=Europe/Berlin", "the schedule is empty"),
     ],
 )
-def test_what_is_wrong_is_told(text: str, told: str) -> None:
+def test_errors_are_reported(text: str, told: str) -> None:
     with pytest.raises(ScheduleError) as raised:
         parse(text)
     assert told in str(raised.value)

@@ -17,7 +17,7 @@ from volcanoio.model.core import Pod
 from volcanoio.model.kinds import JOB, POD, named
 from volcanoio.model.packaged import config_path
 
-FILES = sorted(config_path("examples").glob("*.yaml"))
+FILES = sorted(config_path("examples").rglob("*.yaml"))
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
@@ -105,4 +105,6 @@ def test_jobs_decode_to_the_values_of_their_description() -> None:
         "mpi": (3, [1, 2]),
         "ray": (3, [1, 2]),
         "hcclrank": (3, [1, 2]),
+        "borrower": (1, [32]),
+        "owner": (1, [32]),
     }

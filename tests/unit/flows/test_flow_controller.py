@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from tests.unit.flows.flow_objects import flow, part, template
 from tests.unit.world import World
 from volcanoio.engine.flows.controller import JobFlowController
-from volcanoio.engine.flows.status import LISTS, next_phase
+from volcanoio.engine.flows.state import STATUS_LISTS, next_phase
 from volcanoio.framework.effects import CheckEndpoint
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 from volcanoio.model.flow import JobFlow
 
 NAME = "jobflow-controller"
-
-
-def part(name: str, *targets: str, probe: Manifest | None = None, patch: Manifest | None = None) -> Manifest:
-    made: Manifest = {"name": name}
-    if targets:
-        made["dependsOn"] = {"targets": list(targets), **({"probe": probe} if probe else {})}
-    if patch:
-        made["patch"] = {"jobSpec": patch}
-    return made
-
-
-def flow(*parts: Manifest, name: str = "f", **spec: Any) -> Manifest:
-    return {"metadata": {"name": name, "namespace": "ns"}, "spec": {"flows": list(parts), **spec}}
-
-
-def template(name: str, replicas: int = 2, **spec: Any) -> Manifest:
-    task = {"name": "main", "replicas": replicas, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}
-    return {"metadata": {"name": name, "namespace": "ns"}, "spec": {"queue": "q", "tasks": [task], **spec}}
 
 
 @pytest.fixture
@@ -115,6 +96,14 @@ def test_a_template_that_comes_later_wakes_the_flow() -> None:
     assert len([event for event in world.events if "NotFound" in event]) == 2
 
 
+def test_a_flow_without_its_templates_has_no_status_until_it_has_a_job() -> None:
+    world = World([JobFlowController])
+    world.put(kinds.JOB_FLOW, flow(part("a"), part("b", "a")))
+    assert (world.writes, phase(world)) == ([], "")
+    world.put(kinds.JOB_TEMPLATE, template("a"))
+    assert (phase(world), the(world).status.pending_jobs) == ("Pending", ("f-a",))
+
+
 @pytest.mark.parametrize(
     ("ended", "expected"), [("Failed", "Failed"), ("Terminated", "Failed"), ("Aborted", "Running")]
 )
@@ -129,11 +118,11 @@ def test_a_job_that_fails_ends_the_flow(world: World, ended: str, expected: str)
     assert world.figures == (counted if expected == "Failed" else [])
 
 
-@pytest.mark.parametrize("job_phase", sorted(LISTS))
+@pytest.mark.parametrize("job_phase", sorted(STATUS_LISTS))
 def test_every_phase_has_its_list(world: World, job_phase: str) -> None:
     world.put(kinds.JOB_FLOW, flow(part("a"), part("b")))
     world.phase("ns/f-a", job_phase)
-    assert "f-a" in getattr(the(world).status, LISTS[job_phase])
+    assert "f-a" in getattr(the(world).status, STATUS_LISTS[job_phase])
 
 
 def test_the_history_of_a_job(world: World) -> None:
@@ -308,12 +297,12 @@ def test_a_target_with_none_of_the_tasks_must_complete(world: World) -> None:
     assert world.names(kinds.JOB) == ["f-a", "f-b", "f-c"]
 
 
-def test_a_probe_of_a_task_that_nobody_has_is_told(world: World) -> None:
+def test_a_probe_of_an_unknown_task_is_reported(world: World) -> None:
     probe = {"taskStatusList": [{"taskName": "nope", "phase": "Running"}]}
     world.put(kinds.JOB_FLOW, flow(part("a"), part("b", "a", probe=probe)))
     world.phase("ns/f-a", "Running")
     assert (
-        "Warning UnknownTask: flow b: its probe names task nope, which none of its targets has; mend the JobFlow"
+        "Warning UnknownTask: flow b: its probe names task nope, which none of its targets has; fix the JobFlow"
         in world.events
     )
 
@@ -326,7 +315,7 @@ def test_a_probe_of_a_task_that_nobody_has_is_told(world: World) -> None:
         ((part("a"), part("a")), 'flow "a" is named 2 times'),
     ],
 )
-def test_a_flow_that_came_past_admission_is_told_what_is_wrong(
+def test_a_flow_that_bypassed_admission_gets_an_event_with_its_errors(
     world: World, parts: tuple[Manifest, ...], told: str
 ) -> None:
     world.put(kinds.JOB_FLOW, flow(*parts))
@@ -336,7 +325,7 @@ def test_a_flow_that_came_past_admission_is_told_what_is_wrong(
     assert world.names(kinds.JOB) == ["f-a"]
 
 
-def test_one_refused_job_keeps_nobody_else_waiting(world: World) -> None:
+def test_one_refused_job_keeps_no_other_waiting(world: World) -> None:
     world.refuse = [(403, "denied"), (0, "")]
     world.put(kinds.JOB_FLOW, flow(part("a"), part("b")))
     assert world.names(kinds.JOB) == ["f-b"]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.unit.flows.test_flow_controller import flow, part, template
+from tests.examples import examples
+from tests.unit.flows.flow_objects import flow, part, template
 from tests.unit.world import World
 from volcanoio.engine.flows.controller import JobFlowController
-from volcanoio.engine.flows.status import LISTS, phase_of
+from volcanoio.engine.flows.state import STATUS_LISTS, phase_of
 from volcanoio.model import kinds
 from volcanoio.model.flow import JobFlow
 
@@ -88,11 +88,11 @@ class FlowWorlds(RuleBasedStateMachine):
             assert len(found.status.completed_jobs) == len(TARGETS)
             return
         for name, job in jobs.items():
-            if phase_of(job) in LISTS:
-                assert name in getattr(found.status, LISTS[phase_of(job)])
+            if phase_of(job) in STATUS_LISTS:
+                assert name in getattr(found.status, STATUS_LISTS[phase_of(job)])
         if phase not in ("Failed", "Succeed"):
             assert not {phase_of(job) for job in jobs.values()} & {"Failed", "Terminated"}
 
 
-FlowWorlds.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+FlowWorlds.TestCase.settings = examples(60, stateful_step_count=30)
 TestFlowWorlds = FlowWorlds.TestCase

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanoio.engine.flows.patching import patched
+from volcanoio.engine.flows.jobs import apply_patch
 from volcanoio.model.base import Manifest
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -44,16 +44,16 @@ def task(name: str, **more: Any) -> Manifest:
     ],
 )
 def test_patches(spec: Manifest, patch: Manifest, expected: Manifest) -> None:
-    assert patched(spec, patch) == expected
+    assert apply_patch(spec, patch) == expected
 
 
 @given(st.lists(NAMES, unique=True), st.lists(NAMES, unique=True), st.integers(1, 9))
 def test_every_task_is_there_once_and_has_what_the_patch_says(old: list[str], new: list[str], replicas: int) -> None:
     spec = {"tasks": [task(name, image="i") for name in old]}
     patch = {"tasks": [task(name, replicas=replicas) for name in new]}
-    result = patched(spec, patch)
+    result = apply_patch(spec, patch)
     names = [each["name"] for each in result["tasks"]]
     assert names == [*old, *(name for name in new if name not in old)]
     assert all((each.get("replicas") == replicas) is (each["name"] in new) for each in result["tasks"])
-    assert patched(result, patch) == result
+    assert apply_patch(result, patch) == result
     assert spec == {"tasks": [task(name, image="i") for name in old]}

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanoio.engine.hosting.dispatch import Dispatch, InvariantError
+from volcanoio.engine.hosting.controller_host import REBUILD_TIMER, Dispatch, InvariantError
 from volcanoio.engine.hosting.host import Host
-from volcanoio.engine.hosting.keyed import REBUILD
 from volcanoio.framework.controller import Input, Reference, Rule, Step, View
 from volcanoio.framework.decisions import Abstain
 from volcanoio.framework.effects import Ask, Delete, Record, StartTimer, StopTimer
@@ -137,7 +136,7 @@ def test_an_object_that_moves_to_another_key_concerns_both() -> None:
     assert bench.host["notebook"].state("ns/b").objects == ("b", "s")
 
 
-def test_nothing_is_synced_before_all_is_listed_and_then_every_key_is_told_once() -> None:
+def test_nothing_is_synced_before_all_is_listed_and_then_every_key_is_reduced_once() -> None:
     bench = Bench()
     bench.send(appeared("a"))
     bench.send(Synced(resource=PRIMARY.resource))
@@ -255,15 +254,15 @@ def test_a_reducer_that_raises_stops_its_key_only_and_is_rebuilt_from_the_cache(
     bench.send(appeared("a"))
     bench.send(appeared("b"))
     (dispatch,) = bench.send(appeared("a", bomb="boom"))
-    assert dispatch.stages == ((StartTimer(id=1, name=REBUILD, due=7.0),),)
+    assert dispatch.stages == ((StartTimer(id=1, name=REBUILD_TIMER, due=7.0),),)
     (fault,) = bench.faults
-    assert (fault.key, [line.seq for line in fault.story]) == ("ns/a", [4, 6])
+    assert (fault.key, [line.seq for line in fault.history]) == ("ns/a", [4, 6])
     assert "boom" in str(fault)
     bench.send(appeared("b"))
     assert len(bench.told("ns/b")) == 2
     bench.send(appeared("a"))  # mended meanwhile, but not reduced before the back-off has passed
     assert bench.told("ns/a") == ()
-    bench.send(TimerFired(controller="notebook", key="ns/a", name=REBUILD))
+    bench.send(TimerFired(controller="notebook", key="ns/a", name=REBUILD_TIMER))
     assert bench.told("ns/a") == ("Observed@9", "Synced@9")
     assert [synced for key, synced, _ in bench.controller.views if key == "ns/a"][-2:] == [False, True]
 
@@ -278,7 +277,7 @@ def test_a_key_that_stays_broken_is_tried_ever_less_often() -> None:
         assert isinstance(timer, StartTimer)
         delays.append(timer.due - bench.seq)
         bench.seq = int(timer.due)
-        dispatches = bench.send(TimerFired(controller="notebook", key="ns/a", name=REBUILD))
+        dispatches = bench.send(TimerFired(controller="notebook", key="ns/a", name=REBUILD_TIMER))
     assert delays == [1, 2, 4, 8, 16, 32, 60, 60]
 
 
@@ -301,7 +300,7 @@ events = st.one_of(
         names,
         st.integers(1, 9),
     ),
-    st.builds(lambda key: TimerFired(controller="notebook", key=f"ns/{key}", name=REBUILD), names),
+    st.builds(lambda key: TimerFired(controller="notebook", key=f"ns/{key}", name=REBUILD_TIMER), names),
     st.sampled_from([Relisting(resource=SECONDARY.resource), Synced(resource=SECONDARY.resource)]),
 )
 

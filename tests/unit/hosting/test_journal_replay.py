@@ -9,10 +9,9 @@ import anyio
 import msgspec
 import pytest
 
-from volcanoio.bus.journal_codec import Codec
-from volcanoio.bus.records import Decided, Told
-from volcanoio.bus.replay import Difference, compare, read_journal
-from volcanoio.compose.controllers import controllers
+from volcanoio.bus.journal import Difference, compare_decisions, read_journal
+from volcanoio.bus.records import Codec, Decided, Told
+from volcanoio.compose.controllers import default_controllers
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
 from volcanoio.engine.hosting.host import Host
@@ -23,7 +22,7 @@ from volcanoio.model import kinds
 from volcanoio.model.batch import Job
 from volcanoio.model.manifests import read_manifests
 from volcanoio.model.packaged import config_path
-from volcanoio.runtime.loading import discover
+from volcanoio.runtime.loading.registry import discover
 
 
 async def record(directory: Path, *examples: str) -> None:
@@ -46,7 +45,7 @@ async def record(directory: Path, *examples: str) -> None:
 
 def replay(events: Sequence[Event]) -> list[Decided]:
     """What the pure host decides about these events."""
-    codec, host = Codec(), Host(controllers(discover()))
+    codec, host = Codec(), Host(default_controllers(discover()))
     return [
         codec.decided(step.controller, step.key, step.cause, step.stages)
         for event in events
@@ -68,7 +67,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Event], list
 def test_it_replays_to_the_same_decisions(journal: tuple[list[Event], list[Decided]]) -> None:
     events, decided = journal
     assert len(decided) > 30
-    assert str(compare(decided, replay(events)) or "") == ""
+    assert str(compare_decisions(decided, replay(events)) or "") == ""
 
 
 def test_changing_one_event_changes_them(journal: tuple[list[Event], list[Decided]]) -> None:
@@ -81,7 +80,7 @@ def test_changing_one_event_changes_them(journal: tuple[list[Event], list[Decide
     )
     changed = [*events]
     changed[position] = msgspec.structs.replace(answer, decision=Abstain())
-    difference = compare(decided, replay(changed), {event.seq: event for event in events})
+    difference = compare_decisions(decided, replay(changed), {event.seq: event for event in events})
     assert isinstance(difference, Difference)
     first = difference.recorded or difference.replayed
     assert first is not None

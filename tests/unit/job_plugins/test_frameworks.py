@@ -107,7 +107,7 @@ def test_a_tensorflow_that_could_not_be_started_is_refused(replicas: int, copies
     assert (TensorflowPlugin([]).problems(one) == []) is fine
 
 
-def test_mpi_opens_the_port_and_tells_the_master_its_workers() -> None:
+def test_mpi_opens_the_port_and_gives_the_master_its_workers() -> None:
     one = job(("master", 1), ("worker", 2))
     built = pod(MpiPlugin(["--port=2222"]), one, "master")
     for kind in ("containers", "initContainers"):
@@ -125,7 +125,7 @@ def test_mpi_names_a_fixed_host_once_and_needs_workers() -> None:
     assert pod(MpiPlugin([]), job(("master", 1)), "master")["spec"]["containers"] == [{"name": "master"}]
 
 
-def test_mpi_tells_a_range_where_the_list_is_too_long() -> None:
+def test_mpi_gives_a_range_when_the_list_is_too_long() -> None:
     one = job(("master", 1), ("worker", 10_000))
     assert variables(pod(MpiPlugin([]), one, "master")) == {"MPI_HOST": "j-worker-[0-9999].j"}
 
@@ -133,7 +133,7 @@ def test_mpi_tells_a_range_where_the_list_is_too_long() -> None:
 def test_frameworks_say_which_task_they_miss() -> None:
     one = job(("other", 1))
     assert MpiPlugin(["--master=m"]).problems(one) == (
-        "the specified mpi master task was not found: m; name a task so, or give --master=TASK",
+        "The specified mpi master task was not found: m; name a task so, or give --master=TASK",
     )
     assert RayPlugin([]).problems(one) == (
         "the specified ray head task was not found: head; name a task so, or give --head=TASK",
@@ -166,7 +166,7 @@ def test_ray_touches_the_named_containers_only() -> None:
 
 
 def test_ray_has_a_service_of_the_heads_ports() -> None:
-    (service,) = RayPlugin(["--head=h", "--port=1", "--dashboardPort=2", "--clientPort=3"]).supports(job(("h", 1)))
+    (service,) = RayPlugin(["--head=h", "--port=1", "--dashboardPort=2", "--clientPort=3"]).owned_objects(job(("h", 1)))
     assert service.manifest["metadata"]["name"] == "j-head-svc"
     assert service.manifest["spec"] == {
         "type": "ClusterIP",

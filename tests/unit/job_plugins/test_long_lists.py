@@ -7,12 +7,13 @@ import fnmatch
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from volcanoio_plugins.job.hostlists import STRING_BYTES, parts, too_long
+from volcanoio_plugins.job.hostlists import MAX_VARIABLE_BYTES, entries_to_shorten, split_lines
 from volcanoio_plugins.job.ssh import SshPlugin
 from volcanoio_plugins.job.svc import SvcPlugin
 
+from tests.examples import examples
 from volcanoio.framework.jobs import JobPlugin
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
@@ -28,7 +29,7 @@ def job(name: str, *tasks: tuple[str, int]) -> Job:
 
 def made(plugin: JobPlugin, one: Job) -> list[Manifest]:
     """The manifests of the plugin's objects, each within its limit even with long metadata."""
-    manifests = [support.manifest for support in plugin.supports(one)]
+    manifests = [support.manifest for support in plugin.owned_objects(one)]
     for manifest in manifests:
         assert len(msgspec.json.encode(manifest)) + 2048 < OBJECT
     return manifests
@@ -58,13 +59,13 @@ def test_a_variable_gives_way_before_the_file_does() -> None:
 @pytest.mark.parametrize("count", [10_000, 100_000])
 def test_a_file_that_is_too_long_is_a_range_with_its_lines_in_parts(count: int) -> None:
     lists, *pieces = config_maps(job("a-big-one", ("master", 1), ("worker", count)))
-    ranged = f"a-big-one-worker-[0-{count - 1}].a-big-one"
+    host_range = f"a-big-one-worker-[0-{count - 1}].a-big-one"
     assert lists == {
         "master.host": "a-big-one-master-0.a-big-one",
         "VC_MASTER_HOSTS": "a-big-one-master-0.a-big-one",
         "VC_MASTER_NUM": "1",
-        "worker.host": ranged,
-        "VC_WORKER_HOSTS": ranged,
+        "worker.host": host_range,
+        "VC_WORKER_HOSTS": host_range,
         "VC_WORKER_NUM": str(count),
     }
     files = {name: text for piece in pieces for name, text in piece.items()}
@@ -91,7 +92,7 @@ def test_pods_mount_the_parts_beside_the_lists() -> None:
     ]
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(
     tasks=st.lists(st.integers(0, 6000), min_size=1, max_size=5),
     length=st.sampled_from([1, 20, 45]),
@@ -110,7 +111,7 @@ def test_everybody_is_listed_and_nothing_is_too_long(tasks: list[int], length: i
         assert whole == "\n".join(hosts)
         variable = lists[f"VC_T{number}_HOSTS"]
         assert variable in (",".join(hosts), f"{name}-t{number}-[0-{count - 1}].{name}")
-        assert len(f"VC_T{number}_HOSTS={variable}") <= STRING_BYTES
+        assert len(f"VC_T{number}_HOSTS={variable}") <= MAX_VARIABLE_BYTES
         assert lists[f"VC_T{number}_NUM"] == str(count)
 
 
@@ -147,7 +148,7 @@ def test_a_client_configuration_that_is_too_long_has_a_pattern_for_each_long_tas
     ]
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(st.lists(st.integers(0, 5000), min_size=1, max_size=4), st.data())
 def test_ssh_finds_every_pod_however_many_there_are(tasks: list[int], data: st.DataObject) -> None:
     one = job("a-big-one", *(("-".join(["t"] * (number + 1)), count) for number, count in enumerate(tasks)))
@@ -160,8 +161,8 @@ def test_ssh_finds_every_pod_however_many_there_are(tasks: list[int], data: st.D
 
 
 def test_only_as_much_is_shortened_as_has_to_be() -> None:
-    assert too_long({"a": 5, "b": 9, "c": 7}, 21) == set()
-    assert too_long({"a": 5, "b": 9, "c": 7}, 12) == {"b"}
-    assert too_long({"a": 5, "b": 9, "c": 7}, 11) == {"b", "c"}
-    assert parts(["aa", "bb", "cc"], 8) == ["aa\nbb", "cc"]
-    assert parts([], 8) == []
+    assert entries_to_shorten({"a": 5, "b": 9, "c": 7}, 21) == set()
+    assert entries_to_shorten({"a": 5, "b": 9, "c": 7}, 12) == {"b"}
+    assert entries_to_shorten({"a": 5, "b": 9, "c": 7}, 11) == {"b", "c"}
+    assert split_lines(["aa", "bb", "cc"], 8) == ["aa\nbb", "cc"]
+    assert split_lines([], 8) == []

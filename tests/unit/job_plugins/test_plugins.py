@@ -45,7 +45,7 @@ def test_env_adds_the_index_to_every_container() -> None:
 
 
 def test_svc_lists_hosts_without_a_newline_at_the_end() -> None:
-    data = SvcPlugin([]).supports(job())[0].manifest["data"]
+    data = SvcPlugin([]).owned_objects(job())[0].manifest["data"]
     assert data == {
         "ps.host": "tf-ps-0.tf",
         "VC_PS_HOSTS": "tf-ps-0.tf",
@@ -57,12 +57,12 @@ def test_svc_lists_hosts_without_a_newline_at_the_end() -> None:
 
 
 def test_svc_emits_one_host_for_a_template_with_a_hostname() -> None:
-    data = SvcPlugin([]).supports(job(hostname="fixed", subdomain="dom"))[0].manifest["data"]
+    data = SvcPlugin([]).owned_objects(job(hostname="fixed", subdomain="dom"))[0].manifest["data"]
     assert (data["my_worker.host"], data["VC_MY_WORKER_NUM"]) == ("fixed.dom", "1")
 
 
 def test_svc_objects() -> None:
-    config_map, service, policy = SvcPlugin(["--publish-not-ready-addresses=true"]).supports(job())
+    config_map, service, policy = SvcPlugin(["--publish-not-ready-addresses=true"]).owned_objects(job())
     selector = {"volcano.sh/job-name": "tf", "volcano.sh/job-namespace": "ns"}
     assert config_map.manifest["metadata"]["name"] == "tf-svc"
     assert config_map.update
@@ -73,14 +73,14 @@ def test_svc_objects() -> None:
         "ingress": [{"from": [{"podSelector": {"matchLabels": selector}}]}],
         "policyTypes": ["Ingress"],
     }
-    assert len(SvcPlugin(["--disable-network-policy"]).supports(job())) == 2
+    assert len(SvcPlugin(["--disable-network-policy"]).owned_objects(job())) == 2
 
 
 def test_svc_emits_no_host_for_a_task_without_pods() -> None:
     one = job(hostname="fixed")
     none = msgspec.structs.replace(one.spec.tasks[1], replicas=0)
     empty = msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, tasks=(none,)))
-    data = SvcPlugin([]).supports(empty)[0].manifest["data"]
+    data = SvcPlugin([]).owned_objects(empty)[0].manifest["data"]
     assert data == {"my_worker.host": "", "VC_MY_WORKER_HOSTS": "", "VC_MY_WORKER_NUM": "0"}
 
 
@@ -94,7 +94,7 @@ def test_svc_emits_no_host_for_a_task_without_pods() -> None:
     ],
 )
 def test_flags_have_the_forms_of_go(arguments: list[str], kinds_made: int) -> None:
-    wanted = SvcPlugin(arguments).supports(job())
+    wanted = SvcPlugin(arguments).owned_objects(job())
     assert len(wanted) == kinds_made
     assert "publishNotReadyAddresses" not in wanted[1].manifest["spec"]
 
@@ -120,7 +120,7 @@ def test_svc_names_the_pod_mounts_the_files_and_sets_variables() -> None:
 
 
 def test_ssh_secret_gets_its_keys_at_the_edge() -> None:
-    (secret,) = SshPlugin(["--ssh-port=2222"]).supports(job())
+    (secret,) = SshPlugin(["--ssh-port=2222"]).owned_objects(job())
     assert secret.fill == "ssh-keypair"
     assert secret.manifest["metadata"]["name"] == "tf-ssh"
     assert set(secret.manifest["data"]) == {"config"}
@@ -131,7 +131,7 @@ def test_ssh_secret_gets_its_keys_at_the_edge() -> None:
 
 
 def test_ssh_keeps_given_keys() -> None:
-    (secret,) = SshPlugin(["--ssh-private-key=PRIV", "--ssh-public-key=PUB"]).supports(job())
+    (secret,) = SshPlugin(["--ssh-private-key=PRIV", "--ssh-public-key=PUB"]).owned_objects(job())
     assert secret.fill == ""
     decoded = {key: base64.b64decode(value).decode() for key, value in secret.manifest["data"].items()}
     assert (decoded["id_rsa"], decoded["id_rsa.pub"], decoded["authorized_keys"]) == ("PRIV", "PUB", "PUB")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -16,10 +17,11 @@ from volcanoio_plugins.job.ssh import SshPlugin
 from volcanoio_plugins.job.svc import SvcPlugin
 from volcanoio_policies.declared import Declared
 
-from volcanoio.engine.hosting.dispatch import Dispatch, InvariantError
+from volcanoio.engine.hosting.controller_host import Dispatch, InvariantError
 from volcanoio.engine.hosting.host import Host
 from volcanoio.engine.jobs.controller import JobController
-from volcanoio.engine.jobs.plugins import PluginFactory
+from volcanoio.engine.jobs.pods.plugins import PluginFactory
+from volcanoio.framework import effects
 from volcanoio.framework.controller import ControllerContext
 from volcanoio.framework.decisions import Abstain, Decision
 from volcanoio.framework.effects import Ask, Create, Delete, Effect, Measure, Patch, Record, StartTimer, StopTimer
@@ -34,7 +36,7 @@ from volcanoio.framework.events import (
     TimerFired,
 )
 from volcanoio.framework.lifecycle import LifecyclePolicy, PolicyContext
-from volcanoio.model import kinds, mergepatch
+from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.batch import Job
 from volcanoio.model.core import Pod
@@ -43,6 +45,18 @@ from volcanoio.model.times import rfc3339
 PLUGINS: dict[str, PluginFactory] = {"env": EnvPlugin, "svc": SvcPlugin, "ssh": SshPlugin}
 KINDS = {kind.resource: kind for kind in kinds.ALL}
 START = 1_700_000_000.0
+
+
+class Asked:
+    """A policy that answers by a function of the context."""
+
+    name = "p"
+
+    def __init__(self, answer: Callable[[PolicyContext], Decision]) -> None:
+        self._answer = answer
+
+    async def decide(self, context: PolicyContext) -> Decision:
+        return self._answer(context)
 
 
 class World:
@@ -55,6 +69,7 @@ class World:
         self.objects: dict[tuple[str, str], Manifest] = {}
         self.records: list[tuple[str, str, str]] = []
         self.writes: list[Effect] = []
+        self.statuses: list[Manifest] = []
         self.figures: list[Measure] = []
         self.refusals: dict[str, tuple[int, str]] = {}
         self.asked: list[str] = []
@@ -96,7 +111,7 @@ class World:
     def change(self, resource: str, key: str, patch: Manifest) -> Manifest:
         """Somebody merge-patches an object."""
         before = self.objects[resource, key]
-        after = mergepatch.apply(copy.deepcopy(before), patch)
+        after = effects.apply_merge_patch(copy.deepcopy(before), patch)
         if after.get("spec") != before.get("spec"):
             after["metadata"]["generation"] = before["metadata"].get("generation", 1) + 1
         return self._store(resource, after, Change.CHANGED)
@@ -111,7 +126,7 @@ class World:
                 self.change(resource, key, {"metadata": {"deletionTimestamp": rfc3339(self.now)}})
             return
         del self.objects[resource, key]
-        self.inbox.append(self._observed(resource, Change.GONE, manifest))
+        self.inbox.append(self._observed(resource, Change.GONE, manifest, manifest))
 
     def vanish(self) -> None:
         """All terminating pods end."""
@@ -188,13 +203,17 @@ class World:
         return False
 
     def pass_time(self, seconds: float) -> World:
+        """Let time pass, and everything react to it."""
+        self.elapse(seconds)
+        return self.settle()
+
+    def elapse(self, seconds: float) -> None:
         """Let timers fire that fall due."""
         self.now += seconds
         for name, (key, timer, due) in list(self.timers.items()):
             if due <= self.now:
                 del self.timers[name]
                 self.inbox.append(TimerFired(controller="job-controller", key=key, name=timer, at=self.now))
-        return self.settle()
 
     def fire(self, timer: str) -> None:
         """Let the timers of one name fire, due or not."""
@@ -336,7 +355,10 @@ class World:
             if effect.resource == "jobs.batch.volcano.sh":
                 wanted = {"status"} if effect.subresource else {"metadata", "spec"}
                 assert set(effect.patch) <= wanted, effect
-            return self.change(effect.resource, key, effect.patch)
+            after = self.change(effect.resource, key, effect.patch)
+            if effect.subresource == "status":
+                self.statuses.append(after["status"])
+            return after
         self.remove(effect.resource, key, graceful=self.graceful and effect.resource == "pods")
         return None
 
@@ -345,12 +367,15 @@ class World:
         meta = manifest["metadata"]
         meta["resourceVersion"] = str(self._revision)
         key = f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else meta["name"]
+        before = self.objects.get((resource, key))
         self.objects[resource, key] = manifest
-        self.inbox.append(self._observed(resource, change, manifest))
+        self.inbox.append(self._observed(resource, change, manifest, before))
         return copy.deepcopy(manifest)
 
-    def _observed(self, resource: str, change: Change, manifest: Manifest) -> Observed:
-        return Observed(resource=resource, change=change, object=self._decoded(resource, manifest), at=self.now)
+    def _observed(self, resource: str, change: Change, manifest: Manifest, before: Manifest | None = None) -> Observed:
+        previous = None if before is None else self._decoded(resource, before)
+        obj = self._decoded(resource, manifest)
+        return Observed(resource=resource, change=change, object=obj, previous=previous, at=self.now)
 
     @staticmethod
     def _decoded(resource: str, manifest: Manifest) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.jobs.driver import World, spec, task
+from volcanoio.engine.jobs.state.stored_state import read_stored
 from volcanoio.model import names
 
 LATER = [{"event": "PodFailed", "action": "RestartJob", "timeout": "1m"}]
@@ -94,6 +95,35 @@ def test_an_evicted_pod_whose_successor_runs_cancels() -> None:
     assert not stored(world)
 
 
+def test_what_failed_while_its_pod_was_pending_is_answered_although_the_pod_runs_later() -> None:
+    world = World()
+    world.submit(spec(task(replicas=1), policies=[{"event": "*", "action": "AbortJob", "timeout": "30s"}]))
+    world.settle()
+    restarted = {"initContainerStatuses": [{"name": "i", "restartCount": 5}]}
+    world.change("pods", "default/job-t-0", {"status": restarted})
+    world.settle()
+    assert world.asked == ["PodPending job-t-0", "TaskFailed job-t-0"]
+    world.phase("job-t-0", "Running")
+    world.settle().pass_time(30)
+    assert world.job().status.state.phase == "Aborted"
+
+
+def test_a_completed_task_is_waited_for_once_also_by_a_fresh_process_after_it_was_scaled_down() -> None:
+    world = World()
+    policies = [{"event": "TaskCompleted", "action": "RestartTask", "timeout": "30s"}]
+    world.submit(spec(task(replicas=2), policies=policies, minAvailable=1))
+    for phase in ("Running", "Succeeded"):
+        for pod in world.settle().pods():
+            world.phase(pod, phase)
+    world.settle().change("jobs.batch.volcano.sh", "default/job", {"spec": {"tasks": [task(replicas=1)]}})
+    before = read_stored(world.settle().job().status).delayed
+    world.crash()
+    world.settle()
+    assert world.asked.count("TaskCompleted job-t-1") == 1
+    assert world.asked.count("TaskCompleted job-t-0") == 1
+    assert read_stored(world.job().status).delayed == before
+
+
 def test_an_executed_job_action_cancels_the_others() -> None:
     policies = [*LATER, {"event": "TaskFailed", "action": "RestartTask"}]
     world = failed(policies=policies)
@@ -104,12 +134,51 @@ def test_an_executed_job_action_cancels_the_others() -> None:
     assert world.job().status.version == 1
 
 
-def test_an_action_that_comes_after_the_jobs_end_is_told() -> None:
-    world = failed()
-    world.phase("job-t-1", "Failed", 1)
+def test_an_action_that_comes_after_the_jobs_end_is_reported() -> None:
+    world = World()
+    world.submit(spec(task(replicas=2), minAvailable=1, minSuccess=1, policies=LATER))
+    for pod in world.settle().pods():
+        world.phase(pod, "Running")
+    world.settle().phase("job-t-0", "Failed", 1)
+    world.settle().phase("job-t-1", "Succeeded")
     world.settle()
-    assert world.job().status.state.phase == "Failed"
+    assert world.job().status.state.phase == "Completed"
     world.pass_time(61)
-    assert (world.job().status.state.phase, world.job().status.version, stored(world)) == ("Failed", 0, False)
-    told = "action RestartJob was due, and changes nothing: the job is Failed by now"
+    assert (world.job().status.state.phase, world.job().status.version, stored(world)) == ("Completed", 0, False)
+    told = "action RestartJob was due, and changes nothing: the job is Completed by now"
     assert world.records.count(("Normal", "ExecuteAction", told)) == 1
+
+
+def test_a_delayed_action_is_stored_while_what_vanished_at_once_waits_to_be_made_again() -> None:
+    world = World()
+    world.submit(spec(task(replicas=2), policies=[{"event": "PodEvicted", "action": "AbortJob", "timeout": "5s"}]))
+    for pod in ("job-t-0", "job-t-1"):
+        world.settle()
+        world.remove("pods", f"default/{pod}")
+    world.settle()
+    assert sorted(world.pods()) == ["job-t-0"]
+    assert [entry.pods for entry in read_stored(world.job().status).delayed] == ["0-1"]
+    assert world.job().status.pending == 1
+
+
+def test_an_action_is_carried_out_in_time_while_what_vanished_at_once_waits_to_be_made_again() -> None:
+    world = World()
+    world.submit(spec(task(replicas=1), policies=[{"event": "PodEvicted", "action": "AbortJob", "timeout": "20s"}]))
+    for _ in range(205):
+        world.settle()
+        world.remove("pods", "default/job-t-0")
+        world.pass_time(0.1)
+    assert world.job().status.state.phase == "Aborted"
+
+
+def test_a_fresh_process_waits_for_no_pod_that_a_restart_is_about_to_replace() -> None:
+    policies = [{"event": "PodPending", "action": "RestartTask", "timeout": "5s"}]
+    for steps in range(40):
+        world = World(graceful=True)
+        world.submit(spec(task(replicas=2), policies=policies))
+        world.settle().elapse(5)
+        for _ in range(steps):
+            world.step()
+        world.crash()
+        world.settle()
+        assert (world.job().status.state.phase, stored(world)) == ("Restarting", False), steps

@@ -274,3 +274,62 @@ def test_a_dependent_task_waits_for_its_dependency() -> None:
     world.phase("job-a-0", "Running")
     world.settle()
     assert list(world.pods()) == ["job-a-0", "job-b-0"]
+
+
+COUNTS = ("pending", "running", "succeeded", "failed", "terminating")
+
+
+def statuses(world: World) -> list[str]:
+    """What each status write since the last look left: the phase, and the counts that are not zero."""
+    written = [
+        " ".join([status["state"]["phase"], *(f"{count} {status[count]}" for count in COUNTS if status.get(count))])
+        for status in world.statuses
+    ]
+    world.statuses.clear()
+    return written
+
+
+@pytest.mark.parametrize(
+    ("action", "written"),
+    [
+        ("RestartJob", "Restarting terminating 4"),
+        ("RestartTask", "Restarting running 1 terminating 3"),
+        ("RestartPod", "Restarting running 2 succeeded 1 terminating 1"),
+        ("AbortJob", "Aborting succeeded 1 failed 1 terminating 2"),
+        ("CompleteJob", "Completing succeeded 1 failed 1 terminating 2"),
+        ("TerminateJob", "Terminating succeeded 1 failed 1 terminating 2"),
+    ],
+)
+def test_one_write_enters_a_phase_and_counts_the_pods_it_kills_as_terminating(action: str, written: str) -> None:
+    policies = [{"event": "PodFailed", "action": action}]
+    world = running(task("a", 3), task("b", 1), policies=policies, graceful=True)
+    world.phase("job-a-0", "Succeeded")
+    world.settle().fire("counts")
+    assert statuses(world)[-1] == "Running running 3 succeeded 1"
+    world.phase("job-a-1", "Failed", 1)
+    world.settle().fire("counts")
+    assert statuses(world) == [written]
+
+
+def test_a_completed_task_restarts_the_job_in_one_write_before_its_pods_are_gone() -> None:
+    world = running(task("a", 1), task("b", 2), policies=[{"event": "TaskCompleted", "action": "RestartJob"}])
+    world.phase("job-a-0", "Succeeded")
+    statuses(world)
+    world.settle().fire("counts")
+    assert statuses(world) == ["Restarting terminating 3", "Pending", "Pending pending 3"]
+
+
+def test_a_job_that_completes_early_counts_the_pods_it_no_longer_needs_as_terminating() -> None:
+    world = running(task(replicas=3), minSuccess=1, graceful=True)
+    world.phase("job-t-1", "Succeeded")
+    statuses(world)
+    world.settle().fire("counts")
+    assert statuses(world) == ["Completed succeeded 1 terminating 2"]
+
+
+def test_a_job_out_of_retries_kills_its_pods_only_when_it_is_failed() -> None:
+    world = running(task(replicas=2), policies=RESTART_ON_FAILURE, maxRetry=1, graceful=True)
+    world.phase("job-t-1", "Failed", 1)
+    statuses(world)
+    world.settle().fire("counts")
+    assert statuses(world) == ["Restarting running 1 failed 1", "Failed failed 1 terminating 1"]

@@ -8,11 +8,18 @@ from typing import Any
 import pytest
 
 from tests.unit.jobs.driver import World, spec, task
-from volcanoio.engine.jobs.table import SETTLES_AS, TARGETED, UPKEEP, USER_ACTIONS, Move, move_for
+from volcanoio.engine.jobs.state.transitions import (
+    RECONCILE_MODES,
+    STOPPED_PHASES,
+    TARGETED_ACTIONS,
+    USER_ACTIONS,
+    Transition,
+    transition_for,
+)
 from volcanoio.framework.decisions import Act, Decision
 from volcanoio.framework.effects import Patch
 from volcanoio.framework.lifecycle import PolicyContext
-from volcanoio.model.batch import JobAction, JobEvent, JobPhase
+from volcanoio.model.batch import POLICY_EVENTS, JobAction, JobEvent, JobPhase
 
 PAGE = Path(__file__).parents[3] / "docs" / "job-lifecycle.md"
 JOBS = "jobs.batch.volcano.sh"
@@ -20,24 +27,32 @@ NOTHING = "–"
 ACTIONS = tuple(action for action in JobAction if action in USER_ACTIONS)
 
 
-def cell_of(move: Move | None) -> str:
-    if move is None:
+def cell_of(transition: Transition | None) -> str:
+    if transition is None:
         return NOTHING
-    return " ".join([move.to, *(["V+"] if move.version else []), *(["R+"] if move.retry else [])])
+    return " ".join(
+        [transition.to, *(["V+"] if transition.bumps_version else []), *(["R+"] if transition.counts_retry else [])]
+    )
 
 
 def printed() -> list[str]:
-    """The table as the page is to print it."""
-    head = ["Phase", "keeps up", "settles as", *ACTIONS]
+    """The table in the form of the page."""
+    head = ["Phase", "upkeep", "ends as", *ACTIONS]
     lines = [head, ["---"] * len(head)]
     for phase in JobPhase:
-        moves = [cell_of(move_for(phase, action)) for action in ACTIONS]
-        lines.append([phase, UPKEEP[phase], SETTLES_AS.get(phase, NOTHING), *moves])
+        moves = [cell_of(transition_for(phase, action)) for action in ACTIONS]
+        lines.append([phase, RECONCILE_MODES[phase], STOPPED_PHASES.get(phase, NOTHING), *moves])
     return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def test_the_page_prints_the_table_of_the_code() -> None:
     assert "\n".join(printed()) in PAGE.read_text(), "put this into docs/job-lifecycle.md:\n" + "\n".join(printed())
+
+
+def test_the_page_names_the_events_that_policies_may_name_and_one_for_the_configuration_alone() -> None:
+    table = PAGE.read_text().partition("| Event | when |")[2].partition("\n\n")[0]
+    named = [line.split(" | ")[0].strip("| ") for line in table.splitlines()[2:]]
+    assert sorted(named) == sorted({*POLICY_EVENTS, JobEvent.POD_RUNNING} - {JobEvent.ANY})
 
 
 def _cells() -> list[tuple[str, str, str]]:
@@ -88,7 +103,7 @@ def in_phase(phase: str, policy: Answering) -> World:
 def act(world: World, policy: Answering, action: JobAction) -> None:
     """By a policy where a job asks it, by a Command otherwise."""
     policy.action = action
-    if UPKEEP[JobPhase(world.job().status.state.phase)] == "stop" or action not in TARGETED:
+    if RECONCILE_MODES[JobPhase(world.job().status.state.phase)] == "stop" or action not in TARGETED_ACTIONS:
         world.command(action, name="it")
     else:
         world.phase("job-t-1", "Failed", 1)

@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import hypothesis.strategies as st
-from hypothesis import HealthCheck, settings
+import pytest
+from hypothesis import HealthCheck
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.examples import examples
 from tests.unit.jobs.driver import World, spec, task
-from volcanoio.engine.jobs import pausing
+from volcanoio.engine.jobs.decide import observations
+from volcanoio.engine.jobs.state.stored_state import read_stored
+from volcanoio.engine.jobs.status import writes
 from volcanoio.model.batch import FINISHED_PHASES
+from volcanoio.model.core import Pod
+from volcanoio.model.times import epoch
 
 ACTIONS = ["RestartJob", "RestartTask", "RestartPod", "TerminateJob", "CompleteJob", "AbortJob"]
 EVENTS = ["*", "PodFailed", "PodEvicted", "TaskCompleted", "JobUpdated"]
@@ -36,11 +42,11 @@ class Lives(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.usual = pausing.SECONDS_PER_POD, pausing.SHORTEST
-        pausing.SECONDS_PER_POD, pausing.SHORTEST = self.rest
+        self.usual = writes.COUNT_DELAY_PER_POD, writes.MIN_COUNT_DELAY
+        writes.COUNT_DELAY_PER_POD, writes.MIN_COUNT_DELAY = self.rest
 
     def teardown(self) -> None:
-        pausing.SECONDS_PER_POD, pausing.SHORTEST = self.usual
+        writes.COUNT_DELAY_PER_POD, writes.MIN_COUNT_DELAY = self.usual
 
     @initialize(policies=policies, graceful=st.booleans(), least=st.integers(1, 3))
     def submit(self, policies: Any, graceful: bool, least: int) -> None:
@@ -87,8 +93,20 @@ class Lives(RuleBasedStateMachine):
 
     @rule(index=pods, graceful=st.booleans(), killed_after=kills)
     def evict(self, index: int, graceful: bool, killed_after: int | None) -> None:
-        self.wait(3)  # what vanishes sooner is made again more slowly, which a process that was killed has forgotten
+        self.age()
+        self.lose(index, graceful, killed_after)
+
+    def lose(self, index: int, graceful: bool, killed_after: int | None) -> None:
+        """Somebody deletes a pod."""
         self._both(lambda world: world.remove("pods", f"default/job-t-{index}", graceful=graceful), killed_after)
+
+    def age(self) -> None:
+        """Wait until no pod is new: what vanishes soon is made again more slowly, which a fresh process forgets."""
+        self.wait(3)
+        while any(
+            self.calm.now - epoch_of(pod) <= observations.EARLY_DELETION_WINDOW for pod in self.calm.pods().values()
+        ):
+            self.wait(3)
 
     @rule(killed_after=kills)
     def vanish(self, killed_after: int | None) -> None:
@@ -104,10 +122,9 @@ class Lives(RuleBasedStateMachine):
         patch = {"spec": {"tasks": tasks}}
         self._both(lambda world: world.change("jobs.batch.volcano.sh", "default/job", patch), killed_after)
 
-    @rule(seconds=st.sampled_from([1, 10, 100]))
-    def wait(self, seconds: int) -> None:
-        self.calm.pass_time(seconds)
-        self.mortal.pass_time(seconds)
+    @rule(seconds=st.sampled_from([1, 10, 100]), killed_after=kills)
+    def wait(self, seconds: int, killed_after: int | None = None) -> None:
+        self._both(lambda world: world.elapse(seconds), killed_after)
 
     @invariant()
     def counters_only_grow_and_retries_have_a_limit(self) -> None:
@@ -145,10 +162,18 @@ class Lives(RuleBasedStateMachine):
         assert not self.calm.collisions
 
 
+def epoch_of(pod: Pod) -> float:
+    """When the pod was created, in epoch seconds."""
+    return epoch(pod.metadata.creation_timestamp) or 0.0
+
+
 def outcome(world: World) -> tuple[object, ...]:
-    """What must be the same: status counts, pods and their phases, other objects."""
+    """What must be the same: status counts, what waits, pods and their phases, other objects."""
     status = world.job().status
+    kept = read_stored(status)
     return (
+        [(entry.action, entry.cause, entry.task, entry.pods) for entry in kept.delayed],
+        (kept.restart_targets, kept.counted_pods, kept.leaving_pods),
         (status.state.phase, status.version, status.retry_count),
         (status.pending, status.running, status.succeeded, status.failed, status.terminating),
         [(name, pod.status.phase, pod.metadata.deletion_timestamp) for name, pod in sorted(world.pods().items())],
@@ -173,13 +198,31 @@ class RestfulLives(Lives):
         super().killing_us_changes_nothing()
 
 
+@pytest.mark.parametrize("lives", [Lives, RestfulLives])
+@pytest.mark.parametrize("killed_after", [None, 0, 1, 2, 8])
+def test_a_pod_evicted_while_its_task_restarts_is_no_reason_for_another_restart(
+    lives: type[Lives], killed_after: int | None
+) -> None:
+    life = lives()
+    life.submit(policies=[{"event": "*", "action": "RestartTask", "timeout": "5s"}], graceful=True, least=3)
+    for index in (0, 0, 2, 1):
+        life.wait(3)
+        life.lose(index, False, None)
+    life.wait(3)
+    life.lose(1, True, None)
+    life.wait(3)
+    assert phase_of(life.calm) == "Restarting"
+    life.lose(1, False, killed_after)
+    life.killing_us_changes_nothing()
+    assert read_stored(life.calm.job().status).delayed == ()
+    life.teardown()
+
+
 def phase_of(world: World) -> str:
     """The job's phase."""
     return str(world.job().status.state.phase)
 
 
 for lives in (Lives, RestfulLives):
-    lives.TestCase.settings = settings(
-        max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-    )
+    lives.TestCase.settings = examples(40, stateful_step_count=25, suppress_health_check=[HealthCheck.too_slow])
 TestLives, TestRestfulLives = Lives.TestCase, RestfulLives.TestCase

@@ -105,7 +105,7 @@ def test_a_deleted_job_is_forgotten_with_its_timers() -> None:
     assert world.host["job-controller"].keys == []
 
 
-def test_a_job_of_the_same_name_starts_anew_and_waits_for_the_old_pods_to_go() -> None:
+def test_a_job_of_the_same_name_starts_over_once_the_old_pods_are_gone() -> None:
     world = World(graceful=True)
     world.submit(spec(task(replicas=1)))
     world.settle()

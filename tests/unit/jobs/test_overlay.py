@@ -5,14 +5,14 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from volcanoio.engine.jobs.overlay import Overlay
+from volcanoio.engine.jobs.pods.persistent_collections import PersistentMap
 
 changes = st.lists(st.tuples(st.integers(0, 40), st.none() | st.integers()), max_size=120)
 
 
 @given(start=st.dictionaries(st.integers(0, 40), st.integers()), changes=changes)
 def test_it_holds_what_a_dict_would(start: dict[int, int], changes: list[tuple[int, int | None]]) -> None:
-    versions: list[tuple[Overlay[int, int], dict[int, int]]] = [(Overlay(start), dict(start))]
+    versions: list[tuple[PersistentMap[int, int], dict[int, int]]] = [(PersistentMap(start), dict(start))]
     for key, value in changes:
         overlay, plain = versions[-1]
         if value is None:

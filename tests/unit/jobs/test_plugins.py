@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.jobs import driver
 from tests.unit.jobs.driver import World, spec, task
-from volcanoio.engine.jobs.plugins import PluginProblem, ordered
+from volcanoio.engine.jobs.pods.plugins import PluginProblem, plugin_order
 from volcanoio.framework.jobs import JobPlugin
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
@@ -19,15 +19,15 @@ JOBS = kinds.JOB.resource
 
 
 def test_plugins_go_by_name_but_behind_those_they_come_after() -> None:
-    assert ordered({"svc": (), "env": (), "ssh": ()}) == ["env", "ssh", "svc"]
-    assert ordered({"hcclrank": ("pytorch",), "pytorch": (), "svc": ()}) == ["pytorch", "hcclrank", "svc"]
-    assert ordered({"hcclrank": ("pytorch",), "svc": ()}) == ["hcclrank", "svc"]
-    assert ordered({"a": ("c",), "b": (), "c": ("b",)}) == ["b", "c", "a"]
+    assert plugin_order({"svc": (), "env": (), "ssh": ()}) == ["env", "ssh", "svc"]
+    assert plugin_order({"hcclrank": ("pytorch",), "pytorch": (), "svc": ()}) == ["pytorch", "hcclrank", "svc"]
+    assert plugin_order({"hcclrank": ("pytorch",), "svc": ()}) == ["hcclrank", "svc"]
+    assert plugin_order({"a": ("c",), "b": (), "c": ("b",)}) == ["b", "c", "a"]
 
 
 def test_plugins_that_each_come_after_the_other_are_named() -> None:
-    with pytest.raises(PluginProblem, match="job plugins a, b each want to come after another"):
-        ordered({"a": ("b",), "b": ("a",), "c": ()})
+    with pytest.raises(PluginProblem, match="job plugins a, b must each run after another"):
+        plugin_order({"a": ("b",), "b": ("a",), "c": ()})
 
 
 class Picky(JobPlugin):
@@ -68,6 +68,42 @@ def test_a_job_that_a_plugin_cannot_work_with_waits_until_it_can() -> None:
     world.change(JOBS, "default/job", {"spec": {"tasks": [{**tasks[0], "replicas": 2}]}})
     pods = world.settle().pods().values()
     assert [pod.metadata.annotations["order"] for pod in pods] == ["pickyearly"] * 2
+
+
+@pytest.mark.parametrize(
+    ("plugins", "told", "published"),
+    [
+        (
+            {"svc": ["--publish-not-ready-addresses", "--new-flag=1", "--disable-network-policy"]},
+            'job plugin "svc" ignores its arguments from number 2 on: svc: unknown flag "--new-flag"; ',
+            True,
+        ),
+        (
+            {"svc": ["--publish-not-ready-addresses=maybe"]},
+            'job plugin "svc" ignores its arguments from number 1 on: svc: --publish-not-ready-addresses takes ',
+            False,
+        ),
+        (
+            {"svc": [], "ssh": ["--ssh-public-key=PUBLIC"]},
+            'job plugin "ssh" ignores its arguments from number 1 on: ssh: --ssh-private-key and --ssh-public-key go ',
+            False,
+        ),
+    ],
+)
+def test_arguments_that_another_admission_let_in_are_ignored_with_a_warning(
+    plugins: Manifest, told: str, published: bool
+) -> None:
+    world = World()
+    world.submit(spec(task(replicas=2), plugins=plugins))
+    world.settle()
+    assert len(world.pods()) == 2
+    assert world.job().status.state.reason == ""
+    service = world.objects[kinds.SERVICE.resource, "default/job"]
+    assert ("publishNotReadyAddresses" in service["spec"]) is published
+    assert kinds.NETWORK_POLICY.resource in {resource for resource, _ in world.objects}
+    scaled(world, 3)
+    [(kind, reason, message)] = world.records
+    assert (kind, reason, message[: len(told)]) == ("Warning", "PluginError", told)
 
 
 def scaled(world: World, replicas: int) -> World:

@@ -8,8 +8,14 @@ import msgspec
 import pytest
 
 from tests.unit.jobs.driver import spec, task
-from volcanoio.engine.jobs.podgroup import group_changes, group_manifest, group_name, group_spec, min_resources
-from volcanoio.framework.podusage import as_resource_list, pod_usage
+from volcanoio.engine.jobs.pods.manifests import (
+    min_resources,
+    pod_group_manifest,
+    pod_group_name,
+    pod_group_patch,
+    pod_group_spec,
+)
+from volcanoio.framework.podusage import format_usage, pod_usage
 from volcanoio.model.base import Manifest, ObjectMeta
 from volcanoio.model.batch import Job
 from volcanoio.model.scheduling import PodGroup
@@ -29,16 +35,16 @@ def test_name_owner_and_copied_metadata() -> None:
     one = msgspec.structs.replace(
         job(), metadata=ObjectMeta(name="tf", namespace="ns", uid="u-1", labels={"a": "b"}, annotations={"c": "d"})
     )
-    manifest = group_manifest(one, group_spec(one, {}))
+    manifest = pod_group_manifest(one, pod_group_spec(one, {}))
     meta = manifest["metadata"]
-    assert group_name(one) == meta["name"] == "tf-u-1"
+    assert pod_group_name(one) == meta["name"] == "tf-u-1"
     assert (meta["labels"], meta["annotations"]["c"]) == ({"a": "b"}, "d")
     assert meta["ownerReferences"][0]["uid"] == "u-1"
     assert "status" not in manifest
 
 
 def test_usage_holds_quota_keys() -> None:
-    usage = as_resource_list(pod_usage(sized("t", 1, "1500m")["template"]))
+    usage = format_usage(pod_usage(sized("t", 1, "1500m")["template"]))
     assert usage == {
         "count/pods": "1",
         "cpu": "1500m",
@@ -51,7 +57,7 @@ def test_usage_holds_quota_keys() -> None:
 
 
 def test_usage_of_a_best_effort_pod_is_the_pod_itself() -> None:
-    assert as_resource_list(pod_usage(task()["template"])) == {"count/pods": "1", "pods": "1"}
+    assert format_usage(pod_usage(task()["template"])) == {"count/pods": "1", "pods": "1"}
 
 
 @pytest.mark.parametrize(
@@ -71,12 +77,12 @@ def test_usage_of_a_best_effort_pod_is_the_pod_itself() -> None:
 )
 def test_usage_of_init_containers_and_sidecars(init: list[Manifest], cpu: str) -> None:
     template = sized("t", 1, "1", pod={"initContainers": init})["template"]
-    assert as_resource_list(pod_usage(template))["cpu"] == cpu
+    assert format_usage(pod_usage(template))["cpu"] == cpu
 
 
 def test_an_extended_resource_stands_with_and_without_prefix() -> None:
     container = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": 2}}}
-    usage = as_resource_list(pod_usage(task(pod={"containers": [container]})["template"]))
+    usage = format_usage(pod_usage(task(pod={"containers": [container]})["template"]))
     assert (usage["nvidia.com/gpu"], usage["requests.nvidia.com/gpu"]) == ("2", "2")
 
 
@@ -98,7 +104,7 @@ def test_min_resources_prefers_high_priority_tasks(minimum: int, cpu: str) -> No
 
 def test_min_task_member_and_partitions() -> None:
     parts = {"totalPartitions": 3, "partitionSize": 2, "minPartitions": 2}
-    wanted = group_spec(job(task("a", 4, minAvailable=2), task("b", 3), task("c", 6, partitionPolicy=parts)), {})
+    wanted = pod_group_spec(job(task("a", 4, minAvailable=2), task("b", 3), task("c", 6, partitionPolicy=parts)), {})
     assert wanted.min_task_member == {"a": 2, "b": 3, "c": 4}
     policy = wanted.sub_group_policy[0]
     assert (policy.name, policy.sub_group_size, policy.min_sub_groups) == ("c", 2, 2)
@@ -106,11 +112,11 @@ def test_min_task_member_and_partitions() -> None:
 
 
 def test_changes_follow_the_job_but_never_drop_a_task_nor_move_the_queue() -> None:
-    old = PodGroup(spec=group_spec(job(task("a", 2), task("gone", 1)), {}))
-    wanted = group_spec(job(task("a", 3), queue="other", priorityClassName="high"), {})
-    patch = group_changes(old, wanted)["spec"]
+    old = PodGroup(spec=pod_group_spec(job(task("a", 2), task("gone", 1)), {}))
+    wanted = pod_group_spec(job(task("a", 3), queue="other", priorityClassName="high"), {})
+    patch = pod_group_patch(old, wanted)["spec"]
     assert patch["minTaskMember"] == {"a": 3}
     assert patch["priorityClassName"] == "high"
     assert "queue" not in patch
     assert "minMember" not in patch
-    assert group_changes(PodGroup(spec=wanted), wanted) == {}
+    assert pod_group_patch(PodGroup(spec=wanted), wanted) == {}

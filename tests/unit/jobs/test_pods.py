@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 
 from tests.unit.jobs.driver import PLUGINS, spec, task
-from volcanoio.engine.jobs.claims import mounts, suffix
-from volcanoio.engine.jobs.plugins import plugins_of
-from volcanoio.engine.jobs.pods import build_pod
+from volcanoio.engine.jobs.pods.manifests import build_pod, mounts, name_suffix
+from volcanoio.engine.jobs.pods.plugins import create_plugins
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
 
@@ -21,7 +20,7 @@ def job(*tasks: Manifest, metadata: Manifest | None = None, **fields: Any) -> Jo
 
 
 def build(one: Job, index: int = 1, place: int = 0) -> Manifest:
-    return build_pod(one, one.spec.tasks[place], index, mounts(one), plugins_of(one, PLUGINS))
+    return build_pod(one, one.spec.tasks[place], index, mounts(one), create_plugins(one, PLUGINS).plugins)
 
 
 def test_names_marks_and_owner() -> None:
@@ -96,8 +95,10 @@ def test_volumes_are_mounted_in_containers_only_and_named_by_a_hash() -> None:
     pod = build(one)["spec"]
     assert [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]] == ["/myinput", "/a"]
     assert "volumeMounts" not in pod["initContainers"][0]
-    assert [volume["name"] for volume in pod["volumes"]] == [f"tf-{suffix(one, path)}" for path in ("/myinput", "/a")]
-    assert len(suffix(one, "/a")) == 12
+    assert [volume["name"] for volume in pod["volumes"]] == [
+        f"tf-{name_suffix(one, path)}" for path in ("/myinput", "/a")
+    ]
+    assert len(name_suffix(one, "/a")) == 12
     assert build(one) == build(one)
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.unit.jobs.driver import World, spec, task
-from volcanoio.engine.jobs import pacing
+from tests.unit.jobs.driver import Asked, World, spec, task
+from volcanoio.engine.jobs.state import job_state
 from volcanoio.framework.decisions import Abstain, Alert, Annotate, Decision, Hold, Override, Wake
 from volcanoio.framework.effects import Ask, Notify
 from volcanoio.framework.events import Notified, PoliciesLoaded
-from volcanoio.framework.lifecycle import Occasion, PolicyContext, Roster, Wants
-from volcanoio.framework.overrides import LEARNED_SUFFIX, stored
+from volcanoio.framework.lifecycle import PolicyContext, PolicyEvent, PolicyRegistry, PolicySubscription
+from volcanoio.framework.overrides import LEARNED_SUFFIX, stored_overrides
 from volcanoio.model import kinds, names
 from volcanoio.model.batch import JobAction
 from volcanoio.model.core import Pod, ResourceRequirements
@@ -22,23 +22,11 @@ GROUPS, MAPS = kinds.POD_GROUP.resource, kinds.CONFIG_MAP.resource
 BIGGER = {"c": ResourceRequirements(requests={"memory": "2Gi"}, limits={"memory": "2Gi"})}
 
 
-class Asked:
-    """Answers by a function of the context."""
-
-    name = "p"
-
-    def __init__(self, answer: Callable[[PolicyContext], Decision]) -> None:
-        self._answer = answer
-
-    async def decide(self, context: PolicyContext) -> Decision:
-        return self._answer(context)
-
-
 class PolicyWorld(World):
     """A world whose policy wants to hear some occasions."""
 
     def __init__(self, answer: Callable[[PolicyContext], Decision], *events: str, every: float = 0.0) -> None:
-        self.roster = Roster(everywhere={"p": Wants(frozenset(events), every)})
+        self.roster = PolicyRegistry(everywhere={"p": PolicySubscription(frozenset(events), every)})
         self.notices: list[Notify] = []
         super().__init__(policy=Asked(answer))
 
@@ -66,12 +54,12 @@ class PolicyWorld(World):
 
 def on_due(answer: Callable[[PolicyContext], Decision]) -> PolicyWorld:
     def decide(context: PolicyContext) -> Decision:
-        return answer(context) if context.event.name == Occasion.PODS_DUE else Abstain()
+        return answer(context) if context.event.name == PolicyEvent.PODS_DUE else Abstain()
 
-    return PolicyWorld(decide, Occasion.PODS_DUE)
+    return PolicyWorld(decide, PolicyEvent.PODS_DUE)
 
 
-def test_nobody_is_asked_whether_pods_may_be_made_unless_a_policy_wants_it() -> None:
+def test_pods_due_is_raised_only_for_policies_that_list_it() -> None:
     world = World()
     world.submit(spec())
     world.settle()
@@ -145,7 +133,7 @@ def test_a_hold_that_is_over_already_is_not_asked_about_without_end() -> None:
 
 
 def test_what_was_let_in_together_is_made_in_batches_and_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacing, "BATCH", 3)
+    monkeypatch.setattr(job_state, "CREATE_BATCH_SIZE", 3)
     due: list[dict[str, int]] = []
 
     def answer(context: PolicyContext) -> Decision:
@@ -164,7 +152,7 @@ def test_what_was_let_in_together_is_made_in_batches_and_asked_about_once(monkey
 
 
 def test_a_hold_that_lets_some_through_stands_for_their_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacing, "BATCH", 2)
+    monkeypatch.setattr(job_state, "CREATE_BATCH_SIZE", 2)
     world = on_due(lambda c: Hold(reason="half", until=c.now + 9, pods={"t": 5 - len(c.pods)}))
     world.submit(spec(task(replicas=8), minAvailable=1))
     world.settle()
@@ -177,7 +165,7 @@ def test_a_hold_that_lets_some_through_stands_for_their_batches(monkeypatch: pyt
 
 
 def test_a_process_killed_between_batches_asks_again_for_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacing, "BATCH", 2)
+    monkeypatch.setattr(job_state, "CREATE_BATCH_SIZE", 2)
     world = on_due(lambda _: Abstain())
     world.submit(spec(task(replicas=7)))
     while len(world.pods()) < 4:
@@ -262,7 +250,7 @@ def memory(pod: Pod) -> str:
 
 def check_grown(world: World) -> None:
     job = world.job()
-    (override,) = stored(job)
+    (override,) = stored_overrides(job)
     assert (override.task, override.attempts, override.resources) == ("t", 1, BIGGER)
     assert job.status.retry_count == 0
     assert {name: memory(pod) for name, pod in world.pods().items()} == {
@@ -331,11 +319,11 @@ def test_an_override_of_one_pod_is_that_pods_alone() -> None:
 
 def ending(webhook: str = "") -> PolicyWorld:
     def answer(context: PolicyContext) -> Decision:
-        if context.event.name != Occasion.JOB_ENDED:
+        if context.event.name != PolicyEvent.JOB_ENDED:
             return Abstain()
         return Alert(reason="Over", message=f"it is {context.job.status.state.phase}", webhook=webhook)
 
-    world = PolicyWorld(answer, Occasion.JOB_ENDED)
+    world = PolicyWorld(answer, PolicyEvent.JOB_ENDED)
     world.submit(spec())
     world.settle()
     for pod in world.pods():
@@ -343,7 +331,7 @@ def ending(webhook: str = "") -> PolicyWorld:
     return world
 
 
-def test_an_alert_is_told_once_wherever_we_are_killed() -> None:
+def test_an_alert_is_sent_once_wherever_the_process_is_killed() -> None:
     steps, done = 0, False
     while not done:
         world = ending()
@@ -373,7 +361,7 @@ def test_a_webhook_is_called_until_it_heard_also_by_the_next_process() -> None:
     assert len(world.notices) == 2
 
 
-def test_a_webhook_that_never_hears_is_told_on_the_job() -> None:
+def test_a_webhook_that_never_answers_is_reported_on_the_job() -> None:
     world = ending("http://hook/")
     world.settle()
     world.hear(world.notices[0], delivered=False)
@@ -383,7 +371,7 @@ def test_a_webhook_that_never_hears_is_told_on_the_job() -> None:
 
 
 def test_ticks_come_every_so_often_until_the_job_ends() -> None:
-    world = PolicyWorld(lambda _: Abstain(), Occasion.TICK, every=10.0)
+    world = PolicyWorld(lambda _: Abstain(), PolicyEvent.TICK, every=10.0)
     world.submit(spec())
     world.settle()
     for _ in range(5):
@@ -398,7 +386,7 @@ def test_ticks_come_every_so_often_until_the_job_ends() -> None:
 
 
 def test_a_tick_is_not_lost_to_what_happens_at_its_time() -> None:
-    world = PolicyWorld(lambda _: Abstain(), Occasion.TICK, every=10.0)
+    world = PolicyWorld(lambda _: Abstain(), PolicyEvent.TICK, every=10.0)
     world.submit(spec())
     world.settle()
     world.now += 10  # its timer has not fired yet
@@ -407,6 +395,19 @@ def test_a_tick_is_not_lost_to_what_happens_at_its_time() -> None:
     asked = world.asked.count("Tick")
     world.pass_time(10)
     assert (asked, world.asked.count("Tick")) == (1, 2)
+
+
+def test_a_finished_job_cannot_be_held() -> None:
+    def answer(context: PolicyContext) -> Decision:
+        return Hold(reason="x", until=context.now + 9) if context.event.name == PolicyEvent.JOB_ENDED else Abstain()
+
+    world = PolicyWorld(answer, PolicyEvent.JOB_ENDED)
+    world.submit(spec(task(replicas=1)))
+    for phase in ("Running", "Succeeded"):
+        world.settle().phase("job-t-0", phase)
+    world.settle()
+    assert world.asked == ["TaskCompleted job-t-0", "JobEnded"]
+    assert (world.job().status.state.reason, world.names(GROUPS)) == ("", [])
 
 
 @pytest.mark.parametrize("answer", [Hold(reason="wait", until=0.0), Abstain()])

@@ -7,7 +7,7 @@ from typing import Any
 from tests.unit.jobs.driver import World, spec, task
 from volcanoio.framework.decisions import Act, Alert, Annotate, Hold, Override
 from volcanoio.framework.events import PoliciesLoaded
-from volcanoio.framework.lifecycle import Roster, Wants
+from volcanoio.framework.lifecycle import PolicyRegistry, PolicySubscription
 from volcanoio.model import names
 from volcanoio.model.batch import JobAction, JobEvent
 from volcanoio.model.core import ResourceRequirements
@@ -120,10 +120,10 @@ def test_annotations_alerts_and_holds() -> None:
     assert world.job().status.state.reason == ""
 
 
-def test_what_every_pod_goes_through_is_told_to_who_asks_for_it_by_name() -> None:
+def test_events_of_every_pod_go_to_policies_that_list_them() -> None:
     world = World()
-    wanted = Wants(events=frozenset({JobEvent.POD_PENDING, JobEvent.POD_RUNNING}))
-    world.host.handle(PoliciesLoaded(roster=Roster(everywhere={"p": wanted})))
+    wanted = PolicySubscription(events=frozenset({JobEvent.POD_PENDING, JobEvent.POD_RUNNING}))
+    world.host.handle(PoliciesLoaded(roster=PolicyRegistry(everywhere={"p": wanted})))
     world.submit(spec(task(replicas=1)))
     world.settle()
     world.phase("job-t-0", "Running")

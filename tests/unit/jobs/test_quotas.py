@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.jobs.driver import World, spec, task
-from volcanoio.engine.jobs import pacing
+from volcanoio.engine.jobs.state import job_state
 from volcanoio.framework.effects import Create
 from volcanoio.model import kinds
 from volcanoio.model.core import QuotaSpec, QuotaStatus, ResourceQuota
@@ -61,7 +61,7 @@ def test_the_job_waits_with_the_reason_and_costs_no_retry() -> None:
     assert world.names(kinds.POD_GROUP.resource)
 
 
-def test_a_round_of_refusals_is_told_once_and_then_tried_with_one_pod_of_a_task() -> None:
+def test_a_round_of_refusals_is_reported_once_and_then_retried_with_one_pod_of_a_task() -> None:
     world = waiting(task("a", 6), task("b", 4))
     assert [reason for _, reason, _ in world.records] == ["FailedCreate"]
     before = world.tried
@@ -82,7 +82,7 @@ def test_room_in_the_quota_wakes_the_job_at_once_and_pods_are_made_faster_and_fa
     assert world.job().status.state.reason == ""
 
 
-def test_a_quota_without_room_wakes_nobody() -> None:
+def test_a_quota_without_room_wakes_no_job() -> None:
     world = waiting(task(replicas=6))
     before = world.tried
     for used in (4, 3, 4):
@@ -93,19 +93,19 @@ def test_a_quota_without_room_wakes_nobody() -> None:
 
 def test_big_jobs_are_made_in_batches() -> None:
     world = World()
-    world.submit(spec(task(replicas=pacing.BATCH + 20), minAvailable=1))
+    world.submit(spec(task(replicas=job_state.CREATE_BATCH_SIZE + 20), minAvailable=1))
     world.settle(limit=20_000)
-    assert len(world.pods()) == pacing.BATCH + 20
+    assert len(world.pods()) == job_state.CREATE_BATCH_SIZE + 20
     assert not world.collisions
 
 
-def test_room_is_judged_by_what_the_pod_takes() -> None:
+def test_room_is_checked_by_the_pods_requests() -> None:
     def quota(used: str, **spec: Any) -> ResourceQuota:
         status = QuotaStatus(hard={"requests.cpu": "4"}, used={"requests.cpu": used})
         return ResourceQuota(spec=QuotaSpec(hard={"requests.cpu": "4"}, **spec), status=status)
 
     usage = {"requests.cpu": 2000, "pods": 1000}
-    assert pacing.has_room(quota("2"), usage)
-    assert not pacing.has_room(quota("2001m"), usage)
-    assert pacing.has_room(quota("4", scopes=("BestEffort",)), usage)
-    assert pacing.has_room(quota("garbled"), usage)
+    assert job_state.quota_has_room(quota("2"), usage)
+    assert not job_state.quota_has_room(quota("2001m"), usage)
+    assert job_state.quota_has_room(quota("4", scopes=("BestEffort",)), usage)
+    assert job_state.quota_has_room(quota("garbled"), usage)

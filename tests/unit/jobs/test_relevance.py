@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanoio.engine.jobs import reducer
-from volcanoio.engine.jobs.overlay import Overlay
-from volcanoio.engine.jobs.plugins import PluginSets
-from volcanoio.engine.jobs.reducer import reduce_job
-from volcanoio.engine.jobs.relevance import is_bookkeeping, may_alter_plan
-from volcanoio.engine.jobs.state import JobState
-from volcanoio.engine.jobs.uids import Uids
+from volcanoio.engine.jobs import controller
+from volcanoio.engine.jobs.controller import reduce_job
+from volcanoio.engine.jobs.pods.persistent_collections import PersistentMap, UidSet
+from volcanoio.engine.jobs.pods.plugins import PluginCache
+from volcanoio.engine.jobs.state.job_state import JobState
+from volcanoio.engine.jobs.status.writes import can_change_plan, is_queue_count_update
 from volcanoio.framework.controller import View
 from volcanoio.framework.effects import Create
 from volcanoio.framework.events import Change, Observed
@@ -25,7 +24,7 @@ from volcanoio.model.kinds import Kind
 from volcanoio.model.scheduling import Queue, QueueSpec, QueueStatus
 
 POD = Pod(metadata=ObjectMeta(name="p", uid="u", resource_version="1"), status=PodStatus(phase="Pending"))
-STATE = JobState(pods=Overlay({"u": POD, "v": POD}), started=True)
+STATE = JobState(pods=PersistentMap({"u": POD, "v": POD}), is_started=True)
 
 
 def changed(**changes: object) -> JobState:
@@ -34,8 +33,8 @@ def changed(**changes: object) -> JobState:
 
 def test_a_pod_that_was_bound_or_got_an_address_alters_no_plan() -> None:
     status = PodStatus(phase="Pending", conditions=(Condition(type="PodScheduled"),), pod_ip="10.0.0.1")
-    assert not may_alter_plan(STATE, changed(spec=PodSpec(node_name="n"), status=status), "u")
-    assert not may_alter_plan(STATE, STATE, "u")
+    assert not can_change_plan(STATE, changed(spec=PodSpec(node_name="n"), status=status), "u")
+    assert not can_change_plan(STATE, STATE, "u")
 
 
 @pytest.mark.parametrize(
@@ -47,15 +46,15 @@ def test_a_pod_that_was_bound_or_got_an_address_alters_no_plan() -> None:
         changed(metadata=ObjectMeta(name="p", uid="u", annotations={"a": "b"})),
         msgspec.structs.replace(STATE, pods=STATE.pods.without("u")),
         msgspec.structs.replace(STATE, retry_at=1.0),
-        msgspec.structs.replace(STATE, started=False),
+        msgspec.structs.replace(STATE, is_started=False),
     ],
 )
 def test_what_a_plan_reads_asks_for_one(after: JobState) -> None:
-    assert may_alter_plan(STATE, after, "u")
+    assert can_change_plan(STATE, after, "u")
 
 
 def test_a_pod_seen_first_asks_for_a_plan() -> None:
-    assert may_alter_plan(msgspec.structs.replace(STATE, pods=Overlay()), STATE, "u")
+    assert can_change_plan(msgspec.structs.replace(STATE, pods=PersistentMap()), STATE, "u")
 
 
 QUEUE = Queue(metadata=ObjectMeta(name="q", uid="q1"), status=QueueStatus(state="Open", running=1))
@@ -68,7 +67,7 @@ def queue_seen(old: Queue | None, new: Queue) -> Observed:
 
 def test_jobs_do_not_look_at_how_many_their_queue_counts() -> None:
     counted = msgspec.structs.replace(QUEUE, status=QueueStatus(state="Open", running=2))
-    assert is_bookkeeping(queue_seen(QUEUE, counted))
+    assert is_queue_count_update(queue_seen(QUEUE, counted))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +81,7 @@ def test_jobs_do_not_look_at_how_many_their_queue_counts() -> None:
     ],
 )
 def test_anything_else_of_a_queue_may_matter(old: Queue | None, new: Queue) -> None:
-    assert not is_bookkeeping(queue_seen(old, new))
+    assert not is_queue_count_update(queue_seen(old, new))
 
 
 PODS = st.builds(
@@ -118,7 +117,7 @@ class NoReferences:
         del kind
         return []
 
-    def mine(self, kind: Kind) -> list[ApiObject]:
+    def for_key(self, kind: Kind) -> list[ApiObject]:
         del kind
         return []
 
@@ -127,14 +126,18 @@ class NoReferences:
 def test_a_pod_that_no_plan_looks_at_is_folded_as_any(
     held: list[Pod], pod: Pod, job: Job | None, change: Change, went: bool
 ) -> None:
-    gone = Uids({"u"} if went else ())
+    gone = UidSet({"u"} if went else ())
     writing = Create(resource="pods", manifest={})
     state = JobState(
-        job=job, pods=Overlay({one.metadata.uid: one for one in held}), started=True, sent=(writing,), gone=gone
+        job=job,
+        pods=PersistentMap({one.metadata.uid: one for one in held}),
+        is_started=True,
+        sent_writes=(writing,),
+        deleted_uids=gone,
     )
     event = Observed(resource="pods", change=change, object=pod)
     view = View(key="ns/j", now=1.0, synced=True, lookup=NoReferences())
-    seen = reduce_job(state, event, view, PluginSets({}))
+    seen = reduce_job(state, event, view, PluginCache({}))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reducer, "after_unplanned", lambda state, event: None)
-        assert reduce_job(state, event, view, PluginSets({})) == seen
+        patch.setattr(controller, "fold_irrelevant_change", lambda state, event: None)
+        assert reduce_job(state, event, view, PluginCache({})) == seen

@@ -86,7 +86,7 @@ def test_killed_at_every_step(happening: Any, graceful: bool) -> None:
         assert outcome(world) == outcome(undisturbed), steps
 
 
-def test_a_pod_noted_as_leaving_is_evicted_even_if_nobody_saw_it_go() -> None:
+def test_a_pod_recorded_as_terminating_is_evicted_even_if_its_end_was_not_observed() -> None:
     world = running(policies=ANY)
     evict_slowly(world)
     world.settle()
@@ -105,3 +105,82 @@ def test_a_fresh_process_says_nothing_new_about_a_quiet_job() -> None:
     world.crash()
     world.settle()
     assert (len(world.writes), world.asked) == (writes, [])
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_pod_that_a_restart_replaces_anyway_is_no_eviction(killed: bool) -> None:
+    world = running(graceful=True, policies=[{"event": "PodEvicted", "action": "RestartTask", "timeout": "5s"}])
+    world.remove("pods", "default/job-t-0")
+    evict_slowly(world)
+    world.settle().pass_time(5)
+    assert world.job().status.state.phase == "Restarting"
+    world.vanish()
+    if killed:
+        world.crash()
+    world.settle()
+    assert world.asked == ["PodEvicted job-t-0"]
+    assert world.job().status.state.phase == "Pending"
+    assert not world.timers
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("timeout", [{}, {"timeout": "5s"}])
+def test_a_pod_that_is_evicted_while_others_restart_is_missed(killed: bool, timeout: Any) -> None:
+    policies = [
+        {"event": "PodFailed", "action": "RestartPod"},
+        {"event": "PodEvicted", "action": "RestartJob", **timeout},
+    ]
+    world = running(graceful=True, policies=policies)
+    fail(world)
+    world.settle()
+    assert world.job().status.state.phase == "Restarting"
+    evict(world)
+    if killed:
+        world.crash()
+    world.settle()
+    assert world.asked[-1] == "PodEvicted job-t-2"
+    world.pass_time(5)
+    assert world.job().status.version == 1
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_restarted_pod_that_somebody_else_was_deleting_is_not_missed_once_the_restart_is_over(killed: bool) -> None:
+    policies = [{"event": "PodFailed", "action": "RestartTask"}, {"event": "PodEvicted", "action": "AbortJob"}]
+    world = running(graceful=True, minAvailable=1, policies=policies)
+    evict_slowly(world)
+    fail(world)
+    world.settle()
+    for pod in ("job-t-0", "job-t-1"):
+        world.remove("pods", f"default/{pod}")
+    world.settle()
+    assert world.job().status.state.phase == "Pending"
+    world.vanish()
+    if killed:
+        world.crash()
+    world.settle()
+    assert world.asked == ["PodFailed job-t-1"]
+    assert sorted(world.pods()) == ["job-t-0", "job-t-1", "job-t-2"]
+
+
+def test_a_completed_task_restarts_a_pod_once_wherever_we_are_killed() -> None:
+    for steps in range(30):
+        world = running(policies=[{"event": "TaskCompleted", "action": "RestartPod"}])
+        finish(world)
+        for _ in range(steps):
+            world.step()
+        world.crash()
+        world.settle()
+        pods = {name: pod.status.phase for name, pod in world.pods().items()}
+        assert pods == {"job-t-0": "Succeeded", "job-t-1": "Succeeded", "job-t-2": "Pending"}, steps
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_task_fails_again_by_the_pods_that_it_has_left(killed: bool) -> None:
+    world = running(graceful=True, minAvailable=1, policies=[{"event": "TaskFailed", "action": "RestartPod"}])
+    restarted = {"status": {"containerStatuses": [{"name": "c", "restartCount": 3}]}}
+    for pod in ("job-t-0", "job-t-1"):
+        world.change("pods", f"default/{pod}", restarted)
+        if killed:
+            world.crash()
+        world.settle()
+    assert world.asked == ["TaskFailed job-t-0", "TaskFailed job-t-1"]

@@ -7,11 +7,9 @@ from collections import Counter
 import hypothesis.strategies as st
 from hypothesis import given
 
-from volcanoio.engine.jobs.marks import NONE, Marks
-from volcanoio.engine.jobs.overlay import Overlay
-from volcanoio.engine.jobs.ranges import expand
-from volcanoio.engine.jobs.roll import Roll, call
-from volcanoio.engine.jobs.uids import Uids
+from volcanoio.engine.jobs.pods.index_ranges import parse_indexes
+from volcanoio.engine.jobs.pods.persistent_collections import PersistentMap, UidSet
+from volcanoio.engine.jobs.pods.summary import NO_INDEXES, IndexSet, PodSummary, summarize
 from volcanoio.model import names
 from volcanoio.model.base import ObjectMeta, OwnerReference
 from volcanoio.model.batch import Job, JobPhase, JobSpec, JobState, JobStatus, TaskSpec
@@ -64,34 +62,34 @@ def changes(draw: st.DrawFn) -> tuple[str, Pod | None, bool]:
 
 @given(st.lists(st.tuples(jobs, st.lists(changes(), max_size=8)), max_size=6))
 def test_it_says_what_a_look_at_all_pods_says(story: list[tuple[Job, list[tuple[str, Pod | None, bool]]]]) -> None:
-    held: Overlay[str, Pod] = Overlay()
-    deleting, roll = Uids(), None
+    held: PersistentMap[str, Pod] = PersistentMap()
+    deleting, summary = UidSet(), None
     for job, steps in story:
         for uid, pod, deleted in steps:
             held = held.without((uid,)) if pod is None else held.with_item(uid, pod)
-            deleting = deleting.plus((uid,)) if deleted else deleting.minus((uid,))
-        roll = call(job, held, deleting, roll)
-        assert shown(roll) == shown(call(job, held, deleting)) == looked_at(job, held, deleting)
+            deleting = deleting.with_uids((uid,)) if deleted else deleting.without_uids((uid,))
+        summary = summarize(job, held, deleting, summary)
+        assert shown(summary) == shown(summarize(job, held, deleting)) == looked_at(job, held, deleting)
 
 
-def shown(roll: Roll) -> dict[str, object]:
-    counts = roll.counts
+def shown(summary: PodSummary) -> dict[str, object]:
+    counts = summary.counts
     return {
-        "total": roll.total,
-        "live": roll.live,
+        "total": summary.total,
+        "live": summary.live,
         "terminating": counts.terminating,
         "phases": {task: state.phase for task, state in counts.tasks.items()},
         "sum": (counts.pending, counts.running, counts.succeeded, counts.failed, counts.unknown),
-        "unwanted": {pod.metadata.uid for pod in roll.unwanted()},
-        "present": {task: expand(text) for task, text in roll.present.items()},
-        "leaving": {task: expand(text) for task, text in roll.leaving.items()},
-        "whole": roll.whole,
-        "free": {task: roll.free(task) for task in TASKS},
-        "own": sorted(pod.metadata.uid for pod in roll.own()),
+        "unwanted": {pod.metadata.uid for pod in summary.unwanted_pods()},
+        "present": {task: parse_indexes(text) for task, text in summary.present.items()},
+        "leaving": {task: parse_indexes(text) for task, text in summary.leaving.items()},
+        "whole": summary.is_complete,
+        "free": {task: summary.free_indexes(task) for task in TASKS},
+        "own": sorted(pod.metadata.uid for pod in summary.own_pods()),
     }
 
 
-def looked_at(job: Job, held: Overlay[str, Pod], deleting: Uids) -> dict[str, object]:
+def looked_at(job: Job, held: PersistentMap[str, Pod], deleting: UidSet) -> dict[str, object]:
     """The same, said of each pod plainly."""
     tasks = {task.name: task.replicas for task in job.spec.tasks}
     own = [pod for pod in held.values() if pod.metadata.owner_references[0].uid == job.metadata.uid]
@@ -161,12 +159,12 @@ def looked_at(job: Job, held: Overlay[str, Pod], deleting: Uids) -> dict[str, ob
 
 @given(st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 40), max_size=9)), max_size=9))
 def test_marks_are_a_bag(steps: list[tuple[bool, list[int]]]) -> None:
-    marks, plain = NONE, Counter[int]()
+    marks, plain = NO_INDEXES, Counter[int]()
     for comes, indexes in steps:
         some = indexes if comes else [*(Counter(indexes) & plain).elements()]
-        marks = marks.changed([] if comes else some, some if comes else [])
+        marks = marks.with_changes([] if comes else some, some if comes else [])
         plain = plain + Counter(some) if comes else plain - Counter(some)
         assert marks.indexes() == sorted(plain)
         assert len(marks) == len(plain)
-        assert marks.free(41) == [index for index in range(41) if index not in plain]
-        assert marks == Marks(marks.bits, {index: number - 1 for index, number in plain.items() if number > 1})
+        assert marks.free_below(41) == [index for index in range(41) if index not in plain]
+        assert marks == IndexSet(marks.bits, {index: number - 1 for index, number in plain.items() if number > 1})

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.jobs.driver import World, spec, task
-from volcanoio.engine.jobs import delayed
-from volcanoio.engine.jobs.delayed import LONGEST_TEXT, Wait
-from volcanoio.engine.jobs.ledger import Delayed, Ledger
-from volcanoio.engine.jobs.overriding import MOST_SINGLE, entered
-from volcanoio.engine.jobs.ranges import expand
+from volcanoio.engine.jobs.decide import delayed_actions
+from volcanoio.engine.jobs.decide.delayed_actions import MAX_ENCODED_LENGTH, PodDelay
+from volcanoio.engine.jobs.decide.policy_answers import MAX_POD_OVERRIDES, with_override
+from volcanoio.engine.jobs.pods.index_ranges import parse_indexes
+from volcanoio.engine.jobs.state.stored_state import DelayedAction, StoredState
 from volcanoio.framework.decisions import Override
 from volcanoio.model import kinds
 from volcanoio.model.batch import MOST_PODS, JobAction
@@ -25,12 +25,12 @@ JOBS = "jobs.batch.volcano.sh"
 
 def test_thousands_that_wait_for_slightly_different_times_stay_short_and_never_come_early() -> None:
     waits = [
-        Wait(JobAction.RESTART_POD, "PodFailed", 1000.0 + 0.37 * number, 0, "t", (number * 7919) % 10_000)
+        PodDelay(JobAction.RESTART_POD, "PodFailed", 1000.0 + 0.37 * number, 0, "t", (number * 7919) % 10_000)
         for number in range(10_000)
     ]
-    entries = delayed.added((), waits)
-    assert len(msgspec.json.encode(entries)) <= LONGEST_TEXT
-    due = {index: entry.due for entry in entries for index in expand(entry.pods)}
+    entries = delayed_actions.add_delays((), waits)
+    assert len(msgspec.json.encode(entries)) <= MAX_ENCODED_LENGTH
+    due = {index: entry.due for entry in entries for index in parse_indexes(entry.pods)}
     assert sorted(due) == list(range(10_000))
     assert all(wait.due <= due[wait.index or 0] for wait in waits)
 
@@ -38,14 +38,14 @@ def test_thousands_that_wait_for_slightly_different_times_stay_short_and_never_c
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 3)), max_size=30))
 def test_the_first_wait_for_an_action_stands_until_another_replaces_it(steps: list[tuple[int, int]]) -> None:
     actions = [JobAction.RESTART_POD, JobAction.RESTART_JOB, JobAction.ABORT_JOB, JobAction.RESTART_TASK]
-    entries: tuple[Delayed, ...] = ()
+    entries: tuple[DelayedAction, ...] = ()
     wanted: dict[int, tuple[JobAction, float]] = {}
     for moment, (index, action) in enumerate(steps):
         chosen = actions[action]
-        entries = delayed.added(entries, [Wait(chosen, "PodFailed", float(moment), 0, "t", index)])
+        entries = delayed_actions.add_delays(entries, [PodDelay(chosen, "PodFailed", float(moment), 0, "t", index)])
         if wanted.get(index, (None, 0.0))[0] is not chosen:
             wanted[index] = (chosen, float(moment))
-    found = {index: (entry.action, entry.due) for entry in entries for index in expand(entry.pods)}
+    found = {index: (entry.action, entry.due) for entry in entries for index in parse_indexes(entry.pods)}
     assert found == wanted
 
 
@@ -99,9 +99,9 @@ def test_a_job_of_too_many_pods_waits_with_the_reason() -> None:
 
 
 def test_what_is_learned_of_too_many_single_pods_holds_for_their_task() -> None:
-    ledger = Ledger()
-    for index in range(MOST_SINGLE + 1):
+    ledger = StoredState()
+    for index in range(MAX_POD_OVERRIDES + 1):
         resources = {"c": ResourceRequirements(limits={"memory": f"{index + 1}Gi"})}
-        ledger = entered(ledger, Override(task="t", index=index, resources=resources))
+        ledger = with_override(ledger, Override(task="t", index=index, resources=resources))
     (only,) = ledger.overrides
-    assert (only.index, only.resources["c"].limits) == (None, {"memory": f"{MOST_SINGLE + 1}Gi"})
+    assert (only.index, only.resources["c"].limits) == (None, {"memory": f"{MAX_POD_OVERRIDES + 1}Gi"})

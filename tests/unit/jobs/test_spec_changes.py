@@ -61,7 +61,7 @@ def test_an_edit_acts_once_wherever_we_are_killed(steps: int) -> None:
     assert (world.job().status.version, len(world.pods())) == (1, 3)
 
 
-def test_an_edit_while_we_were_down_is_told_once() -> None:
+def test_an_edit_while_the_controller_was_down_raises_one_event() -> None:
     world = running(ON_UPDATE)
     world.crash()
     scale(world, 3)
@@ -72,7 +72,7 @@ def test_an_edit_while_we_were_down_is_told_once() -> None:
     assert world.settle().job().status.version == 1
 
 
-def test_an_edit_of_a_suspended_job_is_not_told_when_it_resumes() -> None:
+def test_an_edit_of_a_suspended_job_raises_no_event_when_it_resumes() -> None:
     world = running(ON_UPDATE)
     world.command("AbortJob")
     world.settle()

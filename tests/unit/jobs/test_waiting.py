@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.unit.jobs.driver import World, spec, task
 from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
 
 JOBS = kinds.JOB.resource
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -65,17 +66,86 @@ def test_an_unknown_plugin_is_named_with_advice() -> None:
     assert [reason for _, reason, _ in world.records] == ["PluginError"]
 
 
-def test_the_reason_of_an_unschedulable_group_is_reported_once() -> None:
+WORDS = "queue resource quota insufficient: insufficient cpu"
+
+
+def unschedulable(message: str, at: int = 0, reason: str = "QueueQuotaInsufficient") -> Manifest:
+    """A condition of a PodGroup that waits."""
+    return {**scheduled(at), "type": "Unschedulable", "reason": reason, "message": message}
+
+
+def scheduled(at: int = 0) -> Manifest:
+    """The condition of a PodGroup that has its places."""
+    return {"type": "Scheduled", "status": "True", "lastTransitionTime": f"2026-01-01T00:00:{at:02}Z"}
+
+
+def say(world: World, *conditions: Manifest, phase: str = "Pending") -> World:
+    """The scheduler writes the status of the job's PodGroup."""
+    group = f"default/{world.names(kinds.POD_GROUP.resource)[0]}"
+    world.change(kinds.POD_GROUP.resource, group, {"status": {"phase": phase, "conditions": list(conditions)}})
+    return world.settle(admit=False)
+
+
+def submitted() -> World:
+    """A job of two pods whose PodGroup waits."""
     world = World()
     world.submit(spec())
-    world.settle(admit=False)
-    group = f"default/{world.names(kinds.POD_GROUP.resource)[0]}"
-    condition = {"type": "Unschedulable", "status": "True", "message": "2/2 tasks in gang unschedulable"}
-    for phase in ("Pending", "Inqueue"):
-        world.change(kinds.POD_GROUP.resource, group, {"status": {"phase": phase, "conditions": [condition]}})
-        world.settle(admit=False)
-    text = "PodGroup default:job unschedule,reason: 2/2 tasks in gang unschedulable"
+    return world.settle(admit=False)
+
+
+def test_why_a_group_waits_is_the_jobs_reason_and_one_event() -> None:
+    world = say(submitted(), unschedulable(f"{WORDS} (queue default: needs cpu 2, in use 0, limit 1)"))
+    state = world.job().status.state
+    assert (state.phase, state.reason) == ("Pending", "QueueQuotaInsufficient")
+    assert state.message == f"{WORDS} (queue default: needs cpu 2, in use 0, limit 1)"
+    text = f"PodGroup default:job unschedulable, reason: {state.message}"
     assert world.records == [("Warning", "PodGroupPending", text)]
+
+
+def test_other_amounts_are_shown_without_another_event() -> None:
+    world = say(submitted(), unschedulable(f"{WORDS} (queue default: needs cpu 2, in use 4, limit 5)"))
+    say(world, unschedulable(f"{WORDS} (queue default: needs cpu 2, in use 5, limit 5)"))
+    assert world.job().status.state.message.endswith("in use 5, limit 5)")
+    assert len(world.records) == 1
+    say(world, unschedulable("2/2 tasks in gang unschedulable", reason="NotEnoughResources"), phase="Inqueue")
+    assert [message.partition("reason: ")[2] for _, _, message in world.records][1:] == [
+        "2/2 tasks in gang unschedulable"
+    ]
+
+
+def test_the_newest_condition_by_time_counts() -> None:
+    world = say(submitted(), unschedulable("later", at=2), scheduled(at=1))
+    assert world.job().status.state.message == "later"
+    say(world, unschedulable("earlier", at=2), scheduled(at=3))
+    assert world.job().status.state.reason == ""
+    say(world, scheduled(at=3), unschedulable("of equal times the last", at=3))
+    assert world.job().status.state.message == "of equal times the last"
+
+
+def test_a_job_that_runs_waits_for_nothing_whatever_an_old_condition_says() -> None:
+    world = say(submitted(), unschedulable("2/2 tasks in gang unschedulable"), phase="Inqueue")
+    assert world.job().status.state.message == "2/2 tasks in gang unschedulable"
+    for pod in ("job-t-0", "job-t-1"):
+        world.phase(pod, "Running")
+    world.settle()
+    world.pass_time(3.0)
+    state = world.job().status.state
+    assert (state.phase, state.reason, state.message) == ("Running", "", "")
+
+
+def test_a_deleted_queue_is_reported_at_once_and_only_while_it_is_missing() -> None:
+    world = World()
+    world.put(kinds.QUEUE, "", {"metadata": {"name": "research"}, "spec": {}})
+    world.submit(spec(queue="research"))
+    world.settle(admit=False)
+    world.remove(kinds.QUEUE.resource, "research")
+    world.settle(admit=False)
+    assert world.job().status.state.reason == "QueueNotFound"
+    gone = unschedulable('queue "research" does not exist', reason="QueueNotFound")
+    say(world, gone)
+    world.put(kinds.QUEUE, "", {"metadata": {"name": "research"}, "spec": {}})
+    world.settle(admit=False)
+    assert world.job().status.state.reason == "", "what the scheduler said of it is old"
 
 
 def test_a_refused_pod_is_reported_and_tried_again_later() -> None:
@@ -137,7 +207,7 @@ def test_a_foreign_pod_in_the_way_is_outlasted() -> None:
     assert world.pods()["job-t-0"].metadata.owner_references[0].uid == world.job().metadata.uid
 
 
-def test_a_support_object_of_somebody_else_stops_nobody() -> None:
+def test_an_object_of_another_owner_stops_no_job() -> None:
     world = World()
     world.put(kinds.SERVICE, "default", {"metadata": {"name": "job"}, "spec": {}})
     world.submit(spec(plugins={"svc": []}))

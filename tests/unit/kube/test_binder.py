@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.unit.kube.scripted import Call, ManualClock, ScriptedTransport, answer, refusal, until
-from volcanoio.bus.bus import Batch, EventBus
+from volcanoio.bus.event_bus import Batch, EventBus
 from volcanoio.framework.events import Event
 from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, Evict
 from volcanoio.framework.scheduling_events import BindDone, BindRefused, BindUnknown, EvictDone, EvictRefused
-from volcanoio.kube.binder import Binder
+from volcanoio.kube.binder import Binder, BinderOptions, InFlightWindow
 from volcanoio.kube.evictor import Evictor
-from volcanoio.kube.sending import Sender
+from volcanoio.kube.sender import Sender
 from volcanoio.kube.transport import Response, TransportError
-from volcanoio.kube.window import Window
 
 Fault = Callable[["Server", str, str], Response | TransportError | None]
 
@@ -111,9 +111,9 @@ def gang(pods: int = 8, group: str = "ns/g") -> BindBatch:
 
 
 class Bench:
-    def __init__(self, server: Server, *, window: Window | None = None) -> None:
+    def __init__(self, server: Server, *, window: InFlightWindow | None = None) -> None:
         self.server = server
-        self.window = window or Window()
+        self.window = window or InFlightWindow()
         self.allowed = True
         self.events: list[Event] = []
         self.publishes: list[Batch] = []
@@ -128,7 +128,7 @@ class Bench:
             self.bus.publish,
             clock=self.server.clock,
             gate=lambda: self.allowed,
-            window=self.window,
+            options=BinderOptions(window=self.window),
         )
         async with binder:
             yield binder
@@ -208,7 +208,7 @@ async def test_the_look_at_the_pod_is_repeated_until_it_is_answered() -> None:
 
 
 async def test_the_number_in_flight_adapts_and_retry_after_is_kept() -> None:
-    bench = Bench(Server(40), window=Window(start=16))
+    bench = Bench(Server(40), window=InFlightWindow(start=16))
     bench.server.faults["p0"] = [busy]
     await bench.bind(gang(40))
     assert bench.server.most_in_flight == 16
@@ -228,11 +228,11 @@ async def test_without_leadership_nothing_is_sent() -> None:
 FAULTS = st.sampled_from([busy, refused, failed_after_commit, failed_before_commit, reset_after_commit, hang])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.dictionaries(st.sampled_from([f"p{number}" for number in range(8)]), st.lists(FAULTS, max_size=4)))
 def test_whatever_fails_every_bind_ends_once_and_says_what_the_server_holds(faults: dict[str, list[Fault]]) -> None:
     async def scenario() -> None:
-        bench = Bench(Server(), window=Window(start=3, least=1, most=4))
+        bench = Bench(Server(), window=InFlightWindow(start=3, least=1, most=4))
         bench.server.faults = faults
         await bench.bind(gang())
         assert set(bench.final()) == set(bench.server.uids)
@@ -243,7 +243,7 @@ def test_whatever_fails_every_bind_ends_once_and_says_what_the_server_holds(faul
 
 
 def test_the_window_opens_slowly_and_closes_fast() -> None:
-    window = Window(start=8, least=2, most=10)
+    window = InFlightWindow(start=8, least=2, most=10)
     for _ in range(100):
         window.succeeded()
     assert window.size == 10

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.examples import examples
 from volcanoio.framework.events import Change, Observed
-from volcanoio.kube.cache import ObjectCache
+from volcanoio.kube.object_cache import ObjectCache
 from volcanoio.model.base import ApiObject, ObjectMeta
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -21,7 +21,7 @@ def told(events: list[Observed]) -> list[tuple[str, str, int]]:
     return [(event.change.value, event.obj.metadata.uid, event.obj.metadata.revision) for event in events]
 
 
-def test_the_higher_version_wins_and_the_echo_is_no_news() -> None:
+def test_the_higher_version_wins_and_the_echo_is_no_change() -> None:
     cache = ObjectCache("things")
     assert told(cache.replace([thing("a", "1", 5)], 5)) == [("appeared", "1", 5)]
     changed = cache.own(thing("a", "1", 7))
@@ -182,4 +182,4 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestAnyOrder.settings = examples(200, stateful_step_count=40)

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from volcanoio.kube.config import ConfigError, from_file, in_cluster, load
+from volcanoio.kube.kubeconfig import ConfigError, from_file, in_cluster, load
 
 
 def kubeconfig(cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -117,7 +117,7 @@ async def test_an_exec_plugin_gives_a_token(tmp_path: Path) -> None:
         ({"users": [{"name": "u", "user": {"client-key-data": "%"}}]}, "client-key"),
     ],
 )
-async def test_a_wrong_file_is_told_what_is_wrong(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+async def test_an_invalid_file_is_reported_with_its_errors(tmp_path: Path, change: dict[str, Any], words: str) -> None:
     path = write(tmp_path / "config", {**kubeconfig(), **change})
     with pytest.raises(ConfigError, match=words) as caught:
         await from_file(path)

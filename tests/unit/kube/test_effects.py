@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tests.unit.kube.scripted import Call, ManualClock, ScriptedTransport, answer, refusal, until
-from volcanoio.bus.bus import EventBus
+from volcanoio.bus.event_bus import EventBus
 from volcanoio.framework.effects import (
     Create,
     Delete,
@@ -24,10 +24,10 @@ from volcanoio.framework.effects import (
     StopTimer,
 )
 from volcanoio.framework.events import EffectFailed, EffectSucceeded, Event, Observed
-from volcanoio.kube.effects import EffectExecutor
-from volcanoio.kube.informers import InformerSet
-from volcanoio.kube.recorder import EventRecorder
-from volcanoio.kube.sending import Sender
+from volcanoio.kube.effect_executor import EffectExecutor, EffectSinks
+from volcanoio.kube.event_recorder import EventRecorder
+from volcanoio.kube.informer import InformerSet
+from volcanoio.kube.sender import Sender
 from volcanoio.kube.transport import Response, TransportError
 from volcanoio.model.base import ObjectReference
 from volcanoio.model.kinds import POD, SECRET
@@ -92,9 +92,7 @@ class Bench:
         sender = Sender(self.transport, clock=self.clock, gate=lambda: self.allowed)
         executor = EffectExecutor(
             sender,
-            publish=self.bus.publish,
-            own=self.informers,
-            local=lambda *effect: self.local.append(effect),
+            EffectSinks(self.bus.publish, self.informers, local=lambda *effect: self.local.append(effect)),
             recorder=self.recorder,
             probe=self.probe,
         )

@@ -10,25 +10,25 @@ from typing import Any
 import anyio
 import pytest
 
-from volcanoio.bus.bus import EventBus
+from volcanoio.bus.event_bus import EventBus
 from volcanoio.framework.effects import Create, Delete, Patch, PatchType
 from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Event, Observed
 from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, Evict
 from volcanoio.framework.scheduling_events import BindDone, BindRefused, BindUnknown, EvictDone
-from volcanoio.kube.binder import Binder
+from volcanoio.kube.binder import Binder, BinderOptions
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import WallClock
-from volcanoio.kube.config import Connection
-from volcanoio.kube.credentials import StaticCredentials
-from volcanoio.kube.effects import EffectExecutor
+from volcanoio.kube.effect_executor import EffectExecutor, EffectSinks
 from volcanoio.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from volcanoio.kube.evictor import Evictor
-from volcanoio.kube.http import HttpTransport
-from volcanoio.kube.informers import InformerSet
-from volcanoio.kube.sending import Sender
+from volcanoio.kube.http_transport import HttpTransport
+from volcanoio.kube.informer import InformerSet
+from volcanoio.kube.kubeconfig import Connection, StaticCredentials
+from volcanoio.kube.requests import DeleteOptions, PatchOptions
+from volcanoio.kube.sender import Sender
 from volcanoio.kube.transport import Transport
-from volcanoio.localcluster.apiserver.faults import Action, Faults, Rule, When
-from volcanoio.localcluster.apiserver.http import serve
+from volcanoio.localcluster.apiserver.http.faults import Action, Faults, Rule, When
+from volcanoio.localcluster.apiserver.http.listener import serve
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.server import ApiServer
 from volcanoio.model.base import Manifest
@@ -88,10 +88,11 @@ async def test_generic_verbs(way: str) -> None:
         with pytest.raises(Invalid):
             await client.create(POD, {**pod("b"), "spec": {"containers": []}})
         labels = {"metadata": {"labels": {"x": "y"}}}
-        patched = await client.patch(POD, "a", labels, "default", uid=uid)
+        patched = await client.patch(POD, "a", labels, "default", PatchOptions(uid=uid))
         assert patched["metadata"]["labels"] == {"x": "y"}
+        options = PatchOptions(resource_version=created["metadata"]["resourceVersion"])
         with pytest.raises(Conflict):
-            await client.patch(POD, "a", labels, "default", resource_version=created["metadata"]["resourceVersion"])
+            await client.patch(POD, "a", labels, "default", options)
         for number in range(5):
             await client.create(POD, pod(f"p{number}"))
         assert len(await client.list(POD, "default", limit=2)) == 6
@@ -101,8 +102,8 @@ async def test_generic_verbs(way: str) -> None:
         async with client.watch(POD, "default", resource_version=version) as changes:
             assert (await anext(changes)).object.metadata.name == "p0"
         with pytest.raises(Conflict):
-            await client.delete(POD, "a", "default", uid="another")
-        await client.delete(POD, "a", "default", uid=uid, grace=0)
+            await client.delete(POD, "a", "default", DeleteOptions(uid="another"))
+        await client.delete(POD, "a", "default", DeleteOptions(uid=uid, grace=0))
         with pytest.raises(NotFound):
             await client.get(POD, "a", "default")
 
@@ -155,9 +156,7 @@ async def test_own_writes_and_their_echoes_end_in_what_the_server_holds(way: str
         await process.informers.synced()
         executor = EffectExecutor(
             Sender(transport, clock=process.clock),
-            publish=process.bus.publish,
-            own=process.informers,
-            local=lambda *_: None,
+            EffectSinks(publish=process.bus.publish, own=process.informers, local=lambda *_: None),
         )
         async with executor:
             for number in range(12):
@@ -218,7 +217,7 @@ async def test_a_fault_on_the_third_of_eight_binds(
     faults = Faults(Rule("POST", "/binding$", action, when, nth=3, code=code))
     async with server(way, faults) as transport, gang(transport) as (client, batch):
         events: list[Event] = []
-        async with Binder(transport, events.extend, clock=EagerClock(), timeout=0.2) as binder:
+        async with Binder(transport, events.extend, clock=EagerClock(), options=BinderOptions(timeout=0.2)) as binder:
             binder.submit(batch)
             await eventually(lambda: not binder.unfinished)
         assert sorted(event.name for event in events if isinstance(event, BindDone)) == [f"p{n}" for n in range(8)]

@@ -7,7 +7,7 @@ import base64
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from volcanoio.kube.fillers import ssh_keypair
+from volcanoio.kube.object_writer import ssh_keypair
 
 
 def test_the_pair_belongs_together_and_has_volcanos_formats() -> None:

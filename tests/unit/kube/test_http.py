@@ -9,9 +9,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from volcanoio.kube.config import Connection
-from volcanoio.kube.credentials import StaticCredentials
-from volcanoio.kube.http import HttpTransport
+from volcanoio.kube.http_transport import HttpTransport
+from volcanoio.kube.kubeconfig import Connection, StaticCredentials
 from volcanoio.kube.transport import ContentType, StreamRefused, TransportError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

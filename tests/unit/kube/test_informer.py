@@ -8,14 +8,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
+import pytest
+from structlog.testing import capture_logs
 
 from tests.unit.kube.scripted import Call, ManualClock, Script, ScriptedTransport, Stream, answer, refusal, until
-from volcanoio.bus.bus import EventBus
+from volcanoio.bus.event_bus import EventBus
 from volcanoio.framework.events import Event, Observed, Relisting, Synced
-from volcanoio.kube.informer import Informer
-from volcanoio.kube.informers import InformerSet
+from volcanoio.kube.informer import Informer, InformerSet, Selection, WatchContext
 from volcanoio.kube.transport import Response, TransportError
-from volcanoio.model.kinds import NODE, POD
+from volcanoio.model.custom import custom_kind
+from volcanoio.model.kinds import NODE, POD, QUEUE, Kind
 
 
 def pod(name: str, revision: int, **spec: Any) -> dict[str, Any]:
@@ -70,7 +72,8 @@ class Seen:
 @asynccontextmanager
 async def running(script: Script, streams: list[Stream]) -> AsyncIterator[tuple[ScriptedTransport, Seen, ManualClock]]:
     transport, seen, clock = ScriptedTransport(script, streams), Seen(), ManualClock()
-    informer = Informer(POD, transport, seen.bus.publish, clock=clock, label_selector="app=x", page=2)
+    context = WatchContext(transport=transport, publish=seen.bus.publish, clock=clock)
+    informer = Informer(POD, context, Selection(label_selector="app=x"), page=2)
     task = asyncio.ensure_future(informer.run())
     try:
         yield transport, seen, clock
@@ -176,6 +179,33 @@ async def test_nulls_mean_absent_and_an_unreadable_object_is_skipped() -> None:
     async with running(script, streams) as (_, seen, _clock):
         await until(lambda: len(seen.batches) == 2)
     assert seen.batches == [["appeared a@3", "appeared odd@4", "synced"], ["changed odd@10"]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "at_first", "later"),
+    [
+        (custom_kind("example.com", "v1", "Sweep"), ["info"], ["info", "warning"]),
+        (QUEUE, ["warning"], ["warning"]),
+    ],
+)
+async def test_a_kind_of_others_may_be_served_later_before_that_is_a_warning(
+    kind: Kind, at_first: list[str], later: list[str]
+) -> None:
+    async def script(call: Call) -> Response:
+        return refusal(404, "NotFound")
+
+    transport, clock = ScriptedTransport(script), ManualClock()
+    informer = Informer(kind, WatchContext(transport=transport, publish=Seen().bus.publish, clock=clock))
+    with capture_logs() as logs:
+        task = asyncio.ensure_future(informer.run())
+        await until(lambda: clock.time > 1_000_010.0)
+        assert [log["log_level"] for log in logs] == at_first
+        await until(lambda: clock.time > 1_000_100.0)
+        task.cancel()
+        await asyncio.wait([task])
+    assert [log["log_level"] for log in logs] == later
+    assert logs[-1]["event"] == "this kind is not served; install its CustomResourceDefinition"
+    assert logs[-1]["resource"] == kind.resource
 
 
 async def test_consumers_share_an_informer_and_own_writes_are_folded() -> None:

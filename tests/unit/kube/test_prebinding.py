@@ -13,15 +13,16 @@ import pytest
 
 from tests.unit.kube.scripted import Call, ScriptedTransport, answer, refusal, until
 from tests.unit.runtime.virtual_time import VirtualClock, settle
-from volcanoio.bus.bus import EventBus
+from volcanoio.bus.event_bus import EventBus
+from volcanoio.framework import effects
 from volcanoio.framework.events import Change, Event, Observed
 from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, PreBindStep
 from volcanoio.framework.scheduling_events import BindDone, BindRefused
-from volcanoio.kube.binder import Binder
-from volcanoio.kube.prebinding import PreBinder, says
-from volcanoio.kube.sending import Sender
+from volcanoio.kube.binder import Binder, BinderOptions
+from volcanoio.kube.prebinder import PreBinder, matches
+from volcanoio.kube.sender import Sender
 from volcanoio.kube.transport import Response
-from volcanoio.model import kinds, mergepatch
+from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 
 NODE, DONE = "node-of", "done"
@@ -68,7 +69,7 @@ class Server:
         return answer(self.claims[name])
 
     def set(self, name: str, patch: Manifest) -> None:
-        claim = mergepatch.apply(deepcopy(self.claims[name]), patch)
+        claim = effects.apply_merge_patch(deepcopy(self.claims[name]), patch)
         claim["metadata"]["resourceVersion"] = str(int(claim["metadata"]["resourceVersion"]) + 1)
         self.claims[name] = claim
         seen = msgspec.convert(claim, kinds.PVC.type)
@@ -86,7 +87,8 @@ class Server:
     async def binder(self) -> AsyncIterator[Binder]:
         prebinder = PreBinder(Sender(self.transport, clock=self.clock), clock=self.clock)
         self.bus.subscribe(prebinder.seen)
-        async with Binder(self.transport, self.bus.publish, clock=self.clock, prebinder=prebinder) as binder:
+        options = BinderOptions(prebinder=prebinder)
+        async with Binder(self.transport, self.bus.publish, clock=self.clock, options=options) as binder:
             yield binder
 
     def outcomes(self) -> dict[str, str]:
@@ -164,8 +166,8 @@ async def test_what_does_not_come_in_time_refuses_the_batch_and_what_has_come_st
 
 LOSSES: dict[str, Any] = {
     "is gone": lambda server: server.claims.pop("a"),
-    "is another one of that name": lambda server: server.claims["a"]["metadata"].update(uid="new"),
-    "does not say any more what was written to it": lambda server: server.set("a", {"metadata": {"annotations": None}}),
+    "was replaced by another of its name": lambda server: server.claims["a"]["metadata"].update(uid="new"),
+    "no longer has what was written to it": lambda server: server.set("a", {"metadata": {"annotations": None}}),
 }
 
 
@@ -225,4 +227,4 @@ async def test_leaving_ends_what_is_waited_for() -> None:
     ],
 )
 def test_patterns(value: Any, pattern: Any, expected: bool) -> None:
-    assert says(value, pattern) is expected
+    assert matches(value, pattern) is expected

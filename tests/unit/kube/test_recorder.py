@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from tests.unit.kube.scripted import Call, ManualClock, ScriptedTransport, answer, refusal, until
-from volcanoio.kube.recorder import EventRecorder
+from volcanoio.kube.event_recorder import EventRecorder
 from volcanoio.kube.transport import Response, TransportError
 from volcanoio.model.base import ObjectReference
 
@@ -67,6 +67,17 @@ async def test_cluster_scoped_objects_have_theirs_in_default() -> None:
     assert call.path == "/api/v1/namespaces/default/events"
 
 
+async def test_containers_of_a_pod_have_events_of_their_own_and_name_the_node() -> None:
+    bench = Bench()
+    for path in ("spec.containers{a}", "spec.containers{b}"):
+        pod = ObjectReference(kind="Pod", namespace="ns", name="p", uid="4", field_path=path)
+        bench.recorder.record(pod, "Normal", "Pulled", "present", component="kubelet", host="n1")
+    calls = await bench.written(2)
+    assert [call.body["involvedObject"]["fieldPath"] for call in calls] == ["spec.containers{a}", "spec.containers{b}"]
+    assert calls[0].body["source"] == {"component": "kubelet", "host": "n1"}
+    assert calls[0].body["reportingInstance"] == "n1"
+
+
 async def test_equal_events_are_one_with_a_count() -> None:
     bench = Bench()
     for _ in range(3):
@@ -90,7 +101,7 @@ async def test_a_failed_one_is_not_retried_but_the_next_is_a_new_event() -> None
     assert (first.method, second.method) == ("POST", "POST")
 
 
-async def test_an_event_that_is_gone_is_written_anew_with_its_count() -> None:
+async def test_a_deleted_event_is_written_again_with_its_count() -> None:
     bench = Bench([answer({}, 201), refusal(404, "NotFound")])
     bench.recorder.record(JOB, "Normal", "Same", "again")
     await bench.written(1)

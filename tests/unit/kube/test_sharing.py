@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volcanoio.kube.decoding import ObjectDecoder
-from volcanoio.kube.sharing import MOST, Shared
+from volcanoio.kube.object_cache import MAX_SHARED, SharedParts
 from volcanoio.kube.transport import SharedLine
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
@@ -31,13 +31,13 @@ PODS = st.builds(
 
 @given(contents=st.lists(PODS, max_size=8))
 def test_a_shared_pod_equals_one_that_is_not(contents: list[dict[str, object]]) -> None:
-    shared = Shared()
+    shared = SharedParts()
     for content in contents:
         assert shared.of(msgspec.convert(content, Pod)) == msgspec.convert(content, Pod)
 
 
 def test_pods_of_one_template_have_their_containers_in_common() -> None:
-    shared = Shared()
+    shared = SharedParts()
     content = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "main", "image": "i"}]}}
     first, second = (shared.of(msgspec.convert(content, Pod)) for _ in range(2))
     assert isinstance(first, Pod)
@@ -47,10 +47,10 @@ def test_pods_of_one_template_have_their_containers_in_common() -> None:
 
 
 def test_what_is_known_is_bounded() -> None:
-    shared = Shared()
-    for number in range(2 * MOST):
+    shared = SharedParts()
+    for number in range(2 * MAX_SHARED):
         shared.of(msgspec.convert({"metadata": {"labels": {"n": str(number)}}}, Pod))
-    assert len(shared._known) <= MOST
+    assert len(shared._known) <= MAX_SHARED
 
 
 def test_what_another_informer_of_the_process_decoded_is_taken_as_it_is() -> None:

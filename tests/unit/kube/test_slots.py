@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volcanoio.framework.effects import merge_diff
-from volcanoio.kube.slots import overlaid
+from volcanoio.kube.object_writer import overlay_merge_patch
 
 KEYS = st.sampled_from("abc")
 VALUES: st.SearchStrategy[Any] = st.recursive(
@@ -38,13 +38,13 @@ def applied(document: Any, patch: Any) -> Any:
 
 @given(OBJECTS.map(without_nulls), OBJECTS, OBJECTS)
 def test_one_patch_does_what_two_do(document: Any, older: Any, newer: Any) -> None:
-    both = overlaid(older, newer)
+    both = overlay_merge_patch(older, newer)
     if both is not None:
         assert applied(document, both) == applied(applied(document, older), newer)
 
 
 @given(OBJECTS.map(without_nulls), OBJECTS.map(without_nulls), OBJECTS.map(without_nulls))
 def test_differences_that_follow_each_other_go_together(first: Any, second: Any, third: Any) -> None:
-    both = overlaid(merge_diff(first, second), merge_diff(second, third))
+    both = overlay_merge_patch(merge_diff(first, second), merge_diff(second, third))
     if both is not None:
         assert applied(first, both) == third

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from volcanoio.model.batch import POLICY_EVENTS
 from volcanoio.model.crds.__main__ import COMMAND, render
 from volcanoio.model.crds.definitions import DEFINITIONS, Definition
 from volcanoio.model.packaged import config_path
@@ -92,6 +93,17 @@ def test_client_side_apply_can_store_it_in_an_annotation(definition: Definition)
         ("JobFlow", "spec.flows.[].patch.jobSpec.tasks.[].replicas", {"default": None, "minimum": 0}),
         ("JobFlow", "spec.flows.[].dependsOn.probe.tcpSocketList.[]", {"required": ["port"]}),
         ("Command", "target", {"required": ["apiVersion", "kind", "name", "uid"]}),
+        ("HyperNode", "spec", {"required": ["tier"]}),
+        ("HyperNode", "spec.tier", {"type": "integer", "minimum": 0}),
+        ("HyperNode", "spec.members", {"minItems": 1}),
+        ("HyperNode", "spec.members.[].type", {"enum": ["Node", "HyperNode"]}),
+        ("HyperNode", "spec.members.[].selector.exactMatch.name", {"minLength": 1, "maxLength": 253}),
+        ("HyperNode", "spec.members.[].selector.labelMatch", {"x-kubernetes-map-type": "atomic"}),
+        ("HyperNode", "status.nodeCount", {"format": "int64", "minimum": 0}),
+        ("NodeShard", "spec", {"required": ["nodesDesired"]}),
+        ("Numatopology", "spec.cpuDetail", {"type": "object"}),
+        ("ColocationConfiguration", "spec.memoryQos.highRatio", {"default": 100, "minimum": 0, "maximum": 100}),
+        ("ColocationConfiguration", "status.conditions", {"x-kubernetes-list-map-keys": ["type"]}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -100,12 +112,59 @@ def test_constraints_of_volcano(kind: str, path: str, expected: dict[str, Any]) 
     assert {key: node.get(key) for key in expected} == expected
 
 
+def undescribed(schema: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Paths of properties that lack a description."""
+    for name, child in schema.get("properties", {}).items():
+        place = f"{path}.{name}".lstrip(".")
+        if not child.get("description"):
+            yield place
+        yield from undescribed(child, place)
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            yield from undescribed(schema[key], f"{path}[]")
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=IDS)
+def test_every_property_has_a_description(definition: Definition) -> None:
+    """`kubectl explain` shows them. Those of metadata are the server's: a definition may not give any."""
+    schema = schema_of(definition.kind.kind)
+    assert list(undescribed(schema)) == ["metadata"]
+    assert schema["description"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "text"),
+    [
+        ("Job", "spec.queue", "Queue that the job waits in and whose share it uses."),
+        ("Job", "spec.tasks.[].template.spec.containers", "List of containers belonging to the pod."),
+        ("Job", "spec.tasks.[].template.spec.affinity", "Nodes and other pods that the pod should be near to or away"),
+        (
+            "CronJob",
+            "spec.jobTemplate.spec.minAvailable",
+            "Number of pods that must be able to start together; the sum",
+        ),
+        ("HyperNode", "status.conditions.[].reason", "Why, as one word."),
+    ],
+)
+def test_descriptions_come_from_the_docstrings_of_fields(kind: str, path: str, text: str) -> None:
+    assert at(schema_of(kind), path)["description"].startswith(text)
+
+
+def test_the_schema_offers_the_events_that_admission_accepts() -> None:
+    for path in ("spec.policies.[]", "spec.tasks.[].policies.[]"):
+        assert at(schema_of("Job"), f"{path}.event")["enum"] == list(POLICY_EVENTS)
+        assert at(schema_of("Job"), f"{path}.events.[]")["enum"] == list(POLICY_EVENTS)
+    assert POLICY_EVENTS == (
+        "*", "JobUpdated", "PodEvicted", "PodFailed", "PodPending", "TaskCompleted", "TaskFailed", "Unknown",
+    )  # fmt: skip
+
+
 def test_pod_template_is_the_whole_pod_spec_with_reduced_metadata() -> None:
     template = at(schema_of("Job"), "spec.tasks.[].template")
     assert set(at(template, "metadata")["properties"]) == {"name", "namespace", "labels", "annotations", "finalizers"}
     assert at(template, "spec")["required"] == ["containers"]
     assert at(template, "spec.containers.[].ports")["x-kubernetes-list-map-keys"] == ["containerPort", "protocol"]
-    assert at(template, "spec.containers.[].ports.[].hostIP") == {"type": "string"}
+    assert at(template, "spec.containers.[].ports.[].hostIP")["type"] == "string"
     assert at(template, "spec.containers.[].livenessProbe.exec")["type"] == "object"
     assert at(template, "spec.containers.[].livenessProbe.httpGet.port")["x-kubernetes-int-or-string"]
     assert at(template, "spec.containers.[].resources.limits")["additionalProperties"]["x-kubernetes-int-or-string"]
@@ -144,7 +203,21 @@ def test_printer_columns_and_subresources() -> None:
             ("AGE", ".metadata.creationTimestamp", 0),
             ("QUEUE", ".spec.queue", 1),
         ],
-        "Queue": [("PARENT", ".spec.parent", 0)],
+        "Queue": [
+            ("STATE", ".status.state", 0),
+            ("WEIGHT", ".spec.weight", 0),
+            ("PARENT", ".spec.parent", 0),
+            ("RUNNINGS", ".status.running", 0),
+        ],
+        "HyperNode": [
+            ("Tier", ".spec.tier", 0),
+            ("TierName", ".spec.tierName", 0),
+            ("NodeCount", ".status.nodeCount", 0),
+            ("Age", ".metadata.creationTimestamp", 0),
+        ],
+        "Numatopology": [],
+        "NodeShard": [("AGE", ".metadata.creationTimestamp", 0)],
+        "ColocationConfiguration": [],
     }
     assert {kind: "status" in row["subresources"] for kind, row in rows.items()} == {
         "Job": True,
@@ -154,4 +227,8 @@ def test_printer_columns_and_subresources() -> None:
         "Command": False,
         "PodGroup": False,
         "Queue": True,
+        "HyperNode": True,
+        "Numatopology": False,
+        "NodeShard": True,
+        "ColocationConfiguration": True,
     }

@@ -9,8 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanoio.model.manifests import ManifestError, load_manifests
-from volcanoio.model.plainyaml import NotPlainError, PlainYaml
+from volcanoio.model.manifests import ManifestError, NotPlainError, PlainYaml, load_manifests
 
 _TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")) | st.sampled_from("\n \t#:-'\"{}[]|>"))
 _VALUES = st.recursive(
@@ -81,7 +80,7 @@ def test_what_is_beyond_it_is_left_to_the_whole_language(text: str) -> None:
         _plain(text)
 
 
-def test_a_mistake_in_an_entry_is_told_where_it_is_in_the_text() -> None:
+def test_a_mistake_in_an_entry_is_reported_with_its_position() -> None:
     text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n- apiVersion: v1\n  kind: [\n"
     with pytest.raises(ManifestError, match=r"^state\.yaml, line 8, column 1: "):
         load_manifests(text, "state.yaml")

@@ -12,8 +12,7 @@ from volcanoio.engine.hosting.host import Host
 from volcanoio.framework.controller import View
 from volcanoio.framework.effects import Create, Effect, Patch, StartTimer
 from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Observed, Synced, TimerFired
-from volcanoio.framework.operators import Operator, Parts, owner_reference, status
-from volcanoio.framework.operators.operator import Standing
+from volcanoio.framework.operators import ObjectState, Operator, Parts, owner_reference, patch_status
 from volcanoio.model import kinds
 from volcanoio.model.base import ObjectMeta, OwnerReference
 from volcanoio.model.core import ConfigMap
@@ -35,7 +34,7 @@ class Widgets(Operator[CustomObject]):
         queue = view.lookup.get(kinds.QUEUE, "q")
         data = {"data": {"queue": "there" if queue else "missing"}}
         yield [
-            status(WIDGET, parts.subject, {"problem": parts.problem or None}),
+            patch_status(WIDGET, parts.subject, {"problem": parts.problem or None}),
             self.apply(parts, kinds.CONFIG_MAP, {"metadata": {"name": "m"}, **data}),
         ]
 
@@ -114,7 +113,7 @@ def test_what_an_older_object_of_the_name_owned_is_not_there() -> None:
     assert isinstance(created, Create)
 
 
-def test_a_refusal_is_told_to_the_plan_and_met_with_patience() -> None:
+def test_a_refusal_is_passed_to_the_plan_and_retried_with_back_off() -> None:
     process = Process()
     process.sees(WIDGET.resource, widget())
     process.listed()
@@ -143,7 +142,7 @@ def test_a_problem_is_over_once_a_plan_was_carried_out() -> None:
     process.tell(TimerFired(controller="widget-controller", key="ns/w", name=timer.name))
     process.comes_back()
     process.comes_back()
-    state: Standing[CustomObject] = process.host["widget-controller"].state("ns/w")
+    state: ObjectState[CustomObject] = process.host["widget-controller"].state("ns/w")
     assert (state.problem, state.failures) == ("", 0)
 
 
@@ -169,10 +168,10 @@ class Hasty(Operator[CustomObject]):
     owns = (kinds.CONFIG_MAP,)
 
     def plan(self, parts: Parts[CustomObject], view: View) -> Any:
-        yield status(WIDGET, parts.subject, {"state": "there"})
+        yield patch_status(WIDGET, parts.subject, {"state": "there"})
 
 
-def test_a_plan_that_gives_an_effect_instead_of_a_list_is_told_what_to_write() -> None:
+def test_a_plan_that_yields_an_effect_instead_of_a_list_gets_the_fix() -> None:
     view = View(key="ns/w", now=1.0, synced=True, lookup=cast("Any", None), in_flight={})
     with pytest.raises(TypeError, match=r"plan gave Patch where a list of effects is due; write yield \[...\]"):
-        Hasty().reduce(Standing(subject=widget()), Synced(seq=1, resource=""), view)
+        Hasty().reduce(ObjectState(subject=widget()), Synced(seq=1, resource=""), view)

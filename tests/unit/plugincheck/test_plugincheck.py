@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from volcanoio.framework import groups
+from volcanoio.framework import entrypoints
 from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Job, NodeRow, Nodes, QueueView, Shape
-from volcanoio.runtime.loading import discover
-from volcanoio.runtime.plugincheck.check import FRESH, RAISES, TWICE, WHOLE, check_action, check_plugin
-from volcanoio.runtime.plugincheck.probing import AGAIN, AGREE, CACHED, READS, SOUND, UNDO
-from volcanoio.runtime.plugincheck.report import Report
-from volcanoio.runtime.scheduler_setup import Known
+from volcanoio.plugincheck.check import FRESH, RAISES, TWICE, WHOLE, Trial, check_action, check_plugin
+from volcanoio.plugincheck.probing import AGAIN, AGREE, CACHED, READS, SOUND, UNDO
+from volcanoio.plugincheck.report import Report
+from volcanoio.runtime.loading.registry import discover
+from volcanoio.runtime.scheduler.setup import PluginCatalog
 
 SEEDS = range(2)
 ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
@@ -31,19 +31,19 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def known() -> Known:
-    return Known.of(discover())
+def known() -> PluginCatalog:
+    return PluginCatalog.of(discover())
 
 
-@pytest.mark.parametrize("name", sorted(point.name for point in entry_points(group=groups.SCHEDULER_PLUGINS)))
-def test_our_plugins_have_no_findings(name: str, known: Known) -> None:
-    report = check_plugin(known.plugins[name], known, arguments=ARGUMENTS.get(name), seeds=SEEDS)
+@pytest.mark.parametrize("name", sorted(point.name for point in entry_points(group=entrypoints.SCHEDULER_PLUGINS)))
+def test_our_plugins_have_no_findings(name: str, known: PluginCatalog) -> None:
+    report = check_plugin(known.plugins[name], Trial(known, arguments=ARGUMENTS.get(name), seeds=SEEDS))
     assert report.problems == []
 
 
-@pytest.mark.parametrize("name", sorted(point.name for point in entry_points(group=groups.ACTIONS)))
-def test_our_actions_have_no_findings(name: str, known: Known) -> None:
-    assert check_action(known.actions[name], known, seeds=SEEDS).problems == []
+@pytest.mark.parametrize("name", sorted(point.name for point in entry_points(group=entrypoints.ACTIONS)))
+def test_our_actions_have_no_findings(name: str, known: PluginCatalog) -> None:
+    assert check_action(known.actions[name], Trial(known, seeds=SEEDS)).problems == []
 
 
 class Base:
@@ -175,12 +175,12 @@ class NoBool(Base):
         return Feasibility(np.ones(len(nodes)))  # type: ignore[arg-type]  # the mistake
 
 
-def checked(factory: Any, known: Known) -> Report:
-    return check_plugin(factory, known, seeds=SEEDS)
+def checked(factory: Any, known: PluginCatalog) -> Report:
+    return check_plugin(factory, Trial(known, seeds=SEEDS))
 
 
 @pytest.mark.parametrize("factory", [Good, Counting])
-def test_a_right_plugin_has_no_findings(factory: Any, known: Known) -> None:
+def test_a_right_plugin_has_no_findings(factory: Any, known: PluginCatalog) -> None:
     assert checked(factory, known).problems == []
 
 
@@ -200,14 +200,14 @@ def test_a_right_plugin_has_no_findings(factory: Any, known: Known) -> None:
         (NoBool, SOUND, "feasible must give bools, not float64"),
     ],
 )
-def test_a_mistake_is_found_and_told(factory: Any, check: str, text: str, known: Known) -> None:
+def test_a_mistake_is_found_and_reported(factory: Any, check: str, text: str, known: PluginCatalog) -> None:
     found = checked(factory, known).findings[check]
     assert any(text in problem for problem in found), found
 
 
-def test_keys_that_are_kept_too_long_are_found(known: Known) -> None:
+def test_keys_that_are_kept_too_long_are_found(known: PluginCatalog) -> None:
     alone = 'actions: "enqueue, allocate"\ntiers: [{plugins: [{name: tried}]}]'
-    report = check_plugin(Outdated, known, configuration=alone, seeds=(7,))
+    report = check_plugin(Outdated, Trial(known, configuration=alone, seeds=(7,)))
     text = "declare in feasible_depends, score_depends and keeps_job_keys no less than answers depend on"
     assert any(text in problem for problem in report.findings[FRESH])
     assert any("take back keeps_job_keys" in problem for problem in report.findings[CACHED])
@@ -221,22 +221,22 @@ class Hasty:
     def __init__(self, arguments: Mapping[str, Any]) -> None: ...
 
     def run(self, session: Session) -> Any:
-        for job in session.pending():
+        for job in session.jobs_with_pending_tasks():
             statement = session.statement(job)
             for run in session.runs(job, best_effort=False)[:1]:
-                statement.place(run, 0, 1)
+                statement.allocate(run, 0, 1)
             statement.commit()
             yield
 
 
-def test_an_action_that_breaks_gangs_is_found(known: Known) -> None:
-    report = check_action(Hasty, known, seeds=SEEDS)
+def test_an_action_that_breaks_gangs_is_found(known: PluginCatalog) -> None:
+    report = check_action(Hasty, Trial(known, seeds=SEEDS))
     assert any("commit when job_ready" in problem for problem in report.findings[WHOLE])
 
 
-def test_costs_are_told_in_microseconds(known: Known) -> None:
+def test_costs_are_printed_in_microseconds(known: PluginCatalog) -> None:
     ticks = itertools.count()
-    report = check_plugin(Good, known, seeds=(), timer=lambda: next(ticks) * 0.005)
+    report = check_plugin(Good, Trial(known, seeds=()), timer=lambda: next(ticks) * 0.005)
     assert [(cost.call, cost.over) for cost in report.costs] == [("score", "1,000 nodes"), ("score_on", "")]
     assert all(cost.micros > 0 for cost in report.costs)
     lines: Sequence[str] = list(report.lines())

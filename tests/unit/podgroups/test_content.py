@@ -7,8 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from volcanoio.engine.podgroups.content import changes, content, manifest
-from volcanoio.engine.podgroups.membership import group_keys, group_name, pod_keys
+from volcanoio.engine.podgroups.podgroup import (
+    desired_content,
+    group_keys,
+    group_manifest,
+    group_name,
+    group_patch,
+    pod_keys,
+)
 from volcanoio.model import names
 from volcanoio.model.base import ObjectMeta, OwnerReference
 from volcanoio.model.batch import NetworkTopology
@@ -65,7 +71,7 @@ def test_a_group_is_ours_by_the_uid_of_its_owner() -> None:
 
 
 def test_the_minimum_is_of_quota_keys_for_all_members() -> None:
-    made = content(pod(), [replica_set({names.GROUP_MIN_MEMBER: "3"})])
+    made = desired_content(pod(), [replica_set({names.GROUP_MIN_MEMBER: "3"})])
     assert made.spec.min_member == 3
     assert made.spec.min_resources == {
         "count/pods": "3", "pods": "3", "cpu": "1500m", "requests.cpu": "1500m", "limits.cpu": "3",
@@ -76,21 +82,26 @@ def test_the_minimum_is_of_quota_keys_for_all_members() -> None:
 
 @pytest.mark.parametrize(("text", "members"), [("0", 0), ("+2", 2), ("-1", 1), ("two", 1), ("", 1), ("1.5", 1)])
 def test_a_minimum_that_is_none_is_one(text: str, members: int) -> None:
-    made = content(pod(), [replica_set({names.GROUP_MIN_MEMBER: text})])
+    made = desired_content(pod(), [replica_set({names.GROUP_MIN_MEMBER: text})])
     assert made.spec.min_member == members
-    assert manifest(pod(), made)["spec"]["minMember"] == members
+    assert group_manifest(pod(), made)["spec"]["minMember"] == members
 
 
 def test_a_gang_is_no_larger_than_its_replica_set() -> None:
     """Else a rollout, which begins with a pod, would wait for ever."""
     minimum = {names.GROUP_MIN_MEMBER: "3"}
-    assert [content(pod(), [replica_set(minimum, size)]).spec.min_member for size in (1, 2, 3, 4)] == [1, 2, 3, 3]
+    assert [desired_content(pod(), [replica_set(minimum, size)]).spec.min_member for size in (1, 2, 3, 4)] == [
+        1,
+        2,
+        3,
+        3,
+    ]
 
 
 def test_annotations_come_from_the_first_owner_and_the_pod_has_the_last_word() -> None:
     first = replica_set({"volcano.sh/a": "first", names.PREEMPTABLE: "true", "other/x": "1"})
     second = replica_set({"volcano.sh/a": "second", "volcano.sh/b": "2"})
-    made = content(
+    made = desired_content(
         pod(annotations={names.PREEMPTABLE: "false", "volcano.sh/own": "x"}, labels={names.COOLDOWN_TIME: "1m"}),
         [first, second],
     )
@@ -109,29 +120,29 @@ def test_annotations_come_from_the_first_owner_and_the_pod_has_the_last_word() -
     ],
 )
 def test_the_topology_is_what_the_pod_says(annotations: dict[str, str], topology: NetworkTopology | None) -> None:
-    assert content(pod(annotations=annotations), []).spec.network_topology == topology
+    assert desired_content(pod(annotations=annotations), []).spec.network_topology == topology
 
 
 def test_the_owner_is_the_pods_owner_or_the_pod() -> None:
-    owned = manifest(pod(), content(pod(), []))["metadata"]["ownerReferences"]
+    owned = group_manifest(pod(), desired_content(pod(), []))["metadata"]["ownerReferences"]
     assert [(owner["kind"], owner["uid"]) for owner in owned] == [("ReplicaSet", "rs-uid")]
     bare = pod(owner=None)
-    (owner,) = manifest(bare, content(bare, []))["metadata"]["ownerReferences"]
+    (owner,) = group_manifest(bare, desired_content(bare, []))["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("Pod", "pod-uid", True)
 
 
 def test_what_others_put_on_a_group_stays() -> None:
-    made = content(pod(), [replica_set({"volcano.sh/a": "1"})])
-    group = msgspec.convert(manifest(pod(), made), PodGroup)
+    made = desired_content(pod(), [replica_set({"volcano.sh/a": "1"})])
+    group = msgspec.convert(group_manifest(pod(), made), PodGroup)
     group = msgspec.structs.replace(
         group,
         metadata=msgspec.structs.replace(group.metadata, annotations={"volcano.sh/a": "1", "theirs": "x"}),
         spec=msgspec.structs.replace(group.spec, queue="research"),
     )
-    assert changes(group, made) == {}
-    zero = content(pod(), [replica_set({names.GROUP_MIN_MEMBER: "0", "volcano.sh/a": "2"})])
-    patch = changes(group, zero)
+    assert group_patch(group, made) == {}
+    zero = desired_content(pod(), [replica_set({names.GROUP_MIN_MEMBER: "0", "volcano.sh/a": "2"})])
+    patch = group_patch(group, zero)
     assert patch["spec"]["minMember"] == 0
     assert patch["metadata"] == {"annotations": {"volcano.sh/a": "2"}}
-    moved = content(pod(annotations={names.QUEUE_NAME_ANNOTATION: "other"}), [])
-    assert changes(group, moved)["spec"] == {"queue": "other"}
+    moved = desired_content(pod(annotations={names.QUEUE_NAME_ANNOTATION: "other"}), [])
+    assert group_patch(group, moved)["spec"] == {"queue": "other"}

@@ -75,7 +75,7 @@ def test_pods_of_an_owner_that_is_gone_get_no_group(world: Workloads) -> None:
     assert world.marks() == {"web-0": "podgroup-web-uid"}
 
 
-def test_an_owner_of_another_api_group_is_nobody_we_know(world: Workloads) -> None:
+def test_an_owner_of_another_api_group_is_ignored(world: Workloads) -> None:
     """Its pods are a group all the same, of one member, that goes with it."""
     world.pod("mpi-0", kinds.JOB, "mpi")
     group = world.groups()["podgroup-mpi-uid"]
@@ -98,7 +98,7 @@ def test_a_group_that_somebody_deletes_comes_back_while_its_pods_live(world: Wor
     assert world.host["pg-controller"].keys == []
 
 
-def test_a_refusal_is_told_on_the_pod_and_tried_again_later_and_later(world: Workloads) -> None:
+def test_a_refusal_is_reported_on_the_pod_and_retried_with_back_off(world: Workloads) -> None:
     world.refuse = [(403, "refused")] * 3
     world.pod("alone")
     assert world.events == ["Warning FailedCreate: PodGroup podgroup-alone-uid: refused"]
@@ -146,7 +146,7 @@ def test_a_stateful_set_is_followed_by_the_revision_it_is_going_to(world: Worklo
     assert cpu() == "2"
 
 
-def test_annotations_that_cannot_be_read_are_told_on_a_pod(world: Workloads) -> None:
+def test_annotations_that_cannot_be_read_are_reported_on_a_pod(world: Workloads) -> None:
     world.workload(kinds.REPLICA_SET, "web", 1, **{names.GROUP_MIN_MEMBER: "two"})
     world.pod("web-0", kinds.REPLICA_SET, "web")
     (told,) = world.events

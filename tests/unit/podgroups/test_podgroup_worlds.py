@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.unit.podgroups.workloads import Workloads
 from volcanoio.model import kinds, names
 from volcanoio.model.core import Pod
@@ -78,7 +79,7 @@ class History:
         self.world.wait(200)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(STEPS, max_size=25))
 def test_in_the_end_every_live_pod_is_in_a_group_that_is_as_it_should_be(steps: list[tuple[str, str, int]]) -> None:
     history = History()

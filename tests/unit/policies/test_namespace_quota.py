@@ -7,18 +7,19 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from volcanoio_policies.namespace_quota import NamespaceQuota
 
+from tests.examples import examples
 from volcanoio.framework.arguments import ArgumentError
 from volcanoio.framework.decisions import Abstain, Decision, Hold
-from volcanoio.framework.lifecycle import LifecycleEvent, Occasion, PolicyContext
+from volcanoio.framework.lifecycle import LifecycleEvent, PolicyContext, PolicyEvent
 from volcanoio.model import names
 from volcanoio.model.batch import Job
 from volcanoio.model.core import Pod, PriorityClass
 from volcanoio.model.scheduling import PodGroup
-from volcanoio.runtime.policy_indexes import Indexes
+from volcanoio.runtime.policies.indexes import ObjectIndexes
 
 CAP = 6
 
@@ -137,13 +138,13 @@ class Line:
             assert isinstance(self.ask(job), Abstain)
 
     def _decision(self, name: str, due: tuple[int, ...]) -> Decision:
-        indexes = Indexes()
+        indexes = ObjectIndexes()
         indexes.add("jobs.batch.volcano.sh", self.jobs.values())
         indexes.add("podgroups.scheduling.volcano.sh", self.groups.values())
         indexes.add("pods", self.pods.values())
         high = msgspec.convert({"metadata": {"name": "high"}, "value": 9}, PriorityClass)
         indexes.add("priorityclasses.scheduling.k8s.io", [high])
-        event = LifecycleEvent(name=Occasion.PODS_DUE, job_uid=name, version=0, due={"t": due})
+        event = LifecycleEvent(name=PolicyEvent.PODS_DUE, job_uid=name, version=0, due={"t": due})
         views = indexes.view(NamespaceQuota.indexes)
         call = self.policy.decide(PolicyContext(event=event, job=self.jobs[name], pods=(), now=0.0, indexes=views))
         with pytest.raises(StopIteration) as end:
@@ -163,9 +164,9 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(steps, max_size=60))
-def test_the_cap_holds_gangs_are_whole_and_whoever_fits_gets_in(history: list[tuple[Any, ...]]) -> None:
+def test_the_cap_holds_gangs_are_whole_and_fitting_jobs_are_admitted(history: list[tuple[Any, ...]]) -> None:
     line = Line()
     for step in history:
         known = list(line.jobs)
@@ -239,7 +240,7 @@ def test_pods_beyond_a_gang_wait_behind_those_in_line() -> None:
     assert len(line._live("j002")) == 1, "there is room for its second pod, but who waits goes first"
 
 
-def test_what_was_promised_to_a_job_before_its_restart_counts_no_more() -> None:
+def test_nominations_of_a_job_before_its_restart_are_void() -> None:
     line = Line()
     line.submit(CAP, CAP, high=False)
     line.submit(1, 1, high=False)
@@ -310,7 +311,7 @@ def test_gangs_that_lost_their_pods_do_not_wait_for_each_other() -> None:
     line.make("j001")
 
 
-def test_caps_that_make_no_sense_are_told() -> None:
+def test_caps_that_make_no_sense_are_reported() -> None:
     with pytest.raises(ArgumentError, match="namespaces\": team: 'many' is not a quantity"):
         NamespaceQuota({"namespaces": {"team": {"cpu": "many"}}})
     with pytest.raises(ArgumentError):

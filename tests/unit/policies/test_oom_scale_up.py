@@ -17,7 +17,7 @@ from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.batch import Job
 from volcanoio.model.core import Node, Pod, ResourceQuota
-from volcanoio.runtime.policy_indexes import Indexes
+from volcanoio.runtime.policies.indexes import ObjectIndexes
 
 
 def pod(containers: dict[str, Manifest], killed: tuple[str, ...], uid: str = "p", phase: str = "Failed") -> Pod:
@@ -55,7 +55,7 @@ def ask(
         },
         Job,
     )
-    indexes = Indexes()
+    indexes = ObjectIndexes()
     nodes = [{"metadata": {"name": "n"}, "status": {"allocatable": {"memory": node}}}]
     indexes.add("nodes", [msgspec.convert(each, Node) for each in nodes])
     made = [{"metadata": {"name": f"q{n}", "namespace": "ns"}, "spec": {"hard": hard}} for n, hard in enumerate(quotas)]
@@ -154,7 +154,7 @@ def test_what_was_not_killed_for_memory_is_not_its_business() -> None:
         ({"cap": "lots"}, "\"cap\": 'lots' is not a quantity"),
     ],
 )
-def test_arguments_that_make_no_sense_are_told(arguments: Manifest, message: str) -> None:
+def test_senseless_arguments_are_refused(arguments: Manifest, message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         OomScaleUp(arguments)
     assert message in str(caught.value)

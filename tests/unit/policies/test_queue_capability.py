@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from volcanoio_policies.queue_capability import LOOK, RULE, QueueCapabilityController, capability, rule_of
+from volcanoio_policies.queue_capability import CHECK, RULE, QueueCapabilityController, capability, rule_of
 
-from volcanoio.engine.hosting.dispatch import Dispatch
+from volcanoio.engine.hosting.controller_host import Dispatch
 from volcanoio.engine.hosting.host import Host
 from volcanoio.framework.effects import Patch, Record
 from volcanoio.framework.events import Change, ControllerEvent, Observed, Synced, TimerFired
@@ -42,7 +42,7 @@ def looked(subject: Queue) -> tuple[list[str], dict[str, str]]:
         Observed(resource=kinds.QUEUE.resource, change=Change.APPEARED, object=subject),
         Synced(resource="nodes"),
         Synced(resource=kinds.QUEUE.resource),
-        TimerFired(controller=name, key="q", name=LOOK),
+        TimerFired(controller=name, key="q", name=CHECK),
     ]
     for number, event in enumerate(events):
         steps += host.handle(msgspec.structs.replace(event, seq=number + 1, at=float(number)))
@@ -55,7 +55,7 @@ def looked(subject: Queue) -> tuple[list[str], dict[str, str]]:
 
 
 @pytest.mark.parametrize("dry", ["true", "false"])
-def test_amounts_are_whole_and_told_as_people_write_them(dry: str) -> None:
+def test_amounts_are_whole_and_printed_as_people_write_them(dry: str) -> None:
     rule = f"{{share: {SHARES}, dryRun: {dry}}}"
     told, written = looked(queue(rule, memory="68719476736"))
     texts = {"cpu": "2310m", "ephemeral-storage": "29716Mi", "memory": "4802Mi", "nvidia.com/gpu": "1"}

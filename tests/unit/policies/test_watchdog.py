@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
-from volcanoio_policies.prometheus import Prometheus
-from volcanoio_policies.watchdog import Watchdog
+from volcanoio_policies.watchdog import Prometheus, Watchdog
 
 from volcanoio.framework.arguments import ArgumentError
 from volcanoio.model.base import Manifest
@@ -68,7 +67,7 @@ async def test_a_refused_query_is_an_error(server: Server) -> None:
         ({"waiting": 5}, '"waiting" takes a duration'),
     ],
 )
-def test_arguments_that_make_no_sense_are_told(arguments: Manifest, message: str) -> None:
+def test_senseless_arguments_are_refused(arguments: Manifest, message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         Watchdog(arguments)
     assert message in str(caught.value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.queues.tree import Queues
-from volcanoio.engine.queues.table import TRANSITIONS, QueueAction, is_satisfied, next_state
+from volcanoio.engine.queues.transitions import TRANSITIONS, QueueAction, is_satisfied, next_state
 from volcanoio.model import kinds, names
 from volcanoio.model.scheduling import QueueState
 
@@ -75,7 +75,7 @@ def test_closing_waits_for_the_last_group_completed_ones_too(world: Queues) -> N
     world.command("c", "CloseQueue", "q")
     assert world.named("q").status.state == "Closing"
     assert world.names(kinds.COMMAND) == []
-    assert world.events == ["Normal CloseQueue: queue is now Closing: waits until its 1 PodGroups are gone"]
+    assert world.events == ["Normal CloseQueue: queue is now Closing until 1 PodGroup is gone"]
     world.remove(kinds.POD_GROUP, "ns/g")
     assert world.named("q").status.state == "Closed"
 
@@ -166,7 +166,7 @@ def test_a_missing_parent_stops_only_its_example(world: Queues) -> None:
     assert world.named("q").status.state == "Closing"
 
 
-def test_a_conflict_is_planned_anew_from_the_newer_version(world: Queues) -> None:
+def test_a_conflict_is_planned_again_from_the_newer_version(world: Queues) -> None:
     world.queue("q")
     world.held = []
     world.command("c", "CloseQueue", "q")
@@ -263,5 +263,5 @@ def test_an_action_carried_out_is_satisfied(state: str, empty: bool) -> None:
         assert is_satisfied(next_state(state, action, empty=empty), action)
 
 
-def test_a_state_nobody_knows_is_treated_as_unknown() -> None:
+def test_an_unknown_state_is_treated_as_unknown() -> None:
     assert next_state("Weird", QueueAction.OPEN, empty=True) == "Open"

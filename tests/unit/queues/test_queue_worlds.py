@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
+from tests.examples import examples
 from tests.unit.queues.tree import Queues
-from volcanoio.engine.queues.state import COUNTS, FIELDS, queue_of
+from volcanoio.engine.queues.controller import COUNT_FIELDS, PHASE_FIELDS, queue_of
 from volcanoio.model import kinds
 
 PARENTS = {"a": "root", "b": "a", "c": "b", "d": "root"}
@@ -93,12 +93,12 @@ class QueueWorlds(RuleBasedStateMachine):
         for name in world.names(kinds.POD_GROUP):
             group = world.get(kinds.POD_GROUP, f"ns/{name}")
             if queue_of(group) in members:
-                members[queue_of(group)][COUNTS[group.status.phase]] += 1
+                members[queue_of(group)][PHASE_FIELDS[group.status.phase]] += 1
         assert world.names(kinds.COMMAND) == []
         for name, queue in found.items():
             status = queue.status
-            assert {field: getattr(status, field) for field in FIELDS} == {
-                field: members[name][field] for field in FIELDS
+            assert {field: getattr(status, field) for field in COUNT_FIELDS} == {
+                field: members[name][field] for field in COUNT_FIELDS
             }
             assert status.state in ("Open", "Closed", "Closing")
             assert status.state != "Closing" or members[name].total() > 0
@@ -108,4 +108,4 @@ class QueueWorlds(RuleBasedStateMachine):
 
 
 TestQueueWorlds = QueueWorlds.TestCase
-TestQueueWorlds.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestQueueWorlds.settings = examples(60, stateful_step_count=25)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.world import World
-from volcanoio.engine.hosting.dispatch import Dispatch
+from volcanoio.engine.hosting.controller_host import Dispatch
 from volcanoio.engine.queues.controller import QueueController
 from volcanoio.framework.effects import Delete, Effect, Measure, Measurement, Patch
 from volcanoio.model import kinds

@@ -12,9 +12,9 @@ import msgspec
 from tests.scenario.scheduling.harness import actions, decoded, plugins
 from tests.unit.kube.scripted import Call, ScriptedTransport, answer
 from tests.unit.runtime.virtual_time import VirtualClock, settle
-from volcanoio.bus.bus import Batch, EventBus
-from volcanoio.engine.scheduling.cluster import NEEDED
-from volcanoio.engine.scheduling.watching import WATCHABLE
+from volcanoio.bus.event_bus import Batch, EventBus
+from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES
+from volcanoio.engine.scheduling.config.profile import WATCHABLE
 from volcanoio.framework.effects import Patch, Stages
 from volcanoio.framework.events import Change, EffectSucceeded, Event, Observed, Relisting, Synced
 from volcanoio.framework.scheduling_effects import BindBatch, Evict
@@ -24,9 +24,9 @@ from volcanoio.kube.transport import Response
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.core import Pod
-from volcanoio.runtime.scheduler import Scheduler
-from volcanoio.runtime.scheduler_outlets import Outlets
-from volcanoio.runtime.scheduler_setup import Known
+from volcanoio.runtime.scheduler.dispatcher import Writers
+from volcanoio.runtime.scheduler.scheduler import Scheduler, SchedulerOptions
+from volcanoio.runtime.scheduler.setup import PluginCatalog
 
 
 class StillInformers:
@@ -66,15 +66,15 @@ class Rig:
             informers=self.informers,
             clock=settings.pop("clock", self.clock),
             known=settings.pop("known", None)
-            or Known(plugins={**plugins(), **(more_plugins or {})}, actions=actions()),
-            **settings,
+            or PluginCatalog(plugins={**plugins(), **(more_plugins or {})}, actions=actions()),
+            options=SchedulerOptions(**settings),
         )
 
     @asynccontextmanager
     async def running(self, *objects: Manifest, synced: bool = True) -> AsyncIterator[None]:
         """The actor at work; objects are listed first."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self.scheduler.run, Outlets(self, self, self, Client(self.transport)))
+            tasks.start_soon(self.scheduler.run, Writers(self, self, self, Client(self.transport)))
             await settle()
             self.put(*objects)
             if synced:
@@ -91,7 +91,7 @@ class Rig:
         """The event that says an object is gone."""
         return Observed(resource=kind.resource, change=Change.GONE, object=self.objects.pop(f"{kind.resource}/{key}"))
 
-    def sync(self, resources: Iterable[str] = (*NEEDED, *sorted(WATCHABLE))) -> None:
+    def sync(self, resources: Iterable[str] = (*REQUIRED_RESOURCES, *sorted(WATCHABLE))) -> None:
         """All of these are listed."""
         self.bus.publish([Synced(resource=resource) for resource in resources])
 

@@ -10,15 +10,17 @@ from typing import Any
 import msgspec
 from volcanoio_plugins.job.env import EnvPlugin
 
-from volcanoio.compose.crds import install_crds
-from volcanoio.framework import groups
+from volcanoio.compose.local import install_crds
+from volcanoio.engine.admission.request import AdmissionSettings
+from volcanoio.framework import entrypoints
+from volcanoio.kube.transport import ContentType
 from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.server import ApiServer
-from volcanoio.model import kinds
+from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import Kind
 from volcanoio.runtime.admission import InProcessAdmission
-from volcanoio.runtime.loading import Candidate, Registry
+from volcanoio.runtime.loading.registry import Candidate, Registry
 
 JOB: Manifest = {
     "metadata": {"name": "j", "namespace": "default"},
@@ -59,12 +61,13 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(*, strict: bool = False) -> AsyncIterator[Cluster]:
-    registry = Registry([Candidate(groups.JOB_PLUGINS, "env", "test 1", lambda: EnvPlugin)])
+async def cluster(**settings: Any) -> AsyncIterator[Cluster]:
+    registry = Registry([Candidate(entrypoints.JOB_PLUGINS, "env", "test 1", lambda: EnvPlugin)])
     async with ApiServer.open(None).running() as api:
         transport = InProcessTransport(api)
         await install_crds(transport)
-        api.core.admission.append(InProcessAdmission(transport, registry, strict=strict))
+        plugins = registry.factories(entrypoints.JOB_PLUGINS)
+        api.core.admission.append(InProcessAdmission(transport, AdmissionSettings(job_plugins=plugins, **settings)))
         made = Cluster(transport)
         assert await made.queue("default") == 201
         yield made
@@ -102,7 +105,25 @@ async def test_older_volumes_are_taken_unless_strict() -> None:
     async with cluster(strict=True) as on:
         status, answer = await on.job(volumes=volumes)
         assert status == 403
-        assert "spec.volumes[0]: either volumeClaim or volumeClaimName must be specified" in answer["message"]
+        assert "spec.volumes[0]: either VolumeClaim or VolumeClaimName must be specified" in answer["message"]
+
+
+async def test_empty_values_get_their_defaults_before_the_schema_is_checked() -> None:
+    task = {"name": "", "replicas": 1, "template": JOB["spec"]["tasks"][0]["template"]}
+    async with cluster() as on:
+        status, stored = await on.send("POST", kinds.QUEUE, {"metadata": {"name": "q"}, "spec": {"weight": 0}})
+        assert (status, stored["spec"]["weight"]) == (201, 1)
+        stored["spec"]["weight"] = 0
+        assert (await on.send("PUT", kinds.QUEUE, stored, "q"))[0] == 422
+        status, stored = await on.job(queue="", tasks=[task])
+        assert (status, stored["spec"]["queue"], stored["spec"]["tasks"][0]["name"]) == (201, "default", "default0")
+
+
+async def test_a_queue_created_closed_is_accepted_and_its_state_is_left_to_the_controller() -> None:
+    async with cluster() as on:
+        closed = {"metadata": {"name": "q"}, "spec": {}, "status": {"state": "Closed"}}
+        status, stored = await on.send("POST", kinds.QUEUE, closed)
+        assert (status, "status" in stored) == (201, False)
 
 
 async def test_queues_that_must_stay_stay() -> None:
@@ -112,6 +133,58 @@ async def test_queues_that_must_stay_stay() -> None:
         status, answer = await on.send("DELETE", kinds.QUEUE, name="default")
         assert status == 403
         assert "`default` queue can not be deleted" in answer["message"]
+
+
+async def test_a_hard_topology_is_refused_wherever_the_schema_or_a_pod_makes_it_hard() -> None:
+    topology: Manifest = {"highestTierAllowed": 1}
+    annotated = {"name": "p", "namespace": "default", "annotations": {names.TOPOLOGY_MODE: "hard"}}
+    pod_spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "busybox"}]}
+    template = {"metadata": {"name": "t"}, "spec": {**JOB["spec"], "networkTopology": topology}}
+    async with cluster() as on:
+        assert (await on.job(networkTopology=topology))[0] == 403
+        assert (await on.send("POST", kinds.JOB_TEMPLATE, template))[0] == 403
+        status, answer = await on.send("POST", kinds.POD, {"metadata": annotated, "spec": pod_spec})
+        assert (status, answer["message"]) == (
+            403,
+            (
+                'admission webhook "validatepod.volcano.sh" denied the request: '
+                f"metadata.annotations[{names.TOPOLOGY_MODE}]: hard is not supported yet; "
+                f'write "soft" (accepted, and without effect so far), or remove it and {names.TOPOLOGY_HIGHEST_TIER}'
+            ),
+        )
+        group: Manifest = {"metadata": {"name": "g"}, "spec": {"minMember": 1}}
+        status, stored = await on.send("POST", kinds.POD_GROUP, group)
+        assert status == 201
+        stored["spec"]["networkTopology"] = topology
+        assert (await on.send("PUT", kinds.POD_GROUP, stored, "g"))[0] == 403
+
+
+async def left_in_a_queue(on: Cluster) -> None:
+    """A queue with pods and a PodGroup in it."""
+    assert await on.queue("q") == 201
+    status, _ = await on.send("POST", kinds.POD_GROUP, {"metadata": {"name": "g"}, "spec": {"queue": "q"}})
+    assert status == 201
+    path = kinds.QUEUE.path("", "q", "status")
+    body = msgspec.json.encode({"status": {"allocated": {"cpu": "2", "pods": "2"}}})
+    response = await on.transport.request("PATCH", path, body=body, content_type=ContentType.MERGE_PATCH)
+    assert response.status == 200
+
+
+async def test_deleting_a_queue_says_what_is_left_in_it() -> None:
+    async with cluster() as on:
+        await left_in_a_queue(on)
+        response = await on.transport.request("DELETE", kinds.QUEUE.path("", "q"))
+        assert response.status == 200
+        (warning,) = [value for name, value in response.headers.items() if name.lower() == "warning"]
+        assert "queue q still has 1 waiting (PodGroup default/g); what waits stays pending until" in warning
+
+
+async def test_a_queue_with_pods_is_not_deleted_where_that_is_checked() -> None:
+    async with cluster(queue_allocated_pods_check=True) as on:
+        await left_in_a_queue(on)
+        status, answer = await on.send("DELETE", kinds.QUEUE, name="q")
+        assert status == 403
+        assert "queue q cannot be deleted because it has allocated Pods: 2" in answer["message"]
 
 
 async def test_other_kinds_are_not_looked_at() -> None:

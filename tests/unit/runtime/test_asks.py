@@ -10,12 +10,12 @@ import anyio
 import pytest
 from aiohttp import web
 
-from tests.unit.runtime.test_nodemetrics import server
+from tests.unit.runtime.metrics_server import server
 from volcanoio.framework.events import Event
 from volcanoio.framework.probe import NoProbe
 from volcanoio.framework.scheduling_effects import Question
 from volcanoio.framework.scheduling_events import AskAnswered
-from volcanoio.runtime.asks import LARGEST, AskHost
+from volcanoio.runtime.scheduler.plugin_io import MAX_ANSWER_BYTES, QuestionHost
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
@@ -27,7 +27,7 @@ def question(address: str, key: str = "k", body: Any = None, timeout: float = 20
 async def answers(handler: Handler, *bodies: Any) -> list[AskAnswered]:
     """What is published for questions with these bodies, keyed by their numbers."""
     published: list[Event] = []
-    async with server(handler) as address, AskHost(published.extend, probe=NoProbe()) as host:
+    async with server(handler) as address, QuestionHost(published.extend, probe=NoProbe()) as host:
         with anyio.fail_after(60):
             await host.answer([question(address, str(at), body) for at, body in enumerate(bodies)])
     return [event for event in published if isinstance(event, AskAnswered)]
@@ -48,7 +48,7 @@ async def test_answers_come_in_the_order_of_the_questions() -> None:
         (500, b"{}", "HTTP 500"),
         (404, b"", "HTTP 404"),
         (200, b"{", "DecodeError"),
-        (200, b" " * (LARGEST + 1), "larger than 10 MiB"),
+        (200, b" " * (MAX_ANSWER_BYTES + 1), "larger than 10 MiB"),
     ],
 )
 async def test_what_is_no_answer_is_a_fault(status: int, body: bytes, fault: str) -> None:
@@ -69,14 +69,14 @@ async def test_one_that_takes_too_long_does_not_hold_the_others() -> None:
         return web.json_response({})
 
     published: list[Event] = []
-    async with server(answer) as address, AskHost(published.extend, probe=NoProbe()) as host:
+    async with server(answer) as address, QuestionHost(published.extend, probe=NoProbe()) as host:
         await host.answer([question(address, "slow", "slow", 0.05), question(address, "quick", "quick")])
         release.set()
     faults = {each.key: each.fault for each in published if isinstance(each, AskAnswered)}
     assert faults == {"slow": "no answer within 0.05 s", "quick": ""}
 
 
-async def test_many_that_nobody_answers_do_not_take_their_limits_one_after_the_other() -> None:
+async def test_many_unanswered_probes_time_out_in_parallel() -> None:
     release = anyio.Event()
 
     async def never(_request: web.Request) -> web.Response:
@@ -84,7 +84,7 @@ async def test_many_that_nobody_answers_do_not_take_their_limits_one_after_the_o
         return web.json_response({})
 
     published: list[Event] = []
-    async with server(never) as address, AskHost(published.extend, probe=NoProbe()) as host:
+    async with server(never) as address, QuestionHost(published.extend, probe=NoProbe()) as host:
         with anyio.fail_after(60):
             await host.answer([question(address, str(at), timeout=0.02) for at in range(400)])
         release.set()
@@ -94,10 +94,10 @@ async def test_many_that_nobody_answers_do_not_take_their_limits_one_after_the_o
     assert any("among 400 questions" in fault for fault in faults)
 
 
-async def test_nobody_there_is_a_fault_and_what_is_told_has_no_answer() -> None:
+async def test_a_missing_server_is_a_fault_and_notifications_have_no_answer() -> None:
     published: list[Event] = []
-    async with AskHost(published.extend, probe=NoProbe()) as host:
-        await host.tell(question("http://127.0.0.1:9"))
+    async with QuestionHost(published.extend, probe=NoProbe()) as host:
+        await host.notify(question("http://127.0.0.1:9"))
         assert published == []
         await host.answer([question("http://127.0.0.1:9")])
     assert isinstance(published[0], AskAnswered)

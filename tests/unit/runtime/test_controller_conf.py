@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from volcanoio.runtime.controller_conf import ConfigurationError, ControllerConfiguration, PolicySetting, parse
+from volcanoio.runtime.policies.configuration import ConfigurationError, ControllerConfiguration, PolicySetting, parse
 
 KNOWN = ("declared", "oom-retry")
 
@@ -21,7 +21,7 @@ def test_policies_keep_their_order_switch_and_arguments() -> None:
     )
 
 
-def test_an_empty_list_asks_nobody() -> None:
+def test_an_empty_list_calls_no_policy() -> None:
     assert parse("policies: []", KNOWN).policies == ()
 
 
@@ -45,7 +45,7 @@ def test_a_mistake_names_line_rule_and_next_step(text: str, message: str) -> Non
     assert message in str(caught.value)
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_together() -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse("policies:\n- name: a\n- name: b\nmore: 1\n", KNOWN)
     assert len(str(caught.value).splitlines()) == 3

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from volcanoio.framework import groups
+from volcanoio.framework import entrypoints
 from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule, Step
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.kinds import Kind
-from volcanoio.runtime.controller_setup import kinds_of, known_kinds, make_controllers, selected
-from volcanoio.runtime.loading import Candidate, PluginError, Registry, discover
+from volcanoio.runtime.controllers.setup import kinds_of, known_kinds, make_controllers, select_controllers
+from volcanoio.runtime.loading.registry import Candidate, PluginError, Registry, discover
 
 KNOWN = ("a-controller", "gc-controller", "job-controller")
 
@@ -33,7 +33,7 @@ KNOWN = ("a-controller", "gc-controller", "job-controller")
     ],
 )
 def test_the_list_selects_by_name(entries: tuple[str, ...], names: tuple[str, ...]) -> None:
-    assert selected(entries, KNOWN) == names
+    assert select_controllers(entries, KNOWN) == names
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_the_list_selects_by_name(entries: tuple[str, ...], names: tuple[str, ..
 )
 def test_a_list_that_cannot_be_meant_is_refused(entries: tuple[str, ...], told: str) -> None:
     with pytest.raises(PluginError, match=told):
-        selected(entries, KNOWN)
+        select_controllers(entries, KNOWN)
 
 
 class Plain:
@@ -103,7 +103,7 @@ class OwnPod(Plain):
 
 def registry(*classes: type) -> Registry:
     def found(cls: Any) -> Candidate:
-        return Candidate(groups.CONTROLLERS, cls.name, "mine 1.0", lambda: cls)
+        return Candidate(entrypoints.CONTROLLERS, cls.name, "mine 1.0", lambda: cls)
 
     return Registry(map(found, classes))
 
@@ -120,7 +120,7 @@ def registry(*classes: type) -> Registry:
 def test_one_that_cannot_be_made_is_left_out_and_said(odd: type, told: str) -> None:
     found = registry(Plain, Told, odd)
     with capture_logs() as logs:
-        made = make_controllers(found, found.names(groups.CONTROLLERS), ControllerContext(scheduler_names=("x",)))
+        made = make_controllers(found, found.names(entrypoints.CONTROLLERS), ControllerContext(scheduler_names=("x",)))
     assert [each.name for each in made] == ["plain", "told"]
     assert made[1].context.scheduler_names == ("x",)  # type: ignore[attr-defined]  # it is Told
     (log,) = logs
@@ -158,7 +158,7 @@ def test_a_mounted_file_is_a_controller_like_any(tmp_path: Path) -> None:
         "    def reduce(self, state, event, view):\n        return Step(state)\n"
     )
     found = discover(controllers_dirs=(tmp_path,))
-    ours = found.names(groups.CONTROLLERS)
+    ours = found.names(entrypoints.CONTROLLERS)
     assert {"mine-controller", "job-controller", "pg-controller", "queue-controller"} <= set(ours)
     (mine,) = make_controllers(found, ("mine-controller",), ControllerContext())
     assert mine.name == "mine-controller"

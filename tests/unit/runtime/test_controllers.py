@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from tests.unit.runtime.virtual_time import VirtualClock, settle
-from volcanoio.bus.bus import Batch, EventBus
+from volcanoio.bus.event_bus import Batch, EventBus
 from volcanoio.engine.hosting.host import Host
 from volcanoio.framework.controller import Input, Reference, Rule, Step, View
 from volcanoio.framework.decisions import Abstain, Act, Decision
@@ -30,9 +30,9 @@ from volcanoio.model.base import ApiObject, ObjectMeta
 from volcanoio.model.batch import Job, JobAction
 from volcanoio.model.core import Node, Pod
 from volcanoio.model.kinds import Kind
-from volcanoio.runtime.controllers import ControllerHost
+from volcanoio.runtime.controllers.controller_host import ControllerHost, HostOptions
 from volcanoio.runtime.metrics import PrometheusProbe
-from volcanoio.runtime.policy_sets import PolicySet
+from volcanoio.runtime.policies.policy_set import PolicySet
 
 
 def of_job(obj: ApiObject) -> Iterable[str]:
@@ -142,8 +142,7 @@ class Bench:
             bus=self.bus,
             informers=self.informers,
             clock=self.clock,
-            policies=PolicySet.of(policies, inline=True),
-            probe=self.probe,
+            options=HostOptions(policies=PolicySet.of(policies, inline=True), probe=self.probe),
         )
         self.executor = NotingExecutor(self.bus)
         self.executor.host = self.host
@@ -251,7 +250,7 @@ async def test_what_a_policy_wants_to_read_is_watched_waited_for_and_given_to_it
         assert dict(policy.seen[0].indexes["nodes"]) == {"n1": node}
 
 
-async def test_without_policies_nobody_decides() -> None:
+async def test_without_policies_there_is_no_decision() -> None:
     async with bench() as on:
         on.start()
         on.pod("Failed")

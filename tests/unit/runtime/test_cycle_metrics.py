@@ -6,10 +6,10 @@ import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pods
 from tests.unit.runtime.virtual_time import VirtualClock
-from volcanoio.engine.scheduling.cycle import Checkpoint, CycleResult, run_cycle
+from volcanoio.engine.scheduling.session.cycle import Checkpoint, CycleResult, run_cycle
 from volcanoio.framework.probe import NoProbe
 from volcanoio.framework.scheduling_events import CycleOpened
-from volcanoio.runtime.scheduler_metrics import CycleMetrics
+from volcanoio.runtime.scheduler.cycle_timing import CycleMetrics
 
 
 class Samples(NoProbe):
@@ -20,7 +20,7 @@ class Samples(NoProbe):
         self.samples[" ".join((name.removeprefix("volcano_"), *labels.values()))] = value
 
 
-async def test_neither_what_comes_before_plugins_nor_the_close_is_told_as_theirs() -> None:
+async def test_time_before_plugins_and_at_the_close_is_not_counted_as_theirs() -> None:
     clock, probe = VirtualClock(), Samples()
     metrics = CycleMetrics(probe, clock)
     metrics.open()

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from volcanoio.framework.effects import CheckEndpoint
 from volcanoio.framework.events import EffectFailed, EffectSucceeded, Event
-from volcanoio.runtime.endpoints import EndpointChecks, NetworkEndpoints
+from volcanoio.runtime.controllers.http_effects import EndpointChecks, NetworkEndpoints
 
 
 @asynccontextmanager
@@ -48,7 +48,7 @@ async def test_what_a_server_says(path: str, status: int) -> None:
         assert (await NetworkEndpoints().check(check(port, path)))[0] == status
 
 
-async def test_nobody_there_and_nobody_answering() -> None:
+async def test_a_missing_server_and_a_silent_server_fail() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]

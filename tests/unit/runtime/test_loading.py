@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from importlib.metadata import Distribution, PathDistribution
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from volcanoio.framework import groups
-from volcanoio.runtime.conformance import problems
-from volcanoio.runtime.loading import Candidate, PluginError, Registry, discover
-from volcanoio.runtime.mounted import MountError
+from volcanoio.framework import entrypoints
+from volcanoio.runtime.loading.interfaces import problems
+from volcanoio.runtime.loading.mounted_files import MountError
+from volcanoio.runtime.loading.registry import Candidate, PluginError, Registry, discover
 
 POLICY = """
 from __future__ import annotations
@@ -48,7 +49,7 @@ def write(directory: Path, name: str, text: str) -> Path:
 
 
 def candidate(
-    name: str, factory: Any, origin: str = "some-dist 1.0", group: str = groups.LIFECYCLE_POLICIES
+    name: str, factory: Any, origin: str = "some-dist 1.0", group: str = entrypoints.LIFECYCLE_POLICIES
 ) -> Candidate:
     return Candidate(group, name, origin, lambda: factory)
 
@@ -65,16 +66,16 @@ class Good:
 
 def test_a_mounted_policy_is_found_by_its_name_with_the_hash_of_its_source(tmp_path: Path) -> None:
     path = write(tmp_path, "retry.py", POLICY.format(cls="Retry", name="retry-on-oom"))
-    loaded = discover(policies_dirs=[tmp_path]).get(groups.LIFECYCLE_POLICIES, "retry-on-oom")
+    loaded = discover(policies_dirs=[tmp_path]).get(entrypoints.LIFECYCLE_POLICIES, "retry-on-oom")
     assert loaded.factory.__name__ == "Retry"
     assert loaded.origin == f"retry.py sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
 
 
 def test_two_versions_of_a_file_do_not_share_a_module(tmp_path: Path) -> None:
     write(tmp_path, "retry.py", POLICY.format(cls="Retry", name="retry"))
-    first = discover(policies_dirs=[tmp_path]).get(groups.LIFECYCLE_POLICIES, "retry").factory
+    first = discover(policies_dirs=[tmp_path]).get(entrypoints.LIFECYCLE_POLICIES, "retry").factory
     write(tmp_path, "retry.py", POLICY.format(cls="Retry", name="retry") + "\n# second\n")
-    second = discover(policies_dirs=[tmp_path]).get(groups.LIFECYCLE_POLICIES, "retry").factory
+    second = discover(policies_dirs=[tmp_path]).get(entrypoints.LIFECYCLE_POLICIES, "retry").factory
     assert first is not second
     assert first.__module__ != second.__module__
 
@@ -85,7 +86,7 @@ def test_links_of_a_configmap_and_private_files_are_skipped(tmp_path: Path) -> N
     (tmp_path / "..2026_11_20").mkdir()
     write(tmp_path, "banner.py", JOB_PLUGIN)
     registry = discover(plugins_dirs=[tmp_path])
-    assert "banner" in registry.names(groups.JOB_PLUGINS)
+    assert "banner" in registry.names(entrypoints.JOB_PLUGINS)
 
 
 @pytest.mark.parametrize(
@@ -118,27 +119,27 @@ def test_a_name_found_twice_is_an_error_that_names_both(tmp_path: Path) -> None:
 
 def test_an_unknown_name_gets_a_suggestion() -> None:
     with pytest.raises(PluginError, match=r'there is no lifecycle policy "godo"; did you mean "good"\?'):
-        Registry([candidate("good", Good)]).get(groups.LIFECYCLE_POLICIES, "godo")
+        Registry([candidate("good", Good)]).get(entrypoints.LIFECYCLE_POLICIES, "godo")
 
 
 def test_the_same_name_in_two_groups_is_fine() -> None:
-    registry = Registry([candidate("good", Good), candidate("good", Good, group=groups.ACTIONS)])
-    assert registry.origins(groups.ACTIONS) == {"good": "some-dist 1.0"}
+    registry = Registry([candidate("good", Good), candidate("good", Good, group=entrypoints.ACTIONS)])
+    assert registry.origins(entrypoints.ACTIONS) == {"good": "some-dist 1.0"}
 
 
 def test_nothing_is_imported_before_it_is_asked_for() -> None:
     def explode() -> Any:
         raise ImportError("no module named torch")
 
-    registry = Registry([Candidate(groups.ACTIONS, "heavy", "heavy-dist 2.0", explode)])
-    assert registry.names(groups.ACTIONS) == ("heavy",)
+    registry = Registry([Candidate(entrypoints.ACTIONS, "heavy", "heavy-dist 2.0", explode)])
+    assert registry.names(entrypoints.ACTIONS) == ("heavy",)
     with pytest.raises(PluginError, match=r'action "heavy" \(heavy-dist 2.0\) cannot be imported: ImportError'):
-        registry.factories(groups.ACTIONS)
+        registry.factories(entrypoints.ACTIONS)
 
 
 def test_a_factory_that_calls_itself_otherwise_is_refused() -> None:
     with pytest.raises(PluginError, match='calls itself "good"; register it under that name'):
-        Registry([candidate("better", Good)]).get(groups.LIFECYCLE_POLICIES, "better")
+        Registry([candidate("better", Good)]).get(entrypoints.LIFECYCLE_POLICIES, "better")
 
 
 class Nameless:
@@ -164,45 +165,64 @@ class Empty:
 @pytest.mark.parametrize(
     ("group", "factory", "problem"),
     [
-        (groups.LIFECYCLE_POLICIES, Nameless, "has no name"),
-        (groups.LIFECYCLE_POLICIES, Sync, "is not async"),
-        (groups.LIFECYCLE_POLICIES, WrongArity, "does not take (self, context)"),
-        (groups.LIFECYCLE_POLICIES, Empty, "has no method decide(self, context)"),
-        (groups.SCHEDULER_PLUGINS, Empty, "implements no extension point"),
-        (groups.ACTIONS, Empty, "has no method run(self, session)"),
-        (groups.JOB_PLUGINS, Empty, "derive it from volcanoio.framework.jobs.JobPlugin"),
-        (groups.JOB_PLUGINS, "banner", "is a str"),
+        (entrypoints.LIFECYCLE_POLICIES, Nameless, "has no name"),
+        (entrypoints.LIFECYCLE_POLICIES, Sync, "is not async"),
+        (entrypoints.LIFECYCLE_POLICIES, WrongArity, "does not take (self, context)"),
+        (entrypoints.LIFECYCLE_POLICIES, Empty, "has no method decide(self, context)"),
+        (entrypoints.SCHEDULER_PLUGINS, Empty, "implements no extension point"),
+        (entrypoints.ACTIONS, Empty, "has no method run(self, session)"),
+        (entrypoints.JOB_PLUGINS, Empty, "derive it from volcanoio.framework.jobs.JobPlugin"),
+        (entrypoints.JOB_PLUGINS, "banner", "is a str"),
     ],
 )
-def test_what_does_not_conform_is_told_what_it_lacks(group: str, factory: Any, problem: str) -> None:
+def test_a_nonconforming_class_is_reported_with_what_is_missing(group: str, factory: Any, problem: str) -> None:
     assert any(problem in found for found in problems(group, factory))
 
 
 def test_what_conforms_has_no_problems() -> None:
     maker: Callable[..., Any] = lambda given: Good(dict(given))  # noqa: E731 - a function as a factory
-    assert problems(groups.LIFECYCLE_POLICIES, Good) == problems(groups.ACTIONS, maker) == []
+    assert problems(entrypoints.LIFECYCLE_POLICIES, Good) == problems(entrypoints.ACTIONS, maker) == []
 
 
 def test_everything_that_is_installed_conforms() -> None:
     registry = discover()
-    for group in (groups.SCHEDULER_PLUGINS, groups.ACTIONS, groups.JOB_PLUGINS, groups.LIFECYCLE_POLICIES):
+    for group in (
+        entrypoints.SCHEDULER_PLUGINS,
+        entrypoints.ACTIONS,
+        entrypoints.JOB_PLUGINS,
+        entrypoints.LIFECYCLE_POLICIES,
+    ):
         assert set(registry.factories(group)) == set(registry.names(group))
+
+
+def test_a_distribution_is_read_once_however_many_plugins_it_brings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its metadata is parsed as a mail is: that took longer than anything else at the start of a cluster."""
+    read: list[PathDistribution] = []
+    metadata: Callable[[PathDistribution], Any] = vars(Distribution)["metadata"].fget
+
+    def noted(distribution: PathDistribution) -> Any:
+        read.append(distribution)
+        return metadata(distribution)
+
+    monkeypatch.setattr(PathDistribution, "metadata", property(noted))
+    assert len(discover().names(entrypoints.SCHEDULER_PLUGINS)) > 20
+    assert len(read) == len(set(map(id, read)))
 
 
 def test_a_mounted_policy_is_not_run_before_it_is_asked_for(tmp_path: Path) -> None:
     write(tmp_path, "bad.py", f"{POLICY.format(cls='Bad', name='bad')}\n1 / 0\n")
     registry = discover(policies_dirs=[tmp_path])
-    assert "bad" in registry.names(groups.LIFECYCLE_POLICIES)
+    assert "bad" in registry.names(entrypoints.LIFECYCLE_POLICIES)
     with pytest.raises(PluginError, match=r'^lifecycle policy "bad": .*bad.py: cannot be loaded: ZeroDivision'):
-        registry.get(groups.LIFECYCLE_POLICIES, "bad")
+        registry.get(entrypoints.LIFECYCLE_POLICIES, "bad")
 
 
-def test_a_class_with_a_name_that_is_no_policy_says_what_it_lacks(tmp_path: Path) -> None:
+def test_a_named_class_that_is_no_policy_is_reported_with_what_is_missing(tmp_path: Path) -> None:
     write(tmp_path, "odd.py", POLICY.format(cls="Fine", name="good") + 'class Odd:\n    name = "odd"\n')
     registry = discover(policies_dirs=[tmp_path])
-    assert registry.get(groups.LIFECYCLE_POLICIES, "good").name == "good"
+    assert registry.get(entrypoints.LIFECYCLE_POLICIES, "good").name == "good"
     with pytest.raises(PluginError, match=r"has no method decide\(self, context\)"):
-        registry.get(groups.LIFECYCLE_POLICIES, "odd")
+        registry.get(entrypoints.LIFECYCLE_POLICIES, "odd")
 
 
 @pytest.mark.parametrize(
@@ -218,10 +238,10 @@ def test_a_class_with_a_name_that_is_no_policy_says_what_it_lacks(tmp_path: Path
 def test_a_mounted_policy_that_cannot_be_asked_says_why(tmp_path: Path, body: str, lacks: str) -> None:
     write(tmp_path, "odd.py", f'class Odd:\n    name = "odd"\n    {body}\n')
     with pytest.raises(PluginError, match=lacks):
-        discover(policies_dirs=[tmp_path]).get(groups.LIFECYCLE_POLICIES, "odd")
+        discover(policies_dirs=[tmp_path]).get(entrypoints.LIFECYCLE_POLICIES, "odd")
 
 
-def test_a_file_of_one_kind_says_what_its_class_lacks(tmp_path: Path) -> None:
+def test_a_file_of_one_kind_is_reported_with_what_its_class_is_missing(tmp_path: Path) -> None:
     write(tmp_path, "mine.py", 'class Mine:\n    name = "mine-controller"\n')
     with pytest.raises(
         MountError, match=r"mine.py: holds no class that is a controller; class Mine has no method start"

@@ -64,7 +64,7 @@ def test_unknown_levels_and_forms_are_named() -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "console"])
-def test_an_exception_tells_places_and_not_what_variables_held(form: Literal["json", "console"]) -> None:
+def test_an_exception_is_logged_with_places_and_without_values_of_variables(form: Literal["json", "console"]) -> None:
     out = io.StringIO()
     logs.set_up(form=form, stream=out)
     password = "hunter" + "2"

@@ -6,8 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from volcanoio.framework.probe import Probe
-from volcanoio.runtime.buckets import BUCKETS, exponential
-from volcanoio.runtime.metrics import PrometheusProbe
+from volcanoio.runtime.metrics import BUCKETS, PrometheusProbe, exponential
 
 
 @pytest.fixture

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 import pytest
 from aiohttp import web
 
-from volcanoio.framework.scheduling.metricsettings import ElasticsearchSettings, MetricsSettings, MetricsType
-from volcanoio.kube.config import Connection
-from volcanoio.kube.http import HttpTransport
+from tests.unit.runtime.metrics_server import server, vector
+from volcanoio.framework.scheduling.settings import ElasticsearchSettings, MetricsSettings, MetricsType
+from volcanoio.kube.http_transport import HttpTransport
+from volcanoio.kube.kubeconfig import Connection
 from volcanoio.kube.transport import TransportError
-from volcanoio.runtime.nodemetrics.answers import MetricsError
-from volcanoio.runtime.nodemetrics.poll import node_metrics
-
-Handler = Callable[[web.Request], Awaitable[web.Response]]
+from volcanoio.runtime.scheduler.node_metrics import MetricsError, node_metrics
 
 
 class Notes:
@@ -36,25 +32,9 @@ class Notes:
         self.slept.append(seconds)
         raise StopAsyncIteration
 
-    def say(self, facts: Any, *, whole: bool = False) -> None:
+    def publish(self, facts: Any, *, whole: bool = False) -> None:
         assert whole
         self.facts.append(dict(facts))
-
-
-@asynccontextmanager
-async def server(handler: Handler) -> AsyncIterator[str]:
-    """A server on this machine; its address."""
-    app = web.Application()
-    app.router.add_route("*", "/{tail:.*}", handler)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        host, port = runner.addresses[0][:2]
-        yield f"http://{host}:{port}"
-    finally:
-        await runner.cleanup()
 
 
 async def polled(settings: MetricsSettings, api_server: str = "http://127.0.0.1:9") -> Notes:
@@ -67,11 +47,6 @@ async def polled(settings: MetricsSettings, api_server: str = "http://127.0.0.1:
     finally:
         await transport.aclose()
     return notes
-
-
-def vector(**by_instance: str) -> web.Response:
-    result = [{"metric": {"instance": name}, "value": [1.5, value]} for name, value in by_instance.items()]
-    return web.json_response({"status": "success", "data": {"resultType": "vector", "result": result}})
 
 
 async def test_prometheus_answers_by_instance_in_percent() -> None:
@@ -124,7 +99,7 @@ async def test_elasticsearch_averages_by_host_with_the_account_given() -> None:
     ("status", "body"),
     [(503, b"no"), (200, b"<html>"), (200, b'{"status":"error","error":"bad query"}'), (200, b'{"data":7}')],
 )
-async def test_an_answer_of_no_use_is_told(status: int, body: bytes) -> None:
+async def test_a_useless_answer_is_reported(status: int, body: bytes) -> None:
     async def answer(_request: web.Request) -> web.Response:
         return web.Response(status=status, body=body)
 
@@ -136,7 +111,7 @@ async def test_an_answer_of_no_use_is_told(status: int, body: bytes) -> None:
         await transport.aclose()
 
 
-async def test_a_server_that_is_not_there_is_told() -> None:
+async def test_an_unreachable_server_is_reported() -> None:
     settings = MetricsSettings(type=MetricsType.PROMETHEUS, address="http://127.0.0.1:9")
     transport = HttpTransport(Connection(server="http://127.0.0.1:9"))
     with pytest.raises(TransportError, match=r"127\.0\.0\.1:9"):

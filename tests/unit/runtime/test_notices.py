@@ -12,7 +12,7 @@ from aiohttp import web
 from volcanoio.framework.effects import Notify
 from volcanoio.framework.events import Notified
 from volcanoio.framework.probe import NoProbe
-from volcanoio.runtime.notices import FIRST, LONGEST, Notices
+from volcanoio.runtime.controllers.http_effects import BACKOFF, AlertWebhooks
 
 
 class Waits:
@@ -46,7 +46,7 @@ class Desk:
         self.blocked = anyio.Event()
         self.blocked.set()
         self._heard = anyio.Event()
-        self.notices = Notices(self._take, clock=self.clock, probe=NoProbe())
+        self.notices = AlertWebhooks(self._take, clock=self.clock, probe=NoProbe())
 
     def _take(self, outcome: Notified) -> None:
         self.outcomes.append(outcome)
@@ -88,7 +88,7 @@ async def desk(*statuses: int) -> AsyncIterator[Desk]:
         await runner.cleanup()
 
 
-async def test_what_is_heard_is_told_once_with_its_cause() -> None:
+async def test_an_event_is_passed_on_once_with_its_cause() -> None:
     async with desk() as it:
         it.post()
         told = await it.outcome()
@@ -101,14 +101,14 @@ async def test_other_answers_are_no_end_and_the_waits_grow(refusal: int) -> None
     async with desk(refusal, refusal, refusal, 200) as it:
         it.post()
         assert (await it.outcome()).delivered
-        assert it.clock.slept == [FIRST, 2 * FIRST, 4 * FIRST]
+        assert it.clock.slept == [BACKOFF.base, 2 * BACKOFF.base, 4 * BACKOFF.base]
 
 
 async def test_no_wait_is_longer_than_the_longest() -> None:
     async with desk(*[500] * 12, 200) as it:
         it.post(lasts=86_400.0)
         await it.outcome()
-        assert it.clock.slept[-1] == LONGEST
+        assert it.clock.slept[-1] == BACKOFF.cap
 
 
 async def test_after_its_time_it_is_given_up_with_the_last_problem() -> None:
@@ -127,10 +127,10 @@ async def test_who_is_gone_for_good_is_not_asked_again() -> None:
         assert it.clock.slept == []
 
 
-async def test_what_is_no_address_is_told_at_once() -> None:
+async def test_an_invalid_address_is_reported_at_once() -> None:
     async with desk() as it:
         it.post(url="no address")
-        assert "is no address that can be called" in (await it.outcome()).problem
+        assert "is not an http(s) address" in (await it.outcome()).problem
         assert it.clock.slept == []
 
 

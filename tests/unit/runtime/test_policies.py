@@ -16,9 +16,9 @@ from volcanoio.framework.decisions import Abstain, Act, Decision, Hold
 from volcanoio.framework.lifecycle import LifecycleEvent, LifecyclePolicy, PolicyContext
 from volcanoio.model.base import ObjectMeta
 from volcanoio.model.batch import Job, JobAction
-from volcanoio.runtime.policies import GRACE, Answer, PolicyHost
-from volcanoio.runtime.policy_calls import BadAnswerError, can_suspend, checked
-from volcanoio.runtime.policy_sets import PolicySet
+from volcanoio.runtime.policies.calls import InvalidDecisionError, can_suspend, validate_decision
+from volcanoio.runtime.policies.policy_host import GRACE, Answer, PolicyHost
+from volcanoio.runtime.policies.policy_set import PolicySet
 from volcanoio.runtime.timers import Timers
 
 CONTEXT = PolicyContext(event=LifecycleEvent(name="PodFailed", job_uid="u", version=0), job=Job(), pods=(), now=0.0)
@@ -84,9 +84,7 @@ class Bench:
 
     def __init__(self, policies: Sequence[Quick], clock: VirtualClock, timers: Timers) -> None:
         self.clock = clock
-        self.host = PolicyHost(
-            PolicySet.of(cast("Sequence[LifecyclePolicy]", policies), inline=True), timers=timers, clock=clock
-        )
+        self.host = PolicyHost(PolicySet.of(cast("Sequence[LifecyclePolicy]", policies), inline=True), timers=timers)
         self.answers: list[Answer] = []
         self.came = asyncio.Event()
 
@@ -140,7 +138,7 @@ async def test_the_first_that_does_not_abstain_decides() -> None:
         assert last.threads == []
 
 
-async def test_arguments_for_a_policy_that_nobody_asks_are_told() -> None:
+async def test_arguments_for_a_policy_that_is_not_enabled_are_reported() -> None:
     marks = {"policy-arguments.volcanoio.dev/frist": "{a: 1}"}
     job = Job(metadata=ObjectMeta(name="j", annotations=marks))
     async with bench(Quick("first", RESTART)) as on:
@@ -152,7 +150,7 @@ async def test_arguments_for_a_policy_that_nobody_asks_are_told() -> None:
         assert 'the policy is not asked about this job; did you mean "first"?; name it in' in told[1]
 
 
-async def test_when_all_abstain_nobody_decided() -> None:
+async def test_when_all_abstain_there_is_no_decision() -> None:
     async with bench(Quick("a", Abstain()), Quick("b", Abstain())) as on:
         on.ask()
         assert on.answers == [Answer(Abstain())]
@@ -177,8 +175,8 @@ async def test_a_policy_that_takes_long_answers_as_a_quick_one_does() -> None:
         (RuntimeError("no idea"), "raised RuntimeError: no idea"),
         (SystemExit(3), "raised SystemExit: 3"),
         (asyncio.CancelledError(), "raised CancelledError"),
-        (None, "answered NoneType, which is no Decision; return Abstain() to say nothing"),
-        ("RestartJob", "answered str, which is no Decision; return Abstain() to say nothing"),
+        (None, "answered NoneType, which is not a Decision; return Abstain() to say nothing"),
+        ("RestartJob", "answered str, which is not a Decision; return Abstain() to say nothing"),
         (Act(action=JobAction.RESTART_JOB, after=-1), "answered Act with after=-1.0"),
         (Hold(reason="x", until=float("nan")), "answered Hold with until=nan"),
         (Act(action=cast("Any", "Explode")), "answered a malformed Act: Invalid enum value 'Explode'"),
@@ -217,7 +215,7 @@ async def test_a_deadline_shortens_the_limit() -> None:
         assert (await on.answer()).decision == Abstain()
 
 
-async def test_a_stuck_policy_is_abandoned_and_those_behind_it_are_asked_anew() -> None:
+async def test_a_stuck_policy_is_abandoned_and_those_behind_it_are_called_again() -> None:
     innocent, stuck = Waiting("innocent", RESTART), Blocking("stuck")
     async with bench(innocent, stuck) as on:
         on.ask()
@@ -297,6 +295,6 @@ def test_a_function_whose_code_cannot_be_read_counts_as_suspending() -> None:
 
 
 def test_a_good_answer_is_given_back_as_it_is() -> None:
-    assert checked(RESTART) == RESTART
-    with pytest.raises(BadAnswerError):
-        checked({"type": "Act"})
+    assert validate_decision(RESTART) == RESTART
+    with pytest.raises(InvalidDecisionError):
+        validate_decision({"type": "Act"})

@@ -7,7 +7,7 @@ import pytest
 from volcanoio.framework.events import Change, Observed
 from volcanoio.model.base import ObjectMeta
 from volcanoio.model.core import Node, Pod
-from volcanoio.runtime.policy_indexes import Indexes
+from volcanoio.runtime.policies.indexes import ObjectIndexes
 
 
 def pod(name: str, namespace: str = "ns", uid: str = "u") -> Pod:
@@ -19,15 +19,15 @@ def seen(change: Change, obj: Pod) -> Observed:
 
 
 def test_changes_are_folded_and_a_question_keeps_what_it_read() -> None:
-    indexes = Indexes()
+    indexes = ObjectIndexes()
     assert not indexes
     indexes.fold(seen(Change.APPEARED, pod("ignored")))
     indexes.add("pods", [pod("a"), pod("b", "other")])
     view = indexes.view(["pods"])["pods"]
-    assert list(view.within("ns")) == ["a"]
+    assert list(view.in_namespace("ns")) == ["a"]
     indexes.fold(seen(Change.APPEARED, pod("c")))
     indexes.fold(seen(Change.GONE, pod("a")))
-    assert list(view.within("ns")) == ["a"]
+    assert list(view.in_namespace("ns")) == ["a"]
     later = indexes.view(["pods"])["pods"]
     assert list(later) == ["ns/c", "other/b"]
     assert len(later) == 2
@@ -37,7 +37,7 @@ def test_changes_are_folded_and_a_question_keeps_what_it_read() -> None:
 
 
 def test_what_has_no_namespace_goes_by_its_name() -> None:
-    indexes = Indexes()
+    indexes = ObjectIndexes()
     indexes.add("nodes", [Node(metadata=ObjectMeta(name="n"))])
     view = indexes.view(["nodes"])["nodes"]
     assert list(view) == ["n"]

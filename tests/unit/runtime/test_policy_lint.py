@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from volcanoio.cli.linting import run_lint
-from volcanoio.runtime.policy_lint import is_controllers
+from volcanoio.runtime.policies.lint import is_controller_configuration
 
 SCHEDULER = 'actions: "allocate"\ntiers: [{plugins: [{name: gang}%s]}]\n'
 
@@ -29,7 +29,7 @@ def test_mistakes_are_errors_with_their_places(tmp_path: Path, capsys: pytest.Ca
     code, found = linted(tmp_path, capsys, text)
     assert code == 1
     assert found == [
-        '0.conf:3:9: error: jobs must be all or named, not "some"; known are: all, named',
+        '0.conf:3:9: error: jobs must be all or named, not "some"; valid values: all, named',
         '0.conf:4:9: error: policy "min_runtme" is unknown; did you mean "min_runtime"?',
         '0.conf:5:3: error: oom_scale_up: unknown argument "factr"; did you mean "factor"?',
     ]
@@ -78,7 +78,7 @@ def test_a_config_map_may_hold_it(tmp_path: Path, capsys: pytest.CaptureFixture[
     ],
 )
 @pytest.mark.parametrize("text", ["", "# nothing yet\n---\n"])
-def test_of_an_empty_file_is_told_what_would_take_effect(
+def test_an_empty_file_is_reported_with_what_would_take_effect(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, name: str, code: int, said: str
 ) -> None:
     file = tmp_path / name
@@ -87,7 +87,9 @@ def test_of_an_empty_file_is_told_what_would_take_effect(
     assert capsys.readouterr().out.startswith(f"{file}:1:1: {said}")
 
 
-def test_an_empty_key_of_a_config_map_is_judged_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_key_of_a_config_map_is_reported_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  volcano-controller.conf: ''\n"
     code, found = linted(tmp_path, capsys, manifest, "policies:\n- name: min_runtime\n")
     assert code == 0
@@ -100,4 +102,4 @@ def test_an_empty_key_of_a_config_map_is_judged_by_its_name(tmp_path: Path, caps
     [("policies: []", True), ("policies:\n- [", True), ('actions: "a"', False), ("", False), ("a: [", False)],
 )
 def test_whose_a_file_is(text: str, whose: bool) -> None:
-    assert is_controllers(text) == whose
+    assert is_controller_configuration(text) == whose

@@ -9,17 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from volcanoio.framework import groups
+from volcanoio.framework import entrypoints
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.decisions import Abstain, Decision
-from volcanoio.framework.lifecycle import Occasion, PolicyContext, named_policies
+from volcanoio.framework.lifecycle import PolicyContext, PolicyEvent, named_policies
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ObjectMeta
 from volcanoio.model.batch import Job
-from volcanoio.runtime import policy_sets
-from volcanoio.runtime.controller_conf import ConfigurationError, parse
-from volcanoio.runtime.loading import Candidate, Registry, discover
-from volcanoio.runtime.policy_sets import PolicySet
+from volcanoio.runtime.loading.registry import Candidate, Registry, discover
+from volcanoio.runtime.policies import policy_set
+from volcanoio.runtime.policies.configuration import ConfigurationError, parse
+from volcanoio.runtime.policies.policy_set import PolicySet
 
 
 class Arguments(msgspec.Struct):
@@ -56,7 +56,7 @@ class Telling(Growing):
     """Wants to be asked every so often."""
 
     name = "telling"
-    events: tuple[str, ...] = (Occasion.TICK, "PodFailed")
+    events: tuple[str, ...] = (PolicyEvent.TICK, "PodFailed")
     every = 30
 
 
@@ -82,14 +82,14 @@ class Hanging(Growing):
 
 def registry() -> Registry:
     return Registry(
-        Candidate(groups.LIFECYCLE_POLICIES, policy.name, "test 1", lambda policy=policy: policy)  # type: ignore[misc]  # a default in a lambda
+        Candidate(entrypoints.LIFECYCLE_POLICIES, policy.name, "test 1", lambda policy=policy: policy)  # type: ignore[misc]  # a default in a lambda
         for policy in (Growing, Broken, Telling, Leaving, Hanging, Deaf)
     )
 
 
 def load(text: str, *, strict: bool = True) -> PolicySet:
     known = registry()
-    return PolicySet.load(parse(text, known.names(groups.LIFECYCLE_POLICIES)), known, strict=strict)
+    return PolicySet.load(parse(text, known.names(entrypoints.LIFECYCLE_POLICIES)), known, strict=strict)
 
 
 def job(policies: str = "", **arguments: str) -> Job:
@@ -126,7 +126,7 @@ def test_arguments_that_do_not_fit_name_the_line(text: str, message: str) -> Non
         ("leaving", "{}", "cannot be made: SystemExit"),
     ],
 )
-def test_a_policy_that_cannot_be_made_is_told_to_jobs_and_refused_at_a_reload(
+def test_a_policy_that_cannot_be_created_is_reported_to_jobs_and_refused_at_a_reload(
     name: str, arguments: str, message: str
 ) -> None:
     text = f"policies:\n- name: {name}\n  arguments: {arguments}\n- name: growing\n"
@@ -139,7 +139,7 @@ def test_a_policy_that_cannot_be_made_is_told_to_jobs_and_refused_at_a_reload(
 
 
 def test_one_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy_sets, "LIMIT", 0.05)
+    monkeypatch.setattr(policy_set, "LOAD_LIMIT", 0.05)
     first, second = load("policies:\n- name: hanging\n- name: growing\n", strict=False).everywhere
     assert first.fault == "cannot be loaded: its import or constructor took longer than its limit of 0.05 s"
     assert second.policy is not None
@@ -151,7 +151,7 @@ def test_indexes_are_kinds() -> None:
 
 def test_without_a_file_what_is_installed_gives_the_declared_policy_inline() -> None:
     installed = discover()
-    configuration = parse("", installed.names(groups.LIFECYCLE_POLICIES))
+    configuration = parse("", installed.names(entrypoints.LIFECYCLE_POLICIES))
     made = PolicySet.load(configuration, installed, strict=True).everywhere
     assert [(member.name, member.inline) for member in made] == [("declared", True)]
 
@@ -168,7 +168,7 @@ def test_a_job_names_policies_and_gives_the_arguments_that_are_its_to_give() -> 
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("growng", "", 'is not there; did you mean "growing"?'),
+        ("growng", "", 'does not exist; did you mean "growing"?'),
         ("telling", "", "is off (enabled: false in the controllers' configuration)"),
         ("growing", "factor", "not a mapping: 'factor'; give one such as {factor: 2}"),
         (
@@ -177,11 +177,11 @@ def test_a_job_names_policies_and_gives_the_arguments_that_are_its_to_give() -> 
             "/growing: not YAML: expected the node content, but found '}' in line 1, column 11; ",
         ),
         ("growing", "{factor: x}", '/growing: growing: "factor" takes a number'),
-        ("growing", "{secret: 1}", 'takes no argument "secret" of a job; may be given by jobs are: factor'),
-        ("broken", "{x: 1}", 'takes no argument "x" of a job; jobs may give it none'),
+        ("growing", "{secret: 1}", 'takes no argument "secret" from a job; jobs may give: factor'),
+        ("broken", "{x: 1}", 'takes no argument "x" from a job; jobs may give it no arguments'),
     ],
 )
-def test_what_a_job_names_wrongly_is_told(name: str, arguments: str, message: str) -> None:
+def test_an_invalid_name_in_a_job_is_reported(name: str, arguments: str, message: str) -> None:
     member = load("policies:\n- name: telling\n  enabled: false\n").named(name, arguments)
     assert member.policy is None
     assert message in member.fault
@@ -190,15 +190,15 @@ def test_what_a_job_names_wrongly_is_told(name: str, arguments: str, message: st
 def test_the_roster_says_what_is_wanted_of_whom() -> None:
     policies = load("policies:\n- name: telling\n")
     roster = policies.roster({})
-    assert roster.wants(job(), Occasion.TICK)
-    assert not roster.wants(job(), Occasion.PODS_DUE)
+    assert roster.wants(job(), PolicyEvent.TICK)
+    assert not roster.wants(job(), PolicyEvent.PODS_DUE)
     assert roster.every(job()) == 30
-    assert roster.wants(job("growing"), Occasion.PODS_DUE), "it is not known yet, so it is asked"
+    assert roster.wants(job("growing"), PolicyEvent.PODS_DUE), "it is not known yet, so it is asked"
     known = policies.roster({"growing": policies.named("growing", "")})
-    assert not known.wants(job("growing"), Occasion.PODS_DUE)
+    assert not known.wants(job("growing"), PolicyEvent.PODS_DUE)
 
 
-def test_nobody_is_asked_every_so_often_who_does_not_hear_ticks() -> None:
+def test_a_policy_that_does_not_list_ticks_gets_none() -> None:
     class Deaf(Telling):
         events = ("PodFailed",)
 

@@ -6,22 +6,22 @@ import threading
 
 import pytest
 
-from volcanoio.runtime.runaway import Errand, OverrunError, interrupt
+from volcanoio.runtime.policies.calls import BoundedCall, OverrunError, interrupt
 
 
-def test_an_errand_gives_what_the_call_gave() -> None:
+def test_a_background_call_returns_the_result_of_the_call() -> None:
     done = threading.Event()
-    errand = Errand(lambda: 7, "test", done.set)
+    errand = BoundedCall(lambda: 7, "test", done.set)
     assert errand.wait(5) == 7
     assert done.wait(5)
 
 
-def test_an_errand_raises_what_the_call_raised() -> None:
+def test_a_background_call_raises_the_exception_of_the_call() -> None:
     def call() -> None:
         raise SystemExit(3)
 
     with pytest.raises(SystemExit):
-        Errand(call, "test").wait(5)
+        BoundedCall(call, "test").wait(5)
 
 
 def test_a_loop_is_given_up_and_ends() -> None:
@@ -30,7 +30,7 @@ def test_a_loop_is_given_up_and_ends() -> None:
             pass
 
     done = threading.Event()
-    errand = Errand(call, "test", done.set)
+    errand = BoundedCall(call, "test", done.set)
     with pytest.raises(OverrunError, match=r"longer than its limit of 0.05 s"):
         errand.wait(0.05)
     errand.thread.join(10)
@@ -39,6 +39,6 @@ def test_a_loop_is_given_up_and_ends() -> None:
 
 
 def test_a_thread_that_ended_is_not_interrupted() -> None:
-    errand = Errand(lambda: None, "test")
+    errand = BoundedCall(lambda: None, "test")
     errand.thread.join(10)
     interrupt(errand.thread)

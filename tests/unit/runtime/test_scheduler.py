@@ -11,12 +11,11 @@ import pytest
 from tests.scenario.scheduling.harness import group, node, pods, profile, queue
 from tests.unit.runtime.scheduler_rig import Rig
 from tests.unit.runtime.virtual_time import VirtualClock, settle
-from volcanoio.bus.journal_codec import Codec
-from volcanoio.bus.records import Told
-from volcanoio.engine.scheduling.cluster import NEEDED, ClusterState
-from volcanoio.engine.scheduling.configuration import ConfigurationError
-from volcanoio.engine.scheduling.replay import ReplayedCycle, replay
-from volcanoio.engine.scheduling.watching import WATCHABLE
+from volcanoio.bus.records import Codec, Told
+from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES, ClusterState
+from volcanoio.engine.scheduling.config.configuration import ConfigurationError
+from volcanoio.engine.scheduling.config.profile import WATCHABLE
+from volcanoio.engine.scheduling.offline.replay import ReplayedCycle, replay
 from volcanoio.framework.events import Event, Observed
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleOpened, Decided
@@ -82,7 +81,7 @@ async def test_events_behind_a_cycle_wait_for_the_debounce(debounce: float) -> N
 async def test_nothing_is_decided_before_everything_is_listed_and_none_while_relisting() -> None:
     rig = Rig()
     async with rig.running(*CLUSTER, *gang("a", 2), synced=False):
-        rig.sync({*NEEDED, *WATCHABLE} - {kinds.PRIORITY_CLASS.resource})
+        rig.sync({*REQUIRED_RESOURCES, *WATCHABLE} - {kinds.PRIORITY_CLASS.resource})
         await rig.clock.advance(3.0)
         assert not rig.opened
         rig.sync([kinds.PRIORITY_CLASS.resource])
@@ -229,7 +228,7 @@ async def test_what_plugins_read_is_watched_and_nothing_else() -> None:
     rig = Rig(more_plugins={"reader": Reader}, configuration=WITHOUT)
     quotas = kinds.RESOURCE_QUOTA.resource
     async with rig.running(*CLUSTER, synced=False):
-        rig.sync(NEEDED)
+        rig.sync(REQUIRED_RESOURCES)
         await rig.clock.advance(1.0)
         assert quotas not in rig.informers.asked
         rig.scheduler.configure(WITH_READER)
@@ -264,7 +263,7 @@ async def test_a_plugin_that_watches_what_it_may_not_is_refused_with_the_file() 
 async def test_nothing_is_decided_before_what_plugins_read_is_listed() -> None:
     rig = Rig(more_plugins={"reader": Reader}, configuration=WITH_READER)
     async with rig.running(*CLUSTER, *gang("a", 2), synced=False):
-        rig.sync(NEEDED)
+        rig.sync(REQUIRED_RESOURCES)
         await rig.clock.advance(2.0)
         assert not rig.opened
         rig.sync([kinds.RESOURCE_QUOTA.resource])
@@ -362,7 +361,7 @@ def assert_same(events: list[Event]) -> None:
     """The replay decides what was decided."""
     cycles = replayed(events)
     assert sum(len(cycle.decided) for cycle in cycles) > 0
-    assert [cycle.cycle for cycle in cycles if not cycle.same] == []
+    assert [cycle.cycle for cycle in cycles if not cycle.is_same] == []
 
 
 async def recorded() -> list[Event]:
@@ -388,7 +387,7 @@ async def test_one_changed_event_changes_the_decisions() -> None:
     changed = events[position]
     assert isinstance(changed, Observed)
     events[position] = msgspec.structs.replace(changed, object=msgspec.convert(smaller, Node))
-    assert [cycle for cycle in replayed(events) if not cycle.same]
+    assert [cycle for cycle in replayed(events) if not cycle.is_same]
 
 
 async def test_a_replay_starts_at_the_first_configuration() -> None:

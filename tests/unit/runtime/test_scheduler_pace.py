@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from volcanoio.runtime.scheduler_pace import Pace
+from volcanoio.runtime.scheduler.cycle_timing import CycleTimer
 
 
-def closed_at(now: float, *, debounce: float = 0.005, **ending: bool) -> Pace:
+def closed_at(now: float, *, debounce: float = 0.005, **ending: bool) -> CycleTimer:
     """A pace whose only cycle opened at 99 and closed at `now`."""
-    pace = Pace(debounce=debounce, period=1.0)
+    pace = CycleTimer(debounce=debounce, period=1.0)
     pace.open(99.0)
     pace.close(now, **ending)
     return pace
 
 
 def test_the_first_cycle_is_due_at_once() -> None:
-    assert Pace(debounce=0.005, period=1.0).wait(50.0) == 0
+    assert CycleTimer(debounce=0.005, period=1.0).wait(50.0) == 0
 
 
 def test_an_event_after_idleness_opens_at_once() -> None:
@@ -59,4 +59,4 @@ def test_a_fault_waits_for_the_period_whatever_happens() -> None:
 @pytest.mark.parametrize(("debounce", "period"), [(-0.1, 1.0), (0.0, 0.0)])
 def test_impossible_times_are_refused(debounce: float, period: float) -> None:
     with pytest.raises(ValueError, match="seconds"):
-        Pace(debounce=debounce, period=period)
+        CycleTimer(debounce=debounce, period=period)

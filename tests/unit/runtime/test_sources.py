@@ -10,13 +10,13 @@ import anyio.lowlevel
 import pytest
 from structlog.testing import capture_logs
 
-from volcanoio.engine.scheduling.inputs import Inputs
-from volcanoio.engine.scheduling.profile import Profile
+from volcanoio.engine.scheduling.cluster.inputs import Inputs
+from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.framework.events import Event
-from volcanoio.framework.scheduling.metricsettings import MetricsSettings, MetricsType
+from volcanoio.framework.scheduling.settings import MetricsSettings, MetricsType
 from volcanoio.framework.scheduling.sources import Feed, Source
 from volcanoio.framework.scheduling_events import FactsSaid
-from volcanoio.runtime.sources import SourceHost
+from volcanoio.runtime.scheduler.plugin_io import SourceHost
 
 
 class Steps:
@@ -84,7 +84,7 @@ class Desk:
     def _metrics(self, settings: MetricsSettings) -> Source:
         async def source(feed: Feed) -> None:
             self.polled.append(settings)
-            feed.say({settings.address: {}}, whole=True)
+            feed.publish({settings.address: {}}, whole=True)
             await anyio.sleep_forever()
 
         return source
@@ -101,7 +101,7 @@ def profile(*plugins: Plugin, metrics: MetricsSettings | None = None) -> Profile
 
 
 async def steady(feed: Feed) -> None:
-    feed.say({"spot": 1})
+    feed.publish({"spot": 1})
     await anyio.sleep_forever()
 
 
@@ -122,9 +122,9 @@ async def test_one_that_fails_is_started_again_after_growing_pauses_and_others_g
         nonlocal runs
         runs += 1
         if runs == 4:
-            feed.say({"run": runs})
+            feed.publish({"run": runs})
         if runs == 6:
-            feed.say({"run": runs})
+            feed.publish({"run": runs})
             await anyio.sleep_forever()
         msg = "no line"
         raise ConnectionError(msg)
@@ -145,10 +145,10 @@ async def test_with_its_plugin_a_source_is_cancelled_and_its_facts_are_taken_bac
 
     async def watched(feed: Feed) -> None:
         try:
-            feed.say({"spot": 1})
+            feed.publish({"spot": 1})
             await anyio.sleep_forever()
         finally:
-            feed.say({"spot": 2})
+            feed.publish({"spot": 2})
             ended.set()
 
     async with anyio.create_task_group() as tasks:
@@ -163,7 +163,7 @@ async def test_with_its_plugin_a_source_is_cancelled_and_its_facts_are_taken_bac
     assert desk.said[1].facts == {}
 
 
-async def test_a_new_plugin_brings_its_source_anew_and_equal_metrics_go_on() -> None:
+async def test_a_new_plugin_restarts_its_source_and_unchanged_metrics_continue() -> None:
     desk = Desk()
     settings = MetricsSettings(type=MetricsType.PROMETHEUS, address="http://a")
     async with anyio.create_task_group() as tasks:
@@ -183,11 +183,11 @@ async def test_a_new_plugin_brings_its_source_anew_and_equal_metrics_go_on() -> 
 @pytest.mark.parametrize("whole", [True, False])
 def test_the_state_keeps_what_was_said(whole: bool) -> None:
     inputs = Inputs()
-    assert inputs.learn(FactsSaid(source="s", facts={"a": 1, "b": 2}))
-    assert not inputs.learn(FactsSaid(source="s", facts={"a": 1}))
+    assert inputs.observe_facts(FactsSaid(source="s", facts={"a": 1, "b": 2}))
+    assert not inputs.observe_facts(FactsSaid(source="s", facts={"a": 1}))
     before = inputs.version("s")
     changes: dict[str, Any] = {"a": 1, "c": 3} if whole else {"b": None, "c": 3}
-    assert inputs.learn(FactsSaid(source="s", facts=changes, whole=whole))
+    assert inputs.observe_facts(FactsSaid(source="s", facts=changes, whole=whole))
     assert dict(inputs.facts("s")) == {"a": 1, "c": 3}
     assert inputs.version("s") != before
     assert dict(inputs.facts("other")) == {}

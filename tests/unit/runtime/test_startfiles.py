@@ -8,8 +8,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from volcanoio.kube.clock import WallClock
+from volcanoio.runtime.loading.reloading import StartupFiles
 from volcanoio.runtime.metrics import PrometheusProbe
-from volcanoio.runtime.startfiles import StartFiles
 
 JOB_PLUGIN = "class Mine(JobPlugin): pass\n"
 
@@ -22,7 +22,7 @@ class Watch:
         (self.controllers / "sweep.py").write_text("a = 1\n")
         (self.plugins / "slots.py").write_text(JOB_PLUGIN)
         (self.plugins / "scorer.py").write_text("class Scorer: pass\n")
-        self.files = StartFiles((self.controllers,), (self.plugins,), clock=WallClock(), probe=PrometheusProbe())
+        self.files = StartupFiles((self.controllers,), (self.plugins,), clock=WallClock(), probe=PrometheusProbe())
 
     async def looks(self, times: int = 2) -> list[tuple[str, str]]:
         with capture_logs() as logs:
@@ -36,7 +36,7 @@ def watch(tmp_path: Path) -> Watch:
     return Watch(tmp_path)
 
 
-async def test_a_change_is_told_once_and_when_it_has_settled(watch: Watch) -> None:
+async def test_a_change_is_reported_once_after_two_equal_reads(watch: Watch) -> None:
     assert await watch.looks() == []
     (watch.controllers / "sweep.py").write_text("a = 2\n")
     assert await watch.looks(1) == []
@@ -53,7 +53,7 @@ async def test_of_plugins_only_those_of_jobs_are_read_at_the_start(watch: Watch)
     assert await watch.looks() == [("more.py", "added"), ("slots.py", "changed")]
 
 
-async def test_what_is_gone_is_told_and_what_cannot_be_read_is_waited_for(watch: Watch) -> None:
+async def test_a_removed_file_is_reported_and_an_unreadable_one_is_waited_for(watch: Watch) -> None:
     (watch.controllers / "sweep.py").unlink()
     assert await watch.looks() == [("sweep.py", "removed")]
     watch.controllers.rename(watch.controllers.with_name("elsewhere"))

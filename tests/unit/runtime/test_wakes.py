@@ -8,7 +8,7 @@ from volcanoio.framework.decisions import Wake
 from volcanoio.framework.events import Change, Observed
 from volcanoio.model.base import ObjectMeta
 from volcanoio.model.core import Pod
-from volcanoio.runtime.wakes import Wakes
+from volcanoio.runtime.timers import Wakes
 
 
 def changed(name: str = "p", namespace: str = "ns", change: Change = Change.CHANGED) -> Observed:
@@ -39,7 +39,7 @@ def test_what_a_change_wakes(wake: Wake, event: Observed, woken: bool) -> None:
     assert wakes.woken(event) == (["timer"] if woken else [])
 
 
-def test_a_timer_that_waits_anew_or_fired_waits_no_more_for_what_was_before() -> None:
+def test_a_timer_that_was_reset_or_fired_does_not_fire_for_its_old_time() -> None:
     wakes = Wakes()
     wakes.wait("a", (Wake("pods", "ns"), Wake("pods", "ns")))
     wakes.wait("b", (Wake("pods"),))

@@ -6,14 +6,16 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.scenario.scheduling.harness import World, group, node, pods, queue
-from volcanoio.engine.scheduling import backlogs, changes, queuebacklog
-from volcanoio.engine.scheduling.budget import Unlimited
-from volcanoio.engine.scheduling.jobs import JobInfo
-from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.engine.scheduling.cluster import task_transitions
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo
+from volcanoio.engine.scheduling.ordering import backlogs
+from volcanoio.engine.scheduling.session.outbox import Unlimited
+from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
@@ -67,22 +69,22 @@ def turns(session: CycleSession, *, admitted: bool) -> dict[str, list[str]]:
 def anew(session: CycleSession, *, admitted: bool) -> dict[str, list[str]]:
     """The same from all jobs there are."""
     found: dict[str, list[JobInfo]] = {}
-    for job in session.pending() if admitted else session.waiting():
+    for job in session.jobs_with_pending_tasks() if admitted else session.jobs_to_enqueue():
         if (job.phase != PodGroupPhase.PENDING) is admitted:
             found.setdefault(job.queue, []).append(job)
     return {name: [job.key for job in sorted(jobs, key=session.job_key)] for name, jobs in found.items()}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(steps=STEPS, kept=st.integers(1, 8), spare=st.integers(0, 4))
-def test_kept_backlogs_equal_those_made_anew(steps: list[tuple[str, int]], kept: int, spare: int) -> None:
+def test_kept_backlogs_equal_new_ones(steps: list[tuple[str, int]], kept: int, spare: int) -> None:
     """Also where more changed than is remembered, and where what is left over is thrown away often."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(changes, "MANY", kept)
-        patch.setattr(queuebacklog, "_SPARE", spare)
-        patch.setattr(queuebacklog, "SOME", 2)
-        patch.setattr(queuebacklog, "RUN", 3)
-        patch.setattr(backlogs, "AT_ONCE", 2)
+        patch.setattr(task_transitions, "MAX_PENDING_CHANGES", kept)
+        patch.setattr(backlogs, "_STALE_ALLOWANCE", spare)
+        patch.setattr(backlogs, "ENTRIES_PER_STEP", 2)
+        patch.setattr(backlogs, "SORT_CHUNK", 3)
+        patch.setattr(backlogs, "JOBS_PER_STEP", 2)
         world = World(node("n1", cpu="6"), queue("q0"), class_("c1", 10))
         for step, number in steps:
             _happen(world, step, number)
@@ -139,9 +141,9 @@ def _happen(world: World, step: str, number: int) -> None:
 def _make_urgent(world: World, name: str) -> None:
     """As a refused bind does."""
     job = world.state.ledger.jobs.get(f"ns/{name}")
-    if job is not None and job.waiting:
+    if job is not None and job.pending:
         job.urgent_until = world.now + 3
-        world.state.urgent[job.key] = job
+        world.state.urgent_jobs[job.key] = job
 
 
 def _place_some(world: World, number: int) -> None:
@@ -155,13 +157,13 @@ def _place_some(world: World, number: int) -> None:
             runs = session.runs(job, best_effort=False)
             if runs and turn != 1:
                 statement = session.statement(job)
-                statement.place(runs[0], 0, 1, until_ready=False)
+                statement.allocate(runs[0], 0, 1, until_ready=False)
                 if turn:
-                    statement.keep()
+                    statement.keep_until_close()
                 else:
                     statement.discard()
                 backlog.push(job)
-    for _ in session.unwind():
+    for _ in session.undo_in_steps():
         pass
     session.undo()
 
@@ -187,20 +189,20 @@ def test_a_job_that_is_put_back_stands_where_it_is_due() -> None:
     assert turns(opened(world), admitted=True) == {"q0": ["ns/j0", "ns/j1", "ns/j2", "ns/j3"]}
 
 
-def test_who_is_told_is_new_again_after_a_change_or_a_turn() -> None:
+def test_a_reported_job_is_reported_again_after_a_change_or_an_attempt() -> None:
     world = World(node("n1"), queue("q0"))
     for number in range(3):
         world.put(group(f"j{number}", 1, queue="q0", phase="Inqueue"))
         world.put(pods(f"j{number}", 1, f"j{number}", cpu="1")[0])
     session = opened(world)
     backlog = ended(session.backlogs(admitted=True))["q0"]
-    assert sorted(job.key for job in backlog.news()) == ["ns/j0", "ns/j1", "ns/j2"]
-    assert list(backlog.news()) == []
+    assert sorted(job.key for job in backlog.changed_jobs()) == ["ns/j0", "ns/j1", "ns/j2"]
+    assert list(backlog.changed_jobs()) == []
     backlog.pop()
     session.undo()
     world.put(pods("j2", 2, "j2", cpu="1")[1])
     session = opened(world)
-    assert sorted(job.key for job in ended(session.backlogs(admitted=True))["q0"].news()) == ["ns/j0", "ns/j2"]
+    assert sorted(job.key for job in ended(session.backlogs(admitted=True))["q0"].changed_jobs()) == ["ns/j0", "ns/j2"]
 
 
 def _with_result(steps: Generator[None, None, Result]) -> Iterator[Result | None]:
@@ -211,11 +213,11 @@ def _with_result(steps: Generator[None, None, Result]) -> Iterator[Result | None
 @pytest.mark.parametrize("number", [6, 24])
 def test_the_jobs_handled_between_two_steps_are_bounded(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """However many wait: where all are new, where all had their turns, and where nothing happened since."""
-    for where, name in ((backlogs, "AT_ONCE"), (queuebacklog, "SOME"), (queuebacklog, "RUN")):
+    for where, name in ((backlogs, "JOBS_PER_STEP"), (backlogs, "ENTRIES_PER_STEP"), (backlogs, "SORT_CHUNK")):
         monkeypatch.setattr(where, name, 2)
-    monkeypatch.setattr(queuebacklog, "_SPARE", 0)
+    monkeypatch.setattr(backlogs, "_STALE_ALLOWANCE", 0)
     handled = 0
-    in_parts, put = queuebacklog._in_parts, queuebacklog.QueueBacklog.put
+    in_parts, put = backlogs._chunks, backlogs.QueueBacklog.put
 
     def counted_parts(places: Iterable[Any], size: int) -> Iterator[list[Any]]:
         nonlocal handled
@@ -223,13 +225,13 @@ def test_the_jobs_handled_between_two_steps_are_bounded(monkeypatch: pytest.Monk
             handled += len(some)
             yield some
 
-    def counted_put(backlog: queuebacklog.QueueBacklog, key: tuple[Any, ...], job: JobInfo) -> None:
+    def counted_put(backlog: backlogs.QueueBacklog, key: tuple[Any, ...], job: JobInfo) -> None:
         nonlocal handled
         handled += 1
         put(backlog, key, job)
 
-    monkeypatch.setattr(queuebacklog, "_in_parts", counted_parts)
-    monkeypatch.setattr(queuebacklog.QueueBacklog, "put", counted_put)
+    monkeypatch.setattr(backlogs, "_chunks", counted_parts)
+    monkeypatch.setattr(backlogs.QueueBacklog, "put", counted_put)
     world = World(node("n1"), queue("q0"))
     for at in range(number):
         world.put(group(f"j{at}", 1, queue="q0", phase="Inqueue"))

@@ -5,18 +5,18 @@ from __future__ import annotations
 import gc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from volcanoio_plugins.scheduling.queues import sums
-from volcanoio_plugins.scheduling.queues.demand import admitted, elastic, queue_of
-from volcanoio_plugins.scheduling.queues.sums import Sums
+from volcanoio_plugins.scheduling.queues import demand
+from volcanoio_plugins.scheduling.queues.demand import DemandSums, admitted, elastic, queue_of
 
+from tests.examples import examples
 from tests.scenario.scheduling.harness import World, group, node, pods, queue
-from volcanoio.engine.scheduling import changes
-from volcanoio.engine.scheduling.changes import Changes
-from volcanoio.engine.scheduling.cycle import Unlimited
-from volcanoio.engine.scheduling.jobs import JobInfo
-from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.engine.scheduling.cluster import task_transitions
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo
+from volcanoio.engine.scheduling.cluster.task_transitions import JobChanges
+from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model import kinds
 
@@ -28,11 +28,11 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(steps=STEPS)
-def test_kept_sums_equal_those_made_anew(steps: list[tuple[str, int]]) -> None:
+def test_kept_sums_equal_recomputed_ones(steps: list[tuple[str, int]]) -> None:
     world = World(node("n1", cpu="6"), queue("q0"))
-    kept: Sums[str] = Sums(queue_of, elastic, admitted)
+    kept: DemandSums[str] = DemandSums(queue_of, elastic, admitted)
     for step, number in steps:
         name, where = f"j{number}", f"q{number % 2}"
         groups = {key for (kind, key) in world.objects if kind == kinds.POD_GROUP.resource}
@@ -56,19 +56,19 @@ def test_kept_sums_equal_those_made_anew(steps: list[tuple[str, int]]) -> None:
             world.remove(kinds.QUEUE, where)
         opening = CycleOpened(cycle=1, upto=0, seed=1, at=world.now)
         session = CycleSession(world.state, world.profile, opening, Unlimited())
-        anew: Sums[str] = Sums(queue_of, elastic, admitted)
+        anew: DemandSums[str] = DemandSums(queue_of, elastic, admitted)
         for one in (kept, kept, anew):
-            for _ in one.follow(session):
+            for _ in one.update(session):
                 pass
         for queue_name in ("q0", "q1", "default"):
             assert kept.of(queue_name) == anew.of(queue_name)
 
 
-def test_who_does_not_ask_for_long_is_told_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "MANY", 2)
+def test_a_reader_that_is_too_far_behind_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_transitions, "MAX_PENDING_CHANGES", 2)
     jobs = [JobInfo(f"ns/{index}") for index in range(5)]
     everything = {job.key: job for job in jobs}
-    marks, owner = Changes(), Sums(queue_of)
+    marks, owner = JobChanges(), DemandSums(queue_of)
     assert marks.since(owner, everything) == jobs
     marks.mark(jobs[0])
     marks.mark(jobs[0])
@@ -84,16 +84,16 @@ def test_who_does_not_ask_for_long_is_told_of_everything(monkeypatch: pytest.Mon
 
 
 def test_jobs_that_went_while_too_much_changed_are_counted_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "MANY", 1)
-    monkeypatch.setattr(sums, "AT_ONCE", 2)
+    monkeypatch.setattr(task_transitions, "MAX_PENDING_CHANGES", 1)
+    monkeypatch.setattr(demand, "BATCH_SIZE", 2)
     names = [f"j{number}" for number in range(6)]
     world = World(*(group(name, 1, phase="Inqueue", minResources={"cpu": "2"}) for name in names))
-    kept: Sums[str] = Sums(queue_of, admitted)
+    kept: DemandSums[str] = DemandSums(queue_of, admitted)
 
     def follow() -> dict[str, int]:
         world.put(group("asks", 1, minResources={"cpu": "2"}))
         opening = CycleOpened(cycle=1, upto=0, seed=1, at=world.now)
-        for _ in kept.follow(CycleSession(world.state, world.profile, opening, Unlimited())):
+        for _ in kept.update(CycleSession(world.state, world.profile, opening, Unlimited())):
             pass
         return kept.of("default")[0]
 
@@ -106,9 +106,9 @@ def test_jobs_that_went_while_too_much_changed_are_counted_no_longer(monkeypatch
 
 
 def test_who_is_gone_is_kept_up_no_longer() -> None:
-    marks, owner = Changes(), Sums(queue_of)
+    marks, owner = JobChanges(), DemandSums(queue_of)
     marks.since(owner, {})
-    assert len(marks._all) == 1
+    assert len(marks._readers) == 1
     del owner
     gc.collect()
-    assert not marks._all
+    assert not marks._readers

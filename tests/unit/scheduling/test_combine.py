@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from volcanoio.engine.scheduling.combine import Rules
-from volcanoio.engine.scheduling.jobs import JobInfo
-from volcanoio.engine.scheduling.profile import Enabled, Profile
-from volcanoio.engine.scheduling.queues import QueueInfo
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo
+from volcanoio.engine.scheduling.cluster.queues import QueueInfo
+from volcanoio.engine.scheduling.config.plugin_rules import Rules
+from volcanoio.engine.scheduling.config.profile import Enabled, Profile
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.verdicts import ABSTAIN, PERMIT, Verdict, Vote, reject
 from volcanoio.model.base import ObjectMeta

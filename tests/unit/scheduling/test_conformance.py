@@ -18,8 +18,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from volcanoio.cli.errors import CommandError
-from volcanoio.cli.simulate import simulate
+from volcanoio.cli.main import simulate
+from volcanoio.cli.terminal import CommandError
 
 ROOT = Path(os.environ.get("VOLCANOIO_CONFORMANCE", "/nonexistent"))
 CASES = sorted(ROOT.glob("*/*.yaml"))

@@ -10,88 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracle.examples import examples
+from tests.examples import examples
 from tests.scenario.scheduling.harness import World, group, node, pod, pods
-from volcanoio.engine.scheduling.cluster import ClusterState
-from volcanoio.engine.scheduling.columns import Columns
-from volcanoio.engine.scheduling.cycle import Unlimited
-from volcanoio.engine.scheduling.jobs import JobInfo
-from volcanoio.engine.scheduling.loads import LOADS, Load, Quantity
-from volcanoio.engine.scheduling.session import CycleSession
-from volcanoio.engine.scheduling.subjobs import SubJobs
-from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, TaskStatus
+from tests.unit.scheduling.invariants import check
+from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.session import CycleSession
+from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.framework.scheduling_effects import BindBatch
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model import kinds
-from volcanoio.model.resources import Amounts, add
-
-
-def recomputed(state: ClusterState) -> Columns:
-    """Columns built anew from nodes, tasks and holds."""
-    ledger = state.ledger
-    columns = Columns()
-    for obj in ledger.columns.objects:
-        columns.put(obj)
-    for task in ledger.tasks.values():
-        row = columns.rows.get(task.node)
-        if row is not None and LOADS[task.status]:
-            columns.apply(row, task.shape, LOADS[task.status], 1)
-    for holds in state.holds.by_job.values():
-        for hold in holds:
-            columns.apply(columns.rows[hold.node], hold.shape, Load.OCCUPIES, 1)
-    return columns
-
-
-def check(state: ClusterState) -> None:
-    """Every total equals its recomputation."""
-    ledger, anew = state.ledger, recomputed(state)
-    for quantity in Quantity:
-        for name in ledger.columns.resources:
-            assert ledger.columns.view(quantity, name).tolist() == anew.view(quantity, name).tolist(), (quantity, name)
-    for job in ledger.jobs.values():
-        counts = Counter(task.status for task in job.members.values())
-        assert job.counts == [counts[status] for status in TaskStatus]
-        assert set(job.waiting) == {uid for uid, task in job.members.items() if task.status is TaskStatus.PENDING}
-        assert job.best_effort == sum(1 for task in job.waiting.values() if task.shape.best_effort)
-        ready = counts[TaskStatus.SUCCEEDED] + sum(counts[status] for status in ALLOCATED_STATUSES)
-        assert job.ready_count == ready
-        held: Amounts = {}
-        for task in job.members.values():
-            if task.status in ALLOCATED_STATUSES:
-                add(held, task.shape.requests)
-        assert job.held == held
-        assert (job.key in ledger.backlog) == bool(job.waiting)
-        check_sub_jobs(job)
-    for queue in ledger.queues.values():
-        total: Amounts = {}
-        wanted: Amounts = {}
-        for job in queue.members.values():
-            add(total, job.held)
-            add(wanted, job.wanted)
-        assert queue.held == total
-        assert queue.wanted == wanted
-        spread: dict[str, Amounts] = {}
-        for job in queue.members.values():
-            for task in job.members.values():
-                if task.status in ALLOCATED_STATUSES or task.status is TaskStatus.PIPELINED:
-                    add(spread.setdefault(job.namespace, {}), task.shape.requests)
-        assert {name: held for name, held in queue.namespaces.items() if held} == spread
-
-
-def check_sub_jobs(job: JobInfo) -> None:
-    """Each task is in the sub-job that its labels say, and counted there."""
-    policies = job.group.spec.sub_group_policy
-    assert (job.parts is None) == (not policies)
-    if job.parts is None:
-        return
-    anew = SubJobs(job.key, policies, job.members.values())
-    assert {uid: part.key for uid, part in job.parts.of.items()} == {uid: part.key for uid, part in anew.of.items()}
-    for key, part in anew.by_key.items():
-        kept = job.parts.by_key[key]
-        assert (kept.counts, kept.ready_count, kept.best_effort) == (part.counts, part.ready_count, part.best_effort)
-        assert kept.members.keys() == part.members.keys()
-    assert job.parts.by_key.keys() == anew.by_key.keys()
-
 
 STEPS = st.lists(
     st.tuples(
@@ -190,10 +117,10 @@ def test_discard_restores_every_column(nodes: list[int], counts: list[int]) -> N
     list(session.open())
     block, dirty = state.ledger.columns.block.copy(), dict(state.ledger.dirty)
     table = session.table("test", "t")
-    for job in list(session.pending()):
+    for job in list(session.jobs_with_pending_tasks()):
         for run in session.runs(job, best_effort=False):
             statement = session.statement(job)
-            statement.place(run, 0, len(run.tasks))
+            statement.allocate(run, 0, len(run.tasks))
             session.tables.log = statement._log
             table.add("k", 1)
             session.tables.log = None
@@ -211,7 +138,7 @@ def test_attempts_that_are_left_out_would_have_placed_nothing(steps: list[tuple[
     with pytest.MonkeyPatch.context() as patch:
         for world, patient in zip(worlds, (False, True), strict=True):
             if patient:
-                patch.setattr(CycleSession, "hopeless", lambda *_: False)
+                patch.setattr(CycleSession, "is_unschedulable", lambda *_: False)
             for kind, number in [*steps, ("cycle", 0), ("cycle", 0)]:
                 _step(world, kind, number, minimum)
                 if kind == "cycle":

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracle.examples import examples
+from tests.examples import examples
 from tests.oracle.worlds import CLASSES
 from tests.scenario.scheduling.harness import World, group, node, pod, queue
 from volcanoio.framework.scheduling_effects import BindBatch

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scenario.scheduling.harness import decoded, group, node, pod, profile, queue
-from volcanoio.engine.scheduling.cluster import ClusterState
-from volcanoio.engine.scheduling.offline import Offline
+from volcanoio.engine.scheduling.cluster.state import ClusterState
+from volcanoio.engine.scheduling.offline.offline import Offline
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Node, Pod

@@ -7,24 +7,26 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.examples import examples
 from tests.scenario.scheduling.harness import decoded, node, pod
-from volcanoio.engine.scheduling.columns import name_hash
-from volcanoio.engine.scheduling.combine import Rules
-from volcanoio.engine.scheduling.inputs import Inputs
-from volcanoio.engine.scheduling.ledger import Ledger
-from volcanoio.engine.scheduling.placement import best, leaders, states, statevalues
+from volcanoio.engine.scheduling.cluster.inputs import Inputs
+from volcanoio.engine.scheduling.cluster.jobs import TaskInfo
+from volcanoio.engine.scheduling.cluster.node_columns import name_hash
+from volcanoio.engine.scheduling.cluster.rows import SingleRow
+from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
+from volcanoio.engine.scheduling.config.plugin_rules import Rules
+from volcanoio.engine.scheduling.config.profile import Profile
+from volcanoio.engine.scheduling.placement import by_node_state, node_states, top_candidates
+from volcanoio.engine.scheduling.placement.placed_tasks import PlacementRequest
 from volcanoio.engine.scheduling.placement.placer import Placer
-from volcanoio.engine.scheduling.placement.ties import mix
-from volcanoio.engine.scheduling.profile import Profile
-from volcanoio.engine.scheduling.rows import Row
-from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.engine.scheduling.placement.top_candidates import mix
 from volcanoio.framework.scheduling.points import Plugin
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
-from volcanoio.framework.scheduling.views import AmountsAt, NodeRow, Nodes, Shape, TaskStatus
+from volcanoio.framework.scheduling.views import AmountColumns, NodeRow, Nodes, Shape, TaskStatus
 from volcanoio.model.core import Node, Pod
 
 SEED, CYCLE = 11, 3
@@ -72,7 +74,7 @@ class Roomier:
     def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> NDArray[np.float64]:
         return (nodes.idle("memory") // 2**30).astype(np.float64)
 
-    def score_from(self, shape: Shape, at: AmountsAt) -> Callable[[Sequence[int]], float]:
+    def score_from(self, shape: Shape, at: AmountColumns) -> Callable[[Sequence[int]], float]:
         where = at.idle("memory")
         return lambda amounts: 0.0 if where is None else float(amounts[where] // 2**30)
 
@@ -88,7 +90,7 @@ class Lonely:
     def score(self, shape: Shape, nodes: Nodes, feasible: NDArray[np.bool_]) -> NDArray[np.float64]:
         return (nodes.used("pods") % 2).astype(np.float64)
 
-    def score_from(self, shape: Shape, at: AmountsAt) -> Callable[[Sequence[int]], float]:
+    def score_from(self, shape: Shape, at: AmountColumns) -> Callable[[Sequence[int]], float]:
         where = at.used("pods")
         return lambda amounts: 0.0 if where is None else float(amounts[where] % 2)
 
@@ -162,10 +164,10 @@ def naive(ledger: Ledger, plugins: Sequence[Any], tasks: Sequence[TaskInfo]) -> 
     """One task after the other, node after node, in plain Python."""
     columns, placed = ledger.columns, []
     for task in tasks:
-        shape, row = task.shape, Row(columns)
+        shape, row = task.shape, SingleRow(columns)
         groups: dict[TaskStatus, list[int]] = {TaskStatus.ALLOCATED: [], TaskStatus.PIPELINED: []}
         for at in range(len(columns)):
-            row.point(at)
+            row.load(at)
             if not all(row.future_idle(name) >= amount for name, amount in shape.requests.items()):
                 continue
             if not all(_passes(plugin, shape, columns, row) for plugin in plugins):
@@ -187,11 +189,11 @@ def naive(ledger: Ledger, plugins: Sequence[Any], tasks: Sequence[TaskInfo]) -> 
         best = max(scores.values())
         chosen = min((at for at in group if scores[at] == best), key=lambda at: _tie(columns.names[at], shape))
         placed.append((columns.names[chosen], status))
-        ledger.seat(task, status, chosen)
+        ledger.assume(task, status, chosen)
     return placed
 
 
-def _passes(plugin: Any, shape: Shape, columns: Any, row: Row) -> bool:
+def _passes(plugin: Any, shape: Shape, columns: Any, row: SingleRow) -> bool:
     if hasattr(plugin, "feasible_on"):
         return not plugin.feasible_on(shape, row)
     return not hasattr(plugin, "feasible") or bool(plugin.feasible(shape, columns).ok[row.row])
@@ -214,13 +216,13 @@ def build(nodes: list[tuple[int, int, str]], tasks: list[tuple[int, int, str]]) 
         assert isinstance(struct, Node)
         ledger.put_node(struct)
         if index % 3 == 0:
-            ledger.add(_task(ledger, f"old-{index}", 1, 1, ""), TaskStatus.RELEASING, f"n{index}")
+            ledger.add_task(_task(ledger, f"old-{index}", 1, 1, ""), TaskStatus.RELEASING, f"n{index}")
     made = []
     for index, (cpu, memory, zone) in enumerate(tasks):
         task = _task(ledger, f"t-{index}", cpu, memory, zone)
-        ledger.add(task, TaskStatus.PENDING, "")
+        ledger.add_task(task, TaskStatus.PENDING, "")
         made.append(task)
-    ledger.enlist(ledger.job("ns/pg"), ledger.queue("q"))
+    ledger.set_queue(ledger.get_or_create_job("ns/pg"), ledger.get_or_create_queue("q"))
     return ledger, made
 
 
@@ -248,17 +250,17 @@ TASKS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from
 CHOICE = st.lists(st.sampled_from(sorted(PLUGINS)), unique=True, max_size=4)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(nodes=NODES, tasks=TASKS, chosen=CHOICE, taken_back=st.integers(0, 3), room=st.sampled_from([2, 100]))
-def test_equals_the_naive_greedy(
+def test_equals_placing_one_task_after_the_other(
     nodes: list[tuple[int, int, str]], tasks: list[tuple[int, int, str]], chosen: list[str], taken_back: int, room: int
 ) -> None:
     with (
-        patch.object(states, "MOST", room),
-        patch.object(states, "WINDOW", room),
-        patch.object(statevalues, "FEW", room),
-        patch.multiple(leaders, FIRST=room // 2, LEAST=room, MOST=2 * room),
-        patch.object(best, "SOME", room // 2),
+        patch.object(node_states, "MOST_STATES", room),
+        patch.object(node_states, "WINDOW", room),
+        patch.object(node_states, "FEW_STATES", room),
+        patch.multiple(by_node_state, MOST_FIRST=room // 2, LEAST=room, MOST=2 * room),
+        patch.object(top_candidates, "FIRST_ROWS", room // 2),
     ):
         _same_as_naive(nodes, tasks, chosen, taken_back)
 
@@ -275,18 +277,18 @@ def _same_as_naive(
     placer.open(Rules(Profile.of([plugins], [])), CYCLE, SEED)
     for turn, (gang, same) in enumerate(zip(gangs(fast_tasks), gangs(slow_tasks), strict=True)):
         log: list[TaskInfo] = []
-        row = placer.take(gang[0]) if len(gang) == 1 else -1
+        row = placer.assume_one(gang[0]) if len(gang) == 1 else -1
         if row < 0:
-            placer.place(gang, lacking=None, idle_only=False, nominated="", log=log)
+            placer.place(PlacementRequest(gang, log))
         else:
-            fast.seated_one(gang[0], row)
+            fast.record_allocated(gang[0], row)
             log.append(gang[0])
         expected = naive(slow, plugins, same)
         assert [(task.node, task.status) for task in log] == expected
         if turn % 4 < taken_back:
             for ledger, placed in ((fast, log), (slow, same[: len(expected)])):
                 for task in reversed(placed):
-                    ledger.unseat(task, TaskStatus.PENDING, "")
+                    ledger.revert(task, TaskStatus.PENDING, "")
     assert np.array_equal(fast.columns.block, slow.columns.block)
 
 
@@ -296,7 +298,7 @@ def test_a_node_takes_no_more_pods_than_it_has_slots_for() -> None:
     placer.open(Rules(Profile.of([[Roomier()]], [])), 1, SEED)
     log: list[TaskInfo] = []
     for task in tasks:
-        placer.place([task], lacking=None, idle_only=True, nominated="", log=log)
+        placer.place(PlacementRequest([task], log, idle_only=True))
     assert [task.node for task in log] == ["n0"] * 7 + ["n1"] * 3
 
 
@@ -306,13 +308,13 @@ def test_a_changed_node_is_asked_again() -> None:
     rules = Rules(Profile.of([[Zones()]], []))
     placer.open(rules, 1, SEED)
     log: list[TaskInfo] = []
-    assert placer.place([task], lacking=None, idle_only=False, nominated="", log=log) == (0, False)
+    assert placer.place(PlacementRequest([task], log)) == (0, False)
     assert placer.fit_errors(task.shape, idle_only=False).text == "0/2 nodes are unavailable: 2 another zone."
     struct = decoded(node("n1", cpu="4", memory="4", labels={"zone": "a"}))
     assert isinstance(struct, Node)
     ledger.put_node(struct)
     placer.open(rules, 2, SEED)
-    assert placer.place([task], lacking=None, idle_only=False, nominated="", log=log) == (1, False)
+    assert placer.place(PlacementRequest([task], log)) == (1, False)
     assert task.node == "n1"
 
 
@@ -322,6 +324,6 @@ def test_ties_are_spread_and_depend_on_the_seed() -> None:
         ledger, (task, *_) = build([(4, 4, "a")] * 8, [(1, 1, "")])
         placer = Placer(ledger, Inputs())
         placer.open(Rules(Profile.of([], [])), CYCLE, seed)
-        placer.place([task], lacking=None, idle_only=False, nominated="", log=[])
+        placer.place(PlacementRequest([task], []))
         chosen.add(task.node)
     assert len(chosen) > 3

@@ -6,16 +6,18 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from volcanoio_plugins.scheduling.kubernetes.topologydomains import ShapeCache
 
+from tests.examples import examples
 from tests.scenario.scheduling.harness import World, group
 from tests.scenario.scheduling.podrules import HOST, ZONE, apart, asking, near, prefers, spread, term, zoned
-from volcanoio.engine.scheduling.cycle import Unlimited
-from volcanoio.engine.scheduling.ledger import Ledger
-from volcanoio.engine.scheduling.loads import LOADS, Load
-from volcanoio.engine.scheduling.podterms import all_select, asks
-from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.engine.scheduling.cluster.loads import LOADS, Load
+from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
+from volcanoio.engine.scheduling.podindex.terms import all_select, has_terms
+from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling.podterms import PodSelector
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model import kinds
@@ -48,26 +50,26 @@ NODES = tuple(zoned(f"n{at}", ["a", "b", ""][at % 3], cpu="3") for at in range(4
 
 def check(ledger: Ledger) -> None:
     """Every count equals counting the tasks."""
-    index = ledger.pods
-    if not index.active:
-        assert not any(task.kin or task.shape.terms or task.shape.matched for task in ledger.tasks.values())
+    index = ledger.pod_index
+    if not index.is_active:
+        assert not any(task.label_class or task.shape.terms or task.shape.matched for task in ledger.tasks.values())
         return
     placed = [task for task in ledger.tasks.values() if LOADS[task.status] and task.node]
-    for selectors, known in index._groups.all.items():
+    for selectors, known in index._classes.groups.items():
         members = [
             task for task in placed if all_select(selectors, task.namespace, task.pod.metadata.labels, lambda _: {})
         ]
-        if known.everyone is not None:
-            assert known.everyone.by_node == Counter(t.node for t in members if t.uid not in index._gone)
-        if known.living is not None:
+        if known.node_counts is not None:
+            assert known.node_counts.by_node == Counter(t.node for t in members if t.uid not in index._evicted)
+        if known.active_node_counts is not None:
             living = [task for task in members if LOADS[task.status] is not Load.RELEASES]
-            assert known.living.by_node == Counter(task.node for task in living)
-    for carried in index._carried.values():
+            assert known.active_node_counts.by_node == Counter(task.node for task in living)
+    for carried in index._counts_by_topic.values():
         for what, tally in carried.items():
             held: Counter[str] = Counter()
             for task in placed:
                 terms = task.shape.terms
-                if terms is not None and task.uid not in index._gone:
+                if terms is not None and task.uid not in index._evicted:
                     held[task.node] += terms.carried.count(what)
             assert tally.by_node == +held
 
@@ -103,7 +105,7 @@ def attempt(world: World, kind: str) -> None:
     ledger = world.state.ledger
     check(ledger)
     before = counts(ledger)
-    for job in list(session.pending()):
+    for job in list(session.jobs_with_pending_tasks()):
         for run in session.runs(job, best_effort=False):
             statement = session.statement(job)
             if kind == "evict":
@@ -111,7 +113,7 @@ def attempt(world: World, kind: str) -> None:
                     if task.status.name in ("RUNNING", "BOUND") and task.job:
                         statement.evict(task, "test")
                 check(ledger)
-            statement.place(run, 0, len(run.tasks))
+            statement.allocate(run, 0, len(run.tasks))
             check(ledger)
             fresh_answers(session, run.shape)
             statement.discard()
@@ -121,9 +123,9 @@ def attempt(world: World, kind: str) -> None:
 
 
 def counts(ledger: Ledger) -> list[dict[str, int]]:
-    groups = ledger.pods._groups.all.values()
-    tallies = [tally for known in groups for tally in (known.everyone, known.living) if tally]
-    carried = [tally for table in ledger.pods._carried.values() for tally in table.values()]
+    groups = ledger.pod_index._classes.groups.values()
+    tallies = [tally for known in groups for tally in (known.node_counts, known.active_node_counts) if tally]
+    carried = [tally for table in ledger.pod_index._counts_by_topic.values() for tally in table.values()]
     return [dict(tally.by_node) for tally in (*tallies, *carried)]
 
 
@@ -133,12 +135,15 @@ def fresh_answers(session: CycleSession, shape: Any) -> None:
     everywhere = np.ones(len(columns), np.bool_)
     kept = [part.allowed(shape, columns).copy() for part in session.rules.filters]
     scores = [part.score(shape, columns, everywhere, columns, range(len(columns))) for part in session.rules.scorers]
+    cleared = 0
     for plugins in session.profile.tiers:
         for enabled in plugins:
             for part in (*getattr(enabled.plugin, "filters", ()), *getattr(enabled.plugin, "scorers", ())):
-                for name in ("_rules", "_spread", "_points", "_crowded"):
-                    if hasattr(part, name):
-                        getattr(part, name)._known.clear()
+                for cache in vars(part).values():
+                    if isinstance(cache, ShapeCache):
+                        cache._cached.clear()
+                        cleared += 1
+    assert cleared
     for part, known in zip(session.rules.filters, kept, strict=True):
         feasibility = part.feasible(shape, columns, columns, range(len(columns)))
         assert feasibility.ok.tolist() == known.tolist()
@@ -151,9 +156,9 @@ def fresh_answers(session: CycleSession, shape: Any) -> None:
         assert again.tolist() == known_scores.tolist()
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(steps=STEPS)
-def test_counts_equal_counting_anew(steps: list[tuple[str, int, int]]) -> None:
+def test_counts_equal_a_full_count(steps: list[tuple[str, int, int]]) -> None:
     world = World(*NODES, group("g0", 1, phase="Inqueue"), group("g1", 2, phase="Inqueue"))
     for kind, number, rule in steps:
         step(world, kind, number, rule)
@@ -161,11 +166,11 @@ def test_counts_equal_counting_anew(steps: list[tuple[str, int, int]]) -> None:
     for name in [key for resource, key in world.objects if resource == kinds.POD.resource]:
         world.remove(kinds.POD, name)
     world.run(3)
-    assert not world.state.ledger.pods.active, "where nobody asks, nothing is kept"
-    assert not world.state.ledger.shapes._passing
+    assert not world.state.ledger.pod_index.is_active, "where nobody asks, nothing is kept"
+    assert not world.state.ledger.shapes._transient
 
 
-def test_labels_that_nobody_reads_make_no_kinds_of_pods() -> None:
+def test_labels_that_no_selector_reads_make_no_label_classes() -> None:
     world = World(*NODES, group("g", 1, phase="Inqueue"))
     for number in range(6):
         world.put(asking(f"p-{number}", "g", labels={"app": "a", "index": str(number)}))
@@ -173,7 +178,7 @@ def test_labels_that_nobody_reads_make_no_kinds_of_pods() -> None:
     assert len({task.shape.id for task in world.state.ledger.tasks.values()}) == 1
     world.put(asking("other", "g", labels={"app": "c"}, affinity=apart(term(app="c"))))
     world.run()
-    shapes = {task.shape.id for task in world.state.ledger.tasks.values() if not asks(task.pod, task.plain)}
+    shapes = {task.shape.id for task in world.state.ledger.tasks.values() if not has_terms(task.pod, task.spec_shape)}
     assert len(shapes) == 1, "nobody avoids them, so they are as alike as before"
 
 
@@ -191,4 +196,4 @@ def test_a_plugin_may_ask_for_pods_of_its_own() -> None:
     assert tally.by_node == {"n1": 1, "n2": 1}
     assert tally.since(version) == [("n2", 1)]
     world.run(3)
-    assert not world.state.ledger.pods.active, "nobody asked any more"
+    assert not world.state.ledger.pod_index.is_active, "nobody asked any more"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.scenario.scheduling.harness import World, group
 from tests.scenario.scheduling.podrules import HOST, ZONE, apart, asking, near, spread, term, zoned
 from volcanoio.model.base import Manifest
@@ -126,7 +127,7 @@ def ports(pod: Manifest) -> set[int]:
     return {port["hostPort"] for container in pod["spec"]["containers"] for port in container.get("ports", ())}
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(zones=ZONES, specs=PODS, count=st.integers(1, 3))
 def test_every_pod_goes_where_kubernetes_lets_it_and_waits_where_it_does_not(
     zones: list[str], specs: list[dict[str, Any]], count: int

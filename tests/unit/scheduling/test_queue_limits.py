@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.scenario.scheduling.harness import World, group, node, pods, queue
 from volcanoio.model import kinds
 from volcanoio.model.resources import CPU
@@ -52,17 +53,17 @@ def queues_of(drawn: list[tuple[int, int | None, int | None, int]]) -> list[dict
 
 def held_in(world: World) -> dict[str, int]:
     """The cpus that each queue and those below it hold, as pods say."""
-    queues = world.state.ledger.known_queues
+    queues = world.state.ledger.existing_queues
     total = dict.fromkeys(queues, 0)
     for name, info in queues.items():
         at = name
         while at in queues:
-            total[at] += info.held.get(CPU, 0)
+            total[at] += info.allocated.get(CPU, 0)
             at = "" if at == "root" else queues[at].object.spec.parent or "root"
     return total
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(drawn=QUEUES, steps=STEPS, ancestors=st.integers(0, 2))
 def test_limits_hold_along_the_tree(
     drawn: list[tuple[int, int | None, int | None, int]],
@@ -74,7 +75,7 @@ def test_limits_hold_along_the_tree(
     play(world, steps, len(drawn))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(drawn=QUEUES, steps=STEPS, plugin=st.sampled_from(["capacity", "proportion"]))
 def test_limits_hold_without_a_tree(
     drawn: list[tuple[int, int | None, int | None, int]], steps: list[tuple[str, int, int, int]], plugin: str
@@ -104,7 +105,7 @@ def play(world: World, steps: list[tuple[str, int, int, int]], queues: int) -> N
             before = held_in(world)
             world.run()
             after = held_in(world)
-            for name, info in world.state.ledger.known_queues.items():
+            for name, info in world.state.ledger.existing_queues.items():
                 if limit := info.capability.get(CPU):
                     assert after[name] <= max(limit, before[name]), (name, after)
                 if len(world.evictions) > evicted and after[name] < before[name]:

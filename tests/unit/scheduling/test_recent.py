@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanoio.engine.scheduling.columns import LOGGED, Columns
-from volcanoio.engine.scheduling.loads import Load
-from volcanoio.engine.scheduling.recent import Recent
+from tests.examples import examples
+from volcanoio.engine.scheduling.cluster.loads import Load
+from volcanoio.engine.scheduling.cluster.node_columns import LOG_SIZE, NodeColumns
+from volcanoio.engine.scheduling.placement.recent_changes import RecentChanges
 from volcanoio.framework.scheduling.views import Shape
 from volcanoio.model.base import ObjectMeta
 from volcanoio.model.core import Node, NodeStatus, ResourceList
@@ -17,10 +18,16 @@ ROWS = 5
 GPU = "nvidia.com/gpu"
 SHAPES = [
     Shape(
-        id=0, requests={"cpu": 700, "memory": 300, "pods": 1}, best_effort=False, nonzero_requests={"cpu": 700}, like=0
+        id=0,
+        requests={"cpu": 700, "memory": 300, "pods": 1},
+        best_effort=False,
+        nonzero_requests={"cpu": 700},
+        base_id=0,
     ),
-    Shape(id=1, requests={"pods": 1}, best_effort=True, nonzero_requests={"cpu": 100, "memory": 200}, like=1),
-    Shape(id=2, requests={"cpu": 100, GPU: 1000, "pods": 1}, best_effort=False, nonzero_requests={"cpu": 100}, like=2),
+    Shape(id=1, requests={"pods": 1}, best_effort=True, nonzero_requests={"cpu": 100, "memory": 200}, base_id=1),
+    Shape(
+        id=2, requests={"cpu": 100, GPU: 1000, "pods": 1}, best_effort=False, nonzero_requests={"cpu": 100}, base_id=2
+    ),
 ]
 LOADS = [Load.OCCUPIES, Load.RESERVES]
 CHANGE = st.tuples(
@@ -29,28 +36,28 @@ CHANGE = st.tuples(
 STEPS = st.lists(st.one_of(CHANGE, st.just("ask"), st.just("mark")), max_size=40)
 
 
-def columns_of_nodes() -> Columns:
-    columns = Columns()
+def columns_of_nodes() -> NodeColumns:
+    columns = NodeColumns()
     for at in range(ROWS):
         offered: ResourceList = {"cpu": f"{1 + at}", "memory": "1000", "pods": "3"}
-        columns.put(Node(metadata=ObjectMeta(name=f"n{at}"), status=NodeStatus(allocatable=offered)))
+        columns.put_node(Node(metadata=ObjectMeta(name=f"n{at}"), status=NodeStatus(allocatable=offered)))
     return columns
 
 
-def following(columns: Columns) -> Recent:
+def following(columns: NodeColumns) -> RecentChanges:
     """Entries are made from the first question on."""
-    recent = Recent(columns)
-    recent.that_fit(columns.clock, [(0, 1)], None)
+    recent = RecentChanges(columns)
+    recent.fitting(columns.clock, [(0, 1)], None)
     return recent
 
 
-def wants(columns: Columns, shape: Shape) -> list[tuple[int, int]]:
+def wants(columns: NodeColumns, shape: Shape) -> list[tuple[int, int]]:
     return [(columns.resource(name), amount) for name, amount in shape.requests.items()]
 
 
-def check(recent: Recent, columns: Columns, since: int, shape: Shape, passing: list[bool] | None) -> None:
+def check(recent: RecentChanges, columns: NodeColumns, since: int, shape: Shape, passing: list[bool] | None) -> None:
     mask = None if passing is None else np.array([*passing, *[False] * (columns.capacity - ROWS)])
-    found = recent.that_fit(since, wants(columns, shape), mask)
+    found = recent.fitting(since, wants(columns, shape), mask)
     assert found is not None
     changed, fitting, nodes = found
     expected = set(columns.changed_since(since).tolist())
@@ -65,13 +72,13 @@ def check(recent: Recent, columns: Columns, since: int, shape: Shape, passing: l
         )
     }
     assert sorted(fitting.tolist()) == sorted(fit), "each once"
-    assert nodes.have_room
+    assert nodes.all_fit
     for what in ("allocatable", "used", "nonzero_used"):
         amounts = getattr(columns, what)
-        assert nodes.basics(what).tolist() == [[*amounts(name)[fitting]] for name in ("cpu", "memory")]
+        assert nodes.cpu_memory(what).tolist() == [[*amounts(name)[fitting]] for name in ("cpu", "memory")]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     steps=STEPS,
     shape=st.sampled_from(SHAPES),
@@ -98,33 +105,33 @@ def test_entries_reach_back_as_far_as_the_log() -> None:
     columns = columns_of_nodes()
     recent, start = following(columns), columns.clock
     marks = []
-    for at in range(3 * LOGGED):
+    for at in range(3 * LOG_SIZE):
         columns.apply(at % ROWS, SHAPES[0], Load.OCCUPIES, 1 if at // ROWS % 2 else -1)
         if not at % 37:
             marks.append(columns.clock)
             check(recent, columns, max(marks[-3:][0], start), SHAPES[1], None)
-    check(recent, columns, columns.clock - LOGGED // 2, SHAPES[0], None)
-    assert recent.that_fit(start, wants(columns, SHAPES[0]), None) is None, "that is too long ago"
+    check(recent, columns, columns.clock - LOG_SIZE // 2, SHAPES[0], None)
+    assert recent.fitting(start, wants(columns, SHAPES[0]), None) is None, "that is too long ago"
 
 
-def test_what_nobody_asked_about_in_time_is_not_known() -> None:
+def test_an_answer_that_was_not_requested_in_time_is_unknown() -> None:
     columns = columns_of_nodes()
     recent, start = following(columns), columns.clock
-    for _ in range(LOGGED + 1):
+    for _ in range(LOG_SIZE + 1):
         columns.apply(0, SHAPES[0], Load.OCCUPIES, 1)
-    assert recent.that_fit(start, wants(columns, SHAPES[0]), None) is None
+    assert recent.fitting(start, wants(columns, SHAPES[0]), None) is None
     now = columns.clock
     columns.apply(1, SHAPES[1], Load.OCCUPIES, 1)
     check(recent, columns, now, SHAPES[1], None)
 
 
-def test_a_new_resource_begins_anew() -> None:
+def test_a_new_resource_starts_over() -> None:
     columns = columns_of_nodes()
     recent, start = following(columns), columns.clock
     columns.apply(0, SHAPES[0], Load.OCCUPIES, 1)
     check(recent, columns, start, SHAPES[0], None)
     columns.apply(1, SHAPES[2], Load.OCCUPIES, 1)
     now = columns.clock
-    assert recent.that_fit(start, wants(columns, SHAPES[2]), None) is None
+    assert recent.fitting(start, wants(columns, SHAPES[2]), None) is None
     columns.apply(2, SHAPES[0], Load.OCCUPIES, 1)
     check(recent, columns, now, SHAPES[0], None)

@@ -8,16 +8,16 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.oracle.changes import CHANGES, change
 from tests.oracle.confs import ARGUMENTS, text
 from tests.oracle.contests import contested
-from tests.oracle.examples import examples
 from tests.oracle.partitions import partitioned
 from tests.oracle.worlds import Mix
 from tests.scenario.scheduling.harness import World, actions, plugins, profile
-from volcanoio.engine.scheduling.cluster import ClusterState
-from volcanoio.engine.scheduling.cycle import CycleResult
-from volcanoio.engine.scheduling.replay import CutAt, replay
+from volcanoio.engine.scheduling.cluster.state import ClusterState
+from volcanoio.engine.scheduling.offline.replay import CutAt, replay
+from volcanoio.engine.scheduling.session.cycle import CycleResult
 from volcanoio.framework.events import Event
 from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleClosed, CycleOpened, Decided, FactsSaid
 from volcanoio.model.base import Manifest
@@ -65,8 +65,8 @@ class Recorder(World):
         result = super().cycle(budget=budget)
         self.write(CycleOpened(cycle=self.cycles, upto=upto, seed=self.seed, at=now, period=self.period))
         self.write(Decided(cycle=self.cycles, decisions=tuple(self.last)))
-        boundaries = result.stats.boundaries if result.where else 0
-        self.write(CycleClosed(cycle=self.cycles, where=result.where, boundaries=boundaries))
+        boundaries = result.stats.boundaries if result.cut_at else 0
+        self.write(CycleClosed(cycle=self.cycles, where=result.cut_at, boundaries=boundaries))
         return result
 
 
@@ -89,4 +89,4 @@ def test_every_plugin_and_action_decides_again_what_it_decided(
         change(world, each, data.draw, mix, 10 + number)
     cycles = list(replay(world.journal, ClusterState(), lambda event: profile(event.text)))
     assert len(cycles) == len(changes)
-    assert [cycle.cycle for cycle in cycles if not cycle.same] == []
+    assert [cycle.cycle for cycle in cycles if not cycle.is_same] == []

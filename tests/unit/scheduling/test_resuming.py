@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.scenario.scheduling.harness import World, group, node, pods
-from volcanoio.engine.scheduling.jobs import JobInfo
-from volcanoio.engine.scheduling.resuming import resume
-from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo
+from volcanoio.engine.scheduling.session.session import CycleSession, pipeline_on_nominated
 from volcanoio.framework.scheduling_effects import SchedulerEffect
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
@@ -49,17 +49,17 @@ def history(objects: list[Manifest], gone: list[int], *, whole: bool) -> list[tu
     resumed: list[str] = []
 
     def told(session: CycleSession, job: JobInfo) -> bool:
-        if whole and resume(session, job):
+        if whole and pipeline_on_nominated(session, job):
             resumed.append(job.key)
             return True
         return False
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("volcanoio.engine.scheduling.session.resume", told)
+        patch.setattr("volcanoio.engine.scheduling.session.session.pipeline_on_nominated", told)
         world, found = World(*objects, conf=CONF), []
         for count in gone:
             world.cycle()
-            found.append((list(world.last), world.picture, len(resumed)))
+            found.append((list(world.last), world.snapshot, len(resumed)))
             world.echo()
             ending = [
                 key
@@ -71,7 +71,7 @@ def history(objects: list[Manifest], gone: list[int], *, whole: bool) -> list[tu
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     nodes=st.integers(1, 3),
     takers=st.lists(gangs, min_size=1, max_size=3),

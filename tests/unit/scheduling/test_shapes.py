@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.scenario.scheduling.harness import decoded
-from volcanoio.engine.scheduling.shapes import DEFAULT_CPU, DEFAULT_MEMORY, Shapes
-from volcanoio.engine.scheduling.tasks import name_index, observed_status
+from volcanoio.engine.scheduling.cluster.pod_fields import name_index, observed_status
+from volcanoio.engine.scheduling.cluster.shapes import DEFAULT_CPU, DEFAULT_MEMORY, Shapes
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model.core import Pod
 

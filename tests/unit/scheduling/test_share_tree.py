@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from volcanoio_plugins.scheduling.drf import Drf
-from volcanoio_plugins.scheduling.queues.sharetree import ShareTree, way_of
+from volcanoio_plugins.scheduling.drf import Drf, ShareTree, hierarchy_of
 
+from tests.examples import examples
 from tests.scenario.scheduling.harness import World, decoded, group, node, pods, queue
-from volcanoio.engine.scheduling.cycle import Unlimited
-from volcanoio.engine.scheduling.queues import QueueInfo
-from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.engine.scheduling.cluster.queues import QueueInfo
+from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.scheduling import Queue
 
@@ -24,16 +24,16 @@ tiers:
 WAYS = ("root/a", "root/b/x", "root/b/y", "root/b/z/deep", "root/c")
 
 
-def place(way: str) -> dict[str, object]:
-    manifest = queue(way.replace("/", "-"))
+def place(path: str) -> dict[str, object]:
+    manifest = queue(path.replace("/", "-"))
     manifest["metadata"]["annotations"] = {
-        "volcano.sh/hierarchy": way,
-        "volcano.sh/hierarchy-weights": "/".join(str(1 + len(step)) for step in way.split("/")),
+        "volcano.sh/hierarchy": path,
+        "volcano.sh/hierarchy-weights": "/".join(str(1 + len(step)) for step in path.split("/")),
     }
     return manifest
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     jobs=st.lists(
         st.tuples(st.sampled_from(WAYS), st.integers(1, 4), st.integers(0, 3), st.integers(0, 3)),
@@ -41,16 +41,17 @@ def place(way: str) -> dict[str, object]:
         max_size=6,
     ),
     turns=st.lists(
-        st.tuples(st.integers(0, 5), st.integers(1, 4), st.sampled_from(["keep", "discard", "commit"])), max_size=12
+        st.tuples(st.integers(0, 5), st.integers(1, 4), st.sampled_from(["keep_until_close", "discard", "commit"])),
+        max_size=12,
     ),
 )
 def test_shares_follow_what_is_placed_and_taken_back(
     jobs: list[tuple[str, int, int, int]], turns: list[tuple[int, int, str]]
 ) -> None:
     world = World(node("n1", cpu="12", memory="12Gi"), *map(place, WAYS), conf=CONF)
-    for index, (way, count, cpu, memory) in enumerate(jobs):
+    for index, (path, count, cpu, memory) in enumerate(jobs):
         name = f"j{index}"
-        world.put(group(name, 0, queue=way.replace("/", "-"), phase="Inqueue"))
+        world.put(group(name, 0, queue=path.replace("/", "-"), phase="Inqueue"))
         for member in pods(name, count, name, cpu=str(cpu), memory=f"{memory}Gi"):
             world.put(member)
     opening = CycleOpened(cycle=1, upto=0, seed=1, at=world.now)
@@ -59,24 +60,24 @@ def test_shares_follow_what_is_placed_and_taken_back(
         pass
     drf = world.profile.tiers[0][0].plugin
     assert isinstance(drf, Drf)
-    names = [way.replace("/", "-") for way in WAYS]
+    names = [path.replace("/", "-") for path in WAYS]
 
-    def standing() -> list[object]:
+    def current_shares() -> list[object]:
         return [drf.queue_key(session.queues[name]) for name in names]
 
     for number, count, end in turns:
         job = session.jobs[f"ns/j{number % len(jobs)}"]
         runs = session.runs(job, best_effort=False)
-        before = standing()
+        before = current_shares()
         statement = session.statement(job)
         for run in runs[:1]:
-            statement.place(run, 0, min(count, len(run.tasks)), until_ready=False, idle_only=True)
-            standing()
+            statement.allocate(run, 0, min(count, len(run.tasks)), until_ready=False, idle_only=True)
+            current_shares()
         getattr(statement, end)()
         if end == "discard":
-            assert standing() == before
+            assert current_shares() == before
         anew = ShareTree(session, "anew")
-        assert standing() == [anew.standing(name) for name in names]
+        assert current_shares() == [anew.current_shares(name) for name in names]
     session.undo()
 
 
@@ -92,8 +93,8 @@ def made(**annotations: str) -> QueueInfo:
 
 def test_the_way_of_a_queue_is_its_annotations() -> None:
     both = {"hierarchy": "root/a/b", "hierarchy-weights": "1/2/3"}
-    assert way_of(made(**both)) == [("a", 2.0), ("b", 3.0)]
-    assert way_of(made()) == [("q", 1.0)]
-    assert way_of(made(**{**both, "hierarchy-weights": "1/much"})) == [("a", 1.0), ("b", 1.0)]
-    assert way_of(made(**{**both, "hierarchy-weights": "1/0/0.5"})) == [("a", 1.0), ("b", 1.0)]
-    assert way_of(made(**{**both, "hierarchy": "elsewhere/a"})) == [("q", 1.0)]
+    assert hierarchy_of(made(**both)) == [("a", 2.0), ("b", 3.0)]
+    assert hierarchy_of(made()) == [("q", 1.0)]
+    assert hierarchy_of(made(**{**both, "hierarchy-weights": "1/much"})) == [("a", 1.0), ("b", 1.0)]
+    assert hierarchy_of(made(**{**both, "hierarchy-weights": "1/0/0.5"})) == [("a", 1.0), ("b", 1.0)]
+    assert hierarchy_of(made(**{**both, "hierarchy": "elsewhere/a"})) == [("q", 1.0)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tests.scenario.scheduling.harness import World, group, node, pods
-from volcanoio.engine.scheduling.cycle import Unlimited
-from volcanoio.engine.scheduling.session import CycleSession
-from volcanoio.engine.scheduling.statement import JobStatement
+from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.session import CycleSession
+from volcanoio.engine.scheduling.session.statement import JobStatement
 from volcanoio.framework.effects import Record
 from volcanoio.framework.scheduling_effects import Evict
 from volcanoio.framework.scheduling_events import CycleOpened, EvictRefused

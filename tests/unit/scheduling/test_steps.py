@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scenario.scheduling.harness import World, group, node, pods, queue
-from volcanoio.engine.scheduling import cluster, touched
-from volcanoio.engine.scheduling.cycle import Unlimited
-from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.engine.scheduling.cluster import state
+from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.session import CycleSession
+from volcanoio.engine.scheduling.status import closing
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.base import Manifest
 
@@ -27,8 +28,8 @@ HIGH: Manifest = {
 
 @pytest.fixture
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "JOBS_AT_ONCE", 2)
-    monkeypatch.setattr(touched, "SOME", 3)
+    monkeypatch.setattr(state, "JOBS_PER_STEP", 2)
+    monkeypatch.setattr(closing, "SOME", 3)
 
 
 def waiting(where: str) -> World:
@@ -43,24 +44,24 @@ def waiting(where: str) -> World:
 def test_jobs_follow_their_queue_in_steps() -> None:
     world = waiting("late")
     world.put(queue("late"))
-    assert len(world.state.ledger.listed) == 2
-    steps = sum(1 for _ in world.state.finish())
+    assert len(world.state.ledger.schedulable_jobs) == 2
+    steps = sum(1 for _ in world.state.finish_fold())
     assert steps == 2
-    assert len(world.state.ledger.listed) == JOBS
-    assert not world.state.ledger.orphans
+    assert len(world.state.ledger.schedulable_jobs) == JOBS
+    assert not world.state.ledger.jobs_without_queue
 
 
-def test_what_jobs_are_told_anew_is_no_new_object() -> None:
+def test_recomputed_reasons_of_jobs_are_no_new_objects() -> None:
     """Python's collector would look at 100,000 of them at once: it does not count new ones that replace old ones."""
     world = waiting("late")
     world.run()
-    before = {key: job.attempts for key, job in world.state.ledger.orphans.items()}
+    before = {key: job.attempts for key, job in world.state.ledger.jobs_without_queue.items()}
     world.put(queue("late"))
-    for _ in world.state.finish():
+    for _ in world.state.finish_fold():
         pass
-    after = {key: job.attempts for key, job in world.state.ledger.listed.items()}
+    after = {key: job.attempts for key, job in world.state.ledger.schedulable_jobs.items()}
     assert len(after) == JOBS
-    assert all(after[key] is before[key] and after[key].blank for key in before)
+    assert all(after[key] is before[key] and after[key].is_empty for key in before)
 
 
 @pytest.mark.usefixtures("few_at_once")
@@ -68,17 +69,17 @@ def test_what_is_left_of_an_event_goes_before_the_next_one_and_before_a_cycle() 
     world = waiting("late")
     world.put(queue("late"))
     world.put(HIGH)
-    assert len(world.state.ledger.listed) == JOBS
-    assert sum(job.priority == 100 for job in world.state.ledger.listed.values()) == 2
+    assert len(world.state.ledger.schedulable_jobs) == JOBS
+    assert sum(job.priority == 100 for job in world.state.ledger.schedulable_jobs.values()) == 2
     world.run()
-    assert {job.priority for job in world.state.ledger.listed.values()} == {100}
+    assert {job.priority for job in world.state.ledger.schedulable_jobs.values()} == {100}
 
 
 @pytest.mark.usefixtures("few_at_once")
-def test_all_jobs_without_a_queue_are_told_so() -> None:
+def test_all_jobs_without_a_queue_get_the_reason() -> None:
     world = waiting("none")
     world.run()
-    said = [job.attempts.reason.text for job in world.state.ledger.orphans.values()]
+    said = [job.attempts.reason.text for job in world.state.ledger.jobs_without_queue.values()]
     assert len(said) == JOBS
     assert set(said) == {'queue "none" does not exist; create it, or name another in spec.queue'}
 
@@ -88,8 +89,8 @@ def test_keys_are_found_in_order_and_each_once(sources: list[tuple[list[str], se
     world = World(node("n1"))
     session = CycleSession(world.state, world.profile, CycleOpened(cycle=1, upto=0, seed=1), Unlimited())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(touched, "SOME", 2)
-        steps = touched.in_order(session, [(keys, meant.intersection) for keys, meant in sources])
+        patch.setattr(closing, "SOME", 2)
+        steps = closing.in_order(session, [(keys, meant.intersection) for keys, meant in sources])
         found: Any = None
         while found is None:
             try:

@@ -11,11 +11,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracle.examples import examples
+from tests.examples import examples
 from tests.scenario.scheduling.harness import World, group, node, pod, queue
-from tests.unit.scheduling.test_invariants import check
-from volcanoio.engine.scheduling.cycle import Unlimited
-from volcanoio.engine.scheduling.session import CycleSession
+from tests.unit.scheduling.invariants import check
+from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.framework.scheduling_effects import BindBatch, Evict
 from volcanoio.framework.scheduling_events import CycleOpened
@@ -124,9 +124,9 @@ class Life:
 def guarantees(world: World) -> dict[str, int]:
     """What each queue holds of cpu up to its guarantee."""
     found = {}
-    for name, one in world.state.ledger.known_queues.items():
+    for name, one in world.state.ledger.existing_queues.items():
         if one.guarantee:
-            found[name] = min(one.held.get("cpu", 0), one.guarantee["cpu"])
+            found[name] = min(one.allocated.get("cpu", 0), one.guarantee["cpu"])
     return found
 
 
@@ -147,7 +147,7 @@ def test_evictions_pay_for_placements(
     taken: set[tuple[str, str]] = set()
     for turn in range(TURNS):
         life.arrive(turn)
-        before, claims = guarantees(world), set(world.state.claims.by_task)
+        before, claims = guarantees(world), set(world.state.nominations.by_task)
         evicted = life.cycle()
         assert turn < TURNS - CALM or not evicted, "it never comes to rest"
         reasons = {one.reason for one in evicted}
@@ -156,7 +156,7 @@ def test_evictions_pay_for_placements(
             or not reasons <= {"reclaim", "gangreclaim"}
             or all(guarantees(world)[name] >= held for name, held in before.items())
         )
-        new = [claim for uid, claim in world.state.claims.by_task.items() if uid not in claims]
+        new = [claim for uid, claim in world.state.nominations.by_task.items() if uid not in claims]
         _each_pays(life, evicted, {claim.node for claim in new}, limits="proportion" in conf or "capacity" in conf)
         if turn > LAST_ARRIVAL:  # newcomers change what queues may have
             owed |= {claim.task.uid for claim in new}
@@ -228,11 +228,11 @@ def test_what_is_tried_is_taken_back_bit_by_bit(steps: list[tuple[str, int]]) ->
         ledger = state.ledger
         return (
             ledger.columns.block.tolist(),
-            ledger.columns.freed,
+            ledger.columns.freed_count,
             sorted(ledger.dirty),
             {uid: (task.status, task.node) for uid, task in ledger.tasks.items()},
-            {key: (list(job.counts), dict(job.held), dict(job.wanted)) for key, job in ledger.jobs.items()},
-            {name: (dict(one.held), dict(one.wanted)) for name, one in ledger.queues.items()},
+            {key: (list(job.counts), dict(job.allocated), dict(job.requested)) for key, job in ledger.jobs.items()},
+            {name: (dict(one.allocated), dict(one.requested)) for name, one in ledger.queues.items()},
             [session.queue_key(one) for one in session.queues.values()],
         )
 
@@ -247,13 +247,13 @@ def test_what_is_tried_is_taken_back_bit_by_bit(steps: list[tuple[str, int]]) ->
                 if running:
                     statement.evict(running[number % len(running)], "test")
             case "spare" if not marks and statement.evicted:
-                statement.spare(statement.evicted[number % len(statement.evicted)])
+                statement.unevict(statement.evicted[number % len(statement.evicted)])
             case "pipeline":
                 pending = [task for task in tasks if task.status is TaskStatus.PENDING and task.job == "ns/new"]
                 if pending:
-                    statement.pipeline(pending[0], f"n{number % 2}", evicted=True)
+                    statement.pipeline_on(pending[0], f"n{number % 2}", evicted=True)
             case "mark":
-                marks.append((statement.mark(), now()))
+                marks.append((statement.savepoint(), now()))
             case "rollback" if marks:
                 mark, then = marks.pop()
                 statement.rollback(mark)

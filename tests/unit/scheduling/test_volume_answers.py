@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.scenario.scheduling.harness import World, actions, configured, group, node, plugins
 from tests.scenario.scheduling.storage import capacity, claim, csi_driver, csi_node, on, storage_class, using, volume
-from volcanoio.engine.scheduling.cluster import ClusterState
-from volcanoio.engine.scheduling.cycle import Unlimited
-from volcanoio.engine.scheduling.profile import Profile
-from volcanoio.engine.scheduling.session import CycleSession
+from volcanoio.engine.scheduling.cluster.state import ClusterState
+from volcanoio.engine.scheduling.config.profile import Profile
+from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.events import Change, Observed
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model import kinds
@@ -29,7 +30,7 @@ WHAT = (
 STEPS = st.lists(st.tuples(st.sampled_from(WHAT), st.integers(0, 3), st.integers(0, 1)), max_size=14)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(steps=STEPS)
 def test_kept_answers_equal_fresh_ones(steps: list[tuple[str, int, int]]) -> None:
     world = World(*NODES, storage_class("made", "csi.example"), storage_class("sc"), conf=CONF)
@@ -86,10 +87,10 @@ def masks(state: ClusterState, profile: Profile, now: float) -> dict[str, frozen
     for _ in session.open():
         pass
     columns, found = state.ledger.columns, {}
-    for job in session.pending():
+    for job in session.jobs_with_pending_tasks():
         for run in session.runs(job, best_effort=False):
-            answers = state.placer._prepared(run.shape)
-            mask = answers.mask[: len(columns)].copy()
+            answers = state.placer._score_table(run.shape)
+            mask = answers.passes[: len(columns)].copy()
             for part in answers.live_filters:
                 mask &= part.feasible(run.shape, columns, columns, range(len(columns))).ok
             left = frozenset(name for name, ok in zip(columns.names, mask, strict=True) if ok)

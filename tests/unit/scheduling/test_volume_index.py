@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.scenario.scheduling.harness import World, group, node
 from tests.scenario.scheduling.storage import claim, on, storage_class, using, volume
-from volcanoio.engine.scheduling.cycle import Unlimited
-from volcanoio.engine.scheduling.loads import LOADS
-from volcanoio.engine.scheduling.session import CycleSession
-from volcanoio.engine.scheduling.snapshot import snapshot
+from tests.state_dump import state_dump
+from volcanoio.engine.scheduling.cluster.loads import LOADS
+from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model import kinds
 from volcanoio.model.base import Manifest
@@ -34,7 +35,7 @@ def recounted(world: World) -> tuple[dict[str, dict[str, int]], dict[str, Counte
     used: dict[str, Counter[str]] = {}
     for task in world.state.ledger.tasks.values():
         if LOADS[task.status] and task.node:
-            for key in {named.key for named in task.claims}:
+            for key in {named.key for named in task.claim_names}:
                 used.setdefault(key, Counter())[task.node] += 1
     drivers: dict[str, Counter[str]] = {}
     for key, nodes in used.items():
@@ -65,7 +66,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(steps=STEPS)
 def test_counts_of_claims_in_use_equal_recounting(steps: list[tuple[str, int, int]]) -> None:
     world = World(*NODES, group("g", 1, phase="Inqueue"))
@@ -109,10 +110,10 @@ def planned(world: World, claims: int) -> dict[str, Any]:
     """What the predicates plugin plans, as it says it."""
     (plugin,) = [each.plugin for tier in world.profile.tiers for each in tier if each.plugin.name == "predicates"]
     plans = plugin._binding.plans  # type: ignore[attr-defined]  # what a filter plans shows nowhere else
-    plans.follow()
+    plans.update()
     keys = [f"ns/c{number}" for number in range(claims)]
     return {
-        "taken": set(plans.taken),
+        "taken": set(plans.planned),
         "volumes": {key: plans.volume_of(key) for key in keys},
         "nodes": {key: plans.node_of(key) for key in keys},
     }
@@ -120,12 +121,12 @@ def planned(world: World, claims: int) -> dict[str, Any]:
 
 def picture(world: World) -> dict[str, Any]:
     """All of the state but what jobs remember of the attempt."""
-    shown = snapshot(world.state)
+    shown = state_dump(world.state)
     kept = ("nodes", "tasks", "on_node", "holds", "prebinding", "inputs", "backlog", "dirty")
     return {key: shown[key] for key in kept}
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     volumes=st.lists(st.tuples(st.sampled_from(["", "n0", "n1"]), st.integers(1, 3)), max_size=5),
     pods=st.integers(1, 5),
@@ -150,14 +151,14 @@ def test_a_discard_leaves_plans_and_state_as_they_were(
     before, state = planned(world, pods), picture(world)
     statement = session.statement(job)
     for run in runs:
-        statement.place(run, 0, placed, until_ready=False)
+        statement.allocate(run, 0, placed, until_ready=False)
     statement.discard()
     assert planned(world, pods) == before
     session.undo()
     assert picture(world) == state
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     volumes=st.lists(st.tuples(st.sampled_from(["", "n0", "n1", "n9"]), st.integers(1, 3)), max_size=6),
     gangs=st.lists(st.tuples(st.integers(1, 3), st.integers(1, 2), st.integers(1, 3)), min_size=1, max_size=3),

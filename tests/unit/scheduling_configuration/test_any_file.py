@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.scenario.scheduling.harness import actions, plugins
-from volcanoio.engine.scheduling.configmaps import excerpts
-from volcanoio.engine.scheduling.configuration import SWITCH_DEFAULTS, default_text
-from volcanoio.engine.scheduling.lint import lint
-from volcanoio.engine.scheduling.metricsection import without_password
+from volcanoio.engine.scheduling.config.config_maps import excerpts
+from volcanoio.engine.scheduling.config.configuration import SWITCH_DEFAULTS, default_text
+from volcanoio.engine.scheduling.config.lint import lint
+from volcanoio.engine.scheduling.config.metric_section import without_password
 
 PLUGINS, ACTIONS = plugins(), actions()
 SCALARS = st.one_of(
@@ -38,13 +39,13 @@ def check(text: str) -> None:
     excerpts(text)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.dictionaries(KEYS, VALUES, max_size=4))
 def test_any_document(document: dict[str, Any]) -> None:
     check(yaml.safe_dump(document))
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(at=st.integers(0, 400), length=st.integers(0, 30), instead=st.text("ab: {}[]-\n'\"&*#,\x00é", max_size=6))
 def test_any_damage_to_the_default(at: int, length: int, instead: str) -> None:
     text = default_text()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from volcanoio.engine.scheduling.configuration import (
+from volcanoio.engine.scheduling.config.configuration import (
     SWITCH_DEFAULTS,
     Configuration,
     ConfigurationError,
     default_configuration,
     parse,
 )
-from volcanoio.framework.scheduling.metricsettings import ElasticsearchSettings, MetricsSettings, MetricsType
+from volcanoio.framework.scheduling.settings import ElasticsearchSettings, MetricsSettings, MetricsType
 
 ACTIONS = ("enqueue", "allocate", "backfill")
 PLUGINS = ("priority", "gang", "conformance", "overcommit", "drf", "predicates", "proportion", "nodeorder", "binpack")
@@ -67,7 +67,7 @@ configurations:
     assert configuration.configurations["allocate"].arguments == {"predicateErrorCacheEnable": False}
 
 
-def test_all_problems_are_told_in_the_order_of_lines() -> None:
+def test_all_problems_are_reported_in_the_order_of_lines() -> None:
     text = """actions: "enqueue, alocate, preempt"
 tiers:
 - plugins:
@@ -82,18 +82,21 @@ conf: 3
         'line 1, column 20: action "alocate" is unknown; did you mean "allocate"?',
         (
             'line 1, column 29: action "preempt" of Volcano is not available yet; '
-            "available are: allocate, backfill, enqueue; remove it, or skip it with --ignore-unavailable-plugins"
+            "available: allocate, backfill, enqueue; remove it, or skip it with --ignore-unavailable-plugins"
         ),
         'line 4, column 11: plugin "gnag" is unknown; did you mean "gang"?',
         'line 5, column 5: key "enabledJobOrder" is unknown in a plugin; did you mean "enableJobOrder"?',
         (
-            'line 6, column 11: plugin "sla" of Volcano is not available yet; available are: binpack, conformance, '
+            'line 6, column 11: plugin "sla" of Volcano is not available yet; available: binpack, conformance, '
             "drf, gang, nodeorder, overcommit, predicates, priority, proportion; remove it, "
             "or skip it with --ignore-unavailable-plugins"
         ),
         "line 7, column 21: enableJobOrder must be true or false, without quotes",
         'line 8, column 3: key "plugin" is unknown in a tier; did you mean "plugins"?',
-        'line 9, column 1: key "conf" is unknown in the document; known are: actions, configurations, metrics, tiers',
+        (
+            'line 9, column 1: key "conf" is unknown in the document; '
+            "valid values: actions, configurations, metrics, tiers"
+        ),
     ]
 
 
@@ -194,7 +197,7 @@ def test_metrics_without_a_type_poll_nothing_and_say_so() -> None:
     ]
 
 
-def test_what_is_not_available_is_skipped_where_asked_and_each_is_told_once() -> None:
+def test_unavailable_plugins_are_skipped_on_request_and_each_is_reported_once() -> None:
     text = """actions: "enqueue, gangpreempt, allocate"
 tiers:
 - plugins:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.scenario.scheduling.harness import actions, plugins
-from volcanoio.engine.scheduling.configuration import SWITCH_DEFAULTS
-from volcanoio.engine.scheduling.lint import lint
+from volcanoio.engine.scheduling.config.configuration import SWITCH_DEFAULTS
+from volcanoio.engine.scheduling.config.lint import lint
 from volcanoio.framework.scheduling.points import SWITCHES
 from volcanoio.model.packaged import config_path
 

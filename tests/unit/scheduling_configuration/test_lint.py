@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 
 from tests.scenario.scheduling.harness import actions, plugins
-from volcanoio.engine.scheduling.configmaps import excerpts
-from volcanoio.engine.scheduling.configuration import default_text
-from volcanoio.engine.scheduling.lint import lint
+from volcanoio.engine.scheduling.config.config_maps import excerpts
+from volcanoio.engine.scheduling.config.configuration import default_text
+from volcanoio.engine.scheduling.config.lint import lint
 
 
 def findings(text: str, *, ignore_unavailable: bool = False) -> list[str]:
@@ -68,7 +68,7 @@ configurations:
 - name: allocate
 """
     refused = (
-        '4:11: error: plugin "deviceshare" of Volcano is not available yet; available are: binpack, capacity, '
+        '4:11: error: plugin "deviceshare" of Volcano is not available yet; available: binpack, capacity, '
         "conformance, drf, gang, nodeorder, overcommit, predicates, priority, proportion; remove it, or skip it with "
         "--ignore-unavailable-plugins"
     )
@@ -76,6 +76,29 @@ configurations:
     assert findings(text) == [refused, wrong]
     skipped = '4:11: warning: plugin "deviceshare" of Volcano is not available yet and is skipped'
     assert findings(text, ignore_unavailable=True) == [skipped, wrong]
+
+
+def test_device_claims_are_refused_wherever_they_are_switched_on() -> None:
+    """A pod with claims would never run; false is what the file does without the key."""
+    text = """actions: "allocate"
+tiers:
+- plugins:
+  - name: predicates
+    arguments: {predicate.DynamicResourceAllocationEnable: true}
+  - name: capacity
+    arguments: {capacity.DynamicResourceAllocationEnable: true, capacity.DRAConsumableCapacityEnable: true}
+"""
+    assert findings(text) == [
+        (
+            "5:17: error: predicates: predicate.DynamicResourceAllocationEnable is not available yet: pods with device "
+            "claims wait; remove it or set it to false"
+        ),
+        (
+            "7:17: error: capacity: capacity.DynamicResourceAllocationEnable is not available yet: claims are not "
+            "counted; remove it or set it to false"
+        ),
+    ]
+    assert findings(text.replace("true", "false")) == []
 
 
 def test_switches_and_arguments_without_effect_are_warnings() -> None:
@@ -97,8 +120,8 @@ configurations:
         "7:5: warning: enableHierarchy of binpack has no effect: the plugin has no Hierarchical; remove it",
         "8:5: warning: enableTargetJob has no effect: no plugin of this version is asked for that; remove it",
         (
-            '9:5: warning: plugin "overcommit" has no effect: it says which jobs may wait, and enqueue is no action '
-            "here; add enqueue to actions, or remove the plugin"
+            '9:5: warning: plugin "overcommit" has no effect: it limits which jobs may wait, but enqueue is not '
+            "listed; add enqueue to actions, or remove the plugin"
         ),
         (
             '11:3: warning: the arguments of action "backfill" have no effect: it is not among the actions; '

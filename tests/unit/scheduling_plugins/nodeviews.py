@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.framework.scheduling.views import AmountName, pair
+from volcanoio.framework.scheduling.views import AmountName, cpu_memory_column
 from volcanoio.model.base import ObjectMeta
 from volcanoio.model.core import Node, NodeSpec, Taint
 
@@ -55,19 +55,21 @@ class NodesView:
     def nonzero_used(self, resource: str) -> NDArray[np.int64]:
         return self._column(self.nonzero or self.taken, resource)
 
-    def basics(self, what: AmountName) -> NDArray[np.float64]:
+    def cpu_memory(self, what: AmountName) -> NDArray[np.float64]:
         column: Callable[[str], NDArray[np.int64]] = getattr(self, what)
         return np.array([column("cpu"), column("memory")], np.float64)
 
-    have_room = False
+    all_fit = False
 
-    def filled(self, cpu: int, memory: int) -> NDArray[np.float64]:
-        filled: NDArray[np.float64] = (self.basics("used") + pair(cpu, memory)) / self.basics("allocatable")
+    def utilization(self, cpu: int, memory: int) -> NDArray[np.float64]:
+        filled: NDArray[np.float64] = (self.cpu_memory("used") + cpu_memory_column(cpu, memory)) / self.cpu_memory(
+            "allocatable"
+        )
         return filled
 
     @property
-    def all_have_basics(self) -> bool:
-        return bool((self.basics("allocatable") > 0).all())
+    def all_have_cpu_memory(self) -> bool:
+        return bool((self.cpu_memory("allocatable") > 0).all())
 
     def row(self, row: int) -> NodeRowView:
         return NodeRowView(self, row)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from volcanoio_plugins.scheduling.capacity import Capacity
-from volcanoio_plugins.scheduling.queues.queuetree import UNLIMITED, limits, tree
+from volcanoio_plugins.scheduling.queues.capacity import UNLIMITED, Capacity, build_tree, limits_of
 
 from tests.unit.scheduling_plugins.figures import Figures
 from tests.unit.scheduling_plugins.views import JobView, QueueData, opened, session_of, tasks
@@ -15,7 +14,7 @@ def below(name: str, parent: str, **amounts: dict[str, int]) -> QueueData:
     return QueueData(name, object=Queue(spec=QueueSpec(parent=parent)), **amounts)  # type: ignore[arg-type]  # amounts
 
 
-def test_figures_of_a_tree_sum_up_and_what_has_no_limit_is_not_told() -> None:
+def test_figures_of_a_tree_are_summed_and_resources_without_limit_are_not_reported() -> None:
     job = JobView("ns/a", tasks("ns/a", 3, TaskStatus.RUNNING), queue="leaf", phase="Running", min_available=3)
     waiting = JobView("ns/b", queue="leaf", phase="Inqueue", min_resources={"cpu": 2000})
     leaf = below("leaf", "top", deserved={"cpu": 2000})
@@ -43,16 +42,16 @@ def test_limits_come_down_from_the_root_less_what_siblings_are_guaranteed() -> N
         "a1": below("a1", "a", guarantee={"cpu": 1}),
         "a2": below("a2", "a", capability={"cpu": 0, "gpu": 0}),
     }
-    found = limits(tree(queues), {"cpu": 12, "memory": 6, "gpu": 4})
-    assert found["root"].ceiling == {"cpu": 10, "memory": UNLIMITED, "gpu": UNLIMITED}
+    found = limits_of(build_tree(queues), {"cpu": 12, "memory": 6, "gpu": 4})
+    assert found["root"].real_capability == {"cpu": 10, "memory": UNLIMITED, "gpu": UNLIMITED}
     assert found["root"].guarantee == {"cpu": 5}
     assert found["root"].deserved == {"cpu": 5, "memory": 1}
-    assert found["a"].ceiling["cpu"] == 7
-    assert found["a"].ceiling["memory"] == 5
-    assert found["b"].ceiling["cpu"] == 8
+    assert found["a"].real_capability["cpu"] == 7
+    assert found["a"].real_capability["memory"] == 5
+    assert found["b"].real_capability["cpu"] == 8
     assert found["b"].deserved == {"cpu": 3, "memory": 1}
-    assert found["a1"].ceiling["cpu"] == 7
-    assert (found["a2"].ceiling["cpu"], found["a2"].ceiling["gpu"]) == (6, 0)
+    assert found["a1"].real_capability["cpu"] == 7
+    assert (found["a2"].real_capability["cpu"], found["a2"].real_capability["gpu"]) == (6, 0)
 
 
 def test_the_way_up_of_each_queue() -> None:
@@ -64,9 +63,9 @@ def test_the_way_up_of_each_queue() -> None:
         "x": below("x", "y"),
         "y": below("y", "x"),
     }
-    branches = tree(queues)
+    branches = build_tree(queues)
     assert branches["a1"].ancestors == ("a", "root")
     assert branches["a"].children == ("a1",)
     assert branches["root"].children == ("a",)
-    assert {name for name, branch in branches.items() if branch.fault} == {"lost", "x", "y"}
-    assert "x -> y -> x" in branches["x"].fault
+    assert {name for name, branch in branches.items() if branch.error} == {"lost", "x", "y"}
+    assert "x -> y -> x" in branches["x"].error

@@ -55,13 +55,15 @@ def test_victims_leave_their_job_at_its_minimum() -> None:
     assert gang.reclaimable(preemptor, list(reversed(job.tasks))) == [job.tasks[3], job.tasks[2]]
 
 
-def test_the_podgroup_is_told_how_its_gang_stands() -> None:
+def test_the_podgroup_shows_the_state_of_its_gang() -> None:
     waiting = JobView("ns/waiting", tasks("ns/waiting", 3), min_available=3)
     partly = JobView("ns/partly", tasks("ns/partly", 3), min_available=3, schedulable_count=2)
     ready = JobView("ns/ready", tasks("ns/ready", 1, TaskStatus.RUNNING), min_available=1)
     empty = JobView("ns/empty", [], min_available=1)
-    ending = JobView("ns/ending", tasks("ns/ending", 2, TaskStatus.RELEASING), min_available=2)
-    session = session_of(QueueData("q", jobs=[waiting, partly, ready, empty, ending]))
+    terminating = tasks("ns/ending", 2, TaskStatus.RELEASING, node="n1")
+    ending = JobView("ns/ending", terminating, min_available=2)
+    replaced = JobView("ns/replaced", [*tasks("ns/replaced", 1, TaskStatus.RUNNING), terminating[0]], min_available=2)
+    session = session_of(QueueData("q", jobs=[waiting, partly, ready, empty, ending, replaced]))
     gang = Gang({})
     gang.open(session)
     gang.close(session)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from volcanoio_plugins.scheduling.nodes.imagelocality import LEAST, normalized, scaled
-from volcanoio_plugins.scheduling.nodes.nodeimages import NodeImages
+from volcanoio_plugins.scheduling.kubernetes.imagelocality import MIN_BYTES, NodeImages, normalized, scaled
 
-from volcanoio.engine.scheduling.columns import Columns
+from tests.examples import examples
+from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
 from volcanoio.model.base import ObjectMeta
 from volcanoio.model.core import ContainerImage, Node, NodeStatus
 
@@ -27,26 +27,26 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(STEPS)
 def test_what_is_followed_equals_what_is_there(
     steps: list[list[tuple[str, tuple[ContainerImage, ...] | None]]],
 ) -> None:
-    columns, images = Columns(), NodeImages()
+    columns, images = NodeColumns(), NodeImages()
     for step in steps:
         for name, has in step:
             if has is not None:
-                columns.put(Node(metadata=ObjectMeta(name=name), status=NodeStatus(images=has)))
+                columns.put_node(Node(metadata=ObjectMeta(name=name), status=NodeStatus(images=has)))
             elif name in columns.rows:
-                columns.drop(name)
-        for _ in images.follow(columns):
+                columns.remove_node(name)
+        for _ in images.update(columns):
             pass
         assert len(images) == len(columns)
         for name in NAMES:
             listed = [[one for one in node.status.images if name in one.names] for node in columns.objects]
             assert images.having(name)[: len(columns)].tolist() == [bool(ones) for ones in listed]
             sizes = [one.size_bytes for ones in listed for one in ones]
-            assert images.found(name) == (sum(map(len, listed)), max(sizes, default=0))
+            assert images.lookup(name) == (sum(map(len, listed)), max(sizes, default=0))
 
 
 def test_equal_images_are_one_object() -> None:
@@ -55,7 +55,7 @@ def test_equal_images_are_one_object() -> None:
 
 
 def test_shares_are_exact_in_small_clusters_and_whole_percents_in_large_ones() -> None:
-    assert scaled(3 * LEAST, 1, 3) == LEAST
+    assert scaled(3 * MIN_BYTES, 1, 3) == MIN_BYTES
     assert [scaled(1000, nodes, 1000) for nodes in (4, 5, 14, 15, 1000)] == [0, 10, 10, 20, 1000]
 
 

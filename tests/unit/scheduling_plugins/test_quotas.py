@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from volcanoio_plugins.scheduling.overcommit import Overcommit
-from volcanoio_plugins.scheduling.proportion import Proportion
-from volcanoio_plugins.scheduling.queues.waterfilling import Claim, fill, reachable
+from volcanoio_plugins.scheduling.queues.overcommit import Overcommit
+from volcanoio_plugins.scheduling.queues.proportion import Proportion
+from volcanoio_plugins.scheduling.queues.quantities import amount_text
+from volcanoio_plugins.scheduling.queues.waterfilling import QueueRequest, compute_deserved, compute_real_capability
 
 from tests.unit.scheduling_plugins.figures import Figures
 from tests.unit.scheduling_plugins.views import JobView, QueueData, make_shape, opened, session_of, tasks
@@ -14,18 +16,20 @@ from volcanoio.framework.scheduling.verdicts import PERMIT, Vote
 from volcanoio.framework.scheduling.views import TaskStatus
 
 
-def claim(name: str, weight: int, cpu: int, *, guarantee: int = 0, ceiling: dict[str, int] | None = None) -> Claim:
-    return Claim(
+def claim(
+    name: str, weight: int, cpu: int, *, guarantee: int = 0, real_capability: dict[str, int] | None = None
+) -> QueueRequest:
+    return QueueRequest(
         name=name,
         weight=weight,
         request={"cpu": cpu},
         guarantee={"cpu": guarantee} if guarantee else {},
-        ceiling=ceiling or {},
+        real_capability=real_capability or {},
     )
 
 
-def deserved(total: int, *claims: Claim) -> dict[str, float]:
-    return {name: amounts.get("cpu", 0) for name, amounts in fill({"cpu": total}, claims).items()}
+def deserved(total: int, *claims: QueueRequest) -> dict[str, float]:
+    return {name: amounts.get("cpu", 0) for name, amounts in compute_deserved({"cpu": total}, claims).items()}
 
 
 def test_weights_share_what_all_want() -> None:
@@ -40,8 +44,8 @@ def test_what_one_does_not_ask_for_goes_to_the_others() -> None:
     assert deserved(9000, claim("a", 1, 1000), claim("b", 2, 9000)) == {"a": 1000, "b": 8000}
 
 
-def test_nobody_deserves_more_than_its_ceiling() -> None:
-    capped = claim("a", 1, 9000, ceiling={"cpu": 2000})
+def test_no_queue_deserves_more_than_its_capability() -> None:
+    capped = claim("a", 1, 9000, real_capability={"cpu": 2000})
     assert deserved(9000, capped, claim("b", 1, 9000)) == {"a": 2000, "b": 7000}
 
 
@@ -50,7 +54,7 @@ def test_a_guarantee_holds_without_requests() -> None:
 
 
 def test_the_ceiling_leaves_the_guarantees_of_others() -> None:
-    assert reachable({"cpu": 10, "memory": 5}, {"cpu": 4}, {"cpu": 1}, {"cpu": 0, "memory": 3}) == {
+    assert compute_real_capability({"cpu": 10, "memory": 5}, {"cpu": 4}, {"cpu": 1}, {"cpu": 0, "memory": 3}) == {
         "cpu": 7,
         "memory": 3,
     }
@@ -62,14 +66,17 @@ def test_the_ceiling_leaves_the_guarantees_of_others() -> None:
 )
 def test_shares_stay_within_total_request_and_ceiling(total: int, wants: list[tuple[int, int, int]]) -> None:
     claims = [
-        claim(str(index), weight, request, ceiling={"cpu": ceiling})
-        for index, (weight, request, ceiling) in enumerate(wants)
+        claim(str(index), weight, request, real_capability={"cpu": real_capability})
+        for index, (weight, request, real_capability) in enumerate(wants)
     ]
     shares = deserved(total, *claims)
     assert sum(shares.values()) <= total + 1
     for given_claim in claims:
-        assert shares[given_claim.name] <= min(given_claim.request["cpu"], given_claim.ceiling["cpu"])
-    if all(c.request["cpu"] == c.ceiling["cpu"] for c in claims) and sum(c.request["cpu"] for c in claims) <= total:
+        assert shares[given_claim.name] <= min(given_claim.request["cpu"], given_claim.real_capability["cpu"])
+    if (
+        all(c.request["cpu"] == c.real_capability["cpu"] for c in claims)
+        and sum(c.request["cpu"] for c in claims) <= total
+    ):
         assert all(shares[c.name] == c.request["cpu"] for c in claims)
 
 
@@ -112,7 +119,7 @@ def test_a_queue_of_higher_priority_comes_first() -> None:
 
 def test_a_closed_queue_gets_nothing() -> None:
     plugin, _, b = two_queues()
-    b.open = False
+    b.is_open = False
     assert plugin.fits(b, make_shape({"cpu": 1}), 8) == 0
     assert plugin.job_enqueueable(b.jobs[0]).message == "queue b is not open"
 
@@ -192,7 +199,8 @@ def test_overcommit_admits_up_to_its_factor() -> None:
     too_big = JobView("ns/big", min_resources={"cpu": 12_001, "memory": 0})
     plugin = overcommit_with(None, fits, too_big)
     assert plugin.job_enqueueable(fits) == PERMIT
-    assert plugin.job_enqueueable(too_big).message == "resource in cluster is overused: overused cpu"
+    verdict = plugin.job_enqueueable(too_big)
+    assert verdict.message == "resource in cluster is insufficient: insufficient cpu"
     assert overcommit_with(2, fits, too_big).job_enqueueable(too_big) == PERMIT
     assert overcommit_with(0.5, fits, too_big).job_enqueueable(fits) == PERMIT, "below 1 the default holds"
 
@@ -207,11 +215,14 @@ def test_overcommit_counts_what_is_admitted() -> None:
     plugin = overcommit_with(None, waiting, admitted, growing, free, used=1000)
     assert plugin.job_enqueueable(waiting) == PERMIT, "12000 - 1000 used - 5000 admitted - 2000 outstanding"
     plugin.job_enqueued(waiting)
-    assert plugin.job_enqueueable(waiting).vote is Vote.REJECT
+    verdict = plugin.job_enqueueable(waiting)
+    assert verdict.message == "resource in cluster is overused: overused cpu"
+    assert verdict.details is not None
+    assert verdict.details() == "queue default: needs cpu 4; the cluster has 10, in use 1, admitted 11, limit 12"
     assert plugin.job_enqueueable(free) == PERMIT
 
 
-def test_queues_tell_their_figures_also_without_jobs_and_are_forgotten_with_their_object() -> None:
+def test_queues_have_metrics_also_without_jobs_until_they_are_deleted() -> None:
     plugin, a, b = two_queues()
     figures = Figures()
     plugin.report(figures)
@@ -227,3 +238,21 @@ def test_queues_tell_their_figures_also_without_jobs_and_are_forgotten_with_thei
     opened(plugin, session_of(b, total={"cpu": 8000, "pods": 1000}))
     plugin.report(figures)
     assert {queue.partition(",")[0] for _, queue in figures.gauges} == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "text"),
+    [
+        ("cpu", 38_400.0, "38.4"),
+        ("cpu", 500, "0.5"),
+        ("cpu", 2_000_000_000, "2000000"),
+        ("memory", 1.2 * 128 * 2**30, "153.6Gi"),
+        ("memory", 0, "0"),
+        ("pods", 110, "110"),
+        ("ephemeral-storage", 10 * 2**30 * 1000, "10Gi"),
+        ("hugepages-2Mi", 4 * 2**20 * 1000, "4Mi"),
+        ("nvidia.com/gpu", 8000, "8"),
+    ],
+)
+def test_amounts_are_written_as_people_count_them(name: str, amount: float, text: str) -> None:
+    assert amount_text(name, amount) == text

@@ -44,8 +44,8 @@ def scores(
     plugin: Scorer | Nodeorder, shape: Shape, nodes: NodesView, feasible: list[bool] | None = None
 ) -> list[float]:
     mask = np.array(feasible or [True] * len(nodes))
-    parts = [part.score(shape, nodes, mask) for part in parts_of(plugin)]
-    return list(sum(parts, np.zeros(len(nodes))))
+    fractions = [part.score(shape, nodes, mask) for part in parts_of(plugin)]
+    return list(sum(fractions, np.zeros(len(nodes))))
 
 
 def parts_of(plugin: Scorer | Nodeorder) -> Sequence[Scorer]:
@@ -215,7 +215,7 @@ def test_what_is_known_to_have_room_scores_the_same(
     nodes = NodesView([make_node(str(index)) for index in range(4)], offered, taken)
     shape = Shape(id=0, requests=asked, best_effort=False, nonzero_requests=asked)
     for plugin in (Nodeorder({**OFF, "leastrequested.weight": 1, "balancedresource.weight": 1}), Binpack({})):
-        nodes.have_room = False
+        nodes.all_fit = False
         unknown = scores(plugin, shape, nodes)
-        nodes.have_room = True
+        nodes.all_fit = True
         assert scores(plugin, shape, nodes) == unknown

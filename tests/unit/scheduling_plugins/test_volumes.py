@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from volcanoio_plugins.scheduling.nodes.nodeindex import NodeIndex
-from volcanoio_plugins.scheduling.volumes.volumematch import Candidates, Reach, matches
+from volcanoio_plugins.scheduling.kubernetes.nodeindex import NodeIndex
+from volcanoio_plugins.scheduling.kubernetes.volumecandidates import CandidateVolumes, ReachableNodes, matches
 
 from tests.unit.scheduling_plugins.nodeviews import NodesView, make_node
-from volcanoio.framework.scheduling.volumes import VolumeClaim
+from volcanoio.framework.scheduling.views import VolumeClaim
 from volcanoio.model.base import ObjectMeta
 from volcanoio.model.core import NodeSelector, NodeSelectorTerm, Requirement
 from volcanoio.model.storage import PersistentVolume, VolumeNodeAffinity, VolumeSpec, VolumeStatus
@@ -29,7 +29,7 @@ def requirement(key: str, *values: str) -> NodeSelectorTerm:
     return NodeSelectorTerm(match_expressions=(Requirement(key=key, operator="In", values=values),))
 
 
-def made(name: str, size: int, terms: tuple[NodeSelectorTerm, ...] | None) -> PersistentVolume:
+def provisionable(name: str, size: int, terms: tuple[NodeSelectorTerm, ...] | None) -> PersistentVolume:
     affinity = None if terms is None else VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms))
     spec = VolumeSpec(
         capacity={"storage": f"{size}Gi"},
@@ -41,24 +41,26 @@ def made(name: str, size: int, terms: tuple[NodeSelectorTerm, ...] | None) -> Pe
 
 
 class Taken:
-    """Volumes that are taken, one change after the other; every third time another session begins."""
+    """Volumes that are planned, one change after the other; every third time another session begins."""
 
     def __init__(self) -> None:
-        self.taken: set[str] = set()
+        self.planned: set[str] = set()
         self.changes: list[tuple[str, int]] = []
         self.session = 0
         self._times = 0
 
-    def become(self, taken: set[str]) -> None:
+    def become(self, planned: set[str]) -> None:
         self._times += 1
         if self._times % 3 == 0:
             self.changes.clear()
             self.session += 1
         else:
-            self.changes += [(name, 1) for name in taken - self.taken] + [(name, -1) for name in self.taken - taken]
-        self.taken = taken
+            self.changes += [(name, 1) for name in planned - self.planned] + [
+                (name, -1) for name in self.planned - planned
+            ]
+        self.planned = planned
 
-    def follow(self) -> None:
+    def update(self) -> None:
         pass
 
 
@@ -76,12 +78,12 @@ def test_candidates_equal_looking_at_all(
     index = NodeIndex()
     index.begin(nodes)
     index = index.over(nodes)
-    offered = [made(f"v{at}", size, terms) for at, (size, terms) in enumerate(volumes)]
-    candidates = Candidates(offered[1:], Reach(index), len(nodes))
+    offered = [provisionable(f"v{at}", size, terms) for at, (size, terms) in enumerate(volumes)]
+    candidates = CandidateVolumes(offered[1:], ReachableNodes(index), len(nodes))
     for each in offered[:1]:
         candidates.add(each)
     if offered:  # and one that was there for a while
-        candidates.add(made("old", 1, volumes[0][1]))
+        candidates.add(provisionable("old", 1, volumes[0][1]))
         candidates.remove("old")
         candidates.remove("old")
 
@@ -93,8 +95,8 @@ def test_candidates_equal_looking_at_all(
 
     plans = Taken()
     for numbers in [set[int](), *takings]:
-        taken = {f"v{number}" for number in numbers}
-        plans.become(taken)
+        planned = {f"v{number}" for number in numbers}
+        plans.become(planned)
         counts = candidates.without(plans)
         for row in range(len(nodes)):
             there = [
@@ -103,11 +105,11 @@ def test_candidates_equal_looking_at_all(
                 if at not in numbers and reaches(row, terms)
             ]
             assert counts[row] == len(there)
-            assert candidates.best(row, taken) == (min(there)[1] if there else "")
+            assert candidates.best(row, planned) == (min(there)[1] if there else "")
 
 
 def test_a_selector_that_is_empty_selects_every_volume() -> None:
     wanted = VolumeClaim(
         storage_class="sc", access_modes=("ReadWriteOnce",), volume_mode="Filesystem", size=1, selector=()
     )
-    assert matches(made("v", 1, None), wanted)
+    assert matches(provisionable("v", 1, None), wanted)

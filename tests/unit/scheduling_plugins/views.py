@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.unit.scheduling_plugins.nodeviews import NodesView
-from volcanoio.engine.scheduling.inputs import Inputs
-from volcanoio.engine.scheduling.volumes import VolumeIndex
-from volcanoio.framework.scheduling.asks import Answer
-from volcanoio.framework.scheduling.podterms import Carried, Selectors, Tally
+from volcanoio.engine.scheduling.cluster.inputs import Inputs
+from volcanoio.engine.scheduling.cluster.volumes import VolumeIndex
+from volcanoio.framework.scheduling.podterms import Carried, NodeCounts, Selectors
 from volcanoio.framework.scheduling.points import Opens
-from volcanoio.framework.scheduling.sessionview import Text
-from volcanoio.framework.scheduling.subjobs import SubJob
-from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Shape, Task, TaskStatus
+from volcanoio.framework.scheduling.sessionview import Answer, Text
+from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Shape, SubJob, Task, TaskStatus
 from volcanoio.framework.scheduling_effects import PreBindStep, Question
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Affinity, Pod, Toleration
@@ -62,7 +60,7 @@ class TaskView:
     created: str = ""
     node: str = ""
     preemptable: bool = True
-    may_evict: bool = True
+    can_preempt: bool = True
     pod: Pod = field(default_factory=Pod)
 
     @property
@@ -86,7 +84,7 @@ class JobView:
     schedulable_count: int = 0
     group: PodGroup = field(default_factory=PodGroup)
     gated: dict[str, int] = field(default_factory=dict)
-    expendable: bool = True
+    preemptable: bool = True
 
     @property
     def uid(self) -> str:
@@ -117,6 +115,10 @@ class JobView:
     @property
     def ready_count(self) -> int:
         return self.count(*READY)
+
+    @property
+    def terminating_count(self) -> int:
+        return sum(task.status == TaskStatus.RELEASING and bool(task.node) for task in self.tasks)
 
     @property
     def pending_best_effort(self) -> int:
@@ -183,7 +185,7 @@ class QueueData:
     name: str
     weight: int = 1
     priority: int = 0
-    open: bool = True
+    is_open: bool = True
     capability: dict[str, int] = field(default_factory=dict)
     guarantee: dict[str, int] = field(default_factory=dict)
     deserved: dict[str, int] = field(default_factory=dict)
@@ -240,10 +242,10 @@ class NoPods:
     version = 0
     topology_keys = ()
 
-    def matching(self, selectors: Selectors, *, terminating: bool = True) -> Tally:
+    def matching(self, selectors: Selectors, *, terminating: bool = True) -> NodeCounts:
         raise NotImplementedError
 
-    def carrying(self, carried: Carried) -> Tally:
+    def carrying(self, carried: Carried) -> NodeCounts:
         raise NotImplementedError
 
     def carried(self, topic: Hashable) -> Collection[Carried]:
@@ -272,7 +274,7 @@ class SessionData:
         return {job.key: job for queue in self.queues.values() for job in queue.jobs}
 
     @property
-    def touched(self) -> Collection[JobView]:
+    def jobs_to_review(self) -> Collection[JobView]:
         return list(self.jobs.values())
 
     def jobs_in(self, phase: str) -> list[JobView]:
@@ -281,10 +283,10 @@ class SessionData:
             key=lambda job: job.key,
         )
 
-    def any_in(self, phase: str) -> bool:
+    def has_jobs_in(self, phase: str) -> bool:
         return bool(self.jobs_in(phase))
 
-    def changes(self, owner: object, most: int | None = None) -> list[JobView]:
+    def changed_jobs(self, owner: object, limit: int | None = None) -> list[JobView]:
         return list(self.jobs.values())
 
     def objects(self, resource: str) -> dict[str, ApiObject]:
@@ -299,9 +301,9 @@ class SessionData:
     def ask(self, questions: Sequence[Question]) -> list[Answer]:
         return [Answer(question.default) for question in questions]
 
-    def tell(self, notice: Question) -> None: ...
+    def notify(self, notice: Question) -> None: ...
 
-    def since(self, resource: str, version: int) -> list[str] | None:
+    def changed_since(self, resource: str, version: int) -> list[str] | None:
         return None
 
     @property
@@ -334,10 +336,11 @@ def tasks(
     shape: Shape | None = None,
     role: str = "",
     priority: int = 1,
+    node: str = "",
 ) -> list[TaskView]:
     name = f"{job.partition('/')[2]}-{status.name.lower()}"
     return [
-        TaskView(f"{name}-{index}", job, status, shape or make_shape({"cpu": 1}), priority, role)
+        TaskView(f"{name}-{index}", job, status, shape or make_shape({"cpu": 1}), priority, role, node=node)
         for index in range(count)
     ]
 

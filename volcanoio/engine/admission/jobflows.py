@@ -1,39 +1,39 @@
 """Rules of a JobFlow (Volcano: pkg/webhooks/admission/jobflows): its graph, and beyond Volcano its probes and patches.
 
-Templates are not looked at: they may come later, and what is wrong with a job is told on the flow when it is made.
+Templates are not checked: they may be created later, and problems with a job are reported on the flow then.
 """
 
-from __future__ import annotations
-
-from volcanoio.engine.admission.decoding import typed
-from volcanoio.engine.admission.dnsnames import qualified_rule
-from volcanoio.engine.admission.findings import Findings
-from volcanoio.engine.flows.graph import graph_problems
-from volcanoio.engine.flows.readiness import PHASES
+from volcanoio.engine.admission.request import Findings, decode
+from volcanoio.engine.admission.topology import job_topologies, refuse_hard, warn_about_job_topologies
+from volcanoio.engine.flows.dependencies import PROBE_PHASES, graph_problems
 from volcanoio.framework.arguments import suggestion
 from volcanoio.model.batch import Job
 from volcanoio.model.flow import Flow, FlowProbe, JobFlow
+from volcanoio.model.validation.dns_names import qualified_rule
 
 
 def check_job_flow(flow: JobFlow, findings: Findings) -> None:
-    """Everything that can be wrong with a JobFlow."""
+    """Check a JobFlow."""
     for field, rule in graph_problems(flow.spec.flows):
         findings.refuse(field, rule)
     if not flow.spec.flows:
-        findings.mention(
-            "spec.flows", "there are none, so nothing is run and the phase stays Pending", "name templates"
-        )
+        findings.warn("spec.flows", "there are none, so nothing is run and the phase stays Pending", "name templates")
     for number, part in enumerate(flow.spec.flows):
         where = f"spec.flows[{number}]"
         if rule := qualified_rule(part.name):
-            findings.refuse(f"{where}.name", f'"{part.name}" can be no JobTemplate: {rule}', "name a JobTemplate")
+            findings.refuse(f"{where}.name", f'"{part.name}" cannot be a JobTemplate: {rule}', "name a JobTemplate")
         if part.depends_on is not None and part.depends_on.probe is not None:
             _check_probe(part, part.depends_on.probe, f"{where}.dependsOn.probe", findings)
         if part.patch is not None:
             found = Findings()
-            typed({"spec": part.patch.job_spec}, Job, found)
+            if (job := decode({"spec": part.patch.job_spec}, Job, found)) is not None:
+                refuse_hard(job_topologies(job), found)
+                warn_about_job_topologies(job, found)
             for message in found.messages:
-                findings.pass_on(f"{where}.patch.{message.replace('spec.', 'jobSpec.', 1)}", "mend the patch")
+                findings.refuse_line(f"{where}.patch.{message.replace('spec.', 'jobSpec.', 1)}", "fix the patch")
+            for warning in found.warnings:
+                field, _, rule = warning.replace("spec.", "jobSpec.", 1).partition(": ")
+                findings.warn(f"{where}.patch.{field}", rule, "so for the flow's job")
 
 
 def _check_probe(part: Flow, probe: FlowProbe, where: str, findings: Findings) -> None:
@@ -46,8 +46,8 @@ def _check_probe(part: Flow, probe: FlowProbe, where: str, findings: Findings) -
     for name, given in ports.items():
         for number, port in enumerate(given):
             if not 0 < port < 65536:
-                findings.refuse(f"{where}.{name}[{number}].port", f"{port} is no port", "give 1 to 65535")
+                findings.refuse(f"{where}.{name}[{number}].port", f"{port} is not a port", "give 1 to 65535")
     for number, status in enumerate(probe.task_status_list):
-        if status.phase not in PHASES:
-            rule = f'"{status.phase}" is no phase of a pod{suggestion(status.phase, sorted(PHASES))}'
+        if status.phase not in PROBE_PHASES:
+            rule = f'"{status.phase}" is not a phase of a pod{suggestion(status.phase, sorted(PROBE_PHASES))}'
             findings.refuse(f"{where}.taskStatusList[{number}].phase", rule)

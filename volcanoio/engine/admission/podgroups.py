@@ -1,30 +1,48 @@
-"""Defaults and rules of a PodGroup (Volcano: pkg/webhooks/admission/podgroups)."""
+"""Defaults and rules of PodGroups, and the scheduling gate of pods.
 
-from __future__ import annotations
+Source: Volcano, pkg/webhooks/admission/podgroups and /pods/mutate.
+"""
 
-from volcanoio.engine.admission.findings import Findings
 from volcanoio.engine.admission.jobtasks import check_topology
-from volcanoio.engine.admission.queueuse import check_open
-from volcanoio.engine.admission.request import AdmissionLookup
+from volcanoio.engine.admission.queues import check_open
+from volcanoio.engine.admission.request import AdmissionLookup, AdmissionSettings, Findings
+from volcanoio.engine.admission.topology import group_topologies, refuse_hard, warn_about_soft
 from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
+from volcanoio.model.names import QUEUE_ALLOCATION_GATE
 from volcanoio.model.scheduling import PodGroup
 
 
+def default_pod(pod: Manifest, settings: AdmissionSettings) -> None:
+    """Add the gate to a pod whose annotation of that name is "true", if its scheduler removes gates."""
+    if not isinstance(spec := pod.get("spec"), dict) or spec.get("schedulerName") not in settings.gated_schedulers:
+        return
+    annotations = (pod.get("metadata") or {}).get("annotations") or {}
+    gates = spec.get("schedulingGates") or []
+    if annotations.get(QUEUE_ALLOCATION_GATE) == "true" and {"name": QUEUE_ALLOCATION_GATE} not in gates:
+        spec["schedulingGates"] = [*gates, {"name": QUEUE_ALLOCATION_GATE}]
+
+
 def default_pod_group(group: Manifest, namespace: str, lookup: AdmissionLookup) -> None:
-    """A PodGroup of the default queue goes to the one its namespace names."""
-    spec = group.get("spec")
-    if not isinstance(spec, dict) or spec.get("queue") != names.DEFAULT_QUEUE:
+    """Replace the default queue by the one that the namespace's annotation names."""
+    if not isinstance(spec := group.get("spec"), dict) or spec.get("queue") != names.DEFAULT_QUEUE:
         return
     home = lookup.get(kinds.NAMESPACE, namespace)
     if home is not None and (queue := home.metadata.annotations.get(names.QUEUE_NAME_ANNOTATION)):
         spec["queue"] = queue
 
 
+def check_new_topologies(group: PodGroup, old: PodGroup | None, findings: Findings) -> None:
+    """Refuse new topologies that are not supported; stored ones may stay."""
+    if old is None or list(group_topologies(old)) != list(group_topologies(group)):
+        refuse_hard(group_topologies(group), findings)
+        warn_about_soft(group_topologies(group), findings)
+
+
 def check_pod_group(group: PodGroup, lookup: AdmissionLookup, findings: Findings) -> None:
-    """The queue is open; counts are not negative; topologies are sound."""
+    """Check that the queue is open, counts are not negative, and topologies are valid."""
     if group.spec.queue:
-        check_open(group.spec.queue, lookup, findings, what="podgroup")
+        check_open(group.spec.queue, lookup, findings, what="PodGroup")
     if group.spec.min_member < 0:
         findings.refuse("spec.minMember", "minMember must be >= 0", "give the pods that must start together")
     for task, minimum in sorted(group.spec.min_task_member.items()):
@@ -33,8 +51,10 @@ def check_pod_group(group: PodGroup, lookup: AdmissionLookup, findings: Findings
                 f"spec.minTaskMember.{task}", "must be >= 0", "give the task's pods that must start together"
             )
     check_topology(group.spec.network_topology, "spec.networkTopology", findings)
+    check_new_topologies(group, None, findings)
     for index, policy in enumerate(group.spec.sub_group_policy):
-        check_topology(policy.network_topology, f"spec.subGroupPolicy[{index}].networkTopology", findings)
+        path, prefix = f"spec.subGroupPolicy[{index}].networkTopology", f"in subGroupPolicy '{policy.name}': "
+        check_topology(policy.network_topology, path, findings, prefix=prefix)
         if not policy.match_label_keys:
             rule = "a policy without matchLabelKeys takes no pod"
-            findings.mention(f"spec.subGroupPolicy[{index}]", rule, "name the labels that tell its sub-groups apart")
+            findings.warn(f"spec.subGroupPolicy[{index}]", rule, "name the labels that tell its sub-groups apart")

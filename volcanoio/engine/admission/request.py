@@ -1,17 +1,21 @@
-"""What is reviewed, against what, and what the answer looks like."""
+"""Admission requests and their results: request, decoded objects, and the problems found.
 
-from __future__ import annotations
+Each problem is one line with the field, the rule and the next step; all problems of an object are reported together.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from volcanoio.framework.jobs import JobPlugin
-from volcanoio.model import names
+from volcanoio.model import names, times
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
+
+MAX_QUEUE_DEPTH = 5
+"""Default maximum depth of the queue tree."""
 
 
 class Operation(StrEnum):
@@ -34,7 +38,7 @@ class ReviewRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer. `object` is the one to store, with defaults; `messages` say what is wrong, one line each."""
+    """The result. `object` is the one to store, with defaults; `messages` are the problems, one line each."""
 
     allowed: bool
     object: Manifest | None = None
@@ -43,28 +47,108 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdmissionLookup(Protocol):
-    """Read access to what is stored: queues, namespaces."""
+    """Read access to stored objects: queues, namespaces."""
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> ApiObject | None:
-        """The object, or None."""
+        """Return the object, or None."""
         ...
 
     def all(self, kind: Kind) -> Iterable[ApiObject]:
-        """All objects of a kind."""
+        """Return all objects of a kind."""
         ...
 
 
 class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be configured (Volcano: cmd/webhook-manager/app/options).
+    """Options of the admission (Volcano: cmd/webhook-manager/app/options).
 
-    `job_plugins` are factories of the plugins a Job may name, called with their arguments; None accepts any name.
-    `strict` refuses what is else accepted with a warning. `schedulers` are all there are, () where that is not known.
+    - `job_plugins`: factories of the plugins that a Job may name, called with their arguments; None accepts any name
+    - `strict`: refuse what is otherwise accepted with a warning
+    - `schedulers`: all schedulers of the cluster, () where that is unknown
+    - `gated_schedulers`: schedulers that remove the gate of queue admission, () where that feature is off
     """
 
     schedulers: tuple[str, ...] = ()
+    gated_schedulers: tuple[str, ...] = ()
     scheduler_name: str = names.SCHEDULER_NAME
     job_plugins: Mapping[str, Callable[[Sequence[str]], JobPlugin]] | None = None
-    max_queue_depth: int = 5
+    max_queue_depth: int = MAX_QUEUE_DEPTH
     root_queue_protection: bool = True
     queue_allocated_pods_check: bool = False
     strict: bool = False
+
+
+class Findings:
+    """Collects problems and warnings, so that all are reported together.
+
+    With `strict`, objects that only Volcano's newest admission refuses are refused instead of accepted with a warning.
+    """
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self.messages: list[str] = []
+        self.warnings: list[str] = []
+        self._strict = strict
+
+    def refuse(self, field: str, rule: str, advice: str = "") -> None:
+        """Add a problem: `field: rule; advice`."""
+        self.messages.append(_line(field, rule, advice))
+
+    def refuse_line(self, problem: str, advice: str) -> None:
+        """Add a problem that already names its field."""
+        self.messages.append(f"{problem}; {advice}")
+
+    def check_duration(self, field: str, text: str | None) -> None:
+        """Refuse an invalid duration: Volcano cannot read such an object either."""
+        try:
+            times.parse_duration("0" if text is None else text)
+        except times.DurationError as error:
+            self.messages.append(f"{field}: {error}")
+
+    def warn_unless_strict(self, field: str, rule: str, meaning: str, advice: str) -> None:
+        """Warn, with the meaning that is assumed; refuse when strict."""
+        if self._strict:
+            self.refuse(field, rule, advice)
+        else:
+            self.warn(field, rule, f"{meaning}; {advice}")
+
+    def warn(self, field: str, rule: str, advice: str) -> None:
+        """Warn, also when strict."""
+        self.warnings.append(_line(field, rule, advice))
+
+
+def _line(field: str, rule: str, advice: str) -> str:
+    return f"{field}: {rule}; {advice}" if advice else f"{field}: {rule}"
+
+
+ObjectType = TypeVar("ObjectType", bound=ApiObject)
+_KEEPS_NULLS = frozenset({"plugins", "template", "volumeClaim"})
+
+
+def decode(manifest: Manifest | None, to: type[ObjectType], findings: Findings) -> ObjectType | None:
+    """Return the object; None, and a problem, when a field has the wrong type.
+
+    A null is an absent field, as in Kubernetes.
+    """
+    try:
+        return msgspec.convert(_without_nulls(manifest or {}), to)
+    except msgspec.ValidationError as error:
+        rule, _, place = str(error).partition(" - at `$")
+        field = place.rstrip("`").lstrip(".") or to.__name__
+        findings.refuse(field, rule, f"see kubectl explain {to.__name__.lower()}")
+        return None
+
+
+def decode_stored(manifest: Manifest | None, to: type[ObjectType]) -> ObjectType | None:
+    """Return a stored object, None when it cannot be decoded: it may be older than the rules."""
+    return decode(manifest, to, Findings())
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: item if key in _KEEPS_NULLS else _without_nulls(item)
+            for key, item in value.items()
+            if item is not None
+        }
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value

@@ -1,10 +1,8 @@
-"""`review(request, lookup, settings)`: an object as it is to be stored, or everything that is wrong with it.
+"""`review(request, lookup, settings)`: the object to store, or every problem with it.
 
-Pure and synchronous: the embedded API server calls it in-process, a webhook server calls the same functions. What has
-no row in `TABLE` is allowed as it is.
+Pure and synchronous: the embedded API server calls it in-process, a webhook server calls the same functions. Resources
+without a row in `TABLE` are allowed unchanged.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
@@ -12,32 +10,51 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from volcanoio.engine.admission.cronjobs import check_cron_job
-from volcanoio.engine.admission.decoding import known, typed
-from volcanoio.engine.admission.findings import Findings
-from volcanoio.engine.admission.jobdefaults import default_job
 from volcanoio.engine.admission.jobflows import check_job_flow
-from volcanoio.engine.admission.jobrules import check_job
-from volcanoio.engine.admission.jobupdate import check_update
-from volcanoio.engine.admission.notyet import mention_pod_group
-from volcanoio.engine.admission.podgroups import check_pod_group, default_pod_group
-from volcanoio.engine.admission.queuerules import check_queue, default_queue
-from volcanoio.engine.admission.queuetree import Tree, check_branch, check_deletion, check_place, check_root
-from volcanoio.engine.admission.request import AdmissionLookup, AdmissionSettings, Operation, Review, ReviewRequest
+from volcanoio.engine.admission.jobs import check_job, check_update, default_job
+from volcanoio.engine.admission.podgroups import check_new_topologies, check_pod_group, default_pod, default_pod_group
+from volcanoio.engine.admission.queues import (
+    QueueTree,
+    check_deletion,
+    check_hierarchy_amounts,
+    check_parent,
+    check_queue,
+    check_root,
+    default_queue,
+)
+from volcanoio.engine.admission.request import (
+    AdmissionLookup,
+    AdmissionSettings,
+    Findings,
+    Operation,
+    Review,
+    ReviewRequest,
+    decode,
+    decode_stored,
+)
+from volcanoio.engine.admission.topology import (
+    TOPOLOGY_ANNOTATIONS,
+    check_pod,
+    job_topologies,
+    refuse_hard,
+    warn_about_job_topologies,
+)
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject, Manifest
-from volcanoio.model.batch import Job
-from volcanoio.model.cron import CronJob
-from volcanoio.model.flow import JobFlow
+from volcanoio.model.batch import CronJob, Job
+from volcanoio.model.core import Pod
+from volcanoio.model.flow import JobFlow, JobTemplate
+from volcanoio.model.names import QUEUE_ALLOCATION_GATE
 from volcanoio.model.scheduling import PodGroup, Queue
 
 Default: TypeAlias = Callable[[Manifest, ReviewRequest, AdmissionLookup, AdmissionSettings], None]
 """Sets defaults of a manifest in place."""
 Validate: TypeAlias = Callable[[ReviewRequest, AdmissionLookup, AdmissionSettings, Findings], None]
-"""Finds what is wrong; the request's object has its defaults."""
+"""Finds problems; the request's object has its defaults."""
 
 
 class Row(NamedTuple):
-    """What is done with one resource and operation; an object that is not of the type gets no defaults."""
+    """Defaulting and validation of one resource and operation; an object that cannot be decoded gets no defaults."""
 
     type: type[ApiObject]
     default: Default | None
@@ -46,8 +63,7 @@ class Row(NamedTuple):
 
 def review(request: ReviewRequest, lookup: AdmissionLookup, settings: AdmissionSettings) -> Review:
     """Default, then validate. The request's object is not changed in place."""
-    row = TABLE.get((request.resource, request.operation))
-    if row is None:
+    if (row := TABLE.get((request.resource, request.operation))) is None:
         return Review(allowed=True, object=request.object)
     defaulted = with_defaults(request, lookup, settings)
     findings = Findings(strict=settings.strict)
@@ -61,9 +77,9 @@ def review(request: ReviewRequest, lookup: AdmissionLookup, settings: AdmissionS
 
 
 def with_defaults(request: ReviewRequest, lookup: AdmissionLookup, settings: AdmissionSettings) -> ReviewRequest:
-    """The request with a copy of its object that has the defaults: the mutating half of a review."""
+    """Return the request with a copy of its object that has the defaults: the mutating half of a review."""
     row = TABLE.get((request.resource, request.operation))
-    if row is None or row.default is None or request.object is None or known(request.object, row.type) is None:
+    if row is None or row.default is None or request.object is None or decode_stored(request.object, row.type) is None:
         return request
     copy: Manifest = msgspec.json.decode(msgspec.json.encode(request.object))  # a tenth of what deepcopy takes
     row.default(copy, request, lookup, settings)
@@ -81,8 +97,12 @@ def _default_job(job: Manifest, _: ReviewRequest, __: AdmissionLookup, settings:
     default_job(job, settings)
 
 
-def _default_queue(queue: Manifest, _: ReviewRequest, __: AdmissionLookup, ___: AdmissionSettings) -> None:
-    default_queue(queue)
+def _default_pod(pod: Manifest, _: ReviewRequest, __: AdmissionLookup, settings: AdmissionSettings) -> None:
+    default_pod(pod, settings)
+
+
+def _default_queue(queue: Manifest, request: ReviewRequest, _: AdmissionLookup, __: AdmissionSettings) -> None:
+    default_queue(queue, creating=request.operation is Operation.CREATE)
 
 
 def _default_pod_group(group: Manifest, request: ReviewRequest, lookup: AdmissionLookup, _: AdmissionSettings) -> None:
@@ -90,54 +110,73 @@ def _default_pod_group(group: Manifest, request: ReviewRequest, lookup: Admissio
 
 
 def _create_job(request: ReviewRequest, lookup: AdmissionLookup, settings: AdmissionSettings, found: Findings) -> None:
-    job = typed(request.object, Job, found)
-    if job is not None:
+    if (job := decode(request.object, Job, found)) is not None:
         check_job(job, lookup, settings, found)
 
 
 def _update_job(request: ReviewRequest, _: AdmissionLookup, settings: AdmissionSettings, found: Findings) -> None:
-    job = typed(request.object, Job, found)
-    if job is not None:
+    if (job := decode(request.object, Job, found)) is not None:
         check_update(job, request.old or {}, request.object or {}, settings, found)
 
 
 def _create_pod_group(request: ReviewRequest, lookup: AdmissionLookup, _: AdmissionSettings, found: Findings) -> None:
-    group = typed(request.object, PodGroup, found)
-    if group is not None:
+    if (group := decode(request.object, PodGroup, found)) is not None:
         check_pod_group(group, lookup, found)
-        mention_pod_group(group, found)
+
+
+def _update_pod_group(request: ReviewRequest, _: AdmissionLookup, __: AdmissionSettings, found: Findings) -> None:
+    # the scheduler writes the status of PodGroups with the whole object
+    if not _same_spec(request) and (group := decode_stored(request.object, PodGroup)) is not None:
+        check_new_topologies(group, decode_stored(request.old, PodGroup), found)
+
+
+def _write_pod(request: ReviewRequest, _: AdmissionLookup, settings: AdmissionSettings, found: Findings) -> None:
+    if (pod := decode_stored(request.object, Pod)) is not None:
+        check_pod(pod, decode_stored(request.old, Pod) if request.old is not None else None, settings, found)
+
+
+def _write_job_template(request: ReviewRequest, _: AdmissionLookup, __: AdmissionSettings, found: Findings) -> None:
+    """Check the topologies; the rest of a template is reviewed when its Job is created."""
+    job = None if _same_spec(request) else decode_stored({"spec": (request.object or {}).get("spec")}, Job)
+    if job is not None:
+        refuse_hard(job_topologies(job), found)
+        warn_about_job_topologies(job, found)
 
 
 def _write_queue(request: ReviewRequest, lookup: AdmissionLookup, settings: AdmissionSettings, found: Findings) -> None:
-    queue = typed(request.object, Queue, found)
-    if queue is None:
+    if (queue := decode(request.object, Queue, found)) is None:
         return
-    old = known(request.old, Queue) if request.old is not None else None
-    tree = Tree(_queues(lookup), queue)
+    old = decode_stored(request.old, Queue) if request.old is not None else None
+    tree = QueueTree(_queues(lookup), queue)
     check_queue(queue, old, tree.queues.values(), found)
     check_root(queue, old, settings, found)
-    check_place(queue, old, tree, settings, found)
-    check_branch(queue, old, tree, found)
+    check_parent(queue, old, tree, settings, found)
+    check_hierarchy_amounts(queue, old, tree, found)
 
 
 def _delete_queue(
     request: ReviewRequest, lookup: AdmissionLookup, settings: AdmissionSettings, found: Findings
 ) -> None:
-    check_deletion(request.name, Tree(_queues(lookup)), settings, found)
+    groups = (group for group in lookup.all(kinds.POD_GROUP) if isinstance(group, PodGroup))
+    check_deletion(request.name, QueueTree(_queues(lookup)), groups, settings, found)
 
 
 def _write_cron_job(
     request: ReviewRequest, lookup: AdmissionLookup, settings: AdmissionSettings, found: Findings
 ) -> None:
-    cron = typed(request.object, CronJob, found)
-    if cron is not None:
+    if (cron := decode(request.object, CronJob, found)) is not None:
         check_cron_job(cron, request.old, lookup, settings, found)
 
 
 def _write_job_flow(request: ReviewRequest, _: AdmissionLookup, __: AdmissionSettings, found: Findings) -> None:
-    flow = typed(request.object, JobFlow, found)
+    flow = None if _same_spec(request) else decode(request.object, JobFlow, found)
     if flow is not None:
         check_job_flow(flow, found)
+
+
+def _same_spec(request: ReviewRequest) -> bool:
+    """Whether an update leaves the spec unchanged, such as one that removes a finalizer."""
+    return request.old is not None and request.old.get("spec") == (request.object or {}).get("spec")
 
 
 def _queues(lookup: AdmissionLookup) -> list[Queue]:
@@ -151,10 +190,25 @@ TABLE: Mapping[tuple[str, Operation], Row] = {
     (kinds.CRON_JOB.resource, Operation.UPDATE): Row(CronJob, None, _write_cron_job),
     (kinds.JOB_FLOW.resource, Operation.CREATE): Row(JobFlow, None, _write_job_flow),
     (kinds.JOB_FLOW.resource, Operation.UPDATE): Row(JobFlow, None, _write_job_flow),
+    (kinds.JOB_TEMPLATE.resource, Operation.CREATE): Row(JobTemplate, None, _write_job_template),
+    (kinds.JOB_TEMPLATE.resource, Operation.UPDATE): Row(JobTemplate, None, _write_job_template),
     (kinds.POD_GROUP.resource, Operation.CREATE): Row(PodGroup, _default_pod_group, _create_pod_group),
+    (kinds.POD_GROUP.resource, Operation.UPDATE): Row(PodGroup, None, _update_pod_group),
+    (kinds.POD.resource, Operation.CREATE): Row(Pod, _default_pod, _write_pod),
+    (kinds.POD.resource, Operation.UPDATE): Row(Pod, None, _write_pod),
     (kinds.QUEUE.resource, Operation.CREATE): Row(Queue, _default_queue, _write_queue),
     (kinds.QUEUE.resource, Operation.UPDATE): Row(Queue, _default_queue, _write_queue),
     (kinds.QUEUE.resource, Operation.DELETE): Row(Queue, None, _delete_queue),
 }
-"""Volcano's webhook paths as rows: /jobs, /podgroups and /queues, mutate and validate; /cronjobs and /jobflows,
-validate."""
+"""Volcano's webhook paths as rows: /jobs, /podgroups and /queues, mutate and validate; /pods, mutate; /cronjobs,
+/jobflows and /pods, validate. Rows of JobTemplates and of updates of PodGroups and pods, which Volcano does not review,
+refuse what is not supported."""
+READ_ANNOTATIONS: Mapping[str, frozenset[str]] = {kinds.POD.resource: TOPOLOGY_ANNOTATIONS | {QUEUE_ALLOCATION_GATE}}
+"""Resources of which only objects with one of these annotations need a review: pods are many."""
+
+
+def is_reviewed(resource: str, operation: str, annotations: Mapping[str, str]) -> bool:
+    """Whether a write has to be reviewed."""
+    if (resource, operation) not in TABLE:
+        return False
+    return (read := READ_ANNOTATIONS.get(resource)) is None or not read.isdisjoint(annotations)

@@ -1,6 +1,4 @@
-"""What the CronJob controller knows about one CronJob, and how it learns it."""
-
-from __future__ import annotations
+"""State of one CronJob as observed, and the Events recorded about it."""
 
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
@@ -8,33 +6,36 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from volcanoio.engine.pacing import Pace
+from volcanoio.engine.write_backoff import WriteBackoff
+from volcanoio.framework.effects import Record
 from volcanoio.framework.events import Change
+from volcanoio.framework.operators import record_event
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject
-from volcanoio.model.batch import FINISHED_PHASES, Job, JobPhase
-from volcanoio.model.cron import CronJob
+from volcanoio.model.batch import FINISHED_PHASES, CronJob, Job, JobPhase
 
-INACTIVE = FINISHED_PHASES | {JobPhase.ABORTED}
-"""Phases in which nothing of a job runs and nothing will without somebody's asking."""
-Sent: TypeAlias = Literal["", "create", "delete", "status"]
+INACTIVE_PHASES = FINISHED_PHASES | {JobPhase.ABORTED}
+"""Phases in which a job does not run, nor will without a user's action."""
+WriteKind: TypeAlias = Literal["", "create", "delete", "status"]
 
 
 class CronState(msgspec.Struct, frozen=True, kw_only=True):
-    """One key. `jobs` are the Jobs that CronJobs of this name control, by uid.
+    """The state of one key.
 
-    `said` is what was last told, by reason, so that it is told once. `sent` says what the last write was, `tried` is
-    the name of the last run that was to be made, `replaced` are uids of runs that had to give way. `timers` run until
-    the given moment (epoch seconds).
+    - `jobs`: Jobs that CronJobs of this name control, by uid
+    - `last_messages`: last message by reason, so that an Event is recorded once
+    - `last_write`: what was written last; `last_run_name`: name of the last run that was to be created
+    - `replaced`: uids of runs that were deleted in favour of a newer one
+    - `timers`: running timers with their times (epoch seconds)
     """
 
     cron: CronJob | None = None
     jobs: dict[str, Job] = {}
-    said: dict[str, str] = {}
-    sent: Sent = ""
-    tried: str = ""
+    last_messages: dict[str, str] = {}
+    last_write: WriteKind = ""
+    last_run_name: str = ""
     replaced: frozenset[str] = frozenset()
-    pace: Pace = Pace()
+    backoff: WriteBackoff = WriteBackoff()
     timers: dict[str, float] = {}
 
     @property
@@ -46,26 +47,26 @@ class CronState(msgspec.Struct, frozen=True, kw_only=True):
         mine = [
             job for job in self.jobs.values() if (owner := job.metadata.controller) is not None and owner.uid == uid
         ]
-        return sorted(mine, key=age)
+        return sorted(mine, key=age_key)
 
 
-def age(job: Job) -> tuple[str, str]:
-    """What Jobs are ordered by: creation, then name."""
+def age_key(job: Job) -> tuple[str, str]:
+    """Sort key of Jobs: creation, then name."""
     return (job.metadata.creation_timestamp or "", job.metadata.name)
 
 
 def is_active(job: Job) -> bool:
-    """Whether the run goes on: it is not at rest and nobody deletes it."""
-    return job.status.state.phase not in INACTIVE and job.metadata.deletion_timestamp is None
+    """Whether the run is neither finished nor being deleted."""
+    return job.status.state.phase not in INACTIVE_PHASES and job.metadata.deletion_timestamp is None
 
 
 def is_scheduled(job: Job) -> bool:
-    """Whether we made the Job, at a time of the schedule; else somebody gave it this owner."""
+    """Whether this controller created the Job for a time of the schedule."""
     return names.SCHEDULED_TIMESTAMP in job.metadata.annotations
 
 
 def run_keys(job: ApiObject) -> Iterable[str]:
-    """The key of the CronJob that controls a Job."""
+    """Return the key of the CronJob that controls a Job."""
     owner = job.metadata.controller
     if owner is None or (owner.kind, owner.api_version) != (kinds.CRON_JOB.kind, kinds.CRON_JOB.api_version):
         return ()
@@ -73,27 +74,45 @@ def run_keys(job: ApiObject) -> Iterable[str]:
 
 
 def fold(state: CronState, obj: ApiObject, change: Change, key: str) -> CronState:
-    """Take in one object's newest state; what is no business of this key changes nothing."""
+    """Fold an object's newest state; objects of other keys change nothing."""
     match obj:
         case CronJob() if obj.metadata.key == key:
             if change is Change.GONE:
-                return replace(state, cron=None, said={}, pace=Pace(), tried="")
-            return _seen(state, obj)
+                return replace(state, cron=None, last_messages={}, backoff=WriteBackoff(), last_run_name="")
+            return _fold_cron_job(state, obj)
         case Job() if key in run_keys(obj):
             jobs = {uid: job for uid, job in state.jobs.items() if uid != obj.metadata.uid}
             if change is not Change.GONE:
                 jobs[obj.metadata.uid] = obj
             return replace(state, jobs=jobs)
-        case _:  # an object that stood in our way
+        case _:  # a Job of another owner with a run's name
             return state
 
 
-def _seen(state: CronState, cron: CronJob) -> CronState:
-    """A newer version of the CronJob; another spec is tried at once and told of anew."""
-    known = state.cron
-    if known is not None and known.metadata.uid == cron.metadata.uid:
+def _fold_cron_job(state: CronState, cron: CronJob) -> CronState:
+    """Fold a newer version of the CronJob; another spec is tried and reported at once."""
+    if (known := state.cron) is not None and known.metadata.uid == cron.metadata.uid:
         if cron.metadata.revision < known.metadata.revision:
             return state
         if cron.spec == known.spec:
             return replace(state, cron=cron)
-    return replace(state, cron=cron, said={}, pace=Pace(), tried="")
+    return replace(state, cron=cron, last_messages={}, backoff=WriteBackoff(), last_run_name="")
+
+
+WARNING, NORMAL = "Warning", "Normal"
+
+
+def cron_event(cron: CronJob, type_: str, reason: str, message: str) -> Record:
+    """Return an Event about the CronJob."""
+    return record_event(kinds.CRON_JOB, cron, reason, message, type_=type_)
+
+
+def cron_event_once(
+    state: CronState, cron: CronJob, type_: str, reason: str, message: str
+) -> tuple[CronState, tuple[Record, ...]]:
+    """Return an Event, unless the last one of its reason had the same message."""
+    if state.last_messages.get(reason) == message:
+        return state, ()
+    return replace(state, last_messages={**state.last_messages, reason: message}), (
+        cron_event(cron, type_, reason, message),
+    )

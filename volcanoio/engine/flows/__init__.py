@@ -1,1 +1,5 @@
-"""JobFlows and JobTemplates: jobs that start when others have come far enough."""
+"""The JobFlow and JobTemplate controllers: jobs that start when the jobs they depend on are ready.
+
+Start with `controller`; `dependencies` decides when a flow may start, `jobs` builds its Job, `state` is what is
+observed and the resulting status. May import `framework`, `model`, and the pod names of `engine.jobs`.
+"""

@@ -1,46 +1,41 @@
 """`JobTemplateController`: a JobTemplate's status names the Jobs made from it (Volcano: pkg/controllers/jobtemplate).
 
-Mends: names with dots count, and Jobs that are gone leave the list.
+Unlike Volcano: names with dots count, and deleted Jobs are removed from the list.
 """
-
-from __future__ import annotations
 
 import msgspec
 from msgspec.structs import replace
 
 from volcanoio.engine.flows.jobs import template_keys
-from volcanoio.engine.pacing import Pace
-from volcanoio.engine.statuses import status_patch
+from volcanoio.engine.write_backoff import WriteBackoff
 from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule, Step, View
 from volcanoio.framework.effects import StartTimer
 from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
+from volcanoio.framework.statuses import status_patch
 from volcanoio.model import kinds
 from volcanoio.model.flow import JobTemplate
 
-LONGEST = 1000
-"""Names in the list, the first by name: a template may be used without end, and an object may not grow so."""
-DELAY = 0.2
-"""Seconds that changes are gathered before they are written."""
-TIMER = "write"
+MAX_LISTED_JOBS = 1000
+"""Maximum number of names in the list, so that the object stays small."""
+WRITE_DELAY = 0.2
+"""Seconds for which changes are collected before they are written."""
+WRITE_TIMER = "write"
 
 
 class TemplateState(msgspec.Struct, frozen=True, kw_only=True):
-    """One JobTemplate, and the names of Jobs made from it by uid. `due` is when to write (epoch seconds, or 0)."""
+    """One JobTemplate, and the names of its Jobs by uid. `due` is when to write (epoch seconds, or 0)."""
 
     template: JobTemplate | None = None
     jobs: dict[str, str] = {}
     due: float = 0.0
-    pace: Pace = Pace()
+    backoff: WriteBackoff = WriteBackoff()
 
 
 class JobTemplateController:
-    """One key a JobTemplate."""
+    """Reducer with one key per JobTemplate."""
 
     name = "jobtemplate-controller"
-    inputs = (
-        Input(kinds.JOB_TEMPLATE, lambda template: (template.metadata.key,)),
-        Input(kinds.JOB, template_keys),
-    )
+    inputs = (Input(kinds.JOB_TEMPLATE, lambda template: (template.metadata.key,)), Input(kinds.JOB, template_keys))
     references: tuple[Reference, ...] = ()
     rules = (
         Rule(kinds.JOB_TEMPLATE.group, ("jobtemplates",), ("get", "list", "watch")),
@@ -49,46 +44,43 @@ class JobTemplateController:
     )
 
     def __init__(self, context: ControllerContext) -> None:
-        """JobTemplates are the same however the process was asked to behave."""
+        """Create the controller; it has no options."""
 
     def start(self, key: str) -> TemplateState:  # noqa: ARG002 - the same for every key
-        """Nothing is known."""
+        """Return the state of an unknown key."""
         return TemplateState()
 
     def reduce(self, state: TemplateState, event: ControllerEvent, view: View) -> Step[TemplateState]:
         """Fold one event, then write the list if it changed a while ago."""
         match event:
             case Observed():
-                state = _seen(state, event, view.key)
+                state = _fold(state, event, view.key)
             case EffectSucceeded():
-                state = replace(state, pace=Pace())
+                state = replace(state, backoff=WriteBackoff())
             case EffectFailed():
                 revision = state.template.metadata.revision if state.template is not None else -1
-                state = replace(state, pace=state.pace.refused(event.code, view.now, revision), due=0.0)
+                state = replace(state, backoff=state.backoff.after_refusal(event.code, view.now, revision), due=0.0)
             case TimerFired():
                 state = replace(state, due=min(state.due, view.now))
-            case _:
-                pass
         if state.template is None and not state.jobs and not view.in_flight:
             return Step(None)
-        template = state.template
-        if template is None or not view.synced or view.in_flight:
+        if (template := state.template) is None or not view.synced or view.in_flight:
             return Step(state)
-        wanted = tuple(sorted(set(state.jobs.values()))[:LONGEST])
-        if wanted == template.status.job_depends_on_list:
+        desired = tuple(sorted(set(state.jobs.values()))[:MAX_LISTED_JOBS])
+        if desired == template.status.job_depends_on_list:
             return Step(replace(state, due=0.0))
         if not state.due:
-            held = state.pace.until if state.pace.holds(view.now, template.metadata.revision) else 0.0
-            due = max(view.now + DELAY, held)
-            return Step(replace(state, due=due), ((StartTimer(name=TIMER, due=due),),))
+            backoff_end = state.backoff.until if state.backoff.is_active(view.now, template.metadata.revision) else 0.0
+            due = max(view.now + WRITE_DELAY, backoff_end)
+            return Step(replace(state, due=due), ((StartTimer(name=WRITE_TIMER, due=due),),))
         if view.now < state.due:
             return Step(state)
-        after = replace(template.status, job_depends_on_list=wanted)
+        after = replace(template.status, job_depends_on_list=desired)
         write = status_patch(kinds.JOB_TEMPLATE, template, template.status, after)
         return Step(replace(state, due=0.0), ((write,),))
 
 
-def _seen(state: TemplateState, event: Observed, key: str) -> TemplateState:
+def _fold(state: TemplateState, event: Observed, key: str) -> TemplateState:
     obj, gone = event.obj, event.change is Change.GONE
     if isinstance(obj, JobTemplate):
         return replace(state, template=None if gone else obj)

@@ -1,1 +1,1 @@
-"""The clean-up controller: finished Jobs go when their time to live is over."""
+"""The clean-up controller: finished Jobs are deleted when their TTL has passed."""

@@ -1,18 +1,16 @@
-"""`GarbageController`: deletes a finished Job `ttlSecondsAfterFinished` after it finished (Volcano:
-pkg/controllers/garbagecollector).
+"""`GarbageController`: deletes a finished Job `ttlSecondsAfterFinished` after it finished.
 
-The time is counted from what is stored, so a restart delays nothing. A Job is deleted at the very version whose phase
-and time to live were looked at: one that changed meanwhile is looked at again. Jobs without a time to live cost
-nothing.
+Source: Volcano, pkg/controllers/garbagecollector. The time is counted from what is stored, so a restart delays
+nothing. A Job is deleted at the version whose phase and TTL were examined: one that changed meanwhile is examined
+again. Jobs without a TTL cost nothing.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable
 
 import msgspec
 from msgspec.structs import replace
 
+from volcanoio.framework.backoff import Backoff
 from volcanoio.framework.controller import Input, Reference, Rule, Step, View
 from volcanoio.framework.effects import Delete, Stages, StartTimer, StopTimer
 from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, Observed, TimerFired
@@ -21,76 +19,70 @@ from volcanoio.model.base import ApiObject
 from volcanoio.model.batch import Job, JobPhase
 from volcanoio.model.times import epoch
 
-TTL = "ttl"
-FINISHED = frozenset({JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED})
-"""Phases that end a Job's life; an Aborted one may be resumed."""
-LONGEST_BACKOFF = 60.0
-"""Seconds."""
+TTL_TIMER = "ttl"
+FINISHED_PHASES_WITH_TTL = frozenset({JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED})
+"""Phases in which the TTL counts; an Aborted job may be resumed."""
+BACKOFF = Backoff(base=1.0, cap=60.0)
 
 
-class Mortal(msgspec.Struct, frozen=True):
-    """A Job with a time to live. `due` is when its timer fires (epoch seconds), 0 without one; `failures` counts
-    deletes that were refused.
-    """
+class ExpiringJob(msgspec.Struct, frozen=True):
+    """A Job with a TTL. `due` is when its timer fires (epoch seconds, or 0); `failures` counts refused deletions."""
 
     job: Job
     due: float = 0.0
     failures: int = 0
 
 
-def _mortal(job: ApiObject) -> Iterable[str]:
-    """The key of a Job that has a time to live."""
+def _ttl_keys(job: ApiObject) -> Iterable[str]:
     return (job.metadata.key,) if isinstance(job, Job) and job.spec.ttl_seconds_after_finished is not None else ()
 
 
 class GarbageController:
-    """Deletes finished Jobs whose time to live is over, with all that they own."""
+    """Deletes finished Jobs whose TTL has passed, with all that they own."""
 
     name = "gc-controller"
-    inputs = (Input(kinds.JOB, _mortal),)
+    inputs = (Input(kinds.JOB, _ttl_keys),)
     references: tuple[Reference, ...] = ()
     rules = (Rule(kinds.JOB.group, ("jobs",), ("get", "list", "watch", "delete")),)
 
-    def start(self, key: str) -> Mortal:  # noqa: ARG002 - the same for every key
-        """Nothing is known."""
-        return Mortal(Job())
+    def start(self, key: str) -> ExpiringJob:  # noqa: ARG002 - the same for every key
+        """Return the state of an unknown key."""
+        return ExpiringJob(Job())
 
-    def reduce(self, state: Mortal, event: ControllerEvent, view: View) -> Step[Mortal]:
+    def reduce(self, state: ExpiringJob, event: ControllerEvent, view: View) -> Step[ExpiringJob]:
         """Fold one event; then wait, or delete."""
         match event:
             case Observed(object=Job() as job):
-                if event.change is Change.GONE or not _mortal(job):
+                if event.change is Change.GONE or not _ttl_keys(job):
                     return Step(None)
                 state = replace(state, job=job)
             case EffectFailed():
-                return _refused(state, event, view.now)
+                return _delete_failed(state, event, view.now)
             case TimerFired():
                 state = replace(state, due=0.0)
-            case _:
-                pass
         deleting = any(isinstance(effect, Delete) for effect in view.in_flight.values())
-        if not view.synced or deleting:
-            return Step(state)
-        return _planned(state, view.now)
+        return Step(state) if not view.synced or deleting else _plan(state, view.now)
 
 
 def expiry(job: Job) -> float | None:
-    """When the Job's time to live is over, in epoch seconds; None while it has not finished."""
-    finished = epoch(job.status.state.last_transition_time) if job.status.state.phase in FINISHED else None
-    lives = job.spec.ttl_seconds_after_finished
-    return None if finished is None or lives is None else finished + lives
+    """Return when the Job's TTL ends, in epoch seconds; None while it has not finished."""
+    finished = (
+        epoch(job.status.state.last_transition_time) if job.status.state.phase in FINISHED_PHASES_WITH_TTL else None
+    )
+    ttl = job.spec.ttl_seconds_after_finished
+    return None if finished is None or ttl is None else finished + ttl
 
 
-def _planned(state: Mortal, now: float) -> Step[Mortal]:
-    """The timer that the Job needs now, or its end."""
+def _plan(state: ExpiringJob, now: float) -> Step[ExpiringJob]:
+    """Return the timer that the Job needs now, or its deletion."""
     meta, due = state.job.metadata, expiry(state.job)
     if due is None or meta.deletion_timestamp is not None:
-        stop: Stages = ((StopTimer(name=TTL),),) if state.due else ()
+        stop: Stages = ((StopTimer(name=TTL_TIMER),),) if state.due else ()
         return Step(replace(state, due=0.0), stop)
     if now < due:
-        start: Stages = ((StartTimer(name=TTL, due=due),),) if state.due != due else ()
+        start: Stages = ((StartTimer(name=TTL_TIMER, due=due),),) if state.due != due else ()
         return Step(replace(state, due=due), start)
-    if now < state.due:  # it was refused a moment ago
+    if now < state.due:  # a deletion was refused recently
         return Step(state)
     end = Delete(
         resource=kinds.JOB.resource,
@@ -103,8 +95,8 @@ def _planned(state: Mortal, now: float) -> Step[Mortal]:
     return Step(state, ((end,),))
 
 
-def _refused(state: Mortal, event: EffectFailed, now: float) -> Step[Mortal]:
-    """Look again: soon when the Job has but changed meanwhile, and else later and later."""
+def _delete_failed(state: ExpiringJob, event: EffectFailed, now: float) -> Step[ExpiringJob]:
+    """Try again: soon after a conflict, otherwise with growing delays."""
     failures = state.failures + (event.code != 409)
-    due = now + min(2.0 ** max(failures - 1, 0), LONGEST_BACKOFF)
-    return Step(replace(state, failures=failures, due=due), ((StartTimer(name=TTL, due=due),),))
+    due = now + BACKOFF.delay(max(failures, 1))
+    return Step(replace(state, failures=failures, due=due), ((StartTimer(name=TTL_TIMER, due=due),),))

@@ -1,4 +1,5 @@
-"""The pure half of the controller host: routing, folding, the barrier, in-flight bookkeeping and failed reducers.
+"""The pure half of the controller host: routing, caching, sync barrier, effects in flight and failed reducers.
 
-`Host.handle(event)` is a synchronous function of its history: a journal of events gives the same dispatches again.
+Start with `host`: `Host.handle(event)` depends only on the events before it, so a journal of events gives the same
+dispatches again. `controller_host` drives one controller. May import `framework` and `model`.
 """

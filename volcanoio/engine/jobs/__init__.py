@@ -1,11 +1,8 @@
-"""The Job controller: Volcano's Jobs as a pure reducer.
+"""The Job controller: the lifecycle of Volcano Jobs as a pure reducer.
 
-Read in this order. `table`: phase × action as data. `state`: what is known about one job, its pods in an `overlay`.
-`reducer`: one event, in five steps: `folding` (observations, and through `events` the lifecycle events they are),
-`outcomes` (of our own writes, and the pace that follows from them, `pacing`), `answers` (of the policies), `planning`
-(what was decided, `deciding`, then what `converge` keeps up behind the `gate`), questions (`occasions`) and timers
-(`draft`). A plan begins with the `roll` of the pods; `pausing` and `relevance` say when there need be none. `ledger`
-is what must survive us, stored with the counts of `counting` and the phase of `status`; `actions` with `targets`,
-`delayed`, `overriding` and `alerts` write decisions into it, `commands` are those of users. What is made: `podgroup`
-with `framework.podusage`, `pods`, `claims`, `supports`, `plugins`, worked out once per spec in `wanted`.
+Read in this order: `state.transitions` (phase × action as data), `state.job_state` (what is known of one job),
+`controller` (its inputs, and how one event is reduced), `decide.observations` (events and outcomes
+of writes), `decide.planning` (decisions first, then what the phase requires), `decide.reconciliation` (the
+writes). What a job needs is computed in `pods`; what is stored on it is `state.stored_state` and `status`. May import
+`framework`, `model` and `framework.statuses`.
 """

@@ -1,5 +1,5 @@
-"""The PodGroup controller: PodGroups for pods that no Volcano Job made: bare ones, and those of workloads.
+"""The PodGroup controller: PodGroups for pods that no Volcano Job made, bare ones and those of workloads.
 
-`membership` says which PodGroup a pod is in, `content` what that PodGroup holds, `state` what is known of one, `plan`
-what to do next.
+Start with `controller`; `podgroup` has name, members and content of a PodGroup, `state` what is observed of one. May
+import `framework` and `model`.
 """

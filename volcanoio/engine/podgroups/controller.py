@@ -1,31 +1,139 @@
-"""`PodGroupController`: one key a PodGroup (Volcano: pkg/controllers/podgroup).
+"""`PodGroupController`: one key per PodGroup (Volcano: pkg/controllers/podgroup).
 
-Differences from Volcano: groups of all workloads follow their pods and owners, not only those of ReplicaSets and
-StatefulSets; what others put on a group stays; a group that is deleted while its pods live comes back; why a group is
-refused is told on a pod; an owner counts by API group and uid, not by kind alone.
+It creates, updates and deletes the PodGroup, and annotates its pods. Differences from Volcano: groups of all workloads
+follow their pods and owners, not only those of ReplicaSets and StatefulSets; labels and annotations of others stay; a
+group that is deleted while its pods live is created again; why a group is refused is reported on a pod; an owner counts
+by API group and uid, not by kind alone.
 """
-
-from __future__ import annotations
 
 from msgspec.structs import replace
 
-from volcanoio.engine.podgroups.membership import WORKLOADS, group_keys, pod_keys
-from volcanoio.engine.podgroups.plan import mark, plan
-from volcanoio.engine.podgroups.state import GroupState, observed
+from volcanoio.engine.podgroups.podgroup import (
+    WORKLOADS,
+    annotation_problems,
+    desired_content,
+    group_keys,
+    group_manifest,
+    group_patch,
+    owner_of,
+    pod_keys,
+    workload_of,
+)
+from volcanoio.engine.podgroups.state import GroupState, fold, needs_annotation
+from volcanoio.framework.backoff import Backoff
 from volcanoio.framework.controller import ControllerContext, Input, Reference, Rule, Step, View
-from volcanoio.framework.effects import Stages, StartTimer
+from volcanoio.framework.effects import Create, Delete, Effect, Patch, Stages, StartTimer
 from volcanoio.framework.events import ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
-from volcanoio.framework.operators import event as told
-from volcanoio.model import kinds
+from volcanoio.framework.operators import record_event
+from volcanoio.model import kinds, names
+from volcanoio.model.base import ApiObject, OwnerReference
 from volcanoio.model.core import Pod
+from volcanoio.model.scheduling import PodGroup
+from volcanoio.model.workloads import ReplicaSet, StatefulSet
 
-RETRY = "retry"
-LONGEST_BACKOFF = 60.0
-"""Seconds."""
+REVISION_LABEL = "controller-revision-hash"
+"""Label of a StatefulSet's pod with the revision of its template."""
+
+
+def plan(state: GroupState, view: View, *, inherit: bool) -> Stages:
+    """Return the due stages; () when nothing is due or a write of the group is in flight."""
+    if any(_is_pod_group_write(effect) for effect in view.in_flight.values()):
+        return ()
+    group, pod = state.group, state.newest_pod
+    reference = owner_of(pod, group)
+    owner = None if reference is None else _lookup_workload(reference, view)
+    if isinstance(owner, ReplicaSet | StatefulSet) and owner.spec.replicas == 0:
+        return () if group is None else _delete_group(group)
+    if group is None:
+        if pod is None or not state.live_pods or _is_owner_deleted(reference, owner):
+            return ()
+        owners = _owners(pod, view, inherit)
+        created = Create(resource=kinds.POD_GROUP.resource, manifest=group_manifest(pod, desired_content(pod, owners)))
+        events = (
+            record_event(kinds.POD, pod, "InvalidAnnotation", text, type_="Warning")
+            for text in annotation_problems(pod, owners)
+        )
+        return ((created, *events), _pending_annotations(state, view))
+    if group.metadata.deletion_timestamp is not None:
+        return ()
+    stage: tuple[Effect, ...] = _pending_annotations(state, view)
+    if pod is not None and state.live_pods and _is_current(pod, owner):
+        patch = group_patch(group, desired_content(pod, _owners(pod, view, inherit)))
+        stage = (_patch_group(group, patch), *stage) if patch else stage
+    return (stage,) if stage else ()
+
+
+def annotate_pod(pod: Pod, view: View) -> Patch:
+    """Return the patch that writes the PodGroup's name on a pod, which the scheduler reads."""
+    meta = pod.metadata
+    return Patch(
+        resource=kinds.POD.resource,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        patch={"metadata": {"annotations": {names.GROUP_NAME: view.key.rpartition("/")[2]}}},
+    )
+
+
+def _pending_annotations(state: GroupState, view: View) -> tuple[Effect, ...]:
+    """Return the patches of all pods without the annotation that are not being patched."""
+    if not state.unannotated_pods:
+        return ()
+    events = {effect.uid for effect in view.in_flight.values() if isinstance(effect, Patch)}
+    pods = (pod for pod in view.lookup.for_key(kinds.POD) if isinstance(pod, Pod) and needs_annotation(pod))
+    return tuple(annotate_pod(pod, view) for pod in pods if pod.metadata.uid not in events)
+
+
+def _is_pod_group_write(effect: Effect) -> bool:
+    return isinstance(effect, Create | Patch | Delete) and effect.resource == kinds.POD_GROUP.resource
+
+
+def _lookup_workload(reference: OwnerReference, view: View) -> ApiObject | None:
+    if (kind := workload_of(reference)) is None:
+        return None
+    found = view.lookup.get(kind, reference.name, view.key.rpartition("/")[0])
+    return found if found is not None and found.metadata.uid == reference.uid else None
+
+
+def _is_owner_deleted(reference: OwnerReference | None, owner: ApiObject | None) -> bool:
+    """Whether the pods' owner is deleted, so that the pods are about to be: a group would outlive both."""
+    if reference is None or workload_of(reference) is None:
+        return False
+    return owner is None or owner.metadata.deletion_timestamp is not None
+
+
+def _is_current(pod: Pod, owner: ApiObject | None) -> bool:
+    """Whether a pod has its owner's current template, so that the group may follow it."""
+    if not isinstance(owner, StatefulSet):
+        return True
+    return pod.metadata.labels.get(REVISION_LABEL) == owner.status.update_revision
+
+
+def _owners(pod: Pod, view: View, inherit: bool) -> list[ApiObject]:
+    if not inherit:
+        return []
+    found = (_lookup_workload(reference, view) for reference in pod.metadata.owner_references)
+    return [owner for owner in found if owner is not None]
+
+
+def _delete_group(group: PodGroup) -> Stages:
+    meta = group.metadata
+    if meta.deletion_timestamp is not None:
+        return ()
+    return ((Delete(resource=kinds.POD_GROUP.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid),),)
+
+
+def _patch_group(group: PodGroup, patch: dict[str, object]) -> Patch:
+    meta = group.metadata
+    return Patch(resource=kinds.POD_GROUP.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid, patch=patch)
+
+
+RETRY_TIMER = "retry"
+BACKOFF = Backoff(base=1.0, cap=60.0)
 
 
 class PodGroupController:
-    """Makes, follows and removes the PodGroups of pods that no Volcano Job made, and marks these pods."""
+    """Creates, updates and deletes the PodGroups of pods that no Volcano Job made, and annotates these pods."""
 
     name = "pg-controller"
     references = tuple(Reference(kind) for kind in WORKLOADS.values())
@@ -49,55 +157,60 @@ class PodGroupController:
         return GroupState()
 
     def reduce(self, state: GroupState, event: ControllerEvent, view: View) -> Step[GroupState]:
-        """Fold one event; plan anew where it could matter, which for most pods' events it does not."""
+        """Fold one event; plan again only where it could matter, which is rare for pods' events."""
         match event:
             case Observed():
-                folded = observed(state, event)
-                if folded.forgettable:
+                folded = fold(state, event)
+                if folded.can_be_forgotten:
                     return Step(None)
                 if isinstance(event.object, Pod):
                     return self._after_pod(state, folded, event.object, view)
             case EffectFailed():
-                return _refused(state, event, view)
+                return _write_failed(state, event, view)
             case EffectSucceeded():
                 folded = replace(state, failures=0) if state.failures else state
-                if isinstance(event.object, Pod):  # one mark more: there is nothing else to do about it
+                if isinstance(event.object, Pod):  # one more annotated pod: nothing else follows
                     return Step(folded)
             case TimerFired():
                 folded = replace(state, retry_at=0.0)
             case _:
                 folded = state
-        return self._planned(folded, view)
+        return self._plan(folded, view)
 
     def _after_pod(self, state: GroupState, folded: GroupState, pod: Pod, view: View) -> Step[GroupState]:
-        """Where the group is there, one more pod is one more mark; what is no news of the group asks for no plan."""
+        """Annotate a new pod of an existing group; plan only when the group may have to change."""
         group = folded.group
         if folded is state:
             return Step(state)
-        if group is None or (folded.sample is not state.sample and folded.unmarked <= state.unmarked):
-            return self._planned(folded, view)
-        marks: Stages = ()
-        if folded.unmarked > state.unmarked and group.metadata.deletion_timestamp is None and not _waits(folded, view):
-            marks = ((mark(pod, view),),)
-        return Step(folded, marks)
+        if group is None or (
+            folded.newest_pod is not state.newest_pod and folded.unannotated_pods <= state.unannotated_pods
+        ):
+            return self._plan(folded, view)
+        annotations: Stages = ()
+        if (
+            folded.unannotated_pods > state.unannotated_pods
+            and group.metadata.deletion_timestamp is None
+            and not _must_wait(folded, view)
+        ):
+            annotations = ((annotate_pod(pod, view),),)
+        return Step(folded, annotations)
 
-    def _planned(self, state: GroupState, view: View) -> Step[GroupState]:
-        if _waits(state, view):
+    def _plan(self, state: GroupState, view: View) -> Step[GroupState]:
+        if _must_wait(state, view):
             return Step(state)
         return Step(state, plan(state, view, inherit=self._inherit))
 
 
-def _waits(state: GroupState, view: View) -> bool:
+def _must_wait(state: GroupState, view: View) -> bool:
     return not view.synced or view.now < state.retry_at
 
 
-def _refused(state: GroupState, event: EffectFailed, view: View) -> Step[GroupState]:
-    """Later and later, and told on a pod unless it was but overtaken."""
+def _write_failed(state: GroupState, event: EffectFailed, view: View) -> Step[GroupState]:
+    """Retry with growing delays, and record an Event on a pod, except for conflicts."""
     failures = state.failures + 1
-    due = view.now + min(2.0 ** (failures - 1), LONGEST_BACKOFF)
-    stages: Stages = ((StartTimer(name=RETRY, due=due),),)
-    pod = state.sample
-    if pod is not None and event.code not in (0, 404, 409):
+    due = view.now + BACKOFF.delay(failures)
+    stages: Stages = ((StartTimer(name=RETRY_TIMER, due=due),),)
+    if (pod := state.newest_pod) is not None and event.code not in (0, 404, 409):
         message = f"PodGroup {view.key.rpartition('/')[2]}: {event.message}"
-        stages = ((told(kinds.POD, pod, "FailedCreate", message, type_="Warning"), *stages[0]),)
+        stages = ((record_event(kinds.POD, pod, "FailedCreate", message, type_="Warning"), *stages[0]),)
     return Step(replace(state, failures=failures, retry_at=due), stages)

@@ -1,67 +1,65 @@
-"""What the PodGroup controller knows about one group, and how it learns it."""
-
-from __future__ import annotations
+"""State of one PodGroup: the observed group, its live pods, and those without its annotation."""
 
 import msgspec
 
-from volcanoio.engine.podgroups.membership import is_live, is_marked
+from volcanoio.engine.podgroups.podgroup import is_live, names_group
 from volcanoio.framework.events import Change, Observed
 from volcanoio.model.core import Pod
 from volcanoio.model.scheduling import PodGroup
 
 
 class GroupState(msgspec.Struct, frozen=True):
-    """One group: its PodGroup, how many `live` pods it has, and how many of these are not marked with it.
+    """One group: its PodGroup, the number of live pods, and of those without the annotation.
 
-    `sample` is the newest of its pods: the content is made from it. The others are the host's to remember. `failures`
-    counts writes refused in a row; nothing is tried before `retry_at` (epoch seconds), unless it is 0.
+    `newest_pod` determines the content. `failures` counts refused writes in a row; nothing is tried before `retry_at`
+    (epoch seconds).
     """
 
     group: PodGroup | None = None
-    sample: Pod | None = None
-    live: int = 0
-    unmarked: int = 0
+    newest_pod: Pod | None = None
+    live_pods: int = 0
+    unannotated_pods: int = 0
     failures: int = 0
     retry_at: float = 0.0
 
     @property
-    def forgettable(self) -> bool:
-        """Whether nothing is left to remember."""
-        return self.group is None and not self.live
+    def can_be_forgotten(self) -> bool:
+        """Whether the state can be forgotten."""
+        return self.group is None and not self.live_pods
 
 
-def is_unmarked(pod: Pod) -> bool:
-    """Whether a live pod does not say yet which PodGroup it is in."""
-    return not is_marked(pod) and is_live(pod)
+def needs_annotation(pod: Pod) -> bool:
+    """Whether a live pod has no PodGroup annotation yet."""
+    return not names_group(pod) and is_live(pod)
 
 
-def observed(state: GroupState, event: Observed) -> GroupState:
-    """Fold an observation; the very state where it says nothing new."""
+def fold(state: GroupState, event: Observed) -> GroupState:
+    """Fold an observation; the very same state when nothing changed."""
     match event.object:
         case PodGroup() as group:
             return msgspec.structs.replace(state, group=None if event.change is Change.GONE else group)
         case Pod() as pod:
-            return _pod(state, pod, event)
+            return _fold_pod(state, pod, event)
         case _:
             return state
 
 
-def _pod(state: GroupState, pod: Pod, event: Observed) -> GroupState:
+def _fold_pod(state: GroupState, pod: Pod, event: Observed) -> GroupState:
     there = event.change is not Change.GONE
     before = event.previous if event.change is Change.CHANGED else None if there else pod
-    live, unmarked = state.live, state.unmarked
+    live_pods, unannotated_pods = state.live_pods, state.unannotated_pods
     if there:
-        live, unmarked = live + is_live(pod), unmarked + is_unmarked(pod)
+        live_pods, unannotated_pods = live_pods + is_live(pod), unannotated_pods + needs_annotation(pod)
     if isinstance(before, Pod):
-        live, unmarked = live - is_live(before), unmarked - is_unmarked(before)
-    sample = _newer(state.sample, pod) if there else state.sample
-    if live == state.live and unmarked == state.unmarked and sample is state.sample:
+        live_pods, unannotated_pods = live_pods - is_live(before), unannotated_pods - needs_annotation(before)
+    sample = _newer(state.newest_pod, pod) if there else state.newest_pod
+    if live_pods == state.live_pods and unannotated_pods == state.unannotated_pods and sample is state.newest_pod:
         return state
-    return msgspec.structs.replace(state, live=live, unmarked=unmarked, sample=sample)
+    return msgspec.structs.replace(state, live_pods=live_pods, unannotated_pods=unannotated_pods, newest_pod=sample)
 
 
 def _newer(sample: Pod | None, pod: Pod) -> Pod:
-    """The newer of two pods; of one pod the version that differs in what a group is made from."""
+    """Return the newer of two pods; of one pod the version whose relevant fields differ."""
     if sample is None:
         return pod
     known, meta = sample.metadata, pod.metadata

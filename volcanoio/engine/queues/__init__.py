@@ -1,1 +1,4 @@
-"""The queue controller: states, parents, counts, and the Commands that open and close queues."""
+"""The Queue controller: state, parents and counts of queues, and Commands for them.
+
+`transitions` is the lifecycle of a queue as data. May import `framework` and `model`.
+"""

@@ -1,20 +1,9 @@
-"""The scheduler: what it knows, one cycle over it, and what a cycle decided.
+"""The scheduler: the state of the cluster, one cycle over it, and the decisions of a cycle.
 
-Read in this order. What it knows: `cluster` folds events, pods by `pods`, into `columns` (nodes; `rows` as plugins
-see them), `tasks` of `shapes` (`subjobs`), `jobs` (`jobtally`), `queues`, `volumes`, `inputs` (further kinds, which
-`watching` names, and facts) and the `podindex` of pods that mind each other (`podterms`, `kins`, `tally`); every
-change of a task goes through the `ledger`, and sums are `amounts`. Its configuration: `configuration` with
-`yamlnodes`, `metricsection` and `configmaps`, what is wrong with it `lint`, brought to life `profile`, the plugins'
-answers made one by `combine` and `adapters`.
-
-A cycle: `cycle` opens a `session` (`sessionsight` with `changes`, `sessionturns`, `sessionvotes`), whose `statement`s
-place tasks (`placement`) with an `undo` log; `runs` are the tasks as actions get them, `oneturn` the short way.
-`backlogs` keep the order of turns across cycles; `hopes`, `room`, `rests` and `slots` say what need not be tried,
-`budget` when it is enough, `cyclestats` what was done, `asking` what must be asked elsewhere. Victims: `victims` by
-`victimorder` and `victimcolumns`, found by `hunting`; room kept for whom it was made: `holds`, `claims`, `resuming`.
-`singles` come last.
-
-What was decided: `closing` (`touched`, `explanation`, `podconditions`, `queuestatus`, `queuegates`) and `evictions`
-into the `outbox`, `takeback` where that came to nothing. `picture` and `snapshot` show how it stood; `offline` and
-`replay` run all of it without an API server.
+Read in this order: `cluster.state` folds events into nodes, tasks, jobs and queues; `session.cycle` runs one cycle on
+that state; `session.session` is what actions call and `session.statement` what commits placements; `placement.placer`
+finds nodes, `preemption.victims` finds victims; `status.closing` writes the results of the cycle. `config` turns the
+configuration file into combined plugins, `ordering` keeps jobs in order across cycles, `nominations` keeps
+room for preemptors and gangs, `podindex` counts pods by label for affinity and spread, and `offline` runs all of it
+without an API server. May import `framework`, `model` and `framework.statuses`.
 """

@@ -1,5 +1,5 @@
-"""The vocabulary of scheduler plugins and actions.
+"""The public interface for scheduler plugins and actions.
 
-`views` and `sessionview` say what they see, `points` which extension points a plugin may implement, `verdicts` what it
-answers, and `session` what an action may do.
+`points` has the extension points that a plugin may implement, `views` and `sessionview` what plugins read, `verdicts`
+what they return, and `session` what an action may do.
 """

@@ -1,6 +1,4 @@
-"""Priority queues: one whose keys are taken when an item is pushed, and two for keys that move meanwhile."""
-
-from __future__ import annotations
+"""Priority queues: one whose keys are fixed on push, and two whose keys change while items are inside."""
 
 import heapq
 from collections.abc import Callable, Hashable, Iterable
@@ -11,32 +9,32 @@ Named = TypeVar("Named", bound=Hashable)
 _Entry: TypeAlias = tuple[Any, int, Item]
 
 RUN = 256
-"""How many items that are pushed in a row are sorted in one go."""
+"""Number of items pushed in a row that are sorted at once."""
 
 
-class Turns(Protocol[Item]):
-    """Items in the order in which they have their turns; one that is worked on is outside."""
+class PriorityQueue(Protocol[Item]):
+    """Items in their current order; an item that is being processed is outside."""
 
     def __len__(self) -> int: ...
 
     def push(self, item: Item) -> None:
-        """Add an item where it stands."""
+        """Add an item at its place in the order."""
         ...
 
     def pop(self) -> Item:
-        """Take the first item; raises IndexError when there is none."""
+        """Remove and return the first item; raises IndexError when there is none."""
         ...
 
 
 class Heap(Generic[Item]):
-    """Items by key, smallest first; of equal keys the one pushed first.
+    """Items by key, smallest first; equal keys in the order of pushes.
 
-    Keys should be unique per item or compare to the end: order points fall back to creation time and uid. A key is
-    taken when its item is pushed: where an item's standing only changes while it is being worked on, outside the heap,
-    that equals Volcano's comparison at every push and pop. `MovingHeap` is for where it does not.
+    Keys should be unique per item: the order points fall back to creation time and name. A key is computed when its
+    item is pushed: if an item's key only changes while it is being processed, outside the heap, that equals Volcano's
+    comparison at every push and pop. Otherwise use `MovingHeap`.
 
-    What is pushed in a row is sorted as runs, and the heap is one of runs by their first items: a backlog comes in
-    order or nearly so, sorting that is a pass, and a heap of few runs is shallow.
+    Items pushed in a row are sorted as a run, and the heap orders runs by their first items: a backlog arrives nearly
+    sorted, so sorting it is one pass, and a heap of few runs is shallow.
     """
 
     __slots__ = ("_fresh", "_key", "_pushed", "_runs")
@@ -58,16 +56,15 @@ class Heap(Generic[Item]):
         return bool(self._fresh or self._runs)
 
     def push(self, item: Item) -> None:
-        """Add an item where it stands now."""
+        """Add an item with its current key."""
         self._fresh.append((self._key(item), self._pushed, item))
         self._pushed += 1
         if len(self._fresh) >= RUN:
             self._sort()
 
     def pop(self) -> Item:
-        """Take the first item; raises IndexError when there is none."""
-        fresh = self._fresh
-        if len(fresh) == 1:  # as when turns go round among a few
+        """Remove and return the first item; raises IndexError when there is none."""
+        if len(fresh := self._fresh) == 1:  # a few items that are pushed again after each pop
             first = heapq.heappushpop(self._runs, (*fresh.pop(), []))
             if first[3]:
                 heapq.heappush(self._runs, (*first[3].pop(), first[3]))
@@ -75,43 +72,42 @@ class Heap(Generic[Item]):
         if fresh:
             self._sort()
         first = self._runs[0]
-        rest = first[3]
-        if rest:
+        if rest := first[3]:
             heapq.heapreplace(self._runs, (*rest.pop(), rest))
         else:
             heapq.heappop(self._runs)
         return first[2]
 
     def first(self) -> Item:
-        """The item that `pop` would take; raises IndexError when there is none."""
+        """Return the item that `pop` would remove; raises IndexError when there is none."""
         if self._fresh:
             self._sort()
         return self._runs[0][2]
 
     def _sort(self) -> None:
-        """Make a run of what is fresh."""
         rest, self._fresh = self._fresh, []
         rest.sort(reverse=True)
         heapq.heappush(self._runs, (*rest.pop(), rest))
 
 
 class MovingHeap(Generic[Named]):
-    """Different items by keys that move while they are inside, because others had their turns.
+    """Distinct items by keys that change while they are inside, because other items were processed.
 
-    While `epoch` returns the same number a key only grows: then it is enough to ask the first item's key again before
-    it is taken, and to put it back where it has grown. When the number is another one, all keys are asked again.
+    While `generation` returns the same number, keys only grow: then it is enough to compute the first item's key again
+    before it is removed, and to reinsert the item if its key has grown. When the number changes, all keys are computed
+    again.
     """
 
-    __slots__ = ("_entries", "_epoch", "_key", "_pushed", "_seen", "_valid")
+    __slots__ = ("_entries", "_generation", "_key", "_pushed", "_seen", "_valid")
 
-    def __init__(self, key: Callable[[Named], Any], epoch: Callable[[], Any], items: Iterable[Named] = ()) -> None:
+    def __init__(self, key: Callable[[Named], Any], generation: Callable[[], Any], items: Iterable[Named] = ()) -> None:
         self._key = key
-        self._epoch = epoch
-        self._seen = epoch()
+        self._generation = generation
+        self._seen = generation()
         self._pushed = 0
         self._entries: list[_Entry[Named]] = []
         self._valid: dict[Named, int] = {}
-        """The number of each item's entry; entries of other numbers are left over."""
+        """The number of each item's entry; entries with other numbers are obsolete."""
         for item in items:
             self.push(item)
 
@@ -119,15 +115,15 @@ class MovingHeap(Generic[Named]):
         return len(self._valid)
 
     def push(self, item: Named) -> None:
-        """Add an item where it stands now; one that is inside moves there."""
+        """Add an item with its current key; an item that is inside already moves."""
         self._valid[item] = self._pushed
         heapq.heappush(self._entries, (self._key(item), self._pushed, item))
         self._pushed += 1
 
     def pop(self) -> Named:
-        """Take the first item as of now; raises IndexError when there is none."""
-        if (epoch := self._epoch()) != self._seen:
-            self._seen = epoch
+        """Remove and return the item that is first now; raises IndexError when there is none."""
+        if (generation := self._generation()) != self._seen:
+            self._seen = generation
             self._entries = [(self._key(item), number, item) for item, number in self._valid.items()]
             heapq.heapify(self._entries)
         while True:
@@ -135,8 +131,7 @@ class MovingHeap(Generic[Named]):
             if self._valid.get(item) != number:
                 heapq.heappop(self._entries)
                 continue
-            now = self._key(item)
-            if now == key:
+            if (now := self._key(item)) == key:
                 heapq.heappop(self._entries)
                 del self._valid[item]
                 return item
@@ -144,12 +139,12 @@ class MovingHeap(Generic[Named]):
 
 
 class GroupedHeap(Generic[Item, Named]):
-    """Items in groups whose standing moves: the first group has the turn, and in it its first item.
+    """Items in groups whose order changes: the first item of the first group comes first.
 
-    `member_key` orders items of one group and moves only while its item is outside; `key` is the whole key of a group's
-    first item, in which the group's standing has its place; it grows with the turns of the group's items, and otherwise
-    moves when `epoch` does. Both orders agree within a group. So a turn costs two comparisons of few groups, however
-    many items wait.
+    `member_key` orders items of one group and changes only while its item is outside; `key` is the complete key of a
+    group's first item and includes the group's order; it grows as items of the group are processed, and otherwise
+    changes with `generation`. Both orders agree within a group. So a pop compares a few groups, however many items
+    there are.
     """
 
     __slots__ = ("_group_of", "_groups", "_grown", "_member_key", "_members", "_number")
@@ -159,14 +154,14 @@ class GroupedHeap(Generic[Item, Named]):
         group_of: Callable[[Item], Named],
         member_key: Callable[[Item], Any],
         key: Callable[[Item], Any],
-        epoch: Callable[[], Any],
+        generation: Callable[[], Any],
     ) -> None:
         self._group_of = group_of
         self._member_key = member_key
         self._members: dict[Named, Heap[Item]] = {}
         self._grown: dict[Named, None] = {}
-        """Groups that gained items since they were put in order."""
-        self._groups: MovingHeap[Named] = MovingHeap(lambda group: key(self._members[group].first()), epoch)
+        """Groups that gained items since they were last sorted."""
+        self._groups: MovingHeap[Named] = MovingHeap(lambda group: key(self._members[group].first()), generation)
         self._number = 0
 
     def __len__(self) -> int:
@@ -175,15 +170,14 @@ class GroupedHeap(Generic[Item, Named]):
     def push(self, item: Item) -> None:
         """Add an item to its group."""
         group = self._group_of(item)
-        members = self._members.get(group)
-        if members is None:
+        if (members := self._members.get(group)) is None:
             members = self._members[group] = Heap(self._member_key)
         members.push(item)
         self._grown[group] = None
         self._number += 1
 
     def pop(self) -> Item:
-        """Take the first item of the group that stands first now; raises IndexError when there is none."""
+        """Remove and return the first item of the group that is first now; raises IndexError when there is none."""
         for group in self._grown:
             self._groups.push(group)
         self._grown.clear()

@@ -1,10 +1,8 @@
-"""What pods ask of other pods, and how many such pods there are on nodes.
+"""Pods' requirements on other pods, and counts of pods on nodes.
 
 Terms are those of Kubernetes' specs, resolved for their pod: namespaces are filled in, `matchLabelKeys` and
 `mismatchLabelKeys` are part of the selector. Equal terms of different pods are equal values.
 """
-
-from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from enum import IntEnum
@@ -16,10 +14,10 @@ from volcanoio.model.core import Requirement
 
 
 class PodSelector(msgspec.Struct, frozen=True):
-    """Pods by namespace and labels.
+    """A selector of pods by namespace and labels.
 
-    `namespaces` are names; `namespace_labels` selects further ones by their labels (None: no others, (): all).
-    `labels` are requirements that must all hold, None matches no pod.
+    `namespaces` are names; `namespace_labels` selects further ones by their labels (None: no others, (): all). `labels`
+    are requirements that must all hold, None matches no pod.
     """
 
     namespaces: tuple[str, ...] = ()
@@ -28,11 +26,11 @@ class PodSelector(msgspec.Struct, frozen=True):
 
 
 Selectors: TypeAlias = tuple[PodSelector, ...]
-"""Pods that all of these select."""
+"""Selectors that must all match a pod."""
 
 
 class TermRole(IntEnum):
-    """What a pod asks with a term."""
+    """The kind of a pod affinity term."""
 
     REQUIRED_AFFINITY = 0
     REQUIRED_ANTI_AFFINITY = 1
@@ -41,7 +39,7 @@ class TermRole(IntEnum):
 
 
 class PodTerm(msgspec.Struct, frozen=True):
-    """A term of pod affinity or anti-affinity; `weight` is 0 where it is required."""
+    """A term of pod affinity or anti-affinity; `weight` is 0 for a required term."""
 
     role: TermRole
     topic: PodSelector
@@ -50,25 +48,25 @@ class PodTerm(msgspec.Struct, frozen=True):
 
 
 class HostPort(msgspec.Struct, frozen=True):
-    """A port of the node that a pod takes; `topic` is protocol and number, `ip` 0.0.0.0 all addresses."""
+    """A host port of a pod; `topic` is protocol and number, `ip` 0.0.0.0 means all addresses."""
 
     topic: tuple[str, int]
     ip: str
 
 
 Carried: TypeAlias = PodTerm | HostPort
-"""What pods carry to their node, so that it matters to others."""
+"""Requirements of placed pods that restrict other pods."""
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True):
-    """A topology spread constraint. `hard`: DoNotSchedule. `of_itself`: whether the selector selects the pod.
+    """A topology spread constraint. `hard`: DoNotSchedule. `matches_self`: whether the selector selects the pod.
 
-    `selector` None counts no pod: Kubernetes' empty selector. Policies say whether nodes count that the pod's node
-    affinity, or the node's taints, keep it off.
+    `selector` None counts no pod: Kubernetes' empty selector. `honors_affinity` and `honors_taints` exclude nodes that
+    the pod's node affinity, or the node's taints, rule out.
     """
 
     selector: PodSelector | None
-    of_itself: bool
+    matches_self: bool
     topology_key: str
     max_skew: int
     min_domains: int
@@ -78,29 +76,32 @@ class SpreadConstraint(msgspec.Struct, frozen=True):
 
 
 class PodTerms(msgspec.Struct, frozen=True):
-    """All that a pod asks of other pods. `first`: it satisfies its own required affinity, so it may be the first."""
+    """All requirements of a pod on other pods.
+
+    `satisfies_own_affinity`: the pod matches its own required affinity, so it may be the first of its group.
+    """
 
     affinity: tuple[PodTerm, ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
     ports: tuple[HostPort, ...] = ()
-    first: bool = False
+    satisfies_own_affinity: bool = False
 
     def of(self, role: TermRole) -> tuple[PodTerm, ...]:
-        """The terms of a role."""
+        """Return the terms of a role."""
         return tuple(term for term in self.affinity if term.role is role)
 
     @property
     def carried(self) -> tuple[Carried, ...]:
-        """What matters to others once the pod is on a node."""
+        """The requirements that restrict other pods once the pod is on a node."""
         return (*self.affinity, *self.ports)
 
     @property
-    def required_near(self) -> Selectors:
+    def required_affinity_selectors(self) -> Selectors:
         """The selectors of required affinity: only pods that all of them select count."""
         return tuple(dict.fromkeys(term.topic for term in self.of(TermRole.REQUIRED_AFFINITY)))
 
 
-class Tally(Protocol):
+class NodeCounts(Protocol):
     """How many pods of a kind are on which node: a count that is kept as pods are placed, moved and taken back."""
 
     @property
@@ -135,11 +136,11 @@ class PodCounts(Protocol):
         """The labels of nodes that pods' terms name as domains."""
         ...
 
-    def matching(self, selectors: Selectors, *, terminating: bool = True) -> Tally:
+    def matching(self, selectors: Selectors, *, terminating: bool = True) -> NodeCounts:
         """Pods that all of the selectors select; with or without those that are terminating."""
         ...
 
-    def carrying(self, carried: Carried) -> Tally:
+    def carrying(self, carried: Carried) -> NodeCounts:
         """Pods that carry that term or port."""
         ...
 

@@ -1,7 +1,8 @@
-"""What an action may do in a session. Plugins see the read-only part, `sessionview.SessionView`.
+"""The session as actions use it: statements, the order of jobs, and the search for victims.
 
-An action is `name`, a constructor with its arguments and `run(session)`, a generator that yields where other work may
-run; it is registered under the entry point group `volcanoio.actions`.
+An action has a `name`, a constructor that takes its arguments, and `run(session)`, a generator that yields where other
+work may run; it is registered under the entry point group `volcanoio.actions`. Plugins get the read-only part,
+`sessionview.SessionView`.
 """
 
 from __future__ import annotations
@@ -9,17 +10,188 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from volcanoio.framework.scheduling.heap import Turns
-from volcanoio.framework.scheduling.points import SortKey
+from volcanoio.framework.scheduling.heap import PriorityQueue
+from volcanoio.framework.scheduling.points import Purpose, SortKey
 from volcanoio.framework.scheduling.sessionview import SessionView
-from volcanoio.framework.scheduling.subjobs import SubJob
 from volcanoio.framework.scheduling.verdicts import Verdict
-from volcanoio.framework.scheduling.victims import Victims
-from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
+from volcanoio.framework.scheduling.views import Job, QueueView, Shape, SubJob, Task
+
+Eligible: TypeAlias = Callable[[Sequence[Task], Task], list[Task]]
+"""Filter the tasks on a node to those that an action's own rules allow to evict for a task, keeping their order.
+
+The input may contain tasks that are evicted already.
+"""
+
+
+class CandidateNodes(Protocol):
+    """Nodes where evictions may make room for alike tasks, by score.
+
+    A candidate passes every filter that evictions cannot change, and its free, releasing and evictable resources are
+    enough for one task.
+    """
+
+    def best(self) -> str:
+        """Return the remaining node with the highest score, "" when none is left."""
+        ...
+
+    def exclude(self, node: str) -> None:
+        """Remove a node on which no suitable victims were found."""
+        ...
+
+    def rescore(self, node: str) -> None:
+        """Compute a node's score again after an eviction or placement there."""
+        ...
+
+    def from_seeded_offset(self) -> Sequence[str]:
+        """Return all remaining nodes, rotated to start at a seeded offset."""
+        ...
+
+
+class FittingTasks(Protocol):
+    """Upper bounds for how many alike tasks the cluster can hold; effects of the tasks on each other are ignored."""
+
+    @property
+    def free(self) -> int:
+        """How many fit in what is free or being released now."""
+        ...
+
+    @property
+    def with_evictions(self) -> int:
+        """How many fitted at creation if everything evictable were evicted."""
+        ...
+
+    def is_candidate(self, node: str) -> bool:
+        """Whether the node passes every filter that evictions cannot change."""
+        ...
+
+    def recount(self, node: str) -> None:
+        """Count a node again after an eviction or placement there."""
+        ...
+
+
+class Victims(Protocol):
+    """Who may be evicted for whom, and where. Every answer includes what open statements did so far."""
+
+    def prepare(self) -> Iterator[None]:
+        """Count the evictable resources per node; exhaust it before the first `candidate_nodes` of an action."""
+        ...
+
+    def has_failed(self, purpose: Purpose, job: Job, runs: Sequence[Run]) -> bool:
+        """Whether this action already found too few victims for an alike job.
+
+        Alike jobs have the same queue, demand, priority and keys of the plugins that select victims. Evictions and
+        placements since then can only have left less.
+        """
+        ...
+
+    def record_failure(self, purpose: Purpose, job: Job, runs: Sequence[Run]) -> None:
+        """Record that too few victims were found for the job and that its statement was discarded."""
+        ...
+
+    def is_unschedulable(self, job: Job) -> bool:
+        """Whether the current action failed for the job in an earlier cycle and nothing relevant changed since."""
+        ...
+
+    def exclude_node(self, purpose: Purpose, task: Task, node: str) -> None:
+        """Leave a node out of later searches for alike tasks.
+
+        Not for a failure that an open statement caused: discarding it may bring the node back.
+        """
+        ...
+
+    def job_starving(self, job: Job) -> bool:
+        """Whether a job may have others evicted (Volcano: JobStarving)."""
+        ...
+
+    def has_nominations(self, job: Job) -> bool:
+        """Whether victims are already terminating for the job; no more are evicted for it until then."""
+        ...
+
+    def preemptive(self, job: Job, tasks: Sequence[Task]) -> bool:
+        """Whether the job's queue may reclaim for these tasks (Volcano: Preemptive)."""
+        ...
+
+    def queue_allocatable(self, job: Job, shape: Shape, count: int) -> int:
+        """Return how many of `count` tasks of a shape the job's queue may allocate now; records no reason."""
+        ...
+
+    def candidate_nodes(self, task: Task, purpose: Purpose, *, own_job: bool = False) -> CandidateNodes:
+        """Return the nodes to search for victims for tasks like this one, without those excluded before.
+
+        `own_job`: victims belong to the task's own job; exclusions by other jobs then do not apply.
+        """
+        ...
+
+    def can_gain_victims(self, purpose: Purpose) -> bool:
+        """Whether evictions can make more tasks evictable: with several tiers, an empty one defers to the next."""
+        ...
+
+    def is_node_local(self, task: Task) -> bool:
+        """Whether feasibility and score of a node for the task depend on that node alone."""
+        ...
+
+    def running_tasks(self) -> Sequence[Task]:
+        """Return all Running tasks, by job and then in task order."""
+        ...
+
+    def has_room_without(self, node: str, shape: Shape, victims: Iterable[Task]) -> bool:
+        """Whether one task fits on a node once these victims are gone, counting what is free or being released."""
+        ...
+
+    def victims_on_node(self, purpose: Purpose, preemptor: Task, node: str, eligible: Eligible) -> list[Task]:
+        """Return the tasks on a node that may be evicted for the preemptor, in eviction order.
+
+        Volcano: Preemptable or Reclaimable, then BuildVictimsPriorityQueue. Plugins receive the candidates in that
+        order too, so that a job that can lose some tasks loses the first ones.
+        """
+        ...
+
+    def fitting_tasks(self, task: Task, purpose: Purpose) -> FittingTasks:
+        """Count how many tasks like this one fit, with and without evictions."""
+        ...
+
+    def evictable(self, job: Job, purpose: Purpose, candidates: Sequence[Task], *, partial: bool = False) -> list[Task]:
+        """Return the candidates that plugins allow the gang actions to evict for a job.
+
+        `partial`: more candidates follow. Verdicts of a tier that is only asked because an earlier one selected nobody
+        are then left out.
+        """
+        ...
+
+    def victim_queue_ranks(self, queues: Iterable[str], preemptor_queue: str) -> dict[str, int]:
+        """Return the rank of each queue among those that lose tasks to the preemptor's queue; 0 loses first."""
+        ...
+
+    def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
+        """Return the candidates that plugins want to evict without a preemptor (Volcano: VictimTasks)."""
+        ...
+
+    def fits(self, task: Task, node: str) -> bool:
+        """Whether a task passes every filter on a node and fits what is free or being released there."""
+        ...
+
+    def can_simulate(self, task: Task, node: str) -> bool:
+        """Whether a dry run of evictions on the node can make the task fit.
+
+        False where a filter that does not support simulation (`points.SIMULATED`) rejects the node as it is now.
+        """
+        ...
+
+    def keeps_guarantee(self, victim: Task) -> bool:
+        """Whether the victim's queue keeps its guarantee without it, for the resources that the victim requests."""
+        ...
+
+    def would_evict_back(self, purpose: Purpose, evicted: Sequence[Task], placed: Sequence[Task]) -> bool:
+        """Whether any evicted task could immediately have a placed task evicted for itself."""
+        ...
+
+    def record_attempt(self, victims: int) -> None:
+        """Count an attempt on a node and the victims it found (Volcano's preemption metrics)."""
+        ...
 
 
 class Run(NamedTuple):
-    """Consecutive pending tasks of a job, in task order, that are alike: same shape, role and nominated node."""
+    """Consecutive pending tasks of a job in task order with the same shape, role and nominated node."""
 
     shape: Shape
     role: str
@@ -28,16 +200,19 @@ class Run(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """How far a placement came: `number` tasks found a node; `ready`: it stopped because the job is ready."""
+    """Result of an allocation: how many tasks got a node, and whether it stopped because the job is ready."""
 
     number: int
     ready: bool
 
 
 class Statement(Protocol):
-    """Placements that are committed or discarded whole. What is neither is undone when the session closes."""
+    """Operations on tasks of one job that are committed or discarded as a whole.
 
-    def place(
+    A statement that is neither committed, discarded nor kept is undone when the session closes.
+    """
+
+    def allocate(  # noqa: PLR0913 - keywords that restrict one allocation; actions name those they need
         self,
         run: Run,
         start: int,
@@ -45,185 +220,189 @@ class Statement(Protocol):
         *,
         until_ready: bool = True,
         idle_only: bool = False,
-        part: SubJob | None = None,
+        sub_job: SubJob | None = None,
     ) -> Placed:
-        """Place up to `count` tasks of a run from index `start` on, each on the best node as of then.
+        """Allocate up to `count` tasks of a run from index `start`, each on the best node at that moment.
 
-        Nodes with idle room come before nodes whose room is being released; on the latter a task is Pipelined, unless
-        `idle_only`. Stops when the job, or that part of it, is ready (`until_ready`; checked after each task) or when
-        no node is left, which is recorded on the job as the reason.
+        Nodes with enough idle resources come before nodes whose resources are being released; on the latter a task is
+        pipelined, unless `idle_only`. Stops when the job or sub-job is ready (`until_ready`; checked after each task)
+        or when no node is left; the fit errors are then recorded on the job.
         """
         ...
 
-    def reserve(self, run: Run, start: int, count: int, *, starving: bool = True, idle_first: bool = False) -> int:
-        """Make up to `count` tasks of a run from index `start` on Pipelined, be room free or being released.
+    def pipeline(
+        self, run: Run, start: int, count: int, *, while_starving: bool = True, idle_first: bool = False
+    ) -> int:
+        """Pipeline up to `count` tasks of a run from index `start`; return how many got a node.
 
-        Each on the best node as of then, with `idle_first` on those whose room is free while there are any. Stops when
-        no node is left, and when the job starves no longer, unless that does not matter (`starving` false). How many
-        were placed.
+        Each goes to the best node with enough free or releasing resources; with `idle_first` idle resources come
+        first. Stops when no node is left and, with `while_starving`, when the job is no longer starving.
         """
         ...
 
     def evict(self, task: Task, reason: str) -> None:
-        """Make a Bound or Running task, of any job, Releasing; `reason` is the action."""
+        """Make a Bound or Running task of any job Releasing; `reason` is the action's name."""
         ...
 
-    def spare(self, task: Task) -> None:
-        """Take back one of its evictions."""
+    def unevict(self, task: Task) -> None:
+        """Undo one eviction of this statement."""
         ...
 
-    def pipeline(self, task: Task, node: str, *, evicted: bool) -> None:
-        """Make a pending task of the job Pipelined on a node that it fits; `evicted`: evictions paid for it."""
+    def pipeline_on(self, task: Task, node: str, *, evicted: bool) -> None:
+        """Pipeline a pending task on a given node where it fits; `evicted`: the statement evicted for it."""
         ...
 
-    def mark(self) -> Any:
-        """A savepoint, for `rollback`."""
+    def savepoint(self) -> Any:
+        """Return a savepoint for `rollback`."""
         ...
 
-    def rollback(self, mark: Any, *, told: bool = False) -> None:
-        """Take back what was done since a savepoint, bit by bit; later savepoints are of no use then.
+    def rollback(self, savepoint: Any, *, record_attempts: bool = False) -> None:
+        """Undo everything since a savepoint, bit by bit; later savepoints become invalid.
 
-        `told`: what was tried is remembered for the messages, as by `discard`.
+        `record_attempts`: keep for messages where tasks would have been placed, as `discard` does.
         """
         ...
 
     @property
     def evicted(self) -> Sequence[Task]:
-        """What it evicts."""
+        """The tasks it evicts."""
         ...
 
     @property
     def pipelined(self) -> Sequence[Task]:
-        """The tasks it has Pipelined."""
+        """The tasks it has pipelined."""
         ...
 
     def commit(self) -> None:
-        """Send evictions, and what is Allocated as one batch of binds; what is Pipelined stays to the session's close.
+        """Send the evictions, and bind the allocated tasks as one batch; pipelined tasks stay until the close.
 
-        With evictions, what is Pipelined has its room kept for it over later cycles until it is bound.
+        With evictions, pipelined tasks are nominated: later cycles keep the room for them until they are bound.
         """
         ...
 
     def discard(self) -> None:
-        """Take everything back; what was tried is remembered for the messages."""
+        """Undo everything; where tasks would have been placed is recorded for messages."""
         ...
 
-    def keep(self) -> None:
-        """Leave it as it is: it affects later decisions of this session and is undone at its close."""
+    def keep_until_close(self) -> None:
+        """Let the operations affect later decisions of this session, and undo them when it closes."""
         ...
 
 
 class Backlog(Protocol):
-    """The jobs of one queue that wait, in the order of their turns."""
+    """The pending jobs of one queue, in job order."""
 
     def pop(self) -> Job | None:
-        """The job that stands first and had not its turn yet; None when there is none."""
+        """Return the next job that was not popped in this action; None when there is none."""
         ...
 
     def push(self, job: Job) -> None:
-        """It is to have another turn: put it back where it stands now."""
+        """Put a job back at its current position for another turn."""
         ...
 
-    def news(self) -> Iterator[Job]:
-        """Jobs of which an action is to say anew how they stand: who changed or had a turn since they were last told.
-
-        Whoever is told is new no longer.
-        """
+    def changed_jobs(self) -> Iterator[Job]:
+        """Yield the jobs that changed or were popped since this method last yielded them."""
         ...
 
 
 class Session(SessionView, Protocol):
-    """One cycle's session."""
+    """The session of one cycle."""
 
-    def configured(self, action: str) -> bool:
-        """Whether that action is in the configuration."""
+    def is_action_configured(self, action: str) -> bool:
+        """Whether the configuration contains the action."""
         ...
 
-    def to_come(self, action: str) -> bool:
-        """Whether that action is still to run in this cycle."""
+    def is_action_pending(self, action: str) -> bool:
+        """Whether the action will still run in this cycle."""
         ...
 
     @property
     def victims(self) -> Victims:
-        """What actions that evict ask."""
+        """Who may be evicted for whom, for actions that evict."""
         ...
 
-    def exhausted(self) -> bool:
-        """Whether the cycle's budget is used up. Asked between jobs; after True the action returns."""
+    def is_budget_exhausted(self) -> bool:
+        """Whether the cycle's budget is used up. Call it between jobs; after True the action returns."""
         ...
 
-    def waiting(self) -> Sequence[Job]:
-        """Jobs of phase Pending whose queue exists; where a cycle was cut meanwhile, without those that it refused."""
+    def jobs_to_enqueue(self) -> Sequence[Job]:
+        """Return the jobs of phase Pending whose queue exists.
+
+        After a cycle that was cut short, jobs that it rejected are left out.
+        """
         ...
 
-    def pending(self) -> Sequence[Job]:
-        """Jobs with pending tasks whose queue exists."""
+    def jobs_with_pending_tasks(self) -> Sequence[Job]:
+        """Return the jobs with pending tasks whose queue exists.
+
+        After a cycle that was cut short in this action, jobs that it tried without success are left out.
+        """
         ...
 
-    def runs(self, job: Job, *, best_effort: bool, part: SubJob | None = None) -> list[Run]:
-        """The pending tasks of a job, or of a part of it, in task order as runs: those that request nothing, or others.
+    def runs(self, job: Job, *, best_effort: bool, sub_job: SubJob | None = None) -> list[Run]:
+        """Return the pending tasks of a job or sub-job as runs in task order: the best-effort ones, or the others.
 
-        Gated tasks are left out, and those that wait after a refused bind.
+        Tasks with scheduling gates and tasks that back off after a refused bind are left out.
         """
         ...
 
     def queue_key(self, queue: QueueView) -> SortKey:
-        """Where a queue stands now; smaller first."""
+        """Return the queue's current sort key; smaller first."""
         ...
 
     def job_key(self, job: Job) -> SortKey:
-        """Where a job stands now in its queue; smaller first."""
+        """Return the job's current sort key within its queue; smaller first."""
         ...
 
     @property
-    def steady_job_keys(self) -> bool:
-        """Whether where a job stands changes in this session only with the job itself."""
+    def has_stable_job_keys(self) -> bool:
+        """Whether a job's sort key changes in this session only when the job itself changes."""
         ...
 
-    def queue_turns(self, names: Iterable[str]) -> Turns[QueueView]:
-        """Queues in the order in which they have their turns, as it is at each."""
+    def ordered_queues(self, names: Iterable[str]) -> PriorityQueue[QueueView]:
+        """Return a priority queue of queues by their current sort key."""
         ...
 
-    def job_turns(self) -> Turns[Job]:
-        """An empty order of jobs of one queue: whoever is pushed has a turn when it stands first."""
+    def empty_job_order(self) -> PriorityQueue[Job]:
+        """Return an empty priority queue for jobs of one queue."""
         ...
 
     def backlogs(self, *, admitted: bool) -> Generator[None, None, Mapping[str, Backlog]]:
-        """By queue the jobs that wait: those with pending tasks that were admitted, or those of phase Pending.
+        """Return the backlog of each queue: admitted jobs with pending tasks, or jobs of phase Pending.
 
-        Where a cycle was cut meanwhile, without those that the action tried, or refused, in vain.
+        After a cycle that was cut short, jobs that the action tried or rejected without success are left out.
         """
         ...
 
     def overused(self, queue: QueueView) -> bool:
-        """Whether the queue gets nothing more in this session."""
+        """Whether the queue may allocate nothing more in this session (Volcano: Overused)."""
         ...
 
     def allocatable(self, job: Job, shape: Shape, count: int) -> int:
-        """How many of `count` tasks of a shape the job's queue may take now; too few is kept as a reason."""
+        """Return how many of `count` tasks of a shape the job's queue may allocate now; a shortfall is recorded."""
         ...
 
-    def let_in(self, job: Job) -> Iterator[None]:
-        """Open the gates of tasks that wait for the job's queue alone, as many as it may take.
+    def open_queue_gates(self, job: Job) -> Iterator[None]:
+        """Remove the scheduling gate of tasks that only wait for their queue, as many as the queue may allocate.
 
-        They are placed in a later cycle. Nothing without the feature gate SchedulingGatesQueueAdmission.
+        They are allocated in a later cycle. Does nothing without the feature gate SchedulingGatesQueueAdmission.
         """
         ...
 
-    def at_once(self, shape: Shape, count: int) -> int:
-        """How many of `count` tasks of a shape to place in one call at most: between calls other work may run."""
+    def batch_size(self, shape: Shape, count: int) -> int:
+        """Return how many of `count` tasks of a shape to place per call, so that other work can run in between."""
         ...
 
-    def place_next(self, job: Job, run: Run, start: int) -> bool:
-        """Place one task of a run, that with this index, on idle room and bind it at once, if the job is ready with it.
+    def allocate_and_bind(self, job: Job, run: Run, start: int) -> bool:
+        """Allocate the task at index `start` on idle resources and bind it, if that makes the job ready.
 
-        False, with nothing done, where that takes a statement: when the job lacks more, when the task finds no idle
-        room, when its queue may take none, and in rarer cases. It spares most turns the work of one.
+        A fast path without a statement. Returns False, with nothing done, where a statement is needed: the job lacks
+        more tasks, no idle node fits, the queue is at its limit, and in rarer cases.
         """
         ...
 
     def job_valid(self, job: Job) -> bool:
-        """Whether the job is worth looking at; why not is kept on the job."""
+        """Whether the job is valid for scheduling; the reason is recorded on the job if it is not."""
         ...
 
     def job_ready(self, job: Job) -> bool:
@@ -231,82 +410,83 @@ class Session(SessionView, Protocol):
         ...
 
     def job_pipelined(self, job: Job) -> bool:
-        """Whether the job's reservations are worth keeping."""
+        """Whether enough of the job is allocated or pipelined to keep its room (Volcano: JobPipelined)."""
         ...
 
-    def sub_job_key(self, part: SubJob) -> SortKey:
-        """Where a sub-job stands now in its job; smaller first."""
+    def sub_job_key(self, sub_job: SubJob) -> SortKey:
+        """Return the sub-job's current sort key within its job; smaller first."""
         ...
 
-    def sub_job_ready(self, part: SubJob) -> bool:
-        """Whether enough of a sub-job is placed."""
+    def sub_job_ready(self, sub_job: SubJob) -> bool:
+        """Whether enough tasks of a sub-job are allocated."""
         ...
 
-    def sub_job_pipelined(self, part: SubJob) -> bool:
-        """Whether what is placed and reserved of a sub-job is worth keeping."""
+    def sub_job_pipelined(self, sub_job: SubJob) -> bool:
+        """Whether enough tasks of a sub-job are allocated or pipelined."""
         ...
 
     def job_enqueueable(self, job: Job) -> Verdict:
-        """The combined vote on making a Pending job Inqueue."""
+        """Return the combined vote on making a Pending job Inqueue."""
         ...
 
-    def foreseen(self, job: Job) -> Verdict | None:
-        """The rejection of a Pending job that is certain whenever in this session it has its turn; None else."""
+    def certain_rejection(self, job: Job) -> Verdict | None:
+        """Return the enqueue rejection that applies to the job for this whole session; None if there is none."""
         ...
 
     def enqueue(self, job: Job) -> None:
-        """Make the job Inqueue and tell the plugins."""
+        """Make the job Inqueue and notify the plugins."""
         ...
 
-    def promote(self, job: Job) -> None:
-        """Make the job Inqueue where no enqueue action is configured: no vote, nobody is told."""
+    def enqueue_without_vote(self, job: Job) -> None:
+        """Make the job Inqueue where no enqueue action is configured: no vote, no notification."""
         ...
 
-    def refuse(self, job: Job, verdict: Verdict) -> None:
-        """Keep why the job was not enqueued, and say it as an event of its PodGroup."""
+    def reject_enqueue(self, job: Job, verdict: Verdict) -> None:
+        """Record why the job was not enqueued; the reason becomes an event of its PodGroup."""
         ...
 
-    def start(self, job: Job, part: SubJob | None = None) -> None:
-        """Forget what an earlier attempt at the job recorded about nodes; for a part of it which roles failed."""
+    def begin_attempt(self, job: Job, sub_job: SubJob | None = None) -> None:
+        """Clear the fit errors of an earlier attempt at the job; for a sub-job only which roles failed."""
         ...
 
-    def give_up(self, job: Job, runs: Sequence[Run]) -> None:
-        """An attempt at all the job's runs placed nothing: if that cannot change before room appears, remember it."""
+    def mark_unschedulable(self, job: Job, runs: Sequence[Run]) -> None:
+        """Record that an attempt at all runs placed nothing, where only new room could change the result."""
         ...
 
-    def hopeless(self, job: Job) -> bool:
-        """Whether an attempt is known to be of no use: the last one failed, and no room has appeared since."""
+    def is_unschedulable(self, job: Job) -> bool:
+        """Whether the last attempt failed and no room has appeared since."""
         ...
 
-    def resume(self, job: Job) -> bool:
-        """Give a job that waits for its victims the places it claims, whole; False where it is to be placed as any
-        other.
+    def pipeline_nominated(self, job: Job) -> bool:
+        """Pipeline all tasks of a job on their nominated nodes while its victims terminate.
+
+        False, with nothing done, where the job is to be allocated like any other.
         """
         ...
 
-    def role_failed(self, job: Job, role: str) -> bool:
-        """Whether a task of this role (not "") found no node since `start`."""
+    def has_role_failed(self, job: Job, role: str) -> bool:
+        """Whether a task of this role (not "") found no node since `begin_attempt`."""
         ...
 
-    def need_continue(self, job: Job, part: SubJob | None = None) -> bool:
-        """Whether the job may still become ready though a task, of that part, found no node.
+    def can_become_ready(self, job: Job, sub_job: SubJob | None = None) -> bool:
+        """Whether the job can still become ready after one of its tasks, or of the sub-job's, found no node.
 
         Volcano: NeedContinueAllocating.
         """
         ...
 
     def statement(self, job: Job) -> Statement:
-        """A new statement for the job."""
+        """Return a new statement for the job."""
         ...
 
 
 class Action(Protocol):
-    """One action."""
+    """A step of the scheduling cycle."""
 
     name: str
 
     def run(self, session: Session) -> Iterator[None]:
-        """Do it; every yield is a place where the runtime may let other work run."""
+        """Run the action; at every yield the runtime may let other work run."""
         ...
 
 

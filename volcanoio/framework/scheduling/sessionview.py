@@ -1,23 +1,45 @@
-"""The session as plugins see it, and the tables in which they keep what a discard is to undo."""
+"""The read-only session that plugins get, and the tables whose changes a discarded statement undoes.
+
+`SessionView.ask` sends questions to external services and returns the answers that have arrived. If one is missing, it
+ends the cycle at that point by raising `Unanswered` (committed statements stay, all others are undone); the next cycle
+opens as soon as the answers have arrived or timed out, and can use them until it ends. Without a runtime (`volcanoio
+simulate`) the answer is the question's `default`; a replay uses the recorded ones.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from volcanoio.framework.scheduling.asks import Answer
+import msgspec
+
 from volcanoio.framework.scheduling.podterms import PodCounts
-from volcanoio.framework.scheduling.views import Amounts, Job, Nodes, QueueView, Task
-from volcanoio.framework.scheduling.volumes import VolumesView
+from volcanoio.framework.scheduling.views import Amounts, Job, Nodes, QueueView, Task, VolumesView
 from volcanoio.framework.scheduling_effects import PreBindStep, Question
 from volcanoio.model.base import ApiObject
 
+
+class Answer(msgspec.Struct, frozen=True):
+    """The JSON of a response, or why there is none."""
+
+    value: Any = None
+    fault: str = ""
+
+
+class Unanswered(BaseException):
+    """Raised by `ask` when answers are missing; plugins must not catch it."""
+
+    def __init__(self, questions: Sequence[Question]) -> None:
+        super().__init__(f"{len(questions)} questions wait for their answers")
+        self.questions = tuple(questions)
+
+
 Text: TypeAlias = str | Callable[[], str]
-"""A text, or what makes it when it is written: most are not, as they were said a moment ago."""
+"""A text, or a function that returns it: called only if the text is written, which rarely changes."""
 
 
 class SessionView(Protocol):
-    """What a plugin sees of the session it is opened in."""
+    """The part of a session that plugins read."""
 
     @property
     def cycle(self) -> int:
@@ -36,7 +58,7 @@ class SessionView(Protocol):
 
     @property
     def pods(self) -> PodCounts:
-        """How many pods of which kind are on which node: by what selects them, and by what they carry."""
+        """Pod counts per node, by selector and by carried terms."""
         ...
 
     @property
@@ -60,61 +82,61 @@ class SessionView(Protocol):
         ...
 
     @property
-    def touched(self) -> Collection[Job]:
-        """Jobs that changed since the last cycle or are due for another look: what a plugin looks at in `close`."""
+    def jobs_to_review(self) -> Collection[Job]:
+        """The next few jobs that changed since the last cycle or are due for a review, for a plugin's `close`."""
         ...
 
-    def changes(self, owner: object, most: int | None = None) -> Collection[Job]:
-        """Jobs that changed, came or went since this owner last asked; the first time, and after very many, all.
+    def changed_jobs(self, owner: object, limit: int | None = None) -> Collection[Job]:
+        """Return the jobs added, changed or removed since this owner's last call; all jobs at its first call.
 
-        For sums over jobs that are kept from session to session. Those that went are not in `jobs`; some may be as they
-        were. With `most` only so many; the others are told of when it asks again.
+        For sums over jobs that a plugin keeps across sessions. Removed jobs are not in `jobs`; some of the jobs may be
+        unchanged. `limit` bounds the result; the next call returns the rest. After very many changes all are returned.
         """
         ...
 
     @property
     def evicting(self) -> Sequence[Task]:
-        """Tasks whose eviction was decided, now or before, and whose pods do not show that yet."""
+        """Tasks whose eviction was decided but whose pods do not show a deletion timestamp yet."""
         ...
 
     def jobs_in(self, phase: str) -> Iterable[Job]:
-        """Jobs of one PodGroup phase, sorted by key: that takes a while where they are many and some came or went."""
+        """Return the jobs of one PodGroup phase by key; sorts again after jobs were added or removed."""
         ...
 
-    def any_in(self, phase: str) -> bool:
-        """Whether any job is in that PodGroup phase: known at once, however many there are."""
+    def has_jobs_in(self, phase: str) -> bool:
+        """Whether any job is in that PodGroup phase; O(1)."""
         ...
 
     def objects(self, resource: str) -> Mapping[str, ApiObject]:
-        """The objects of a further kind by key (`namespace/name`, or the name alone); a live, read-only view.
+        """Return a live, read-only view of the objects of a further kind by key (`namespace/name`, or the name alone).
 
-        `resource` is a `Kind.resource` of `volcanoio.model.kinds` that a plugin names in its `watches`; raises
-        LookupError where none does.
+        `resource` is a `Kind.resource` of `volcanoio.model.kinds` that a plugin lists in its `watches`; raises
+        LookupError if none does.
         """
         ...
 
     def version(self, resource: str) -> int:
-        """Another number after every change of these objects: what follows from them holds while it is the same."""
+        """Return a number that differs after every change of these objects; a key for cached results."""
         ...
 
     def facts(self, source: str) -> Mapping[str, Any]:
-        """What a source has said, by key; `version` takes its name too."""
+        """Return the latest facts of a source by key; `version` accepts its name too."""
         ...
 
     def ask(self, questions: Sequence[Question]) -> list[Answer]:
-        """The answers to these questions, in their order; ask for many at once where you can.
+        """Return the answers to questions in their order; ask many at once where possible.
 
-        Not while the session opens. A filter or scorer that asks depends on `Depends.NOW`, and asks for all rows in its
-        first call about a shape. See `asks` for what happens while an answer is missing.
+        Not allowed while the session opens. A filter or scorer that asks depends on `Depends.NOW`, and asks for all
+        rows in its first call about a shape. The module docstring describes what happens while an answer is missing.
         """
         ...
 
-    def tell(self, notice: Question) -> None:
-        """Post something and wait for nothing: it is sent with the decisions made by then."""
+    def notify(self, notice: Question) -> None:
+        """Send a notice without waiting for a response, together with the decisions made so far."""
         ...
 
-    def since(self, resource: str, version: int) -> Sequence[str] | None:
-        """The keys of objects that came, changed or went after a version; None when it is too old: look at all."""
+    def changed_since(self, resource: str, version: int) -> Sequence[str] | None:
+        """Return the keys of objects added, changed or removed after a version; None if it is too old to know."""
         ...
 
     @property
@@ -124,40 +146,40 @@ class SessionView(Protocol):
 
     @property
     def prebinding(self) -> Mapping[str, Sequence[PreBindStep]]:
-        """What is being done before binds that are under way, by the pod's uid."""
+        """Pre-bind steps of binds that are in flight, by pod uid."""
         ...
 
     def table(self, owner: str, name: str) -> Table:
-        """Mutable state of a plugin, emptied at open and covered by the session's undo log."""
+        """Return a table of plugin state: empty at open, undone with discarded statements."""
         ...
 
     def set_condition(self, job: str, condition: str, reason: str, message: Text) -> None:
-        """Put a condition of that type, status True, on the job's PodGroup when the session closes.
+        """Set a condition of that type with status True on the job's PodGroup when the session closes.
 
-        A message that is called is so at once after all plugins have closed: the session is as they saw it.
+        A callable message is evaluated right after all plugins have closed, while the session is unchanged.
         """
         ...
 
     def fit_error(self, job: str) -> str:
-        """Volcano's FitError text of a job: counts by status, minAvailable and why its tasks found no node."""
+        """Return Volcano's FitError text of a job: counts by status, minAvailable and why its tasks found no node."""
         ...
 
 
 class Table(Protocol):
-    """A keyed table of integers; writes are undone when a statement is discarded."""
+    """A table of integers by key whose writes are undone when a statement is discarded."""
 
     @property
     def version(self) -> int:
-        """Another number after every write and undoing: what follows from the values holds while it is the same."""
+        """A number that differs after every write and undo; a cache key for what is derived from the values."""
         ...
 
     @property
     def values(self) -> Mapping[str, int]:
-        """All values that were set, as they are now: the same mapping for good."""
+        """A live view of all values that were set; always the same mapping object."""
         ...
 
     def get(self, key: str) -> int:
-        """The value, 0 when never set."""
+        """Return the value, 0 if it was never set."""
         ...
 
     def set(self, key: str, value: int) -> None:
@@ -169,5 +191,5 @@ class Table(Protocol):
         ...
 
     def add_all(self, amounts: Mapping[str, int], times: int) -> None:
-        """Add amounts so many times, each to the value of its key."""
+        """Add each amount, multiplied by `times`, to the value of its key."""
         ...

@@ -1,11 +1,9 @@
-"""Sources: where facts come from that no API object holds, such as how busy nodes are.
+"""Sources: facts that no API object contains, such as how busy nodes are.
 
-A source is an async function of a plugin; the runtime runs it, restarts it with a growing pause when it ends or raises,
-and cancels it with the plugin. What it says is an event: folded into the state, journalled, and read in a session with
-`SessionView.facts`. So a replay needs no source. It must not block: whatever it waits for, it awaits.
+A source is an async function of a plugin; the runtime runs it, restarts it with a growing back-off when it ends or
+raises, and cancels it with the plugin. The facts it publishes are events: folded into the state, journalled, and read
+in a session with `SessionView.facts`. So a replay needs no source. It must not block: await all waiting.
 """
-
-from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeAlias
@@ -13,22 +11,22 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 NODE_METRICS = "node-metrics"
-"""The product's own source: `NodeUsage` by node, polled where the configuration's `metrics` section says."""
+"""The built-in source: `NodeUsage` by node, polled as configured in the `metrics` section."""
 
 
 class Feed(Protocol):
-    """What a source is given."""
+    """The argument of a source."""
 
     def now(self) -> float:
-        """The time (epoch seconds)."""
+        """Return the time (epoch seconds)."""
         ...
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
         ...
 
-    def say(self, facts: Mapping[str, Any], *, whole: bool = False) -> None:
-        """Facts by key, as JSON has them; with `whole` they are all there are, else None takes a fact back."""
+    def publish(self, facts: Mapping[str, Any], *, whole: bool = False) -> None:
+        """Publish facts by key, as JSON values; None withdraws a fact, `whole` replaces all earlier facts."""
         ...
 
 
@@ -36,9 +34,9 @@ Source: TypeAlias = Callable[[Feed], Awaitable[None]]
 
 
 class NodeUsage(msgspec.Struct, frozen=True):
-    """How busy a node has been in the last ten minutes: `cpu` and `memory` in percent of what it has.
+    """The usage of a node in the last ten minutes: `cpu` and `memory` in percent of its capacity.
 
-    `at` is when that was asked (epoch seconds), `every` how often it is asked (seconds).
+    `at` is the time of the measurement (epoch seconds), `every` the polling interval (seconds).
     """
 
     cpu: float

@@ -1,4 +1,4 @@
-"""What every part of the API server shares: the store, who is served, the time, and the journal behind them."""
+"""State that all parts of the API server share: store, registry, clock, admission and journal."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from volcanoio.localcluster.apiserver.authn.keys import SigningKey, new_key
-from volcanoio.localcluster.apiserver.authn.tokens import Tokens
-from volcanoio.localcluster.apiserver.clock import Clock, rfc3339
-from volcanoio.localcluster.apiserver.errors import internal
-from volcanoio.localcluster.apiserver.identity import Identity
-from volcanoio.localcluster.apiserver.objects import Event, Ref
-from volcanoio.localcluster.apiserver.paging import Snapshots
-from volcanoio.localcluster.apiserver.persistence import Journal, StorageFailed
-from volcanoio.localcluster.apiserver.plugins.limitranges import LimitRanges
-from volcanoio.localcluster.apiserver.plugins.quota.ledger import Quotas
-from volcanoio.localcluster.apiserver.registry import Registry
-from volcanoio.localcluster.apiserver.store import Store
-from volcanoio.localcluster.apiserver.webhooks.gate import Webhooks
+from volcanoio.localcluster.apiserver.admission.limit_ranges import LimitRanges
+from volcanoio.localcluster.apiserver.admission.quota import Quotas
+from volcanoio.localcluster.apiserver.admission.webhooks.dispatcher import WebhookDispatcher
+from volcanoio.localcluster.apiserver.apimachinery.clock import Clock, rfc3339
+from volcanoio.localcluster.apiserver.apimachinery.errors import internal
+from volcanoio.localcluster.apiserver.apimachinery.objects import Event, Ref
+from volcanoio.localcluster.apiserver.apimachinery.served_resources import Registry
+from volcanoio.localcluster.apiserver.authn.credentials import Identity
+from volcanoio.localcluster.apiserver.authn.tokens import SigningKey, Tokens, new_key
+from volcanoio.localcluster.apiserver.storage.paging import Snapshots
+from volcanoio.localcluster.apiserver.storage.persistence import Journal, StorageFailed
+from volcanoio.localcluster.apiserver.storage.store import Store
 
 if TYPE_CHECKING:
-    from volcanoio.localcluster.apiserver.admission import Admission
+    from volcanoio.localcluster.apiserver.admission.reviewers import Admission
 
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 """The UUID's variant bits in its 17th digit."""
 _UIDS_AT_ONCE = 64
-"""For how many uids random digits are drawn together."""
+"""Number of uids for which random digits are drawn together."""
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
@@ -40,8 +39,8 @@ class Core:
         self,
         store: Store,
         clock: Clock,
-        journal: Journal | None,
-        admission: Sequence[Admission],
+        journal: Journal | None = None,
+        admission: Sequence[Admission] = (),
         identity: Identity | None = None,
     ) -> None:
         self.store = store
@@ -49,18 +48,18 @@ class Core:
         self.clock = clock
         self.admission = list(admission)
         self.snapshots = Snapshots()
-        self.webhooks = Webhooks(self)
-        self.limits = LimitRanges(self)
-        self.quotas = Quotas(self)
-        self.tokens = Tokens(self, SigningKey(identity.account_key if identity else new_key()))
+        self.webhooks = WebhookDispatcher(store, self.registry, self.new_uid)
+        self.limits = LimitRanges(store, self.registry)
+        self.quotas = Quotas(store)
+        self.tokens = Tokens(store, clock, self.new_uid, SigningKey(identity.account_key if identity else new_key()))
         self.authority = identity.ca_pem if identity else b""
         """The authority that clients of this server trust, in PEM; empty without TLS."""
         self.volumes: Path | None = None
-        """Where the directories of dynamically made volumes are; None for a server without a data directory."""
-        self._journal = journal
+        """Parent of the directories of dynamic volumes; None for a server without a data directory."""
+        self.journal = journal
         self._random = Random()
         self._entropy: list[str] = []
-        """Random digits for uids to come."""
+        """Random digits of the next uids."""
         self._second, self._now = -1, ""
         if journal is not None:
             store.observers.append(self._record)
@@ -74,8 +73,8 @@ class Core:
         return self._now
 
     def new_uid(self) -> str:
-        """A fresh uid (UUID version 4)."""
-        if not self._entropy:  # asking the kernel for each costs more than the rest of this
+        """A new uid (UUID version 4)."""
+        if not self._entropy:  # drawing digits for each uid would cost more than all the rest
             drawn = os.urandom(16 * _UIDS_AT_ONCE).hex()
             self._entropy = [drawn[at : at + 32] for at in range(0, len(drawn), 32)]
         text = self._entropy.pop()
@@ -86,21 +85,21 @@ class Core:
         return "".join(self._random.choices(_SUFFIX_LETTERS, k=5))
 
     def check_writable(self) -> None:
-        """Refuse a write after the disk has failed; raises ApiError 500."""
-        if self._journal is not None:
+        """Refuse writes after a disk error; raises ApiError 500."""
+        if self.journal is not None:
             try:
-                self._journal.check()
+                self.journal.check()
             except StorageFailed as error:
                 raise internal(str(error)) from error
 
     async def durable(self) -> None:
-        """Wait until all writes so far survive the death of this process; raises ApiError 500."""
-        if self._journal is not None:
+        """Wait until all writes so far are committed; raises ApiError 500."""
+        if self.journal is not None:
             try:
-                await self._journal.durable()
+                await self.journal.durable()
             except StorageFailed as error:
                 raise internal(str(error)) from error
 
     def _record(self, ref: Ref, event: Event) -> None:
-        if self._journal is not None:
-            self._journal.append(ref, event.revision, None if event.type == "DELETED" else event.new.data)
+        if self.journal is not None:
+            self.journal.append(ref, event.revision, None if event.type == "DELETED" else event.new.data)

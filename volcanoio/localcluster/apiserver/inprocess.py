@@ -1,4 +1,4 @@
-"""The transport for components in the server's own process: the same requests, without HTTP."""
+"""Transport for components in the server's process: the same requests, without HTTP."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from types import coroutine
 from typing import Any, Final, TypeAlias
 
 from volcanoio.kube.transport import ContentType, Response, StreamRefused, TransportError
-from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
-from volcanoio.localcluster.apiserver.faults import ConnectionDropped
+from volcanoio.localcluster.apiserver.apimachinery.request import ApiRequest, ApiResponse, ApiStream
+from volcanoio.localcluster.apiserver.http.faults import ConnectionDropped
 from volcanoio.localcluster.apiserver.server import ApiServer
 
 Answer: TypeAlias = ApiResponse | ApiStream
 TURN: Final = 16
-"""Requests answered before the event loop gets a turn: an answer in memory suspends nobody by itself."""
+"""Requests handled before other tasks run: an in-memory answer does not suspend its task by itself."""
 
 
 class InProcessTransport:
@@ -26,7 +26,7 @@ class InProcessTransport:
         self._server = server
         self._since_turn = 0
 
-    async def request(
+    async def request(  # noqa: PLR0913 - the signature of the Protocol
         self,
         method: str,
         path: str,
@@ -37,7 +37,7 @@ class InProcessTransport:
         accept: str = "application/json",
         timeout: float | None = None,  # noqa: ASYNC109 - part of the Protocol
     ) -> Response:
-        """One request and its whole answer."""
+        """Send one request and return its whole answer."""
         request = ApiRequest(method, path, _values(query), {"content-type": content_type, "accept": accept}, body)
         self._since_turn += 1
         if self._since_turn >= TURN:
@@ -61,7 +61,7 @@ class InProcessTransport:
     async def stream(
         self, path: str, *, query: Mapping[str, str] | None = None
     ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
-        """A streamed GET: batches of whole lines."""
+        """Stream a GET as batches of whole lines."""
         try:
             answer = await self._server.handle(ApiRequest("GET", path, _values(query), {"accept": "application/json"}))
         except ConnectionDropped as error:
@@ -78,11 +78,11 @@ class InProcessTransport:
             await _close(answer)
 
     async def aclose(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: there is no connection."""
 
 
 async def _within(handling: Coroutine[Any, Any, Answer], timeout: float | None) -> Answer:  # noqa: ASYNC109 - the caller's
-    """What it comes to; raises TimeoutError. Most requests are answered without waiting, and need no timer for it."""
+    """Await the result; raises TimeoutError. Most requests finish without waiting, and need no timer."""
     try:
         waiting = handling.send(None)
     except StopIteration as done:
@@ -94,12 +94,12 @@ async def _within(handling: Coroutine[Any, Any, Answer], timeout: float | None) 
 
 @coroutine
 def _resumed(handling: Coroutine[Any, Any, Answer], waiting: Any) -> Generator[Any, Any, Answer]:
-    """Go on with a coroutine that was begun, and waits for something."""
+    """Continue a started coroutine that waits for something."""
     while True:
         step: Callable[[], Any]
         try:
             step = partial(handling.send, (yield waiting))
-        except BaseException as error:  # it is the coroutine's to handle: a cancellation, mostly
+        except BaseException as error:  # passed to the coroutine; mostly a cancellation
             step = partial(handling.throw, error)
         try:
             waiting = step()

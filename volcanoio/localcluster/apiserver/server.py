@@ -1,4 +1,9 @@
-"""The API server below HTTP: one request in, one answer or stream out."""
+"""The API server without HTTP: one request in, one response or stream out.
+
+`ApiServer` owns the shared state, the dispatcher and the server's own controllers; a new cluster first gets its
+namespaces, the system priority classes and a storage class. `install` adds the routes beside the resources: discovery,
+OpenAPI, health, logs, metrics, reviews. A client that only accepts YAML is answered in YAML.
+"""
 
 from __future__ import annotations
 
@@ -8,67 +13,117 @@ from pathlib import Path
 from typing import TypeAlias
 
 import anyio
+import msgspec
 import structlog
+import yaml
 
-from volcanoio.localcluster.apiserver import bodies, errors
-from volcanoio.localcluster.apiserver.admission import Admission
-from volcanoio.localcluster.apiserver.api import ApiRequest, ApiResponse, ApiStream
-from volcanoio.localcluster.apiserver.authn.tokens import Tokens
-from volcanoio.localcluster.apiserver.bootstrap import bootstrap
-from volcanoio.localcluster.apiserver.clock import Clock, WallClock
-from volcanoio.localcluster.apiserver.controllers.accounttokens import AccountTokenController
-from volcanoio.localcluster.apiserver.controllers.claims.binder import ClaimController
+from volcanoio.localcluster.apiserver.admission.reviewers import Admission
+from volcanoio.localcluster.apiserver.admission.storage import CLASSES
+from volcanoio.localcluster.apiserver.apimachinery import errors
+from volcanoio.localcluster.apiserver.apimachinery.clock import Clock, TimeOfDay, WallClock
+from volcanoio.localcluster.apiserver.apimachinery.errors import ApiError
+from volcanoio.localcluster.apiserver.apimachinery.objects import Ref
+from volcanoio.localcluster.apiserver.apimachinery.request import ApiRequest, ApiResponse, ApiStream
+from volcanoio.localcluster.apiserver.apimachinery.served_resources import Registry
+from volcanoio.localcluster.apiserver.authn.credentials import Identity
+from volcanoio.localcluster.apiserver.authn.reviews import Reviews
+from volcanoio.localcluster.apiserver.authn.tokens import OpenIdPages, Tokens
 from volcanoio.localcluster.apiserver.controllers.definitions import DefinitionController
-from volcanoio.localcluster.apiserver.controllers.expiry import EventExpiry
-from volcanoio.localcluster.apiserver.controllers.garbage import GarbageCollector
+from volcanoio.localcluster.apiserver.controllers.garbage import EventExpiry, GarbageCollector
 from volcanoio.localcluster.apiserver.controllers.namespaces import NamespaceController
-from volcanoio.localcluster.apiserver.controllers.serviceaccounts import AccountController
+from volcanoio.localcluster.apiserver.controllers.service_accounts import AccountController, AccountTokenController
+from volcanoio.localcluster.apiserver.controllers.volume_binder import ClaimController
+from volcanoio.localcluster.apiserver.controllers.volume_provisioning import CLASS_NAME, default_storage_class
 from volcanoio.localcluster.apiserver.core import Core
-from volcanoio.localcluster.apiserver.deleter import Deleter
-from volcanoio.localcluster.apiserver.dispatch import Dispatcher
-from volcanoio.localcluster.apiserver.errors import ApiError
-from volcanoio.localcluster.apiserver.faults import Faults, carry_out
-from volcanoio.localcluster.apiserver.identity import Identity
-from volcanoio.localcluster.apiserver.metrics.traffic import Traffic
-from volcanoio.localcluster.apiserver.persistence import Journal
-from volcanoio.localcluster.apiserver.protobuf.door import as_json, is_protobuf
-from volcanoio.localcluster.apiserver.reader import Reader
-from volcanoio.localcluster.apiserver.registry import Registry
-from volcanoio.localcluster.apiserver.store import Store
+from volcanoio.localcluster.apiserver.http.faults import Faults, carry_out
+from volcanoio.localcluster.apiserver.http.health import Health, version
+from volcanoio.localcluster.apiserver.metrics.container_usage import MetricsRoute, NodeProxy
+from volcanoio.localcluster.apiserver.metrics.request_metrics import Figures, MetricsPage, Traffic
+from volcanoio.localcluster.apiserver.openapi.discovery import Discovery
+from volcanoio.localcluster.apiserver.openapi.v2 import OpenApiV2
+from volcanoio.localcluster.apiserver.openapi.v3 import OpenApi
+from volcanoio.localcluster.apiserver.printing.tables import Tables
+from volcanoio.localcluster.apiserver.protobuf.decoding import as_json, is_protobuf
+from volcanoio.localcluster.apiserver.registry import bodies
+from volcanoio.localcluster.apiserver.registry.deleter import Deleter
+from volcanoio.localcluster.apiserver.registry.dispatch import Dispatcher
+from volcanoio.localcluster.apiserver.registry.events import EventsRoute
+from volcanoio.localcluster.apiserver.registry.kinds.cluster import NAME_LABEL, SYSTEM_NAMESPACES
+from volcanoio.localcluster.apiserver.registry.kinds.priorities import SYSTEM_CLASSES, system_class
+from volcanoio.localcluster.apiserver.registry.reader import Reader
+from volcanoio.localcluster.apiserver.registry.views import TableView
+from volcanoio.localcluster.apiserver.storage.persistence import Journal
+from volcanoio.localcluster.apiserver.storage.store import Store
+from volcanoio.localcluster.apiserver.streams.pod_connections import LogSource, PodLogs, unserved
 from volcanoio.localcluster.apiserver.streams.remote import StreamSource
-from volcanoio.localcluster.apiserver.views import TableView
-from volcanoio.localcluster.apiserver.yamlanswers import in_json, in_yaml, wants_yaml
+from volcanoio.model.base import Manifest
+
+TYPE = "application/yaml"
+
+
+def wants_yaml(request: ApiRequest) -> bool:
+    """Whether the client prefers YAML."""
+    return request.headers.get("accept", "").startswith(TYPE)
+
+
+def in_json(request: ApiRequest) -> ApiRequest:
+    """The same request with JSON as the accepted type."""
+    return msgspec.structs.replace(request, headers={**request.headers, "accept": "application/json"})
+
+
+def in_yaml(answer: ApiResponse) -> ApiResponse:
+    """Convert a JSON answer to YAML; others are returned unchanged."""
+    if answer.content_type != "application/json":
+        return answer
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    body = yaml.dump(msgspec.json.decode(answer.body), Dumper=dumper, allow_unicode=True)
+    return msgspec.structs.replace(answer, body=body.encode(), content_type=TYPE)
+
+
+def bootstrap(core: Core) -> None:
+    """Create the objects that every cluster has, where they are missing."""
+    for name in SYSTEM_NAMESPACES:
+        namespace = {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": name, "labels": {NAME_LABEL: name}},
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        }
+        _ensure(core, Ref("namespaces", "", name), namespace)
+    for name in SYSTEM_CLASSES:
+        _ensure(core, Ref("priorityclasses.scheduling.k8s.io", "", name), system_class(name))
+    if not core.store.collection(CLASSES).objects:  # keeps classes of users, also without a default one
+        _ensure(core, Ref(CLASSES, "", CLASS_NAME), default_storage_class())
+
+
+def _ensure(core: Core, ref: Ref, obj: Manifest) -> None:
+    if core.store.get(ref) is None:
+        obj["metadata"] |= {"uid": core.new_uid(), "creationTimestamp": core.now()}
+        core.store.put(ref, obj)
+
 
 _log = structlog.get_logger(__name__)
 
 Route: TypeAlias = Callable[[ApiRequest], Awaitable[ApiResponse | ApiStream | None]]
-"""Something tried before the resources (discovery, version, health, logs); None lets the next one try."""
+"""A handler tried before the resources (discovery, version, health, logs); None passes the request on."""
 
 
 class ApiServer:
     """Kubernetes' API semantics over a store.
 
     `routes` are tried first, in order, and for GET `pages` before them. `table` prints answers to requests that accept
-    `as=Table`. Make one with `open`, and answer requests within `running`.
+    `as=Table`. Create one with `open`, and send requests within `running`.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        journal: Journal | None,
-        clock: Clock,
-        admission: Sequence[Admission],
-        faults: Faults | None,
-        identity: Identity | None = None,
-    ) -> None:
-        self.core = Core(store, clock, journal, admission, identity)
+    def __init__(self, core: Core, faults: Faults | None = None) -> None:
+        self.core = core
         self.pages: list[Route] = []
         self.routes: list[Route] = []
         self.traffic = Traffic(self.core.registry)
         self.faults = faults
         self.in_flight = 0
-        """Requests that are being answered."""
-        self._journal = journal
+        """Number of current requests."""
         self._deleter = Deleter(self.core)
         self._dispatcher = Dispatcher(self.core, self._deleter)
         self.expiry = EventExpiry(self.core)
@@ -83,10 +138,10 @@ class ApiServer:
         faults: Faults | None = None,
         identity: Callable[[], Identity] | None = None,
     ) -> ApiServer:
-        """A server on a data directory, or in memory without one.
+        """Open a server on a data directory, or in memory without one.
 
-        `identity` gives the key of service account tokens, and the authority they are told to trust, once the directory
-        is claimed; without one the tokens end with the server. Reads back all objects. Raises DataDirectoryBusy when
+        `identity` returns the key of service account tokens and the authority for clients, once the directory is
+        locked; without one tokens are valid until the server stops. Loads all objects. Raises DataDirectoryBusy when
         another server runs there, and DataDirectoryUnusable.
         """
         journal = None if data is None else Journal(data)
@@ -100,7 +155,7 @@ class ApiServer:
         if journal is not None:
             for ref, stored in journal.objects():
                 store.load(ref, stored)
-        server = cls(store, journal, clock or WallClock(), admission, faults, known)
+        server = cls(Core(store, clock or WallClock(), journal, admission, known), faults)
         server.core.volumes = None if data is None else data / "volumes"
         return server
 
@@ -116,17 +171,17 @@ class ApiServer:
 
     @property
     def reader(self) -> Reader:
-        """What answers reads, for routes that make their objects themselves (metrics)."""
+        """The reader, for routes that create their objects on request (metrics)."""
         return self._dispatcher.reader
 
     @property
     def tokens(self) -> Tokens:
-        """Issues and verifies service account tokens."""
+        """The issuer and verifier of service account tokens."""
         return self.core.tokens
 
     @property
     def table(self) -> TableView | None:
-        """What prints Tables."""
+        """The printer of Tables."""
         return self._dispatcher.reader.table
 
     @table.setter
@@ -134,12 +189,12 @@ class ApiServer:
         self._dispatcher.reader.table = view
 
     def serve_streams(self, source: StreamSource) -> None:
-        """Let exec and attach reach the containers of `source`."""
+        """Connect exec and attach to the containers of `source`."""
         self._dispatcher.streams = source
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[ApiServer]:
-        """Serve: makes what every cluster has, runs the server's own controllers, and stops cleanly at the end."""
+        """Create the objects of every cluster, run the server's own controllers, and stop cleanly at the end."""
         definitions = DefinitionController(self.core, self._deleter)
         namespaces = NamespaceController(self.core, self._deleter)
         garbage = GarbageCollector(self.core, self._deleter)
@@ -150,7 +205,7 @@ class ApiServer:
             async with anyio.create_task_group() as tasks:
                 for work in (definitions.work, namespaces.work, garbage.work, accounts.work):
                     tasks.start_soon(work.run)
-                for run in (account_tokens.work.run, self.core.quotas.work.run, claims.work.run):
+                for run in (account_tokens.work.run, self.core.quotas.work.run, claims.run):
                     tasks.start_soon(run)
                 tasks.start_soon(self.expiry.run)
                 try:
@@ -161,23 +216,23 @@ class ApiServer:
                     with anyio.CancelScope(shield=True):
                         await self.core.webhooks.aclose()
         except BaseExceptionGroup as group:
-            if len(group.exceptions) == 1:  # the caller's own error, as it raised it
+            if len(group.exceptions) == 1:  # re-raise the caller's own error
                 raise group.exceptions[0] from None
             raise
         finally:
-            if self._journal is not None:
+            if self.core.journal is not None:
                 with anyio.CancelScope(shield=True):
-                    await self._journal.aclose()
+                    await self.core.journal.aclose()
 
     def close(self) -> None:
-        """Give the data directory up without having served; `running` does so by itself."""
-        if self._journal is not None:
-            self._journal.close()
+        """Release the data directory of a server that never ran; `running` does so by itself."""
+        if self.core.journal is not None:
+            self.core.journal.close()
 
     async def handle(self, request: ApiRequest) -> ApiResponse | ApiStream:
-        """Answer one request; never raises for what a client sent.
+        """Handle one request; never raises for a client's error.
 
-        Raises ConnectionDropped when an installed fault wants the connection cut.
+        Raises ConnectionDropped when an installed fault drops the connection.
         """
         self.in_flight += 1
         try:
@@ -219,3 +274,33 @@ class ApiServer:
         if rule is not None and rule.when == "after":
             return await carry_out(rule) or answer
         return answer
+
+
+def install(
+    server: ApiServer, *, logs: LogSource | None = None, clock: TimeOfDay | None = None, figures: Figures | None = None
+) -> None:
+    """Add discovery, OpenAPI, version, health, reviews, metrics and tables, and pod logs if they have a source.
+
+    `figures` returns the metrics of the process's other components, for /metrics.
+    """
+    clock = clock or server.core.clock
+    registry = server.registry
+    metrics, proxy = MetricsRoute(server.core, server.reader, clock), NodeProxy(server.core, clock)
+    server.pages += [
+        Discovery(registry),
+        OpenApi(registry),
+        OpenApiV2(registry),
+        version,
+        Health(server.core),
+        metrics,
+        proxy,
+    ]
+    server.pages += [OpenIdPages(server.tokens), MetricsPage(server.core, server.traffic, figures)]
+    server.routes += [
+        Reviews(server.core, server.tokens),
+        unserved,
+        EventsRoute(registry, server.handle, server.core.new_suffix),
+    ]
+    if logs is not None:
+        server.pages.append(PodLogs(server.handle, logs, clock))
+    server.table = Tables(clock)

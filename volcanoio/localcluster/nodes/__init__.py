@@ -1,5 +1,6 @@
-"""Simulated nodes: they register, admit, run and end pods, and speak only the public API.
+"""Simulated nodes: they register, admit, run and end pods through the public API.
 
-The pure part decides what a pod does next (`lifecycle` with `behaviour`, `admission`, `status`); `fleet` is the shell
-around it: one watch, one heap of timers and a few writers for all nodes together.
+`pods` is the pure part and decides what happens to a pod next. The other modules are the shell around it: one watch,
+one heap of timers and a few writers for all nodes together. Start with `fleet`, then `kubelets`. May import `model`,
+`kube` and the cluster's clock and timers; containers that really run are behind the interface in `container_runtime`.
 """

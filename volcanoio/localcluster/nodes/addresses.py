@@ -1,6 +1,13 @@
-"""Addresses of the simulated network: pods in 10.244.0.0/16 unless said otherwise, nodes in 172.18.0.0/16."""
+"""Addresses of nodes and pods: a simulated network, or loopback addresses for pods that are processes.
+
+By default pods are in 10.244.0.0/16 and nodes in 172.18.0.0/16. Each pod that is a process has its own address in
+127.0.0.0/8, so equal ports do not clash.
+"""
 
 from __future__ import annotations
+
+import os
+import sys
 
 _POOL = 2**16
 _RESERVED = (0, 1, 255)
@@ -20,7 +27,7 @@ class PodAddresses:
         self._next = 0
 
     def take(self) -> str:
-        """A free address; with all 64,000 in use, one that is shared: nothing is sent to it anyway."""
+        """Return a free address; with all 64,000 in use, a shared one: nothing is sent to it anyway."""
         if len(self._used) >= _USABLE:
             return self._shared
         while True:
@@ -41,5 +48,24 @@ class PodAddresses:
 
 
 def host_address(index: int) -> str:
-    """The address of the index-th node."""
+    """Return the address of the index-th node."""
     return f"172.18.{index // 250}.{index % 250 + 2}"
+
+
+_FIRST, _NETWORKS = 16, 200
+SHARED = "127.0.0.1"
+
+
+class SharedAddress(PodAddresses):
+    """One address for all: where the kernel has no others on loopback (macOS)."""
+
+    def take(self) -> str:
+        """Return the shared address."""
+        return SHARED
+
+
+def pod_addresses() -> PodAddresses:
+    """Return a network of this process's own within 127.0.0.0/8, so that two clusters on a machine seldom meet."""
+    if sys.platform != "linux":
+        return SharedAddress()
+    return PodAddresses(f"127.{_FIRST + os.getpid() % _NETWORKS}")

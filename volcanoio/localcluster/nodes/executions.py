@@ -1,4 +1,4 @@
-"""Containers that a runtime carries out: orders given, signals sent, ends heard."""
+"""Containers that a runtime executes: start orders, signals and reported ends."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from anyio.abc import TaskGroup
 
 from volcanoio.localcluster.nodes.addresses import PodAddresses
-from volcanoio.localcluster.nodes.containers import ContainerRun
-from volcanoio.localcluster.nodes.podrun import PodRun
-from volcanoio.localcluster.nodes.runtime import ContainerRuntime, Execution, Exit, StartError, StartOrder
+from volcanoio.localcluster.nodes.container_runtime import ContainerRuntime, Execution, Exit, StartError, StartOrder
+from volcanoio.localcluster.nodes.pods.containers import ContainerRun
+from volcanoio.localcluster.nodes.pods.podrun import PodRun
 from volcanoio.model.core import Pod
 
 START_ERROR = 128
@@ -19,7 +19,7 @@ START_ERROR = 128
 
 
 @dataclass(slots=True)
-class Carried:
+class ExecutedPod:
     """A pod that a runtime carries out. `left` counts orders that have not ended, `over` when the pod is gone."""
 
     pod: Pod
@@ -30,16 +30,16 @@ class Carried:
 
 
 class Executions:
-    """All that is carried out. `heard` is told of a pod's uid, a container and how it began (None) or ended."""
+    """All runs of runtimes. `on_change` is called with a pod's uid, a container, and its Exit or None for a start."""
 
     def __init__(
-        self, runtimes: Mapping[str, ContainerRuntime], default: str, heard: Callable[[str, str, Exit | None], None]
+        self, runtimes: Mapping[str, ContainerRuntime], default: str, on_change: Callable[[str, str, Exit | None], None]
     ) -> None:
         self.runtimes = runtimes
         self.default = default
         self.active = 0
-        self._heard = heard
-        self._pods: dict[str, Carried] = {}
+        self._on_change = on_change
+        self._pods: dict[str, ExecutedPod] = {}
         self._tasks: TaskGroup | None = None
 
     def use(self, tasks: TaskGroup) -> None:
@@ -48,7 +48,7 @@ class Executions:
 
     def take_in(self, pod: Pod, runtime: ContainerRuntime) -> None:
         """A pod will be carried out by this runtime."""
-        self._pods[pod.metadata.uid] = Carried(pod, runtime)
+        self._pods[pod.metadata.uid] = ExecutedPod(pod, runtime)
 
     def scheme(self, uid: str) -> str:
         """What container ids of a pod begin with; empty for one that is simulated."""
@@ -91,7 +91,7 @@ class Executions:
         if not carried.left and self._tasks is not None:
             self._tasks.start_soon(carried.runtime.forget, carried.pod)
 
-    def _order(self, carried: Carried, run: PodRun, container: ContainerRun, node: str) -> None:
+    def _order(self, carried: ExecutedPod, run: PodRun, container: ContainerRun, node: str) -> None:
         assert self._tasks is not None, "orders are given while the fleet runs"
         order = StartOrder(
             pod=run.pod,
@@ -105,7 +105,7 @@ class Executions:
         self.active += 1
         self._tasks.start_soon(self._carry_out, carried, order)
 
-    async def _carry_out(self, carried: Carried, order: StartOrder) -> None:
+    async def _carry_out(self, carried: ExecutedPod, order: StartOrder) -> None:
         uid, name = order.pod.metadata.uid, order.container
         try:
             how = await self._ended(carried, order)
@@ -113,11 +113,11 @@ class Executions:
             carried.left -= 1
             self.active -= 1
         if not carried.over:
-            self._heard(uid, name, how)
+            self._on_change(uid, name, how)
         elif not carried.left:
             await carried.runtime.forget(carried.pod)
 
-    async def _ended(self, carried: Carried, order: StartOrder) -> Exit:
+    async def _ended(self, carried: ExecutedPod, order: StartOrder) -> Exit:
         try:
             execution = await carried.runtime.start(order)
         except StartError as error:
@@ -127,7 +127,7 @@ class Executions:
             if carried.over:
                 execution.kill()
             else:
-                self._heard(order.pod.metadata.uid, order.container, None)
+                self._on_change(order.pod.metadata.uid, order.container, None)
             return await execution.wait()
         except asyncio.CancelledError:
             execution.kill()

@@ -1,72 +1,116 @@
-"""Simulated nodes against any API server: registration, signs of life, what befalls them, and their pods."""
+"""A fleet of simulated nodes against any API server: registration, heartbeats, pods and their endpoints.
+
+`NodeFleet` runs all parts; `SimulatedEndpoints` answers for containers that are only simulated.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import anyio
 
+from volcanoio.framework.effects import CheckEndpoint
 from volcanoio.kube.transport import Transport
 from volcanoio.localcluster.clock import Clock
-from volcanoio.localcluster.nodes.behaviour import DEFAULT_START_LATENCY
-from volcanoio.localcluster.nodes.endpoints import Network, SimulatedEndpoints
+from volcanoio.localcluster.nodes.api_access import Reflector, WatchedKind
+from volcanoio.localcluster.nodes.container_runtime import SIMULATED, ContainerRuntime
 from volcanoio.localcluster.nodes.executions import Executions
-from volcanoio.localcluster.nodes.feed import Feed
-from volcanoio.localcluster.nodes.hollow import hollow_nodes
-from volcanoio.localcluster.nodes.intake import KubeletSettings, Overcommit
+from volcanoio.localcluster.nodes.hollow import FleetContext, NodeShape, hollow_nodes
 from volcanoio.localcluster.nodes.kubelets import Kubelets
-from volcanoio.localcluster.nodes.recorder import Recorder
+from volcanoio.localcluster.nodes.outages import Outages
+from volcanoio.localcluster.nodes.pod_admission import Entry, KubeletSettings, Overcommit
+from volcanoio.localcluster.nodes.pod_events import KubeletEvents
+from volcanoio.localcluster.nodes.pods.behaviour import DEFAULT_START_LATENCY
 from volcanoio.localcluster.nodes.registration import LOCAL, Registration
-from volcanoio.localcluster.nodes.runtime import SIMULATED, ContainerRuntime
-from volcanoio.localcluster.nodes.shapes import NodeShape
-from volcanoio.localcluster.nodes.timers import Timers
-from volcanoio.localcluster.nodes.troubles import Troubles
+from volcanoio.localcluster.timers import Timers
 from volcanoio.model import names
 from volcanoio.model.core import Node, Pod
 from volcanoio.model.kinds import NODE, POD
 
+LOOPBACK = "127."
+"""Where the addresses of pods that are processes begin: those are really asked."""
+
+
+class EndpointCheck(Protocol):
+    """How real endpoints are asked (`runtime.endpoints`)."""
+
+    async def check(self, effect: CheckEndpoint) -> tuple[int, str]:
+        """Return the HTTP status; 0 and the reason without an answer."""
+        ...
+
+
+class SimulatedEndpoints:
+    """Answers for pods that nodes know, by uid; passes on what is about others."""
+
+    def __init__(self, pods: Mapping[str, Entry], network: EndpointCheck) -> None:
+        self._pods = pods
+        self._network = network
+
+    async def check(self, effect: CheckEndpoint) -> tuple[int, str]:
+        """200 from a ready pod; 0 from one that is not, or is gone."""
+        if effect.host.startswith(LOOPBACK) or not effect.pod:
+            return await self._network.check(effect)
+        known = self._pods.get(effect.pod)
+        if known is None or known.run is None:
+            return 0, "no route to host"
+        mains = known.run.mains
+        return (200, "") if mains and all(container.ready for container in mains) else (0, "connection refused")
+
+
 WRITERS = 16
 
 
-class NodeFleet:
-    """Simulated nodes; `run` until cancelled, `registered` is set when all are known.
+@dataclass(frozen=True, kw_only=True)
+class FleetOptions:
+    """Options of a fleet.
 
-    `kubelet_lag` (seconds) delays what nodes see of pods, and how long they count an ended one. `events=False` writes
-    no Events. `runtimes` carry out containers of pods that ask for them by name (`nodes.runtime`), or of all pods that
-    do not ask otherwise when `default_runtime` names one. `name` tells fleets of one cluster apart: each removes
-    nodes of its own name that it no longer has.
+    `kubelet_lag` (seconds) delays what nodes observe of pods, and how long they count an ended one. `events=False`
+    writes no Events. `runtimes` run containers of pods that request them by name, or of all other pods when
+    `default_runtime` names one. `name` distinguishes the fleets of a cluster: each removes nodes of its own name that
+    it no longer has. `unknown_node` is called with a node's name when a pod is on a node of no fleet.
     """
+
+    kubelet_lag: float = 0.0
+    seed: int = 0
+    events: bool = True
+    start_latency: float = DEFAULT_START_LATENCY
+    runtimes: Mapping[str, ContainerRuntime] = field(default_factory=dict)
+    default_runtime: str = SIMULATED
+    name: str = LOCAL
+    unknown_node: Callable[[str], None] | None = None
+
+
+DEFAULT_OPTIONS = FleetOptions()
+
+
+class NodeFleet:
+    """Simulated nodes; `run` until cancelled, `registered` is set when all are known."""
 
     def __init__(
         self,
         transport: Transport,
         shapes: Sequence[NodeShape],
         clock: Clock,
-        *,
-        kubelet_lag: float = 0.0,
-        seed: int = 0,
-        events: bool = True,
-        start_latency: float = DEFAULT_START_LATENCY,
-        runtimes: Mapping[str, ContainerRuntime] | None = None,
-        default_runtime: str = SIMULATED,
-        name: str = LOCAL,
+        options: FleetOptions = DEFAULT_OPTIONS,
     ) -> None:
         self.registered = asyncio.Event()
         nodes = hollow_nodes(shapes)
-        self._timers, self._looks = Timers(clock), Timers(clock, patient=True)
-        self._recorder = Recorder(transport, clock) if events else None
-        settings = KubeletSettings(kubelet_lag, seed, start_latency)
-        self._kubelets = Kubelets(transport, clock, nodes, self._timers, self._looks, self._recorder, settings)
+        self._context = FleetContext(transport, clock, nodes, Timers(clock), Timers(clock, patient=True))
+        self._events = KubeletEvents(transport, clock) if options.events else None
+        settings = KubeletSettings(options.kubelet_lag, options.seed, options.start_latency)
+        self._kubelets = Kubelets(self._context, self._events, settings)
+        self._kubelets.intake.unknown_node = options.unknown_node
         executions = self._kubelets.executions
-        executions.runtimes, executions.default = runtimes or {}, default_runtime
-        self._registration = Registration(transport, clock, nodes, self._recorder, name)
-        self._troubles = Troubles(
-            transport, clock, nodes, self._timers, self._looks, self._registration, self._kubelets
-        )
-        mine = {"labelSelector": f"{names.SIM_NODE}={name}"}
-        self._node_feed = Feed(transport, clock, NODE, Node, mine, self._troubles)
-        self._pod_feed = Feed(transport, clock, POD, Pod, {"fieldSelector": "spec.nodeName!="}, self._kubelets)
+        executions.runtimes, executions.default = options.runtimes, options.default_runtime
+        self._registration = Registration(transport, clock, nodes, self._events, options.name)
+        self._outages = Outages(self._context, self._registration, self._kubelets)
+        own_nodes = WatchedKind(NODE, Node, {"labelSelector": f"{names.SIM_NODE}={options.name}"})
+        self._node_feed = Reflector(transport, clock, own_nodes, self._outages)
+        bound_pods = WatchedKind(POD, Pod, {"fieldSelector": "spec.nodeName!="})
+        self._pod_feed = Reflector(transport, clock, bound_pods, self._kubelets)
 
     @property
     def pods(self) -> int:
@@ -83,7 +127,7 @@ class NodeFleet:
         """What runtimes carry out; while any of it is active, time must not be skipped."""
         return self._kubelets.executions
 
-    def endpoints(self, network: Network) -> SimulatedEndpoints:
+    def endpoints(self, network: EndpointCheck) -> SimulatedEndpoints:
         """What serves in its pods; real ones are asked by way of `network`."""
         return SimulatedEndpoints(self._kubelets.entries, network)
 
@@ -94,14 +138,14 @@ class NodeFleet:
         self.registered.set()
         async with anyio.create_task_group() as tasks:
             self._kubelets.executions.use(tasks)
-            tasks.start_soon(self._timers.run)
-            tasks.start_soon(self._looks.run)
+            tasks.start_soon(self._context.timers.run)
+            tasks.start_soon(self._context.patient_timers.run)
             tasks.start_soon(self._registration.keep_alive)
-            tasks.start_soon(self._troubles.run)
-            if self._recorder is not None:
-                tasks.start_soon(self._recorder.run)
+            tasks.start_soon(self._outages.run)
+            if self._events is not None:
+                tasks.start_soon(self._events.run)
             for _ in range(WRITERS):
                 tasks.start_soon(self._kubelets.work)
             tasks.start_soon(self._node_feed.run)
-            await self._troubles.known.wait()
+            await self._outages.known.wait()
             await self._pod_feed.run()

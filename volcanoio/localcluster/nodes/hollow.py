@@ -1,17 +1,79 @@
-"""One simulated node, as the fleet keeps it."""
+"""Hollow nodes: the resources and labels a simulated node offers, and its state within the fleet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from volcanoio.kube.transport import Transport
+from volcanoio.localcluster.clock import Clock
 from volcanoio.localcluster.nodes.addresses import host_address
-from volcanoio.localcluster.nodes.admission import Ledger
-from volcanoio.localcluster.nodes.chaos import QUIET, Outlook
-from volcanoio.localcluster.nodes.predicates import Port
-from volcanoio.localcluster.nodes.shapes import NodeShape
+from volcanoio.localcluster.nodes.pods.predicates import Port, Usage
+from volcanoio.localcluster.timers import Timers
+from volcanoio.model import quantity
 from volcanoio.model.core import Taint
+from volcanoio.model.node_failures import NO_FAILURES, NodeFailures
+from volcanoio.model.quantity import QuantityError
 from volcanoio.model.resources import amounts
+
+DEFAULT_RESOURCES: Mapping[str, str] = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+_EXAMPLE = "cpu=8,memory=32Gi,pods=110,nvidia.com/gpu=8"
+
+
+class NodeResourcesError(ValueError):
+    """What was written for `--node-resources` cannot be a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShape:
+    """One node: its name, what it offers (a ResourceList) and labels beyond the usual ones."""
+
+    name: str
+    resources: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_RESOURCES))
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_node_resources(text: str) -> dict[str, str]:
+    """`cpu=8,memory=32Gi,…` as a ResourceList; those of DEFAULT_RESOURCES that are not named keep their defaults.
+
+    Raises NodeResourcesError naming the entry, the rule and an example.
+    """
+    result = dict(DEFAULT_RESOURCES)
+    seen: set[str] = set()
+    for entry in text.split(","):
+        name, equals, amount = (part.strip() for part in entry.partition("="))
+        if not name or not equals or not amount:
+            raise _error(entry, "each entry must be NAME=QUANTITY")
+        if name in seen:
+            raise _error(entry, f"{name} is given twice")
+        if name not in DEFAULT_RESOURCES and "/" not in name:
+            raise _error(
+                entry, f"{name} is not a resource of a node; extended resources have a domain (example.com/{name})"
+            )
+        try:
+            exact = quantity.parse(amount)
+        except QuantityError as error:
+            raise _error(entry, str(error)) from None
+        if exact <= 0:
+            raise _error(entry, "the quantity must be greater than 0")
+        if (name == "pods" or "/" in name) and exact.denominator != 1:
+            raise _error(entry, f"{name} is counted in whole units")
+        seen.add(name)
+        result[name] = amount
+    return result
+
+
+def _error(entry: str, rule: str) -> NodeResourcesError:
+    return NodeResourcesError(f"--node-resources: {entry.strip()!r}: {rule}; write for example {_EXAMPLE}")
+
+
+def uniform_fleet(count: int, resources: Mapping[str, str] | None = None) -> tuple[NodeShape, ...]:
+    """`count` equal nodes, node-0 and up. Raises NodeResourcesError when count is negative."""
+    if count < 0:
+        msg = f"--nodes: {count} must be 0 or more"
+        raise NodeResourcesError(msg)
+    offered = dict(resources or DEFAULT_RESOURCES)
+    return tuple(NodeShape(f"node-{index}", offered) for index in range(count))
 
 
 @dataclass(slots=True)
@@ -23,7 +85,7 @@ class HollowNode:
     """
 
     shape: NodeShape
-    ledger: Ledger
+    ledger: Usage
     address: str
     uid: str = ""
     created: float = 0.0
@@ -31,7 +93,7 @@ class HollowNode:
     taints: tuple[Taint, ...] = ()
     ports: dict[str, tuple[Port, ...]] = field(default_factory=dict)
     runtime: str = ""
-    outlook: Outlook = QUIET
+    outlook: NodeFailures = NO_FAILURES
     outlook_due: float = 0.0
     drained: float = 0.0
     cordoned: bool = False
@@ -50,8 +112,19 @@ class HollowNode:
 
 
 def hollow_nodes(shapes: Sequence[NodeShape]) -> dict[str, HollowNode]:
-    """The nodes of a fleet by name, none known to an API server yet."""
+    """Return the nodes of a fleet by name, none known to an API server yet."""
     return {
-        shape.name: HollowNode(shape, Ledger(amounts(shape.resources)), host_address(index), labels=dict(shape.labels))
+        shape.name: HollowNode(shape, Usage(amounts(shape.resources)), host_address(index), labels=dict(shape.labels))
         for index, shape in enumerate(shapes)
     }
+
+
+@dataclass(frozen=True, slots=True)
+class FleetContext:
+    """What the parts of a fleet share. Time does not jump for the sake of `patient_timers`."""
+
+    transport: Transport
+    clock: Clock
+    nodes: dict[str, HollowNode]
+    timers: Timers
+    patient_timers: Timers

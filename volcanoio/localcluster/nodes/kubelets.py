@@ -1,7 +1,7 @@
-"""All kubelets of a fleet as one: pods brought on in time, and written about.
+"""The kubelets of all nodes as one object: pods advance when they are due, and their status is written.
 
-One task touches a pod at a time between two awaits, so no locks. What is due is computed from stored times; after a
-crash a new fleet reads them back and goes on.
+Only one task changes a pod between two awaits, so there are no locks. Due times are computed from stored times; after
+a crash a new fleet reads them back and continues.
 """
 
 from __future__ import annotations
@@ -13,54 +13,43 @@ from functools import partial
 
 import msgspec
 
-from volcanoio.kube.transport import Transport, TransportError
-from volcanoio.localcluster.clock import Clock
-from volcanoio.localcluster.nodes import lifecycle
+from volcanoio.framework.backoff import Backoff
+from volcanoio.kube.transport import TransportError
+from volcanoio.localcluster.nodes.api_access import NoResponse, PodGone, PodWriter
+from volcanoio.localcluster.nodes.container_runtime import SIMULATED, Exit
 from volcanoio.localcluster.nodes.executions import Executions
-from volcanoio.localcluster.nodes.happenings import Happening, happenings
-from volcanoio.localcluster.nodes.hollow import HollowNode
-from volcanoio.localcluster.nodes.intake import Entry, Intake, KubeletSettings
-from volcanoio.localcluster.nodes.podrun import PodRun
-from volcanoio.localcluster.nodes.podwriter import PodGone, PodWriter, Unanswered
-from volcanoio.localcluster.nodes.recorder import Recorder
-from volcanoio.localcluster.nodes.runtime import SIMULATED, Exit
-from volcanoio.localcluster.nodes.status import status_of
-from volcanoio.localcluster.nodes.timers import Timers
+from volcanoio.localcluster.nodes.hollow import FleetContext, HollowNode
+from volcanoio.localcluster.nodes.pod_admission import Entry, KubeletSettings, PodAdmission
+from volcanoio.localcluster.nodes.pod_events import KubeletEvents, PodEvent, pod_events
+from volcanoio.localcluster.nodes.pods import lifecycle
+from volcanoio.localcluster.nodes.pods.podrun import PodRun
+from volcanoio.localcluster.nodes.pods.status import status_of
 from volcanoio.localcluster.nodes.volumes import Volumes
 from volcanoio.model.core import Pod
 
 RETRY = 0.5  # seconds until a write is tried again, and the first look for volumes
-_RETRY_LONGEST = 8.0  # seconds between looks for volumes, which grow; a kubelet's grow to two minutes
+_MOUNT_BACKOFF = Backoff(base=RETRY, cap=8.0)  # between looks for volumes; a kubelet's grows to two minutes
 _WORTH_SHOWING = 1.0  # seconds a pod must wait before its ContainerCreating is written, or that it is about to end
 
 
 class Kubelets:
     """The pods of all nodes; a sink of their feed. `work` runs as often as writes may be under way at once."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        clock: Clock,
-        nodes: dict[str, HollowNode],
-        timers: Timers,
-        looks: Timers,
-        recorder: Recorder | None,
-        settings: KubeletSettings,
-    ) -> None:
+    def __init__(self, context: FleetContext, events: KubeletEvents | None, settings: KubeletSettings) -> None:
         self.entries: dict[str, Entry] = {}
-        self.executions = Executions({}, SIMULATED, self._heard)
-        self.intake = Intake(clock, self.executions, settings, self._tell)
-        self._clock = clock
-        self._nodes = nodes
-        self._timers = timers
-        self._looks = looks
-        self._recorder = recorder
+        self.executions = Executions({}, SIMULATED, self._on_run_change)
+        self.intake = PodAdmission(context.clock, self.executions, settings, self._record)
+        self._clock = context.clock
+        self._nodes = context.nodes
+        self._timers = context.timers
+        self._patient_timers = context.patient_timers
+        self._events = events
         self._lag = settings.lag
         self._queue: asyncio.Queue[Entry] = asyncio.Queue()
-        self._writer = PodWriter(transport)
-        self._volumes = Volumes(transport, clock)
+        self._writer = PodWriter(context.transport)
+        self._volumes = Volumes(context.transport, context.clock)
 
-    # What the watch tells.
+    # Watch events.
 
     def seen(self, one: Pod) -> None:
         """The watch shows a pod bound to some node."""
@@ -82,7 +71,7 @@ class Kubelets:
             self.gone(uid)
 
     def back(self, node: HollowNode) -> None:
-        """A node that was out, or was taken to be, is heard of again, and hears what it missed."""
+        """Handle the changes that a node missed during its outage."""
         unheard, node.unheard = node.unheard, []
         for each in unheard:
             each()
@@ -104,7 +93,7 @@ class Kubelets:
             self.entries[pod.metadata.uid] = entry
             if entry.run is not None and not entry.resumed:
                 self._note(entry, None, entry.run)
-        elif not self._news(entry, pod):
+        elif not self._is_changed(entry, pod):
             return
         if pod.metadata.deletion_timestamp is not None:
             entry.deleting = True
@@ -114,8 +103,8 @@ class Kubelets:
                 entry.run = self._change(entry, lifecycle.terminate(entry.run, self._clock.now(), seconds))
         self._proceed(entry)
 
-    def _news(self, entry: Entry, pod: Pod) -> bool:
-        """Whether a pod we know shows anything new to its node; most of what we see are our own writes."""
+    def _is_changed(self, entry: Entry, pod: Pod) -> bool:
+        """Return whether a known pod changed for its node; most changes are our own writes."""
         new, old = pod.metadata, entry.pod.metadata
         if pod.spec.readiness_gates or new.generation != old.generation or pod.spec.active_deadline_seconds:
             entry.pod = pod
@@ -128,9 +117,9 @@ class Kubelets:
         entry.pod = pod
         return changed
 
-    # What time and runtimes bring.
+    # Timers and runtimes.
 
-    def _heard(self, uid: str, container: str, how: Exit | None) -> None:
+    def _on_run_change(self, uid: str, container: str, how: Exit | None) -> None:
         """A runtime has begun a container, or it has ended."""
         entry = self.entries.get(uid)
         if entry is None or entry.run is None:
@@ -149,11 +138,11 @@ class Kubelets:
                 self._end(entry)
             elif (due := run.due) is not None and due != entry.timer:
                 entry.timer = due
-                (self._looks if run.futile else self._timers).at(due, partial(self._proceed, entry))
+                (self._patient_timers if run.futile else self._timers).at(due, partial(self._proceed, entry))
         self._mark(entry)
 
     def _change(self, entry: Entry, after: PodRun) -> PodRun:
-        """The state after a transition, which is noted."""
+        """Return the state after a transition, and record its Events."""
         if after is not entry.run:
             self._note(entry, entry.run, after)
         return after
@@ -161,14 +150,14 @@ class Kubelets:
     def _note(self, entry: Entry, before: PodRun | None, after: PodRun) -> None:
         """Note what a transition is known for: events, attempts and orders."""
         self.intake.attempts.note(after)
-        if self._recorder is not None:
-            for happening in happenings(before, after):
-                self._recorder.tell(entry.pod, entry.node.name, happening)
+        if self._events is not None:
+            for event in pod_events(before, after):
+                self._events.record_pod(entry.pod, entry.node.name, event)
         self.executions.follow(before, after, entry.node.name)
 
-    def _tell(self, pod: Pod, node: HollowNode, happening: Happening) -> None:
-        if self._recorder is not None:
-            self._recorder.tell(pod, node.name, happening)
+    def _record(self, pod: Pod, node: HollowNode, event: PodEvent) -> None:
+        if self._events is not None:
+            self._events.record_pod(pod, node.name, event)
 
     def _end(self, entry: Entry) -> None:
         """Nothing of the pod runs any more: its node counts it until the lag has passed."""
@@ -217,7 +206,7 @@ class Kubelets:
                     await self._push(entry)
                 except PodGone:
                     self._forget(entry.pod.metadata.uid)
-                except (Unanswered, TransportError):
+                except (NoResponse, TransportError):
                     self._later(partial(self._mark, entry))
             entry.busy = False
 
@@ -265,10 +254,9 @@ class Kubelets:
         if run is None or run.finished:
             return
         if missing is not None:
-            self._tell(entry.pod, entry.node, Happening("Warning", "FailedMount", missing))
-            pause = min(_RETRY_LONGEST, RETRY * 2.0 ** min(entry.looks, 10))
+            self._record(entry.pod, entry.node, PodEvent("Warning", "FailedMount", missing))
             entry.looks += 1
-            self._looks.at(self._clock.now() + pause, partial(self._mark, entry))
+            self._patient_timers.at(self._clock.now() + _MOUNT_BACKOFF.delay(entry.looks), partial(self._mark, entry))
             return
         entry.run = lifecycle.mount(run, self._clock.now())
         self._proceed(entry)

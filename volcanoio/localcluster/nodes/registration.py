@@ -1,4 +1,4 @@
-"""Nodes make themselves known and keep their Leases fresh."""
+"""Registration of nodes, their status reports and Lease renewals."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ import volcanoio
 from volcanoio.kube.transport import ContentType, Response, Transport, TransportError
 from volcanoio.localcluster.clock import Clock
 from volcanoio.localcluster.nodes.addresses import host_address
-from volcanoio.localcluster.nodes.happenings import Happening
-from volcanoio.localcluster.nodes.hollow import HollowNode
-from volcanoio.localcluster.nodes.recorder import Recorder
-from volcanoio.localcluster.nodes.shapes import NodeShape
+from volcanoio.localcluster.nodes.hollow import HollowNode, NodeShape
+from volcanoio.localcluster.nodes.pod_events import KubeletEvents, PodEvent
 from volcanoio.model import names
 from volcanoio.model.base import ApiObject, Manifest, Model
 from volcanoio.model.kinds import LEASE, NODE
@@ -46,7 +44,7 @@ class _NodeList(Model):
 
 
 def conditions(now: float) -> list[Manifest]:
-    """The conditions of a node that is well (Kubernetes: `pkg/kubelet/nodestatus/setters.go`)."""
+    """Return the conditions of a healthy node (Kubernetes: `pkg/kubelet/nodestatus/setters.go`)."""
     moment = rfc3339(now)
     return [
         {
@@ -111,14 +109,14 @@ class Registration:
         transport: Transport,
         clock: Clock,
         nodes: Mapping[str, HollowNode],
-        recorder: Recorder | None,
+        events: KubeletEvents | None,
         fleet: str = LOCAL,
     ) -> None:
         self._transport = transport
         self._clock = clock
         self._nodes = nodes
         self._shapes = [node.shape for node in nodes.values()]
-        self._recorder = recorder
+        self._events = events
         self._fleet = fleet
 
     async def register(self) -> tuple[bool, frozenset[str]]:
@@ -231,7 +229,7 @@ class Registration:
         """A node that was out is back: its Lease, then its conditions. Raises TransportError."""
         await self._renew(node)
         await self._report(node, conditions(self._clock.now()))
-        self.tell(node, "Normal", "NodeReady", f"Node {node.name} status is now: NodeReady")
+        self.record(node, "Normal", "NodeReady", f"Node {node.name} status is now: NodeReady")
 
     async def _heartbeat(self, node: HollowNode) -> None:
         beats = [
@@ -241,15 +239,15 @@ class Registration:
         with suppress(TransportError):  # the next one comes soon enough
             await self._report(node, beats)
 
-    async def _report(self, node: HollowNode, told: list[Manifest]) -> None:
-        body = msgspec.json.encode({"status": {"conditions": told}})
+    async def _report(self, node: HollowNode, conditions: list[Manifest]) -> None:
+        body = msgspec.json.encode({"status": {"conditions": conditions}})
         path = f"{NODE.path(name=node.name)}/status"
         await self._transport.request("PATCH", path, body=body, content_type=ContentType.STRATEGIC_MERGE_PATCH)
 
-    def tell(self, node: HollowNode, type_: str, reason: str, message: str) -> None:
+    def record(self, node: HollowNode, type_: str, reason: str, message: str) -> None:
         """Write an Event about a node."""
-        if self._recorder is not None:
-            self._recorder.tell_of_node(node.name, node.uid or node.name, Happening(type_, reason, message))
+        if self._events is not None:
+            self._events.record_node(node.name, node.uid or node.name, PodEvent(type_, reason, message))
 
     async def _renew(self, node: HollowNode) -> None:
         body = msgspec.json.encode({"spec": self._renewal()})

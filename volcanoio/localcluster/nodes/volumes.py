@@ -28,7 +28,7 @@ class Reference(NamedTuple):
 
 
 def references(pod: Pod) -> list[Reference]:
-    """The ConfigMaps, Secrets and claims that a pod's volumes need; optional ones are not needed."""
+    """Return the ConfigMaps, Secrets and claims that a pod's volumes need; optional ones are not needed."""
     found: list[Reference] = []
     for volume in pod.spec.volumes:
         label = str(volume.get("name", ""))
@@ -59,7 +59,7 @@ class Volumes:
         self._found: dict[tuple[str, str, str], float] = {}
 
     async def missing(self, pod: Pod) -> str | None:
-        """Why the pod's volumes cannot be set up yet; None when they can. Raises TransportError."""
+        """Return why the pod's volumes cannot be set up yet; None when they can. Raises TransportError."""
         namespace = pod.metadata.namespace
         for volume, kind, name in references(pod):
             key = (namespace, kind.plural, name)
@@ -85,5 +85,5 @@ class Volumes:
 
 
 def _phase(body: bytes) -> str:
-    """The phase of a claim."""
+    """Return the phase of a claim."""
     return msgspec.json.decode(body, type=PersistentVolumeClaim).status.phase

@@ -93,15 +93,15 @@ class CriLog:
 
         It is read from the files, so that who reads slowly costs no memory; who is too slow misses what is replaced.
         """
-        news = asyncio.Event()
-        self._followers.add(news)
+        changed = asyncio.Event()
+        self._followers.add(changed)
         joiner = _Joiner()
         older = _entries(_older(self.path))
         file, number = self.path.open("rb"), self._files
         try:
             yield joiner.lines([*older, *_split(file.read())])
             while True:
-                news.clear()
+                changed.clear()
                 ended, current = self.ended, self._files
                 if entries := _split(file.read()):
                     yield joiner.lines(entries)
@@ -111,14 +111,14 @@ class CriLog:
                 elif ended:
                     return
                 else:
-                    await news.wait()
+                    await changed.wait()
         finally:
             file.close()
-            self._followers.discard(news)
+            self._followers.discard(changed)
 
 
 def read_log(path: Path) -> list[bytes]:
-    """All kept lines of a log, each `TIME TEXT`; none when there is no such file."""
+    """Return all kept lines of a log, each `TIME TEXT`; none when there is no such file."""
     return _Joiner().lines(_stored(path))
 
 

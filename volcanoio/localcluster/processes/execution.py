@@ -1,23 +1,136 @@
-"""A run of a container: its command, its log, its memory limit, and how it ended."""
+"""One run of a container: its command, log, exit, memory limit, and startup and liveness probes.
+
+Memory is read from `/proc` (Linux: `proc(5)`). Probes follow `pkg/kubelet/prober`; readiness is not probed, because
+nothing here sends traffic to pods.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import re
 import signal
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import structlog
 
-from volcanoio.localcluster.nodes.runtime import Exit
-from volcanoio.localcluster.processes import memory
-from volcanoio.localcluster.processes.command import Command
+from volcanoio.localcluster.nodes.container_runtime import Exit
 from volcanoio.localcluster.processes.crilog import CriLog, read_log
+from volcanoio.localcluster.processes.handlers import HookError
 from volcanoio.localcluster.processes.launch.order import LaunchOrder
+from volcanoio.localcluster.processes.launcher import Command
 from volcanoio.localcluster.processes.pipes import PipeEnd
+from volcanoio.model.base import Manifest
+
+MEMORY_PERIOD = 0.5
+"""Seconds between two looks at a container that has a limit."""
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PSS = re.compile(rb"^Pss:\s+(\d+) kB", re.MULTILINE)
+_PROC = Path("/proc")
+
+
+def can_measure_memory() -> bool:
+    """Return whether the kernel reports proportional memory."""
+    return (_PROC / "self" / "statm").exists()
+
+
+def resident_memory(pid: int) -> int:
+    """Return bytes resident in all processes of a tree; pages they share are counted once for each."""
+    total = 0
+    for one in process_tree(pid):
+        try:
+            total += int((_PROC / str(one) / "statm").read_bytes().split()[1]) * _PAGE
+        except (OSError, IndexError):
+            continue
+    return total
+
+
+def proportional_memory(pid: int) -> int:
+    """Return bytes held by a tree, a shared page counted in parts; slower."""
+    total = 0
+    for one in process_tree(pid):
+        try:
+            found = _PSS.search((_PROC / str(one) / "smaps_rollup").read_bytes())
+            total += int(found[1]) * 1024 if found else 0
+        except OSError:
+            continue
+    return total
+
+
+def exceeds_memory(pid: int, limit: int) -> bool:
+    """Return whether a tree holds more than `limit` bytes."""
+    return resident_memory(pid) > limit and proportional_memory(pid) > limit
+
+
+def process_tree(pid: int) -> Iterator[int]:
+    """Return a process and its descendants."""
+    yield pid
+    try:
+        threads = os.listdir(_PROC / str(pid) / "task")  # noqa: PTH208 - names are all that is wanted
+    except OSError:
+        return
+    for thread in threads:
+        try:
+            children = (_PROC / str(pid) / "task" / thread / "children").read_bytes().split()
+        except OSError:
+            continue
+        for child in children:
+            yield from process_tree(int(child))
+
+
+ProbeAttempt = Callable[[Mapping[str, Any]], Awaitable[None]]
+"""Carries a probe's handler out once. Raises HookError."""
+Unhealthy = Callable[[str, str], None]
+"""Told of each failure: which probe, and how."""
+
+
+class Timing(msgspec.Struct, frozen=True, rename="camel"):
+    """When a probe is made, in seconds, and how many failures in a row count."""
+
+    initial_delay_seconds: float = 0.0
+    period_seconds: float = 10.0
+    timeout_seconds: float = 1.0
+    failure_threshold: int = 3
+
+
+async def failed_probe(container: Manifest, attempt: ProbeAttempt, unhealthy: Unhealthy) -> str:
+    """Return the name of the probe that has failed too often: `Startup`, then `Liveness`. Never returns without one."""
+    startup, liveness = container.get("startupProbe"), container.get("livenessProbe")
+    if startup and not await _probe(startup, "Startup", attempt, unhealthy, until_success=True):
+        return "Startup"
+    if liveness:
+        await _probe(liveness, "Liveness", attempt, unhealthy, until_success=False)
+        return "Liveness"
+    found: str = await asyncio.get_running_loop().create_future()
+    return found
+
+
+async def _probe(
+    probe: Mapping[str, Any], name: str, attempt: ProbeAttempt, unhealthy: Unhealthy, *, until_success: bool
+) -> bool:
+    """Probe until it has failed too often (false), or succeeded when that is enough (true)."""
+    timing = msgspec.convert(dict(probe), Timing)
+    failures = 0
+    await asyncio.sleep(timing.initial_delay_seconds)
+    while True:
+        try:
+            async with asyncio.timeout(timing.timeout_seconds):
+                await attempt(probe)
+            failures = 0
+            if until_success:
+                return True
+        except (HookError, TimeoutError) as problem:
+            failures += 1
+            unhealthy(name, str(problem) or f"no answer within {timing.timeout_seconds:g}s")
+            if failures >= timing.failure_threshold:
+                return False
+        await asyncio.sleep(timing.period_seconds)
+
 
 _log = structlog.get_logger(__name__)
 _MESSAGE_BYTES, _LOG_LINES, _LOG_BYTES = 4096, 80, 2048
@@ -71,7 +184,7 @@ class Run:
         return not self.ended.done()
 
     async def wait(self) -> Exit:
-        """How it ended, once it has."""
+        """Return how it ended, once it has."""
         return await asyncio.shield(self.ended)
 
     def terminate(self) -> None:
@@ -99,7 +212,7 @@ class Run:
         self.command.send(signal.SIGKILL)
 
     def attach(self) -> asyncio.Queue[tuple[str, bytes] | None]:
-        """Its output from now on, as (stream, bytes); None at the end. Give the queue back with `detach`.
+        """Return its output from now on, as (stream, bytes); None at the end. Give the queue back with `detach`.
 
         Who is the first to attach to a container with `stdin_once` sees it from its beginning.
         """
@@ -128,7 +241,7 @@ class Run:
         pumps = [asyncio.create_task(self._pump("stdout", streams.stdout))]
         if streams.stderr is not None:
             pumps.append(asyncio.create_task(self._pump("stderr", streams.stderr)))
-        guard = asyncio.create_task(self._guard()) if self.spec.memory_limit and memory.measurable() else None
+        guard = asyncio.create_task(self._guard()) if self.spec.memory_limit and can_measure_memory() else None
         code = await self.command.wait()
         if guard is not None:
             guard.cancel()
@@ -158,11 +271,11 @@ class Run:
     async def _guard(self) -> None:
         """End the container when it holds more memory than it may."""
         while True:
-            if await asyncio.to_thread(memory.exceeds, self.command.pid, self.spec.memory_limit):
+            if await asyncio.to_thread(exceeds_memory, self.command.pid, self.spec.memory_limit):
                 self._out_of_memory = True
                 self.kill()
                 return
-            await asyncio.sleep(memory.PERIOD)
+            await asyncio.sleep(MEMORY_PERIOD)
 
     def _ended(self, code: int) -> Exit:
         reason = "OOMKilled" if self._out_of_memory else "Completed" if code == 0 else "Error"

@@ -39,12 +39,12 @@ class ServiceName:
     selector: Mapping[str, str]
 
     def selects(self, host: Host) -> bool:
-        """Whether the pod is behind the service."""
+        """Return whether the pod is behind the service."""
         return host.namespace == self.namespace and all(host.labels.get(k) == v for k, v in self.selector.items())
 
 
 def qualified(name: str, namespace: str, *, inside: bool) -> list[str]:
-    """The forms of a name, the whole one first; `inside` its namespace also the short one."""
+    """Return the forms of a name, the whole one first; `inside` its namespace also the short one."""
     forms = [
         f"{name}.{namespace}.svc.{CLUSTER_DOMAIN}",
         f"{name}.{namespace}.svc",
@@ -54,7 +54,7 @@ def qualified(name: str, namespace: str, *, inside: bool) -> list[str]:
 
 
 def hosts_text(own: Host, others: Iterable[Host], services: Iterable[ServiceName]) -> str:
-    """The text of a pod's /etc/hosts."""
+    """Return the text of a pod's /etc/hosts."""
     lines = [_LOCAL]
     names = qualified(f"{own.hostname}.{own.subdomain}", own.namespace, inside=True) if own.subdomain else []
     lines.append(f"{own.address} {' '.join([*names, own.hostname])}\n")
@@ -73,7 +73,7 @@ def hosts_text(own: Host, others: Iterable[Host], services: Iterable[ServiceName
     return "".join(lines)
 
 
-class HostsBook:
+class HostsFiles:
     """The hosts files of all running pods, kept in step."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ class PipeEnd:
         return self._descriptor
 
     async def read(self) -> bytes:
-        """The next bytes; none at the end, or once this end is closed."""
+        """Return the next bytes; none at the end, or once this end is closed."""
         loop = asyncio.get_running_loop()
         while not self.closed:
             try:

@@ -1,4 +1,4 @@
-"""`ProcessRuntime`: containers of a fleet's pods as local processes (`nodes.runtime.ContainerRuntime`)."""
+"""`ProcessRuntime`: containers of a fleet's pods as local processes (`nodes.container_runtime.ContainerRuntime`)."""
 
 from __future__ import annotations
 
@@ -15,26 +15,21 @@ import structlog
 
 from volcanoio.kube.transport import Transport, TransportError
 from volcanoio.localcluster.clock import Clock
-from volcanoio.localcluster.nodes.happenings import Happening
-from volcanoio.localcluster.nodes.recorder import Recorder
-from volcanoio.localcluster.nodes.runtime import StartError, StartOrder, Wanted
-from volcanoio.localcluster.processes import command
-from volcanoio.localcluster.processes.addresses import pod_addresses
-from volcanoio.localcluster.processes.command import Command, CommandNotStarted
+from volcanoio.localcluster.nodes.addresses import pod_addresses
+from volcanoio.localcluster.nodes.container_runtime import LogSelection, StartError, StartOrder
+from volcanoio.localcluster.nodes.pod_events import KubeletEvents, PodEvent
+from volcanoio.localcluster.processes import launcher
+from volcanoio.localcluster.processes.container_spec import Images, Machine, PreparedPod, launch_order, memory_limit
 from volcanoio.localcluster.processes.crilog import CriLog, read_log
-from volcanoio.localcluster.processes.execution import Run, RunSpec
-from volcanoio.localcluster.processes.fields import FieldProblem
-from volcanoio.localcluster.processes.held import Held, host_of, with_addresses
-from volcanoio.localcluster.processes.hooks import HookFailed, collect, run_hook
-from volcanoio.localcluster.processes.hosts import HostsBook
-from volcanoio.localcluster.processes.images import Images
-from volcanoio.localcluster.processes.isolation import find_namespaces
+from volcanoio.localcluster.processes.execution import Run, RunSpec, failed_probe
+from volcanoio.localcluster.processes.handlers import HookError, collect, run_hook
+from volcanoio.localcluster.processes.hosts import HostsFiles
 from volcanoio.localcluster.processes.launch.order import NONE, LaunchOrder
-from volcanoio.localcluster.processes.orders import Machine, launch_order, memory_limit
-from volcanoio.localcluster.processes.probes import failing
+from volcanoio.localcluster.processes.launcher import Command, CommandNotStarted, find_namespaces
+from volcanoio.localcluster.processes.refresh import Refresher, keep_to_owner, remove_stale_directories
+from volcanoio.localcluster.processes.running_pod import RunningPod, host_of, with_addresses
 from volcanoio.localcluster.processes.sandbox import Sandbox
-from volcanoio.localcluster.processes.sources import Missing, SourceReader, containers_of
-from volcanoio.localcluster.processes.upkeep import Upkeep, keep_to_owner, sweep
+from volcanoio.localcluster.processes.sources import FieldError, Missing, SourceReader, containers_of
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
 from volcanoio.model.kinds import POD
@@ -58,11 +53,11 @@ class ProcessRuntime:
         self._clock = clock
         self._state = state = state.absolute()
         self._sources = SourceReader(transport)
-        self._recorder = Recorder(transport, clock)
+        self._events = KubeletEvents(transport, clock)
         self._machine = Machine(NONE, state / "root", images or Images())
-        self._pods: dict[str, Held] = {}
-        self._hosts = HostsBook()
-        self._upkeep = Upkeep(self._sources, self._hosts, self._pods)
+        self._pods: dict[str, RunningPod] = {}
+        self._hosts = HostsFiles()
+        self._upkeep = Refresher(self._sources, self._hosts, self._pods)
 
     @property
     def namespaces(self) -> str:
@@ -70,7 +65,7 @@ class ProcessRuntime:
         return self._machine.namespaces
 
     def serve_api_at(self, host: str, port: int) -> None:
-        """Tell containers started from now on where the API server is."""
+        """Set the API server's address for containers started from now on."""
         self._machine = replace(self._machine, api_host=host, api_port=port)
 
     @asynccontextmanager
@@ -81,8 +76,8 @@ class ProcessRuntime:
         self._machine = replace(self._machine, namespaces=await find_namespaces(self._machine.root))
         listed = await self._found(POD.path()) or {}
         known = frozenset(one["metadata"]["uid"] for one in listed.get("items") or ())
-        await asyncio.to_thread(sweep, self._state, known)
-        tasks = [asyncio.create_task(self._recorder.run()), asyncio.create_task(self._upkeep.run())]
+        await asyncio.to_thread(remove_stale_directories, self._state, known)
+        tasks = [asyncio.create_task(self._events.run()), asyncio.create_task(self._upkeep.run())]
         try:
             yield
         finally:
@@ -95,7 +90,7 @@ class ProcessRuntime:
     # What the fleet asks.
 
     def objection(self, pod: Pod, container: str) -> str:
-        """Why a container is simulated: only a command can be run, an image cannot."""
+        """Return why a container is simulated: only a command can be run, an image cannot."""
         spec = next(c for c in (*pod.spec.containers, *pod.spec.init_containers) if c.name == container)
         if spec.command or self._machine.images.entrypoint(spec.image):
             return ""
@@ -112,9 +107,9 @@ class ProcessRuntime:
         async with held.lock:
             launch = await self._prepared(order, held, container)
         if self.namespaces == NONE and order.attempt == 0:
-            self._tell(order, "Warning", "NoNamespaces", _NO_NAMESPACES)
+            self._report(order, "Warning", "NoNamespaces", _NO_NAMESPACES)
         run = held.runs[order.container] = await self._launched(order, held, launch)
-        run.ended.add_done_callback(lambda _: self._settle(uid))
+        run.ended.add_done_callback(lambda _: self._end_run(uid))
         try:
             await self._post_start(order, held, container, run)
         except BaseException:
@@ -133,9 +128,9 @@ class ProcessRuntime:
         await asyncio.to_thread(Sandbox(self._state, pod.metadata.uid).remove)
 
     async def read(
-        self, namespace: str, pod_manifest: Manifest, container: str, options: Wanted
+        self, namespace: str, pod_manifest: Manifest, container: str, options: LogSelection
     ) -> AsyncIterator[list[bytes]]:
-        """A container's log (`apiserver.logs.LogSource`)."""
+        """Return a container's log (`apiserver.streams.pod_connections.LogSource`)."""
         del namespace
         uid = pod_manifest["metadata"]["uid"]
         attempt = attempt_of(pod_manifest, container, previous=options.previous)
@@ -151,18 +146,18 @@ class ProcessRuntime:
     # What exec and attach ask.
 
     def find(self, uid: str, container: str) -> Run | None:
-        """The run of a container, if it is running."""
+        """Return the run of a container, if it is running."""
         held = self._pods.get(uid)
         run = held.runs.get(container) if held is not None else None
         return run if run is not None and run.running else None
 
     def runs(self, uid: str) -> bool:
-        """Whether any process of a pod runs."""
+        """Return whether any process of a pod runs."""
         held = self._pods.get(uid)
         return held is not None and held.running
 
     def knows(self, uid: str, container: str) -> bool:
-        """Whether it has ever run a container."""
+        """Return whether the runtime ever ran this container."""
         held = self._pods.get(uid)
         return held is not None and container in held.runs
 
@@ -171,12 +166,12 @@ class ProcessRuntime:
         order = run.spec.order
         environment = order.env | ({"TERM": "xterm"} if tty and "TERM" not in order.env else {})
         enter = 0 if order.namespaces == NONE else run.command.pid
-        return await command.start(order._replace(argv=argv, env=environment, tty=tty, enter=enter), stdin=stdin)
+        return await launcher.start(order._replace(argv=argv, env=environment, tty=tty, enter=enter), stdin=stdin)
 
     # What that takes.
 
-    async def _held(self, order: StartOrder) -> Held:
-        """The pod, its whole manifest with the addresses it is about to have."""
+    async def _held(self, order: StartOrder) -> RunningPod:
+        """Return the pod, its whole manifest with the addresses it is about to have."""
         meta = order.pod.metadata
         manifest = await self._found(POD.path(meta.namespace, meta.name))
         if manifest is None or manifest["metadata"]["uid"] != meta.uid:
@@ -184,7 +179,7 @@ class ProcessRuntime:
         manifest = with_addresses(manifest, order.pod_ip, order.host_ip)
         held = self._pods.get(meta.uid)
         if held is None:
-            held = self._pods[meta.uid] = Held(manifest, Sandbox(self._state, meta.uid))
+            held = self._pods[meta.uid] = RunningPod(manifest, Sandbox(self._state, meta.uid))
         held.manifest = manifest
         return held
 
@@ -196,45 +191,47 @@ class ProcessRuntime:
                 _log.info("look again", path=path, error=str(error))
                 await asyncio.sleep(_LOOK_AGAIN)
 
-    async def _prepared(self, order: StartOrder, held: Held, container: Manifest) -> RunSpec:
-        """What to launch, as soon as everything is there. Raises StartError for what will never be."""
-        told = ""
+    async def _prepared(self, order: StartOrder, held: RunningPod, container: Manifest) -> RunSpec:
+        """Wait until everything is there to launch a container. Raises StartError for what will never be."""
+        reported = ""
         while True:
             problem = ""
             try:
                 sources = await self._upkeep.read(held)
                 volumes = await asyncio.to_thread(held.sandbox.prepare, held.manifest, sources)
-                launch = launch_order(held.manifest, container, sources, volumes, held.sandbox, self._machine)
+                launch = launch_order(
+                    PreparedPod(held.manifest, sources, volumes, held.sandbox), container, self._machine
+                )
                 return self._spec(held, container, launch)
             except Missing as missing:
                 problem = f"Error: {missing}"
             except TransportError as error:
                 _log.info("look again", pod=order.pod.metadata.key, error=str(error))
-            except (FieldProblem, OSError, ValueError) as error:
+            except (FieldError, OSError, ValueError) as error:
                 raise StartError(str(error)) from None
-            if problem and problem != told:
-                told = problem
-                self._tell(order, "Warning", "Failed", problem)
+            if problem and problem != reported:
+                reported = problem
+                self._report(order, "Warning", "Failed", problem)
             await asyncio.sleep(_LOOK_AGAIN)
 
-    async def _launched(self, order: StartOrder, held: Held, launch: RunSpec) -> Run:
+    async def _launched(self, order: StartOrder, held: RunningPod, launch: RunSpec) -> Run:
         """The run, with its log and its names on the network. Raises StartError, also for a full disk and the like."""
         uid = order.pod.metadata.uid
         log: CriLog | None = None
         try:
             log = CriLog(held.sandbox.log(order.container, order.attempt), self._clock.now)
             self._hosts.add(uid, host_of(held.manifest), held.sandbox.hosts)
-            return Run(launch, await command.start(launch.order, stdin=launch.stdin), log)
+            return Run(launch, await launcher.start(launch.order, stdin=launch.stdin), log)
         except BaseException as error:
             if log is not None:
                 with suppress(OSError):
                     log.end()
-            self._settle(uid)
+            self._end_run(uid)
             if isinstance(error, CommandNotStarted | OSError):
                 raise StartError(str(error)) from None
             raise
 
-    def _spec(self, held: Held, container: Manifest, launch: LaunchOrder) -> RunSpec:
+    def _spec(self, held: RunningPod, container: Manifest, launch: LaunchOrder) -> RunSpec:
         hook = (container.get("lifecycle") or {}).get("preStop")
         name = container["name"]
         return RunSpec(
@@ -247,34 +244,34 @@ class ProcessRuntime:
             pre_stop=None if hook is None or "sleep" in hook else partial(self._pre_stop, held, container, hook),
         )
 
-    async def _post_start(self, order: StartOrder, held: Held, container: Manifest, run: Run) -> None:
+    async def _post_start(self, order: StartOrder, held: RunningPod, container: Manifest, run: Run) -> None:
         hook = (container.get("lifecycle") or {}).get("postStart")
         if hook is None:
             return
         try:
             await run_hook(hook, partial(self._run_in, run), container, held.address)
-        except HookFailed as failed:
-            self._tell(order, "Warning", "FailedPostStartHook", f"PostStartHook failed: {failed}")
+        except HookError as failed:
+            self._report(order, "Warning", "FailedPostStartHook", f"PostStartHook failed: {failed}")
             run.kill()
 
-    async def _watch(self, order: StartOrder, held: Held, container: Manifest, run: Run) -> None:
+    async def _watch(self, order: StartOrder, held: RunningPod, container: Manifest, run: Run) -> None:
         """End a container whose startup or liveness probe fails too often; the restart policy decides what follows."""
-        name = await failing(
+        name = await failed_probe(
             container,
             lambda probe: run_hook(probe, partial(self._run_in, run), container, held.address),
-            lambda probe, how: self._tell(order, "Warning", "Unhealthy", f"{probe} probe failed: {how}"),
+            lambda probe, how: self._report(order, "Warning", "Unhealthy", f"{probe} probe failed: {how}"),
         )
-        self._tell(order, "Normal", "Killing", f"Container {order.container} failed {name.lower()} probe")
+        self._report(order, "Normal", "Killing", f"Container {order.container} failed {name.lower()} probe")
         run.terminate()
         grace = order.pod.spec.termination_grace_period_seconds
         await asyncio.sleep(30.0 if grace is None else float(grace))
         run.kill()
 
-    async def _pre_stop(self, held: Held, container: Manifest, hook: Mapping[str, Any]) -> None:
+    async def _pre_stop(self, held: RunningPod, container: Manifest, hook: Mapping[str, Any]) -> None:
         run = held.runs[container["name"]]
         try:
             await run_hook(hook, partial(self._run_in, run), container, held.address)
-        except HookFailed as failed:
+        except HookError as failed:
             _log.warning("preStop hook failed", pod=held.manifest["metadata"]["name"], error=str(failed))
 
     async def _run_in(self, run: Run, argv: list[str]) -> tuple[int, bytes]:
@@ -282,17 +279,17 @@ class ProcessRuntime:
         try:
             started = await self.execute(run, argv, stdin=False, tty=False)
         except CommandNotStarted as refused:
-            raise HookFailed(str(refused)) from None
+            raise HookError(str(refused)) from None
         return await collect(started)
 
-    def _settle(self, uid: str) -> None:
+    def _end_run(self, uid: str) -> None:
         """A run of the pod has ended: its names go with the last."""
         held = self._pods.get(uid)
         if held is not None and not held.running:
             self._hosts.remove(uid)
 
-    def _tell(self, order: StartOrder, kind: str, reason: str, message: str) -> None:
-        self._recorder.tell(order.pod, order.node, Happening(kind, reason, message))
+    def _report(self, order: StartOrder, kind: str, reason: str, message: str) -> None:
+        self._events.record_pod(order.pod, order.node, PodEvent(kind, reason, message))
 
 
 _NO_NAMESPACES = (
@@ -302,7 +299,7 @@ _NO_NAMESPACES = (
 
 
 def attempt_of(pod: Manifest, container: str, *, previous: bool) -> int:
-    """Which run of a container a log request means, by the container ids of its status."""
+    """Return which run of a container a log request means, by the container ids of its status."""
     status = pod.get("status") or {}
     states = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
     one: Manifest = next((one for one in states if one["name"] == container), {})

@@ -1,20 +1,130 @@
 """A pod's directory on this machine: its volumes, hosts file, working directories and logs.
 
-`<state>/pods/<uid>/volumes/<name>`, `…/etc`, `…/work/<container>`, `…/logs/<container>/<attempt>.log`. What
-claims hold is where their volumes say.
+`<state>/pods/<uid>/volumes/<name>`, `…/etc`, `…/work/<container>`, `…/logs/<container>/<attempt>.log`. Claims are
+where their volumes point. Files of ConfigMap, Secret, downward API and projected volumes are replaced atomically by
+swapping the directory behind `..data` (Kubernetes: `pkg/volume/util/atomic_writer.go`).
 """
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from volcanoio.localcluster.processes import payloaddir
-from volcanoio.localcluster.processes.payloads import payload
-from volcanoio.localcluster.processes.sources import Missing, Sources
+from volcanoio.localcluster.processes.sources import Content, FieldError, Missing, Sources, field_value, resource_value
 from volcanoio.model.base import Manifest
+
+DEFAULT_MODE = 0o644
+
+
+class VolumeFile(NamedTuple):
+    """A file's content and permission bits."""
+
+    data: bytes
+    mode: int
+
+
+Payload = dict[str, VolumeFile]
+"""Files by their path in the volume."""
+
+
+def payload(pod: Manifest, volume: Mapping[str, Any], sources: Sources) -> Payload | None:
+    """Return the files of a volume, None for one of another kind. Raises Missing or FieldError."""
+    if projected := volume.get("projected"):
+        mode = int(projected.get("defaultMode") or DEFAULT_MODE)
+        found: Payload = {}
+        for source in projected.get("sources") or ():
+            found |= _of(pod, source, sources, mode) or {}
+        return found
+    return _of(pod, volume, sources, None)
+
+
+def _of(pod: Manifest, source: Mapping[str, Any], sources: Sources, mode: int | None) -> Payload | None:
+    if (reference := source.get("configMap")) is not None:
+        return _keys(reference, sources.config_map(reference), mode)
+    if (reference := source.get("secret")) is not None:
+        return _keys(reference, sources.secret(reference), mode)
+    if (reference := source.get("downwardAPI")) is not None:
+        default = _mode(reference.get("defaultMode"), mode)
+        return {item["path"]: _downward(pod, item, sources, default) for item in reference.get("items") or ()}
+    if reference := source.get("serviceAccountToken"):
+        token = sources.tokens.get(str(reference.get("audience") or ""), "")
+        return {reference["path"]: VolumeFile(token.encode(), 0o600 if mode is None else mode)}
+    return None
+
+
+def _mode(own: object, default: int | None) -> int:
+    return int(str(own)) if own is not None else DEFAULT_MODE if default is None else default
+
+
+def _keys(reference: Mapping[str, Any], content: Content | None, default: int | None) -> Payload:
+    """Return the wanted keys of a ConfigMap or Secret: those of `items`, else all."""
+    mode = _mode(reference.get("defaultMode"), default)
+    items: Sequence[Mapping[str, Any]] = reference.get("items") or ()
+    if content is None:
+        return {}
+    if not items:
+        return {key: VolumeFile(data, mode) for key, data in content.items()}
+    found: Payload = {}
+    for item in items:
+        if item["key"] in content:
+            found[item["path"]] = VolumeFile(content[item["key"]], _mode(item.get("mode"), mode))
+        elif not reference.get("optional"):
+            raise FieldError(f"references non-existent config key: {item['key']}")
+    return found
+
+
+def _downward(pod: Manifest, item: Mapping[str, Any], sources: Sources, mode: int) -> VolumeFile:
+    if reference := item.get("fieldRef"):
+        text = field_value(pod, reference.get("fieldPath", ""))
+    else:
+        reference = item.get("resourceFieldRef") or {}
+        text = resource_value(pod, "", reference, sources.allocatable)
+    return VolumeFile(text.encode(), _mode(item.get("mode"), mode))
+
+
+_CURRENT = "..data"
+
+
+def write_payload(directory: Path, files: Payload) -> bool:
+    """Make the files of a volume those given; whether anything changed. Raises OSError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    current = directory / _CURRENT
+    old = current.resolve() if current.is_symlink() else None
+    if old is not None and _read(old) == files:
+        return False
+    new = Path(tempfile.mkdtemp(prefix="..", dir=directory))
+    new.chmod(0o755)
+    for path, (data, mode) in files.items():
+        target = new / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+        target.chmod(mode)
+    link = directory / "..data_tmp"
+    link.unlink(missing_ok=True)
+    link.symlink_to(new.name)
+    link.replace(current)
+    tops = {Path(path).parts[0] for path in files}
+    for top in tops:
+        if not (directory / top).is_symlink():
+            (directory / top).symlink_to(f"{_CURRENT}/{top}")
+    for entry in directory.iterdir():
+        if entry.is_symlink() and entry.name != _CURRENT and entry.name not in tops:
+            entry.unlink()
+    if old is not None:
+        shutil.rmtree(old, ignore_errors=True)
+    return True
+
+
+def _read(directory: Path) -> Payload:
+    return {
+        os.path.relpath(file, directory): VolumeFile(file.read_bytes(), file.stat().st_mode & 0o7777)
+        for file in directory.rglob("*")
+        if file.is_file()
+    }
 
 
 class Sandbox:
@@ -35,7 +145,7 @@ class Sandbox:
         for volume in pod["spec"].get("volumes") or ():
             files = payload(pod, volume, sources)
             if files is not None:
-                payloaddir.write(self._own(volume), files)
+                write_payload(self._own(volume), files)
 
     def _own(self, volume: Mapping[str, Any]) -> Path:
         return self.path / "volumes" / str(volume["name"])
@@ -43,7 +153,7 @@ class Sandbox:
     def _volume(self, pod: Manifest, volume: Mapping[str, Any], sources: Sources) -> Path:
         files = payload(pod, volume, sources)
         if files is not None:
-            payloaddir.write(self._own(volume), files)
+            write_payload(self._own(volume), files)
             return self._own(volume)
         if volume.get("emptyDir") is not None:
             return _directory(self._own(volume), 0o777)
@@ -73,7 +183,7 @@ class Sandbox:
         return _directory(self.path / "work" / container, 0o777)
 
     def termination_log(self, container: str) -> Path:
-        """The file of a container's termination message, empty."""
+        """Return the file of a container's termination message, empty."""
         file = self.path / "termination" / container
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"")
@@ -81,7 +191,7 @@ class Sandbox:
         return file
 
     def log(self, container: str, attempt: int) -> Path:
-        """The log of a run."""
+        """Return the log of a run."""
         return self.path / "logs" / container / f"{attempt}.log"
 
     def remove(self) -> None:

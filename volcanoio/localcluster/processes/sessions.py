@@ -9,10 +9,10 @@ import struct
 import termios
 
 from volcanoio.localcluster.apiserver.streams.remote import Channel, Outcome, Remote, StreamOptions
-from volcanoio.localcluster.processes.command import Command, CommandNotStarted
 from volcanoio.localcluster.processes.execution import DRAIN_LIMIT
-from volcanoio.localcluster.processes.held import LOCALHOST
+from volcanoio.localcluster.processes.launcher import Command, CommandNotStarted
 from volcanoio.localcluster.processes.pipes import PipeEnd
+from volcanoio.localcluster.processes.running_pod import LOCALHOST
 from volcanoio.localcluster.processes.runtime import ProcessRuntime
 from volcanoio.model.base import Manifest
 
@@ -28,7 +28,7 @@ class ProcessSessions:
         self._closing: set[asyncio.Task[None]] = set()
 
     def refusal(self, pod: Manifest, container: str) -> str:
-        """A container has streams while its process runs."""
+        """Return why a container has no streams; empty while its process runs."""
         uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
         if self._runtime.find(uid, container) is not None:
             return ""
@@ -40,7 +40,7 @@ class ProcessSessions:
         return f"container {container} in pod {name} is not running"
 
     def addresses(self, pod: Manifest) -> tuple[str, ...]:
-        """The pod's own address, then that of who listens on localhost."""
+        """Return the pod's own address, then that of who listens on localhost."""
         own = str((pod.get("status") or {}).get("podIP") or "")
         return (own, LOCALHOST) if self._runtime.runs(pod["metadata"]["uid"]) else ()
 

@@ -1,17 +1,23 @@
-"""What a pod's containers are made from besides its manifest: ConfigMaps, Secrets, claims, tokens, its node."""
+"""Objects and fields a pod's containers are made from: ConfigMaps, Secrets, claims, tokens, its node and itself.
+
+`fieldRef` and `resourceFieldRef` are resolved here, for variables and for downward API volumes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from volcanoio.kube.transport import Transport, TransportError
+from volcanoio.model import quantity
 from volcanoio.model.base import Manifest
 from volcanoio.model.kinds import CONFIG_MAP, NODE, PVC, SECRET, Kind
 
@@ -38,11 +44,11 @@ class Sources:
     """What the pod's node offers."""
 
     def config_map(self, reference: Mapping[str, Any]) -> Content | None:
-        """A ConfigMap by reference, None for an optional one that is not there. Raises Missing."""
+        """Return a ConfigMap by reference, None for an optional one that is not there. Raises Missing."""
         return _wanted(self.config_maps, "configmap", str(reference.get("name", "")), reference)
 
     def secret(self, reference: Mapping[str, Any]) -> Content | None:
-        """A Secret by reference (`name` or `secretName`), None for an optional one. Raises Missing."""
+        """Return a Secret by reference (`name` or `secretName`), None for an optional one. Raises Missing."""
         name = str(reference.get("secretName") or reference.get("name", ""))
         return _wanted(self.secrets, "secret", name, reference)
 
@@ -62,7 +68,7 @@ class SourceReader:
         self._transport = transport
 
     async def read(self, pod: Manifest, tokens: Mapping[str, str] | None = None) -> Sources:
-        """All that the pod refers to and that exists; `tokens` are used again if given.
+        """Return all that the pod refers to and that exists; `tokens` are used again if given.
 
         Raises TransportError, and Missing for a token that is not to be had.
         """
@@ -112,7 +118,7 @@ class SourceReader:
         return str(msgspec.json.decode(response.body)["status"]["token"])
 
     async def get(self, path: str) -> Manifest | None:
-        """An object, None when it does not exist. Raises TransportError."""
+        """Return an object, None when it does not exist. Raises TransportError."""
         response = await self._transport.request("GET", path)
         if response.status == 404:
             return None
@@ -137,12 +143,19 @@ def _decoded(value: str) -> bytes:
 
 
 def containers_of(pod: Manifest) -> Iterator[Manifest]:
-    """All containers of a pod, init containers first."""
+    """Return all containers of a pod, init containers first."""
     yield from pod["spec"].get("initContainers") or ()
     yield from pod["spec"].get("containers") or ()
 
 
 def _names(pod: Manifest, kind: Kind) -> Iterator[str]:
+    """Return the names of the objects of a kind that a pod refers to."""
+    yield from _names_in_volumes(pod, kind)
+    if kind is not PVC:
+        yield from _names_in_containers(pod, kind)
+
+
+def _names_in_volumes(pod: Manifest, kind: Kind) -> Iterator[str]:
     for volume in pod["spec"].get("volumes") or ():
         for source in (volume, *((volume.get("projected") or {}).get("sources") or ())):
             for field_, of in (("configMap", CONFIG_MAP), ("secret", SECRET), ("persistentVolumeClaim", PVC)):
@@ -151,17 +164,19 @@ def _names(pod: Manifest, kind: Kind) -> Iterator[str]:
                     yield str(reference.get("claimName") or reference.get("secretName") or reference.get("name") or "")
         if kind is PVC and volume.get("ephemeral"):
             yield f"{pod['metadata']['name']}-{volume['name']}"
+
+
+def _names_in_containers(pod: Manifest, kind: Kind) -> Iterator[str]:
     of_all = "configMapRef" if kind is CONFIG_MAP else "secretRef"
     of_one = "configMapKeyRef" if kind is CONFIG_MAP else "secretKeyRef"
-    if kind is not PVC:
-        for container in containers_of(pod):
-            for bundle in container.get("envFrom") or ():
-                if of_all in bundle:
-                    yield str(bundle[of_all].get("name", ""))
-            for variable in container.get("env") or ():
-                reference = (variable.get("valueFrom") or {}).get(of_one)
-                if reference:
-                    yield str(reference.get("name", ""))
+    for container in containers_of(pod):
+        for bundle in container.get("envFrom") or ():
+            if of_all in bundle:
+                yield str(bundle[of_all].get("name", ""))
+        for variable in container.get("env") or ():
+            reference = (variable.get("valueFrom") or {}).get(of_one)
+            if reference:
+                yield str(reference.get("name", ""))
 
 
 def _audiences(pod: Manifest) -> set[str]:
@@ -174,7 +189,7 @@ def _audiences(pod: Manifest) -> set[str]:
 
 
 def _asks_node(pod: Manifest) -> bool:
-    """Whether a resourceFieldRef may have to be answered by what the node offers."""
+    """Return whether a resourceFieldRef may have to be answered by what the node offers."""
     in_variables = any(
         "resourceFieldRef" in (variable.get("valueFrom") or {})
         for container in containers_of(pod)
@@ -186,3 +201,75 @@ def _asks_node(pod: Manifest) -> bool:
         for source in (volume, *((volume.get("projected") or {}).get("sources") or ()))
         for item in (source.get("downwardAPI") or {}).get("items") or ()
     )
+
+
+_KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
+
+
+class FieldError(ValueError):
+    """A reference that cannot be resolved; the text says why."""
+
+
+def field_value(pod: Manifest, path: str) -> str:
+    """Return the text of a field. Raises FieldError for one that is not offered."""
+    keyed = _KEYED.fullmatch(path)
+    if keyed:
+        return str((pod["metadata"].get(keyed[1]) or {}).get(keyed[2], ""))
+    read = _FIELDS.get(path)
+    if read is None:
+        msg = f"unsupported fieldPath: {path}; use one of {', '.join(_FIELDS)}, or metadata.labels['KEY']"
+        raise FieldError(msg)
+    return read(pod)
+
+
+def _map(field: str) -> Callable[[Manifest], str]:
+    """Return a label or annotation map as lines `key="value"`, as downward API volumes show it."""
+    return lambda pod: "\n".join(
+        f"{key}={json.dumps(value, ensure_ascii=False)}"
+        for key, value in sorted((pod["metadata"].get(field) or {}).items())
+    )
+
+
+def _text(part: str, field: str) -> Callable[[Manifest], str]:
+    return lambda pod: str((pod.get(part) or {}).get(field, ""))
+
+
+_FIELDS: dict[str, Callable[[Manifest], str]] = {
+    "metadata.name": _text("metadata", "name"),
+    "metadata.namespace": _text("metadata", "namespace"),
+    "metadata.uid": _text("metadata", "uid"),
+    "metadata.labels": _map("labels"),
+    "metadata.annotations": _map("annotations"),
+    "spec.nodeName": _text("spec", "nodeName"),
+    "spec.serviceAccountName": lambda pod: str(pod["spec"].get("serviceAccountName") or "default"),
+    "status.hostIP": _text("status", "hostIP"),
+    "status.hostIPs": _text("status", "hostIP"),
+    "status.podIP": _text("status", "podIP"),
+    "status.podIPs": _text("status", "podIP"),
+}
+"""Field path → how it is read. Pods with a runtime have one address of each kind."""
+
+
+def resource_value(pod: Manifest, container: str, reference: Mapping[str, Any], allocatable: Mapping[str, Any]) -> str:
+    """Return a container's request or limit, divided and rounded up; without a limit, what the node offers.
+
+    Kubernetes: `pkg/api/v1/resource`, ExtractContainerResourceValue.
+    """
+    spec = pod["spec"]
+    name = reference.get("containerName") or container
+    found = next(
+        (one for one in (*spec["containers"], *(spec.get("initContainers") or ())) if one["name"] == name), None
+    )
+    if found is None:
+        msg = f"resourceFieldRef: there is no container {name} in the pod"
+        raise FieldError(msg)
+    kind, _, resource = str(reference.get("resource", "")).partition(".")
+    if kind not in ("limits", "requests") or not resource:
+        msg = f"resourceFieldRef: {reference.get('resource')!r} must be limits.NAME or requests.NAME"
+        raise FieldError(msg)
+    amount = ((found.get("resources") or {}).get(kind) or {}).get(resource)
+    if amount is None:
+        amount = allocatable.get(resource, "0") if kind == "limits" else "0"
+    divisor = str(reference.get("divisor") or "1")
+    parts = quantity.parse(str(amount)) / (quantity.parse(divisor) or 1)
+    return str(-((-parts.numerator) // parts.denominator))

@@ -1,16 +1,15 @@
 """What the type of a field does not say: defaults, bounds, patterns, enums and required fields of our CRDs.
 
-Source of the values: Volcano `staging/src/volcano.sh/apis/pkg/apis/{batch,bus,scheduling}` (kubebuilder markers). Ours
-differ in one place: a Queue's weight may be any positive int32, where Volcano stops at 65535.
+Source of the values: Volcano `staging/src/volcano.sh/apis/pkg/apis` (kubebuilder markers). Ours
+differ in two places: a Queue's weight may be any positive int32, where Volcano stops at 65535, and a policy may not
+name the events that Volcano's schema offers and its admission refuses.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from volcanoio.model import batch, command, cron, flow, scheduling
-from volcanoio.model.base import Model, OwnerReference
+from volcanoio.model import batch, flow, nodes, scheduling
+from volcanoio.model.base import Model, OwnerReference, StatusCondition
 from volcanoio.model.crds import podtemplate
 
 Schema = dict[str, Any]
@@ -18,6 +17,8 @@ Schema = dict[str, Any]
 INT32_MAX = 2**31 - 1
 DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+CONDITION_TYPE = DNS_SUBDOMAIN.removesuffix("$").replace("^", "^(") + r"/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+CONDITION_REASON = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
 
 NOT_NEGATIVE: Schema = {"minimum": 0}
 POSITIVE: Schema = {"minimum": 1}
@@ -29,11 +30,33 @@ PORT: Schema = {"minimum": 0, "maximum": 65535}
 NODE_GROUPS: Schema = {
     "type": "object",
     "properties": {
-        "preferredDuringSchedulingIgnoredDuringExecution": {"type": "array", "items": {"type": "string"}},
-        "requiredDuringSchedulingIgnoredDuringExecution": {"type": "array", "items": {"type": "string"}},
+        "preferredDuringSchedulingIgnoredDuringExecution": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Node groups that count where there is a choice.",
+        },
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Node groups that always count.",
+        },
     },
 }
-EVENT: Schema = {"enum": [event.value for event in batch.JobEvent]}
+PERCENTAGE: Schema = {"minimum": 0, "maximum": 100}
+ONE_SELECTOR: Schema = {
+    "x-kubernetes-validations": [
+        {
+            "rule": "has(self.exactMatch) || has(self.regexMatch) || has(self.labelMatch)",
+            "message": "Either ExactMatch or RegexMatch or LabelMatch must be specified",
+        },
+        {
+            "rule": "has(self.exactMatch) ? !has(self.regexMatch) && !has(self.labelMatch) : "
+            "!has(self.regexMatch) || !has(self.labelMatch)",
+            "message": "Only one of ExactMatch, RegexMatch, or LabelMatch can be specified",
+        },
+    ]
+}
+EVENT: Schema = {"enum": [event.value for event in batch.POLICY_EVENTS]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +68,7 @@ class Whole:
 
 
 CONSTRAINTS: dict[type[Model], dict[str, Schema | Whole]] = {
-    batch.LifecyclePolicy: {
-        "event": EVENT,
-        "events": {"items": {"type": "string", **EVENT}},
-        "timeout": DURATION,
-    },
+    batch.LifecyclePolicy: {"event": EVENT, "events": {"items": {"type": "string", **EVENT}}, "timeout": DURATION},
     batch.NetworkTopology: {
         "mode": {"default": "hard", "enum": ["hard", "soft"]},
         "highest_tier_allowed": NOT_NEGATIVE,
@@ -84,10 +103,7 @@ CONSTRAINTS: dict[type[Model], dict[str, Schema | Whole]] = {
         "priority_class_name": {"maxLength": 253, "pattern": DNS_SUBDOMAIN},
         "min_success": POSITIVE,
     },
-    batch.JobState: {
-        "phase": {"enum": [phase.value for phase in batch.JobPhase]},
-        "last_transition_time": DATE_TIME,
-    },
+    batch.JobState: {"phase": {"enum": [phase.value for phase in batch.JobPhase]}, "last_transition_time": DATE_TIME},
     batch.JobCondition: {
         "status": {"enum": [phase.value for phase in batch.JobPhase]},
         "last_transition_time": DATE_TIME,
@@ -97,15 +113,15 @@ CONSTRAINTS: dict[type[Model], dict[str, Schema | Whole]] = {
         **dict.fromkeys(("terminating", "unknown"), NOT_NEGATIVE),
         "running_duration": DURATION,
     },
-    cron.JobTemplateSpec: {"spec": Whole(batch.JobSpec)},
-    cron.CronJobSpec: {
+    batch.JobTemplateSpec: {"spec": Whole(batch.JobSpec)},
+    batch.CronJobSpec: {
         "starting_deadline_seconds": {"format": "int64", "minimum": 0},
-        "concurrency_policy": {"default": "Allow", "enum": [policy.value for policy in cron.ConcurrencyPolicy]},
+        "concurrency_policy": {"default": "Allow", "enum": [policy.value for policy in batch.ConcurrencyPolicy]},
         "suspend": {"default": False},
         "successful_jobs_history_limit": {"default": 3, "minimum": 0},
         "failed_jobs_history_limit": {"default": 1, "minimum": 0},
     },
-    cron.CronJobStatus: {
+    batch.CronJobStatus: {
         "active": {"x-kubernetes-list-type": "atomic"},
         "last_schedule_time": DATE_TIME,
         "last_successful_time": DATE_TIME,
@@ -122,9 +138,15 @@ CONSTRAINTS: dict[type[Model], dict[str, Schema | Whole]] = {
     flow.FlowState: {"phase": {"enum": [phase.value for phase in flow.FlowPhase]}},
     flow.JobTemplate: {"spec": Whole(batch.JobSpec)},
     OwnerReference: {},
-    command.Command: {
-        "target": {"x-kubernetes-map-type": "atomic"},
+    StatusCondition: {
+        "type": {"maxLength": 316, "pattern": CONDITION_TYPE},
+        "status": {"enum": ["True", "False", "Unknown"]},
+        "observed_generation": {"format": "int64", "minimum": 0},
+        "last_transition_time": DATE_TIME,
+        "reason": {"minLength": 1, "maxLength": 1024, "pattern": CONDITION_REASON},
+        "message": {"maxLength": 32768},
     },
+    batch.Command: {"target": {"x-kubernetes-map-type": "atomic"}},
     scheduling.SubGroupPolicy: {
         "name": NAME,
         "sub_group_size": {"default": 1, "minimum": 1},
@@ -132,43 +154,57 @@ CONSTRAINTS: dict[type[Model], dict[str, Schema | Whole]] = {
         "label_selector": podtemplate.label_selector(),
         "match_label_keys": {"x-kubernetes-list-type": "atomic"},
     },
-    scheduling.PodGroupSpec: {
-        "min_member": NOT_NEGATIVE,
-        "queue": QUEUE,
-        "priority_class_name": NAME,
-    },
+    scheduling.PodGroupSpec: {"min_member": NOT_NEGATIVE, "queue": QUEUE, "priority_class_name": NAME},
     scheduling.PodGroupCondition: {"last_transition_time": DATE_TIME},
-    scheduling.PodGroupStatus: {
-        "phase": {"enum": [phase.value for phase in scheduling.PodGroupPhase]},
-    },
+    scheduling.PodGroupStatus: {"phase": {"enum": [phase.value for phase in scheduling.PodGroupPhase]}},
     scheduling.QueueSpec: {
         "weight": {"default": 1, "minimum": 1, "maximum": INT32_MAX},
         "extend_clusters": {
             "items": {
                 "type": "object",
                 "properties": {
-                    "capacity": podtemplate.RESOURCE_LIST,
-                    "name": {"type": "string"},
-                    "weight": {"type": "integer", "format": "int32"},
+                    "capacity": {**podtemplate.RESOURCE_LIST, "description": "Amounts that the cluster has."},
+                    "name": {"type": "string", "description": "Name of the cluster."},
+                    "weight": {"type": "integer", "format": "int32", "description": "Share of the cluster."},
                 },
             }
         },
         "affinity": {
             "type": "object",
-            "properties": {"nodeGroupAffinity": NODE_GROUPS, "nodeGroupAntiAffinity": NODE_GROUPS},
+            "properties": {
+                "nodeGroupAffinity": {**NODE_GROUPS, "description": "Node groups that pods of the queue use."},
+                "nodeGroupAntiAffinity": {**NODE_GROUPS, "description": "Node groups that pods of the queue avoid."},
+            },
         },
         "type": NAME,
         "parent": {"maxLength": 253, "pattern": DNS_SUBDOMAIN},
         "priority": NOT_NEGATIVE,
         "dequeue_strategy": {"default": "traverse", "enum": ["fifo", "traverse"]},
     },
+    nodes.ExactMatch: {"name": {"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN}},
+    nodes.RegexMatch: {"pattern": {"minLength": 1}},
+    nodes.MemberSelector: {"label_match": podtemplate.label_selector()},
+    nodes.Member: {"type": {"enum": ["Node", "HyperNode"]}, "selector": ONE_SELECTOR},
+    nodes.HyperNodeSpec: {"tier": NOT_NEGATIVE, "tier_name": NAME, "members": {"minItems": 1}},
+    nodes.HyperNodeStatus: {"node_count": {"format": "int64", "minimum": 0}},
+    nodes.CpuDetail: dict.fromkeys(("numa", "socket", "core"), NOT_NEGATIVE),
+    nodes.NodeShardStatus: {"last_update_time": DATE_TIME},
+    nodes.MemoryQos: {
+        "high_ratio": {"default": 100, **PERCENTAGE},
+        "low_ratio": {"default": 0, **PERCENTAGE},
+        "min_ratio": {"default": 0, **PERCENTAGE},
+    },
+    nodes.ColocationConfigurationSpec: {"selector": podtemplate.label_selector()},
+    nodes.ColocationConfigurationStatus: {
+        "conditions": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+    },
     scheduling.QueueStatus: {
         "state": {"enum": [state.value for state in scheduling.QueueState]},
         "reservation": {
             "type": "object",
             "properties": {
-                "nodes": {"type": "array", "items": {"type": "string"}},
-                "resource": podtemplate.RESOURCE_LIST,
+                "nodes": {"type": "array", "items": {"type": "string"}, "description": "Names of reserved nodes."},
+                "resource": {**podtemplate.RESOURCE_LIST, "description": "Amounts that the nodes have."},
             },
         },
     },
@@ -179,10 +215,18 @@ REQUIRED: dict[type[Model], tuple[str, ...]] = {
     batch.PartitionPolicy: ("total_partitions", "partition_size"),
     batch.VolumeSpec: ("mount_path",),
     batch.JobCondition: ("status",),
-    cron.CronJobSpec: ("schedule", "job_template"),
+    batch.CronJobSpec: ("schedule", "job_template"),
     flow.Flow: ("name",),
     flow.HttpHeader: ("name", "value"),
     flow.TcpSocket: ("port",),
     OwnerReference: ("api_version", "kind", "name", "uid"),
+    StatusCondition: ("last_transition_time", "message", "reason", "status", "type"),
+    nodes.ExactMatch: ("name",),
+    nodes.RegexMatch: ("pattern",),
+    nodes.Member: ("type",),
+    nodes.HyperNodeSpec: ("tier",),
+    nodes.NodeShardSpec: ("nodes_desired",),
+    nodes.NodeShard: ("spec",),
+    nodes.ColocationConfiguration: ("spec",),
 }
 """Struct → fields that a manifest must give."""

@@ -3,10 +3,9 @@
 Generated from the models of the installed kubernetes_asyncio, whose fields follow the Kubernetes API of that release.
 What the models do not say stands in the tables below: quantities, int-or-string, 64-bit integers, and the keys of lists
 that server-side apply merges by name (Kubernetes: `listType=map` markers in `k8s.io/api/core/v1/types.go`).
+Descriptions are the first sentences of the models' own; fields that hold another model are described by its type.
 Metadata inside a template keeps five fields, as in Volcano's CRDs (controller-gen `generateEmbeddedObjectMeta`).
 """
-
-from __future__ import annotations
 
 import re
 from functools import cache
@@ -27,11 +26,11 @@ STRING_MAP: Schema = {"type": "object", "additionalProperties": {"type": "string
 EMBEDDED_METADATA: Schema = {
     "type": "object",
     "properties": {
-        "annotations": STRING_MAP,
-        "finalizers": {"type": "array", "items": {"type": "string"}},
-        "labels": STRING_MAP,
-        "name": {"type": "string"},
-        "namespace": {"type": "string"},
+        "annotations": {**STRING_MAP, "description": "Annotations of what is created."},
+        "finalizers": {"type": "array", "items": {"type": "string"}, "description": "Finalizers of what is created."},
+        "labels": {**STRING_MAP, "description": "Labels of what is created."},
+        "name": {"type": "string", "description": "Name of what is created, where it is used."},
+        "namespace": {"type": "string", "description": "Namespace of what is created, where it is used."},
     },
 }
 
@@ -81,6 +80,90 @@ _ATOMIC = frozenset({
     "V1NodeSelectorTerm", "V1ObjectFieldSelector", "V1ResourceFieldSelector", "V1SecretKeySelector",
     "V1TypedLocalObjectReference",
 })  # fmt: skip
+_ABOUT: dict[str, str] = {
+    "V1AWSElasticBlockStoreVolumeSource": "Disk of AWS Elastic Block Store.",
+    "V1Affinity": "Nodes and other pods that the pod should be near to or away from.",
+    "V1AppArmorProfile": "AppArmor profile of the containers.",
+    "V1AzureDiskVolumeSource": "Azure data disk.",
+    "V1AzureFileVolumeSource": "Azure file share.",
+    "V1CSIVolumeSource": "Volume of a CSI driver that lives as long as the pod.",
+    "V1Capabilities": "Linux capabilities that are added and dropped.",
+    "V1CephFSVolumeSource": "Ceph file system.",
+    "V1CinderVolumeSource": "OpenStack Cinder volume.",
+    "V1ClusterTrustBundleProjection": "Certificates of ClusterTrustBundles as a file.",
+    "V1ConfigMapEnvSource": "ConfigMap whose entries become variables.",
+    "V1ConfigMapKeySelector": "Entry of a ConfigMap.",
+    "V1ConfigMapProjection": "Entries of a ConfigMap as files.",
+    "V1ConfigMapVolumeSource": "Entries of a ConfigMap as files.",
+    "V1ContainerRestartRuleOnExitCodes": "Exit codes that the rule is about.",
+    "V1DownwardAPIProjection": "Fields of the pod as files.",
+    "V1DownwardAPIVolumeSource": "Fields of the pod as files.",
+    "V1EmptyDirVolumeSource": "Empty directory that lives as long as the pod.",
+    "V1EnvVarSource": "Where the value comes from.",
+    "V1EphemeralVolumeSource": "Claim that is created for the pod and lives as long.",
+    "V1ExecAction": "Command that is run in the container.",
+    "V1FCVolumeSource": "Fibre Channel disk.",
+    "V1FileKeySelector": "Entry of a file in a volume.",
+    "V1FlexVolumeSource": "Volume of a FlexVolume driver.",
+    "V1FlockerVolumeSource": "Flocker data set.",
+    "V1GCEPersistentDiskVolumeSource": "Disk of Google Compute Engine.",
+    "V1GRPCAction": "Call of the gRPC health service.",
+    "V1GitRepoVolumeSource": "Git repository; no longer supported.",
+    "V1GlusterfsVolumeSource": "Gluster file system.",
+    "V1HTTPGetAction": "HTTP GET request.",
+    "V1HostPathVolumeSource": "File or directory of the node.",
+    "V1ISCSIVolumeSource": "iSCSI disk.",
+    "V1ImageVolumeSource": "Content of an OCI image or artifact.",
+    "V1LabelSelector": "Selects objects by labels.",
+    "V1Lifecycle": "What is done after the container has started and before it stops.",
+    "V1LifecycleHandler": "What is done then.",
+    "V1LocalObjectReference": "Secret with credentials.",
+    "V1NFSVolumeSource": "NFS export.",
+    "V1NodeAffinity": "Labels of nodes that the pod requires or prefers.",
+    "V1NodeSelector": "Terms of which the node must satisfy one.",
+    "V1NodeSelectorTerm": "Requirements that the node satisfies.",
+    "V1ObjectFieldSelector": "Field of the pod.",
+    "V1ObjectMeta": "Metadata of what is created.",
+    "V1PersistentVolumeClaimSpec": "Specification of the claim.",
+    "V1PersistentVolumeClaimTemplate": "Template of the claim.",
+    "V1PersistentVolumeClaimVolumeSource": "PersistentVolumeClaim of the pod's namespace.",
+    "V1PhotonPersistentDiskVolumeSource": "Photon Controller disk.",
+    "V1PodAffinity": "Pods that the pod should be near to.",
+    "V1PodAffinityTerm": "Which pods, and what near means.",
+    "V1PodAntiAffinity": "Pods that the pod should be away from.",
+    "V1PodCertificateProjection": "Private key and certificate of the pod as files.",
+    "V1PodDNSConfig": "DNS settings of the pod beside its policy.",
+    "V1PodOS": "Operating system of the containers.",
+    "V1PodSchedulingGroup": "Scheduling group of the pod.",
+    "V1PodSecurityContext": "Security settings of all containers.",
+    "V1PodSpec": "Specification of the pod.",
+    "V1PortworxVolumeSource": "Portworx volume.",
+    "V1Probe": "How it is found out whether the container is well.",
+    "V1ProjectedVolumeSource": "Several sources in one directory.",
+    "V1QuobyteVolumeSource": "Quobyte volume.",
+    "V1RBDVolumeSource": "Rados block device.",
+    "V1ResourceFieldSelector": "Resource of a container.",
+    "V1ResourceRequirements": "Amounts that are requested, and limits.",
+    "V1SELinuxOptions": "SELinux label.",
+    "V1ScaleIOVolumeSource": "ScaleIO volume.",
+    "V1SeccompProfile": "Seccomp profile.",
+    "V1SecretEnvSource": "Secret whose entries become variables.",
+    "V1SecretKeySelector": "Entry of a Secret.",
+    "V1SecretProjection": "Entries of a Secret as files.",
+    "V1SecretVolumeSource": "Entries of a Secret as files.",
+    "V1SecurityContext": "Security settings of the container.",
+    "V1ServiceAccountTokenProjection": "Token of the service account as a file.",
+    "V1SleepAction": "Time to wait.",
+    "V1StorageOSVolumeSource": "StorageOS volume.",
+    "V1TCPSocketAction": "TCP connection.",
+    "V1TypedLocalObjectReference": "Object of the same namespace that the volume is filled from.",
+    "V1TypedObjectReference": "Object that the volume is filled from.",
+    "V1VolumeResourceRequirements": "Amount of storage that is requested, and its limit.",
+    "V1VsphereVirtualDiskVolumeSource": "vSphere disk.",
+    "V1WindowsSecurityContextOptions": "Security settings on Windows.",
+}
+"""Description of fields of these types, for which the models have none."""
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])|\s+(?=More info)")
 _LIST = re.compile(r"^list\[(.+)\]$")
 _MAP = re.compile(r"^dict\(str, (.+)\)$")
 
@@ -94,6 +177,13 @@ def _required(model: type[Any], attribute: str) -> bool:
     except ValueError as error:
         return "must not be `None`" in str(error)
     return False
+
+
+def _description(model: type[Any], attribute: str, type_name: str) -> str:
+    """The first sentence of what the model says of an attribute, or what is said of its type."""
+    _, _, text = (getattr(model, attribute).fget.__doc__ or "").partition("\n")
+    words = text.partition(":return:")[0].replace("# noqa: E501", "").split()
+    return _ABOUT[type_name] if not words else _SENTENCE.split(" ".join(words), maxsplit=1)[0]
 
 
 def _field(owner: str, name: str, type_name: str) -> Schema:
@@ -123,12 +213,14 @@ def _typed(type_name: str, *, wide: bool = False) -> Schema:
 
 @cache
 def _model(name: str) -> Schema:
-    """The schema of one generated model, by class name."""
     if name == "V1ObjectMeta":
         return EMBEDDED_METADATA
     model = getattr(models, name)
     properties = {
-        json_name: _field(name, json_name, model.openapi_types[attribute])
+        json_name: {
+            "description": _description(model, attribute, model.openapi_types[attribute]),
+            **_field(name, json_name, model.openapi_types[attribute]),
+        }
         for attribute, json_name in model.attribute_map.items()
     }
     required = sorted(json_name for attribute, json_name in model.attribute_map.items() if _required(model, attribute))

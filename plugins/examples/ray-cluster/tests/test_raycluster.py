@@ -9,6 +9,7 @@ import yaml
 from volcanoio_raycluster import RAY_CLUSTER
 
 from volcanoio.kube.client import Client
+from volcanoio.kube.requests import DeleteOptions
 from volcanoio.model import kinds
 from volcanoio.testing import DEFINITION, cluster, until
 
@@ -73,7 +74,7 @@ async def test_a_pod_that_is_lost_is_replaced_and_all_goes_with_the_cluster() ->
         await create(client, 1)
         await until(client, RAY_CLUSTER, "ray", state("ready", 1))
         lost: Any = await client.get(kinds.POD, "ray-small-0", "default")
-        await client.delete(kinds.POD, "ray-small-0", "default", grace=0)
+        await client.delete(kinds.POD, "ray-small-0", "default", DeleteOptions(grace=0))
         await until(
             client, kinds.POD, "ray-small-0",
             lambda pod: pod.metadata.uid != lost.metadata.uid and pod.status.phase == "Running",

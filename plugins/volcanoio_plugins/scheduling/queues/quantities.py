@@ -1,17 +1,17 @@
-"""Comparisons of amounts as several plugins make them (Volcano: pkg/scheduler/api/resource_info.go).
+"""Comparisons of amounts, shared by several plugins (Volcano: pkg/scheduler/api/resource_info.go).
 
-Amounts are in scheduling units; what is shared out by weight may be fractional, hence the tolerance.
+Amounts are in scheduling units; amounts shared by weight may be fractional, hence the tolerance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 from volcanoio.model.resources import CPU, MEMORY, PODS
 
 Quantities: TypeAlias = Mapping[str, int] | Mapping[str, float]
 
+_BYTES = frozenset({MEMORY, "ephemeral-storage"})
 TOLERANCE = 0.1
 """Two amounts that differ by less are equal."""
 
@@ -22,24 +22,49 @@ def fits_within(left: Quantities, right: Quantities) -> bool:
 
 
 def share(part: float, whole: float) -> float:
-    """part / whole; of nothing, anything is all of it."""
+    """Return part / whole; 1 if the whole is 0 and the part is not."""
     if whole == 0:
         return 0.0 if part == 0 else 1.0
     return part / whole
 
 
 def ordered(names: Iterable[str]) -> list[str]:
-    """Names as people list them: cpu, memory, then the others by name."""
+    """Sort names for display: cpu, memory, then the others alphabetically."""
     first = {CPU: 0, MEMORY: 1}
     return sorted(names, key=lambda name: (first.get(name, 2), name))
 
 
 def exceeding(left: Quantities, limit: Quantities, demand: Quantities) -> list[str]:
-    """The resources of a demand for which left is above the limit; exact, a missing limit is 0, pods do not count."""
+    """Return the resources of a demand for which left is above the limit; exact, a missing limit is 0, pods do not
+    count.
+    """
     over = [name for name, amount in demand.items() if amount > 0 and name != PODS and left[name] > limit.get(name, 0)]
     return ordered(over) if over else over
 
 
+def amount_text(name: str, amount: float) -> str:
+    """Format an amount for display: `38.4`, `153.6Gi`."""
+    if name == PODS:
+        return str(int(amount))
+    if name != MEMORY:
+        amount /= 1000
+    if name in _BYTES or name.startswith("hugepages-"):
+        for unit, power in (("Ti", 4), ("Gi", 3), ("Mi", 2), ("Ki", 1)):
+            if amount >= 1024**power:
+                return f"{_decimal(amount / 1024**power)}{unit}"
+    return _decimal(amount)
+
+
+def _decimal(number: float) -> str:
+    return f"{number:.3f}".rstrip("0").rstrip(".")
+
+
 def shortage(what: str, word: str, names: Iterable[str]) -> str:
-    """`what: word cpu, word memory`, the text of a demand that is refused."""
+    """Return `what: word cpu, word memory`, the message of a rejected demand."""
+    return _shortage(what, word, tuple(names))
+
+
+@lru_cache(maxsize=256)
+def _shortage(what: str, word: str, names: tuple[str, ...]) -> str:
+    """Cached, because thousands of jobs are rejected for the same few resources."""
     return f"{what}: {', '.join(f'{word} {name}' for name in names)}"

@@ -1,10 +1,8 @@
-"""Sharing out a cluster by weight: what each queue deserves (Volcano: pkg/scheduler/plugins/proportion, OnSessionOpen).
+"""Division of a cluster by weight: the deserved amounts of queues (Volcano: plugins/proportion, OnSessionOpen).
 
-Each round gives every open queue its part, by weight, of what remains; a queue that has all it asks for, or all it may
-have, is closed, and what it did not take remains for the others.
+Each round gives every open queue its part, by weight, of what remains; a queue that has all it requests, or all it can
+have, is closed, and the rest remains for the others.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
@@ -14,25 +12,27 @@ from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts
 from volcanoio_plugins.scheduling.queues.quantities import TOLERANCE, Quantities, fits_within
 
 _WHOLE = 1e-3
-"""A share this near to an integer is that integer: amounts are integers, and dividing by weights must not lose one."""
+"""A share this close to an integer is rounded to it: amounts are integers, and division by weights must not lose a
+unit.
+"""
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """What a queue brings to the sharing. `ceiling` is the most it can have; resources it lacks are unlimited."""
+class QueueRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The inputs of one queue. `real_capability` is the most it can have; missing resources are unlimited."""
 
     name: str
     weight: int
     request: Mapping[str, int]
     guarantee: Mapping[str, int]
-    ceiling: Mapping[str, int]
+    real_capability: Mapping[str, int]
 
 
-def reachable(
+def compute_real_capability(
     total: Mapping[str, int], guaranteed: Mapping[str, int], own: Mapping[str, int], capability: Mapping[str, int]
 ) -> Amounts:
-    """The most a queue can have: the cluster less the others' guarantees, and no more than its capability.
+    """Return the most a queue can have: the cluster less the others' guarantees, at most its capability.
 
-    A capability for cpu or memory that is not positive is none.
+    A capability for cpu or memory that is not positive means none.
     """
     result = {name: max(amount - guaranteed.get(name, 0), 0) for name, amount in total.items()}
     for name, amount in own.items():
@@ -43,22 +43,22 @@ def reachable(
     return result
 
 
-def fill(total: Mapping[str, int], claims: Sequence[Claim]) -> dict[str, dict[str, float]]:
-    """What each queue deserves, by name."""
-    deserved: dict[str, dict[str, float]] = {claim.name: {} for claim in claims}
+def compute_deserved(total: Mapping[str, int], requests: Sequence[QueueRequest]) -> dict[str, dict[str, float]]:
+    """Return what each queue deserves, by name."""
+    deserved: dict[str, dict[str, float]] = {queue.name: {} for queue in requests}
     remaining: dict[str, float] = dict(total)
-    waiting = list(claims)
-    while (weights := sum(claim.weight for claim in waiting)) > 0:
+    waiting = list(requests)
+    while (weights := sum(queue.weight for queue in waiting)) > 0:
         taken: dict[str, float] = {}
-        still: list[Claim] = []
-        for claim in waiting:
-            before = deserved[claim.name]
-            after = _offered(claim, before, remaining, weights)
-            deserved[claim.name] = after
+        still: list[QueueRequest] = []
+        for queue in waiting:
+            before = deserved[queue.name]
+            after = _offered(queue, before, remaining, weights)
+            deserved[queue.name] = after
             for name in {**before, **after}:
                 taken[name] = taken.get(name, 0) + after.get(name, 0) - before.get(name, 0)
-            if not fits_within(claim.request, after) and not _equal(before, after):
-                still.append(claim)
+            if not fits_within(queue.request, after) and not _equal(before, after):
+                still.append(queue)
         waiting = still
         left = {name: max(amount - taken.get(name, 0), 0) for name, amount in remaining.items()}
         if _equal(left, remaining) or all(amount < TOLERANCE for name, amount in left.items() if name != PODS):
@@ -68,14 +68,14 @@ def fill(total: Mapping[str, int], claims: Sequence[Claim]) -> dict[str, dict[st
 
 
 def _offered(
-    claim: Claim, before: Mapping[str, float], remaining: Mapping[str, float], weights: int
+    queue: QueueRequest, before: Mapping[str, float], remaining: Mapping[str, float], weights: int
 ) -> dict[str, float]:
-    """What a queue deserves after one more round."""
+    """Return what a queue deserves after one more round."""
     after: dict[str, float] = {}
-    for name in {**before, **remaining, **claim.guarantee}:
-        amount = before.get(name, 0) + remaining.get(name, 0) * claim.weight / weights
-        amount = min(amount, claim.ceiling.get(name, amount), claim.request.get(name, 0))
-        amount = max(amount, claim.guarantee.get(name, 0))
+    for name in {**before, **remaining, **queue.guarantee}:
+        amount = before.get(name, 0) + remaining.get(name, 0) * queue.weight / weights
+        amount = min(amount, queue.real_capability.get(name, amount), queue.request.get(name, 0))
+        amount = max(amount, queue.guarantee.get(name, 0))
         nearest = round(amount)
         after[name] = float(nearest) if abs(amount - nearest) < _WHOLE else amount
     return after

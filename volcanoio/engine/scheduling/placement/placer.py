@@ -1,270 +1,366 @@
-"""The placer: finds nodes for tasks by gang, k alike tasks in one call, each on the best node as of then.
+"""The placer: finds nodes for alike tasks, k tasks in one call, each on the best node at that moment.
 
-Nodes are independent, so placing a task changes one row. The result equals the one-by-one greedy. A C kernel would
-replace `filling` and `greedy`.
+It chooses among three strategies. Each gives the same result as filtering and scoring all nodes for one task after the
+other. By node state: scores depend on a node's amounts alone. By node row: they depend on the node's row. Per task:
+they depend on more than that. `ScoreTables` keeps scores across cycles; `FitErrorCounter` counts why a task found no
+node.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.scheduling.combine import Rules
-from volcanoio.engine.scheduling.explanation import FitErrors
-from volcanoio.engine.scheduling.inputs import Inputs
-from volcanoio.engine.scheduling.ledger import Ledger
-from volcanoio.engine.scheduling.placement.answers import Answers
-from volcanoio.engine.scheduling.placement.exact import Exact, Mode
-from volcanoio.engine.scheduling.placement.filling import Filling
-from volcanoio.engine.scheduling.placement.fiterrors import Unfit
-from volcanoio.engine.scheduling.placement.greedy import Greedy
-from volcanoio.engine.scheduling.placement.kept import Kept
-from volcanoio.engine.scheduling.placement.leaders import Leaders
-from volcanoio.engine.scheduling.placement.onerow import NOWHERE
-from volcanoio.engine.scheduling.placement.onetask import OneTask
-from volcanoio.engine.scheduling.placement.seating import Seating
-from volcanoio.engine.scheduling.placement.states import States
-from volcanoio.engine.scheduling.placement.ties import TieKeys, Ties
-from volcanoio.engine.scheduling.tasks import TaskInfo
+from volcanoio.engine.scheduling.cluster.attempts import FitErrors
+from volcanoio.engine.scheduling.cluster.inputs import Inputs
+from volcanoio.engine.scheduling.cluster.jobs import TaskInfo
+from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
+from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
+from volcanoio.engine.scheduling.config.plugin_rules import Rules
+from volcanoio.engine.scheduling.placement.by_node_row import ByNodeRow
+from volcanoio.engine.scheduling.placement.by_node_state import ByNodeState, SingleTask, TopCandidates
+from volcanoio.engine.scheduling.placement.node_states import NOTHING, KnownScoresByState, NodeStates
+from volcanoio.engine.scheduling.placement.per_task import PerTask
+from volcanoio.engine.scheduling.placement.placed_tasks import PlacedTasks, PlacementRequest
+from volcanoio.engine.scheduling.placement.recent_changes import RecentChanges
+from volcanoio.engine.scheduling.placement.row_scorer import NOWHERE
+from volcanoio.engine.scheduling.placement.score_table import ScoreTable, TableSources
+from volcanoio.engine.scheduling.placement.top_candidates import TieKeys, Ties
 from volcanoio.framework.scheduling.points import TaskScorer
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
+from volcanoio.model.resources import CPU, MEMORY, PODS
+
+_FIRST = (CPU, MEMORY)
+
+
+class FitErrorCounter:
+    """Counts why a shape fits no node; the counts are valid for one cycle, and only while no row changes."""
+
+    def __init__(self, columns: NodeColumns) -> None:
+        self._columns = columns
+        self._counted: dict[tuple[int, bool], tuple[int, FitErrors]] = {}
+
+    def open(self) -> None:
+        """Begin a cycle."""
+        self._counted.clear()
+
+    def errors(self, shape: Shape, rules: Rules, *, idle_only: bool) -> FitErrors:
+        """Return the number of nodes by reason for the current columns."""
+        columns, key = self._columns, (shape.id, idle_only)
+        if (known := self._counted.get(key)) is not None and known[0] == columns.clock:
+            return known[1]
+        size = len(columns)
+        left = np.ones(size, np.bool_)
+        counts: dict[str, int] = {}
+
+        def count(reason: str, failing: NDArray[np.bool_]) -> None:
+            hit = left & failing
+            if number := int(np.count_nonzero(hit)):
+                counts[reason] = counts.get(reason, 0) + number
+                left[hit] = False
+
+        names = sorted(shape.requests, key=lambda name: (_FIRST.index(name) if name in _FIRST else 2, name))
+        for name in names:
+            count(_insufficient_reason(shape, name), columns.future_idle(name) < shape.requests[name])
+        for part in rules.filters:
+            feasibility = part.feasible(shape, columns, columns, range(size))
+            for text, failing in feasibility.reasons:
+                count(text, failing)
+            count("node(s) were rejected by a plugin", ~feasibility.ok)
+        if idle_only:
+            for name in names:
+                count(_insufficient_reason(shape, name), columns.idle(name) < shape.requests[name])
+        errors = FitErrors(size, counts)
+        self._counted[key] = (columns.clock, errors)
+        return errors
+
+
+def _insufficient_reason(shape: Shape, name: str) -> str:
+    """Return the fit error for a resource; for best-effort pods only the pod count, as in Volcano's backfill."""
+    return "node(s) pod number exceeded" if shape.best_effort and name == PODS else f"Insufficient {name}"
+
+
+KEPT_SHAPES = 1024
+"""Number of score tables that are kept (100 to 300 kB each at 10,000 nodes)."""
+KEPT_POD_DEPENDENT = 24
+"""Number of score tables that are kept for shapes with terms about other pods.
+
+Small: there may be as many such shapes as jobs, and a new table is copied from a similar one.
+"""
+KEPT_TABLES = 2048
+"""Number of dropped tables whose scores by state are kept."""
+
+
+class ScoreTables:
+    """The score tables by shape; the least recently used ones are dropped."""
+
+    def __init__(self, columns: NodeColumns, states: NodeStates, inputs: Inputs) -> None:
+        self._columns = columns
+        self._sources = TableSources(columns, states, inputs, RecentChanges(columns))
+        self._tables: dict[int, ScoreTable] = {}
+        self._learned_scores: dict[int, KnownScoresByState] = {}
+        self._pod_dependent: dict[int, ScoreTable] = {}
+        """Tables of shapes with terms about other pods, by the shape's id."""
+        self._latest_similar: dict[int, ScoreTable] = {}
+        """The latest table of similar shapes, by the id of the shape without its terms about other pods."""
+
+    def clear(self) -> None:
+        """Drop all tables: the plugins were replaced."""
+        self._tables.clear()
+        self._pod_dependent.clear()
+        self._latest_similar.clear()
+        self._learned_scores.clear()
+
+    def of(self, shape: Shape) -> tuple[ScoreTable, ScoreTable | None]:
+        """Return the table for a shape, not updated yet, and one for a similar shape to start from."""
+        if shape.id != shape.base_id:
+            return self._of_pod_dependent(shape)
+        if (table := self._tables.pop(shape.id, None)) is None or table.capacity != self._columns.capacity:
+            if len(self._tables) >= KEPT_SHAPES:
+                old = next(iter(self._tables))
+                self._learned_scores[old] = self._tables.pop(old).learned_scores
+                if len(self._learned_scores) > KEPT_TABLES:
+                    del self._learned_scores[next(iter(self._learned_scores))]
+            learned = self._learned_scores.pop(shape.id, NOTHING)
+            table = ScoreTable(shape, self._sources, learned)
+        self._tables[shape.id] = table
+        return table, None
+
+    def known(self, shape: Shape) -> ScoreTable | None:
+        """Return the table for a shape as it was last updated."""
+        return (self._tables if shape.id == shape.base_id else self._pod_dependent).get(shape.id)
+
+    def _of_pod_dependent(self, shape: Shape) -> tuple[ScoreTable, ScoreTable | None]:
+        """Return the table of a shape that differs from others only in its terms about other pods."""
+        if (table := self._pod_dependent.pop(shape.id, None)) is None or table.capacity != self._columns.capacity:
+            if len(self._pod_dependent) >= KEPT_POD_DEPENDENT:
+                del self._pod_dependent[next(iter(self._pod_dependent))]
+            table = ScoreTable(shape, self._sources)
+        self._pod_dependent[shape.id] = table
+        latest, plain = self._latest_similar.pop(shape.base_id, None), self._tables.get(shape.base_id)
+        known = [one for one in (latest, plain) if one is not None and one.capacity == table.capacity]
+        akin = max(known, key=lambda one: one.revision, default=None)
+        self._latest_similar[shape.base_id] = table
+        if len(self._latest_similar) > KEPT_POD_DEPENDENT:
+            del self._latest_similar[next(iter(self._latest_similar))]
+        return table, akin
+
 
 EACH = 0.125
-"""What a task takes about which plugins must be asked, as a part of asking them all about all nodes for the first time.
-"""
+"""Effort of one task that is placed per task, in evaluations of all nodes."""
 
 
 class Placer:
-    """Finds nodes for tasks; keeps answers per shape across cycles."""
+    """Finds nodes for tasks; keeps score tables across cycles."""
 
     def __init__(self, ledger: Ledger, inputs: Inputs) -> None:
         self._columns = columns = ledger.columns
         self._rules: Rules | None = None
         self._cycle = 0
-        self._states = states = States(columns)
-        self._kept = Kept(columns, states, inputs)
-        self._seating = Seating(ledger)
+        self._states = states = NodeStates(columns)
+        self._score_tables = ScoreTables(columns, states, inputs)
+        self._placed_tasks = PlacedTasks(ledger)
         self.tie_keys = TieKeys(columns)
-        """Who of equally good rows is first in the cycle."""
-        self._leaders = leaders = Leaders(columns, self.tie_keys)
-        self._one_task = OneTask(columns, states, self.tie_keys, leaders)
-        self._filling = Filling(columns, states, leaders, self._seating)
-        self._greedy = Greedy(columns, self.tie_keys, self._seating)
-        self._exact = Exact(columns, self.tie_keys, self._seating)
-        self._unfit = Unfit(columns)
-        self.seat = self._seating.seat
-        """Puts one task on a row and lets everyone know."""
-        self.overall = 0.0
-        """Counts how often all nodes were asked about, or what takes as long."""
+        """Decides which of equally good rows is first in the cycle."""
+        self._top_candidates = top_candidates = TopCandidates(columns, self.tie_keys)
+        self._single_task = SingleTask(columns, states, self.tie_keys, top_candidates)
+        self._by_node_state = ByNodeState(columns, states, top_candidates, self._placed_tasks)
+        self._by_node_row = ByNodeRow(columns, self.tie_keys, self._placed_tasks)
+        self._per_task = PerTask(columns, self.tie_keys, self._placed_tasks)
+        self._fit_errors = FitErrorCounter(columns)
+        self.assume = self._placed_tasks.assume
+        """Assumes one task on a row and notifies plugins."""
+        self.effort = 0.0
+        """Work done so far, in evaluations of all nodes."""
+
+    def add_effort(self, amount: float) -> None:
+        """Count other work of the cycle; 1 is about one evaluation of all nodes."""
+        self.effort += amount
 
     def open(self, rules: Rules, cycle: int, seed: int) -> None:
-        """A cycle begins; answers of other plugins are of no use."""
-        self._leaders.open()
+        """Begin a cycle; tables of other plugins are dropped."""
+        self._top_candidates.open()
         if self._rules is not rules:
-            self._rules = self._seating.rules = rules
-            self._kept.clear()
+            self._rules = self._placed_tasks.rules = rules
+            self._score_tables.clear()
             self._states.open()
-        self._unfit.open()
+        self._fit_errors.open()
         self.tie_keys.open(cycle, seed)
         self._cycle = cycle
 
-    def place(
-        self,
-        tasks: Sequence[TaskInfo],
-        *,
-        lacking: Callable[[], int] | None,
-        idle_only: bool,
-        nominated: str,
-        log: list[TaskInfo],
-    ) -> tuple[int, bool]:
-        """Place alike tasks of a job in order, until none is left, no node is left, or enough of the job is placed.
+    def place(self, request: PlacementRequest) -> tuple[int, bool]:
+        """Place tasks on idle room first, then, unless `idle_only`, pipeline them where room is being released.
 
-        `lacking` says how many more there must be at least, 0 when it is enough; it is asked when so many were placed.
-        Returns how many were placed and whether that was enough. Placed tasks are appended to `log`.
+        Returns how many were placed, and whether the job needs no more.
         """
-        answers = self._prepared(tasks[0].shape)
+        tasks = request.tasks
+        table = self._score_table(tasks[0].shape)
         if not len(self._columns):
             return 0, False
-        if nominated and (row := self._nominated(answers, nominated, idle_only)) is not None:
-            status = TaskStatus.ALLOCATED if answers.fits_row(row, idle=True) else TaskStatus.PIPELINED
-            self.seat(tasks[0], status, row, log)
-            return 1, lacking is not None and not lacking()
-        own = self._own(tasks[0])
-        if answers.exact or own:
-            return self._one_by_one(answers, tasks, lacking, Mode(idle_only=idle_only), own, log)
-        size = len(self._columns)
-        if answers.by_state:
-            placed, done = self._filling.place(answers, tasks, lacking, log)
+        row = self._nominated_row(table, request.nominated, request.idle_only) if request.nominated else None
+        if row is not None:
+            status = TaskStatus.ALLOCATED if table.fits_on(row, idle=True) else TaskStatus.PIPELINED
+            self.assume(tasks[0], status, row, request.log)
+            return 1, request.missing is not None and not request.missing()
+        scorers = self._task_scorers(tasks[0])
+        if table.is_per_task or scorers:
+            return self._place_per_task(table, request, scorers)
+        if table.is_by_state:
+            placed, done = self._by_node_state.place(table, request)
         else:
-            value = answers.value[:size]
-            placed, done = self._greedy.place(answers, value, TaskStatus.ALLOCATED, tasks, 0, lacking, log)
-        if done or idle_only or placed == len(tasks):
+            value = table.value[: len(self._columns)]
+            placed, done = self._by_node_row.place(table, value, TaskStatus.ALLOCATED, request, 0)
+        if done or request.idle_only or placed == len(tasks):
             return placed, done
-        group = answers.mask[:size] & answers.fit_mask(idle=False)
-        if not group.any():
+        if (releasing := self._scores_where_fits(table, idle=False)) is None:
             return placed, False
-        value = np.where(group, answers.scores()[:size], NOWHERE)
-        return self._greedy.place(answers, value, TaskStatus.PIPELINED, tasks, placed, lacking, log)
+        return self._by_node_row.place(table, releasing, TaskStatus.PIPELINED, request, placed)
 
-    def take(self, task: TaskInfo) -> int:
-        """The row where `place` puts a task on idle room, counted in the columns already; -1, with nothing done, where
-        there is none or plugins have to be asked about this very task. The caller seats it.
+    def assume_one(self, task: TaskInfo) -> int:
+        """Return the row where `place` puts a task on idle room, counted in the columns already.
+
+        The caller assumes the task. Returns -1, with nothing done, where no row fits or plugins must be called per
+        task.
         """
-        answers = self._prepared(task.shape)
-        if answers.exact or self._own(task):
+        table = self._score_table(task.shape)
+        if table.is_per_task or self._task_scorers(task):
             return -1
-        if answers.by_state:
-            return self._one_task.by_state(answers)
-        return self._one_task.by_row(answers) if answers.one is not None else -1
+        if table.is_by_state:
+            return self._single_task.by_state(table)
+        return self._single_task.by_row(table) if table.row_scorer is not None else -1
 
-    def reserve(
-        self,
-        tasks: Sequence[TaskInfo],
-        *,
-        lacking: Callable[[], int] | None,
-        idle_first: bool,
-        nominated: str,
-        log: list[TaskInfo],
-    ) -> int:
-        """`place` where room may still be being released, as Pipelined whether it is free or not; how many had room.
-
-        With `idle_first` where it is free, while there is such a node.
-        """
-        answers = self._prepared(tasks[0].shape)
+    def pipeline(self, request: PlacementRequest) -> int:
+        """Pipeline tasks wherever room is idle or being released; return how many were."""
+        tasks = request.tasks
+        table = self._score_table(tasks[0].shape)
         if not len(self._columns):
             return 0
-        if nominated and (row := self._nominated(answers, nominated, False)) is not None:
-            self.seat(tasks[0], TaskStatus.PIPELINED, row, log)
+        row = self._nominated_row(table, request.nominated, False) if request.nominated else None
+        if row is not None:
+            self.assume(tasks[0], TaskStatus.PIPELINED, row, request.log)
             return 1
-        own = self._own(tasks[0])
-        if answers.exact or own:
-            mode = Mode(reserve=True, idle_first=idle_first)
-            return self._one_by_one(answers, tasks, lacking, mode, own, log)[0]
-        size, placed = len(self._columns), 0
-        for idle in (True, False) if idle_first else (False,):
-            group = answers.mask[:size] & answers.fit_mask(idle=False)
-            if idle:
-                group &= answers.fit_mask(idle=True)
-            if not group.any():
+        scorers = self._task_scorers(tasks[0])
+        if table.is_per_task or scorers:
+            return self._place_per_task(table, request, scorers)[0]
+        placed = 0
+        for idle in (True, False) if request.idle_first else (False,):
+            if (value := self._scores_where_fits(table, idle=idle)) is None:
                 continue
-            value = np.where(group, answers.scores()[:size], NOWHERE)
-            placed, done = self._greedy.place(answers, value, TaskStatus.PIPELINED, tasks, placed, lacking, log)
+            placed, done = self._by_node_row.place(table, value, TaskStatus.PIPELINED, request, placed)
             if done or placed == len(tasks):
                 break
         return placed
 
-    def prospects(self, task: TaskInfo) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-        """By row whether a task might go there if the right ones were evicted, and the score as of now."""
+    def _scores_where_fits(self, table: ScoreTable, *, idle: bool) -> NDArray[np.float64] | None:
+        """Return scores where a task fits the room that will be idle; NOWHERE elsewhere, None if it fits nowhere.
+
+        With `idle`, it must also fit the room that is idle now.
+        """
+        size = len(self._columns)
+        fitting = table.passes[:size] & table.fit_mask(idle=False)
+        if idle:
+            fitting &= table.fit_mask(idle=True)
+        return np.where(fitting, table.scores()[:size], NOWHERE) if fitting.any() else None
+
+    def candidate_scores(self, task: TaskInfo) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """Return by row whether a task might fit after evictions, and its score now."""
         assert self._rules is not None
-        answers, columns, size = self._prepared(task.shape), self._columns, len(self._columns)
-        mask, value = answers.standing[:size].copy(), answers.scores()[:size].copy()
-        for scorer in answers.live_scorers:
-            value += scorer.score(answers.shape, columns, mask, columns, range(size))
-        for each in self._own(task):
+        table, columns, size = self._score_table(task.shape), self._columns, len(self._columns)
+        mask, value = table.feasible[:size].copy(), table.scores()[:size].copy()
+        for scorer in table.live_scorers:
+            value += scorer.score(table.shape, columns, mask, columns, range(size))
+        for each in self._task_scorers(task):
             value += each.score_task(task, columns)
         return mask, value
 
-    def score_of(self, task: TaskInfo, row: int) -> float:
-        """`prospects` of one row, but for what depends on other rows: that is as it was."""
-        answers = self._kept.known(task.shape)
-        if answers is not None and answers.by_row:
-            return answers.score_row(row)
-        return self._prepared(task.shape).scores().item(row)
+    def score_on(self, task: TaskInfo, row: int) -> float:
+        """Return the score of one row; the part that depends on other rows is not updated."""
+        if (table := self._score_tables.known(task.shape)) is not None and table.is_by_row:
+            return table.score_on(row)
+        return self._score_table(task.shape).scores().item(row)
 
-    def judges_rows_alone(self, task: TaskInfo) -> bool:
-        """Whether `prospects` of a row, which were asked for in this cycle, follow from that row and nothing else."""
-        answers = self._kept.known(task.shape)
-        if answers is None or not answers.settled_in(self._cycle):
+    def is_node_local(self, task: TaskInfo) -> bool:
+        """Whether `candidate_scores` of a row, computed in this cycle, depend on that row alone."""
+        if (table := self._score_tables.known(task.shape)) is None or not table.is_stable_in(self._cycle):
             return False
-        return answers.by_row and not answers.live_scorers and not self._own(task)
+        return table.is_by_row and not table.live_scorers and not self._task_scorers(task)
 
-    def passes(self, task: TaskInfo, row: int) -> bool:
-        """Whether a task passes every filter on a row, and fits the room that is there or being released, as of now."""
-        answers = self._kept.known(task.shape)
-        if answers is None:
-            answers = self._prepared(task.shape)
-        if not answers.fits_row(row, idle=False):  # the usual answer, as it is asked before evictions, too
+    def fits(self, task: TaskInfo, row: int) -> bool:
+        """Whether a task passes every filter on a row, and fits the room that is free or being released there."""
+        if (table := self._score_tables.known(task.shape)) is None:
+            table = self._score_table(task.shape)
+        if not table.fits_on(row, idle=False):  # the usual result: also called before evictions
             return False
-        if not answers.settled_in(self._cycle):
-            answers = self._prepared(task.shape)
-        return self._allows(answers, row)
+        if not table.is_stable_in(self._cycle):
+            table = self._score_table(task.shape)
+        return self._passes_filters(table, row)
 
-    def waits_on(self, shape: Shape, rows: Sequence[int]) -> bool:
-        """Whether tasks of a shape for which room is reserved on rows may go there, and none may yet run there."""
-        answers = self._kept.known(shape)
-        if answers is None or not answers.settled_in(self._cycle):
-            answers = self._prepared(shape)
-        return answers.static_filters and all(map(answers.reserved_on, set(rows)))
+    def are_reserved(self, shape: Shape, rows: Sequence[int]) -> bool:
+        """Whether tasks of a shape may go to rows where room is reserved, and none may run there yet."""
+        if (table := self._score_tables.known(shape)) is None or not table.is_stable_in(self._cycle):
+            table = self._score_table(shape)
+        return table.has_static_filters and all(map(table.is_reserved_on, set(rows)))
 
-    def best_of(self, shape: Shape, rows: NDArray[np.intp]) -> int:
-        """Which of several equally good rows is taken."""
-        return self.tie_keys.best(shape, rows)
+    def first_of(self, shape: Shape, rows: NDArray[np.intp]) -> int:
+        """Return which of several equally good rows is taken."""
+        return self.tie_keys.first(shape, rows)
 
     def ties(self, shape: Shape, rows: NDArray[np.intp]) -> Ties:
-        """Equally good rows, to be taken one by one."""
+        """Return equally good rows, to be taken one by one."""
         return Ties(rows, self.tie_keys.of(shape, rows))
 
-    def asks_each(self, shape: Shape) -> bool:
-        """Whether plugins are asked for every task of a shape."""
-        return self._prepared(shape).exact
+    def is_scored_per_task(self, shape: Shape) -> bool:
+        """Whether plugins are called for every task of a shape."""
+        return self._score_table(shape).is_per_task
 
-    def by_room_alone(self, shape: Shape) -> bool:
-        """Whether filters say the same about a node whatever is placed on it or elsewhere."""
-        return self._prepared(shape).static_filters
+    def depends_on_room_alone(self, shape: Shape) -> bool:
+        """Whether filters return the same for a node whatever is placed there or elsewhere."""
+        return self._score_table(shape).has_static_filters
 
-    def at_all_times(self, shape: Shape) -> bool:
-        """Whether what filters say does not depend on the time."""
-        return not self._prepared(shape).by_moment
+    def is_time_independent(self, shape: Shape) -> bool:
+        """Whether the filters do not depend on the time."""
+        return not self._score_table(shape).depends_on_time
 
     def fit_errors(self, shape: Shape, *, idle_only: bool) -> FitErrors:
-        """Why a task of a shape finds no node as the columns are now: each node counts under its first reason."""
+        """Return why a task of a shape fits no node now; each node counts under its first reason."""
         assert self._rules is not None
-        return self._unfit.errors(shape, self._rules, idle_only=idle_only)
+        return self._fit_errors.errors(shape, self._rules, idle_only=idle_only)
 
-    def _prepared(self, shape: Shape) -> Answers:
-        """The answers for a shape, right for the columns as they are."""
-        answers, akin = self._kept.of(shape)
+    def _score_table(self, shape: Shape) -> ScoreTable:
+        """Return the table for a shape, up to date with the columns."""
+        table, akin = self._score_tables.of(shape)
         assert self._rules is not None
-        self.overall += answers.prepare(self._rules, self._cycle, akin)
-        return answers
+        self.effort += table.prepare(self._rules, self._cycle, akin)
+        return table
 
-    def _one_by_one(
-        self,
-        answers: Answers,
-        tasks: Sequence[TaskInfo],
-        lacking: Callable[[], int] | None,
-        mode: Mode,
-        own: Sequence[TaskScorer],
-        log: list[TaskInfo],
+    def _place_per_task(
+        self, table: ScoreTable, request: PlacementRequest, scorers: Sequence[TaskScorer]
     ) -> tuple[int, bool]:
-        return self._exact.place(answers, tasks, lacking, mode, own, log, partial(self._again, answers))
+        return self._per_task.place(table, request, scorers, partial(self._refresh, table))
 
-    def _again(self, answers: Answers) -> None:
-        """Make answers right once more, for the next task."""
+    def _refresh(self, table: ScoreTable) -> None:
+        """Update a table for the next task."""
         assert self._rules is not None
-        self.overall += answers.prepare(self._rules, self._cycle) + EACH
+        self.effort += table.prepare(self._rules, self._cycle) + EACH
 
-    def _nominated(self, answers: Answers, node: str, idle_only: bool) -> int | None:
-        """The row of the nominated node when the task may go there."""
+    def _nominated_row(self, table: ScoreTable, node: str, idle_only: bool) -> int | None:
+        """Return the row of the nominated node if the task may go there."""
         row = self._columns.rows.get(node)
-        if row is None or not answers.fits_row(row, idle=idle_only) or not self._allows(answers, row):
+        if row is None or not table.fits_on(row, idle=idle_only) or not self._passes_filters(table, row):
             return None
         return row
 
-    def _allows(self, answers: Answers, row: int) -> bool:
-        """Whether every filter lets a task go to a row; the answers are right but for what is asked for every task."""
-        if not answers.mask.item(row):
+    def _passes_filters(self, table: ScoreTable, row: int) -> bool:
+        """Whether every filter passes on a row, including those called per task."""
+        if not table.passes.item(row):
             return False
-        for part in answers.live_filters:  # noqa: SIM110 - asked before every placement that evictions pay for
-            if not part.allowed(answers.shape, self._columns).item(row):
+        for part in table.live_filters:  # noqa: SIM110 - called before every placement that needs evictions
+            if not part.allowed(table.shape, self._columns).item(row):
                 return False
         return True
 
-    def _own(self, task: TaskInfo) -> Sequence[TaskScorer]:
-        """The plugins that score nodes for this very task."""
+    def _task_scorers(self, task: TaskInfo) -> Sequence[TaskScorer]:
+        """Return the plugins that score nodes for this very task."""
         assert self._rules is not None
-        scorers = self._rules.task_scorers
-        return scorers and [one for one in scorers if one.scores_task(task)]
+        return (scorers := self._rules.task_scorers) and [one for one in scorers if one.scores_task(task)]

@@ -1,34 +1,37 @@
-"""Which parts of plugins answer about a shape, sorted by what their answers depend on."""
+"""The plugins of a shape, sorted by what their results depend on."""
 
 from __future__ import annotations
 
-from volcanoio.engine.scheduling.adapters import SHARED, FilterPart, ScorerPart
-from volcanoio.engine.scheduling.combine import Rules
-from volcanoio.engine.scheduling.inputs import Inputs
+from volcanoio.engine.scheduling.cluster.inputs import Inputs
+from volcanoio.engine.scheduling.config.plugin_parts import SHARED, FilterPart, ScorerPart
+from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.framework.scheduling.verdicts import Depends
 from volcanoio.framework.scheduling.views import Shape
 
 _AMOUNTS = (Depends.NODE_AMOUNTS | Depends.NODE_USAGE).value
+_SKIP = Depends.SKIP.value
 _SHARED, _USAGE, _NOW, _SOURCE = SHARED.value, Depends.NODE_USAGE.value, Depends.NOW.value, Depends.SOURCE.value
-"""As numbers: the arithmetic of flags is slow, and every shape is asked about in every cycle."""
+"""Flags as integers: arithmetic on flags is slow, and plans are made for every shape in every cycle."""
 
 
 class Plan:
-    """The parts that answer about one shape, as of now.
+    """The filters and scorers of one shape, for one cycle.
 
-    `constant` filters say the same of all nodes, `static` ones depend on the node's own object, `usage` ones on what is
-    placed there too; `live_filters` and `live_scorers` depend on more than the row itself and are asked for every task.
-    `facts` are the versions of the inputs that answers follow from; `fleeting` says that some hold for one cycle only,
-    `by_moment` that some filter says other things at other times, which its plugin tells beforehand.
+    Filters are in one of four lists. The result of a `constant` filter is the same for all nodes; that of a `static`
+    filter depends on the node's own object; that of a `usage` filter also on the tasks placed there. `live_filters` and
+    `live_scorers` depend on more than the row and are called for every task. `input_versions` are the versions of the
+    inputs that results depend on, and the `moment` numbers of plugins. `is_for_one_cycle`: some result may differ in
+    the next cycle, and no version shows it. `depends_on_time`: the result of some filter changes with time, and its
+    plugin has a `moment` number that grows at each such change.
     """
 
     __slots__ = (
-        "by_amounts",
-        "by_moment",
         "constant",
         "depends",
-        "facts",
-        "fleeting",
+        "depends_on_time",
+        "input_versions",
+        "is_by_amounts",
+        "is_for_one_cycle",
         "live_filters",
         "live_scorers",
         "scorers",
@@ -43,26 +46,30 @@ class Plan:
         self.live_filters: list[FilterPart] = []
         self.scorers: list[ScorerPart] = []
         self.live_scorers: list[ScorerPart] = []
-        self.facts: list[tuple[int, ...]] = []
+        self.input_versions: list[tuple[int, ...]] = []
         self.depends: list[Depends] | None = None
-        """What each part said that its answers depend on."""
-        self.fleeting = False
-        self.by_moment = False
-        self.by_amounts = False
-        """Whether the answers of scorers follow from a row's amounts alone."""
+        """The declared dependencies of each filter and scorer, in the order of `Rules.parts`."""
+        self.is_for_one_cycle = False
+        self.depends_on_time = False
+        self.is_by_amounts = False
+        """Whether `is_by_row`, and scores depend on the amounts of the row alone."""
 
-    def values_alike(self, other: Plan) -> bool:
-        """Whether values by row, once the constant filters pass, are the same by both."""
+    def has_same_parts(self, other: Plan) -> bool:
+        """Whether the same plugins compute the scores by row, the constant filters aside."""
         return (self.static, self.usage, self.scorers) == (other.static, other.usage, other.scorers)
 
-    def lasts(self, before: Plan) -> bool:
-        """Whether what was answered by the plan before holds by this one."""
-        same = self.values_alike(before) and self.constant == before.constant and self.facts == before.facts
-        return same and not self.fleeting
+    def is_valid_after(self, before: Plan) -> bool:
+        """Whether results computed under the previous plan are valid under this one."""
+        same = (
+            self.has_same_parts(before)
+            and self.constant == before.constant
+            and self.input_versions == before.input_versions
+        )
+        return same and not self.is_for_one_cycle
 
     @property
-    def by_row(self) -> bool:
-        """Whether a change of usage asks scalar scorers alone."""
+    def is_by_row(self) -> bool:
+        """Whether scalar scorers alone give a row's new score after its usage changed: no filter depends on usage."""
         return not self.usage and all(part.one is not None for part in self.scorers)
 
 
@@ -70,44 +77,46 @@ NO_PLAN = Plan()
 
 
 def plan_for(shape: Shape, rules: Rules, inputs: Inputs, before: Plan = NO_PLAN) -> Plan:
-    """Sort the parts by what they depend on for the shape; the plan before, by the same rules, where that holds."""
+    """Sort the plugins by what they depend on for the shape; return the previous plan if nothing differs."""
     depends_of = [part.depends(shape) for part in rules.parts]
-    if depends_of == before.depends and not before.facts and not before.fleeting:
+    if depends_of == before.depends and not before.input_versions and not before.is_for_one_cycle:
         return before
     plan, further = Plan(), 0
     plan.depends = depends_of
-    for part, said in zip(rules.filters, depends_of, strict=False):
-        depends = said.value
+    for part, declared in zip(rules.filters, depends_of, strict=False):
+        if (depends := declared.value) == _SKIP:
+            continue
         if not depends:
             plan.constant.append(part)
             continue
-        plan.fleeting |= _changes_unseen(depends, part, inputs, plan.facts)
-        plan.by_moment |= part.moment is not None and bool(depends & _NOW)
+        plan.is_for_one_cycle |= _is_for_one_cycle(depends, part, inputs, plan.input_versions)
+        plan.depends_on_time |= part.moment is not None and bool(depends & _NOW)
         if depends & _SHARED:
             plan.live_filters.append(part)
         else:
             (plan.usage if depends & _USAGE else plan.static).append(part)
-    for scorer, said in zip(rules.scorers, depends_of[len(rules.filters) :], strict=True):
-        depends = said.value
-        if depends:  # what depends on nothing is the same for all nodes
-            plan.fleeting |= _changes_unseen(depends, scorer, inputs, plan.facts)
+    for scorer, declared in zip(rules.scorers, depends_of[len(rules.filters) :], strict=True):
+        if depends := declared.value:  # a score that depends on nothing is the same for all nodes
+            plan.is_for_one_cycle |= _is_for_one_cycle(depends, scorer, inputs, plan.input_versions)
             if depends & _SHARED:
                 plan.live_scorers.append(scorer)
             else:
                 plan.scorers.append(scorer)
                 further |= depends & ~_AMOUNTS
-    plan.by_amounts = plan.by_row and not further
+    plan.is_by_amounts = plan.is_by_row and not further
     return plan
 
 
-def _changes_unseen(depends: int, part: FilterPart | ScorerPart, inputs: Inputs, facts: list[tuple[int, ...]]) -> bool:
-    """Whether an answer may be another in each cycle; where it follows from inputs, their versions tell."""
+def _is_for_one_cycle(
+    depends: int, part: FilterPart | ScorerPart, inputs: Inputs, versions: list[tuple[int, ...]]
+) -> bool:
+    """Whether a result may differ in the next cycle without a version that shows it; add the versions that do."""
     if not depends & (_NOW | _SOURCE):
         return False
     if part.moment is not None and depends & _NOW:
-        facts.append((part.moment(),))
+        versions.append((part.moment(),))
         depends &= ~_NOW
     if depends & _SOURCE and part.watches:
-        facts.append(inputs.versions(part.watches))
+        versions.append(inputs.versions(part.watches))
         return bool(depends & _NOW)
     return bool(depends & (_SOURCE | _NOW))

@@ -1,4 +1,4 @@
-"""The body of an apply: a partial object as JSON or YAML, and the parameters that go with it."""
+"""The body of an apply: a partial object as JSON or YAML, and its parameters."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from volcanoio.engine.admission.fielderrors import FieldError, required
-from volcanoio.localcluster.apiserver.api import ApiRequest
+from volcanoio.localcluster.apiserver.apimachinery.errors import MALFORMED, bad_request
+from volcanoio.localcluster.apiserver.apimachinery.objects import decode
+from volcanoio.localcluster.apiserver.apimachinery.request import ApiRequest
 from volcanoio.localcluster.apiserver.apply.managers import manager_of
-from volcanoio.localcluster.apiserver.bodies import YamlLoader
-from volcanoio.localcluster.apiserver.duplicates import repeated_keys
-from volcanoio.localcluster.apiserver.errors import MALFORMED, bad_request
-from volcanoio.localcluster.apiserver.objects import decode
-from volcanoio.localcluster.apiserver.options import FieldValidation, write_options
+from volcanoio.localcluster.apiserver.registry.bodies import YamlLoader, repeated_keys
+from volcanoio.localcluster.apiserver.registry.options import FieldValidation, write_options
 from volcanoio.model.base import Manifest
+from volcanoio.model.validation.field_errors import FieldError, required
 
 
 class Options(NamedTuple):
-    """Who applies, and whether others' fields are taken over."""
+    """The manager of an apply, and whether it forces conflicts."""
 
     manager: str
     force: bool
 
 
 def options(request: ApiRequest) -> Options:
-    """The parameters of an apply; raises ApiError 422 without a manager."""
+    """Read the parameters of an apply; raises ApiError 422 without a manager."""
     if not request.first("fieldManager"):
         missing: list[FieldError] = [required("fieldManager", "is required for apply patch")]
         write_options(request, missing)
@@ -34,7 +33,7 @@ def options(request: ApiRequest) -> Options:
 
 
 def read(request: ApiRequest, validation: FieldValidation) -> tuple[Manifest, tuple[str, ...]]:
-    """The configuration, and warnings about keys that are there twice; raises ApiError 400."""
+    """Read the configuration, and warnings about duplicate keys; raises ApiError 400."""
     body = request.body
     if body.lstrip()[:1] == b"{":
         try:
@@ -82,7 +81,7 @@ def _yaml(body: bytes) -> Any:
 
 
 def _repeats(body: bytes) -> bool:
-    """Whether an object of a body may name a key twice; YAML may."""
+    """Whether an object of the body may contain a key twice; YAML may."""
     repeated = False
 
     def note(pairs: list[tuple[str, Any]]) -> None:
@@ -97,7 +96,7 @@ def _repeats(body: bytes) -> bool:
 
 
 def check_kind(config: Manifest, api_version: str, kind: str) -> None:
-    """The configuration says that it is of this kind, and says nothing of managed fields; raises ApiError 400."""
+    """Check the kind of the configuration, and that it has no managed fields; raises ApiError 400."""
     stated, stated_kind = config.get("apiVersion"), config.get("kind")
     if stated != api_version or stated_kind != kind:
         group, _, version = str(stated or "").rpartition("/")

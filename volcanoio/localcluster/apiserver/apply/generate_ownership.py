@@ -1,9 +1,8 @@
-"""Writes data/field_ownership.json: what of the built-in kinds is owned how, read from a real API server's OpenAPI v3.
+"""Writes data/field_ownership.json: how the fields of built-in kinds are owned, from OpenAPI v3.
 
-What Go writes of fields that nobody set is taken from data/protobuf.json. Run it after `generate_types`, against a
-Kubernetes of the same version:
-`python -m volcanoio.localcluster.apiserver.apply.generate_ownership DIRECTORY`, where DIRECTORY holds the answers of
-`kubectl get --raw /openapi/v3/GROUP` as files, one for each group version, under any names.
+The zero values that Go writes are read from data/protobuf.json. Run it after `generate_types`, against a Kubernetes of
+the same version: `python -m volcanoio.localcluster.apiserver.apply.generate_ownership DIRECTORY`, where DIRECTORY holds
+the answers of `kubectl get --raw /openapi/v3/GROUP` as files, one for each group version, under any names.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from volcanoio.localcluster.apiserver.builtin_types import type_table
-from volcanoio.localcluster.apiserver.builtins import BUILTINS
+from volcanoio.localcluster.apiserver.apimachinery.served_resources import BUILTINS
+from volcanoio.localcluster.apiserver.schema.builtin_types import type_table
 
 TARGET = Path(__file__).parents[1] / "data" / "field_ownership.json"
 _SCALARS = frozenset({"str", "int", "float", "bool", "quantity", "intorstring", "any"})
@@ -30,11 +29,11 @@ def main() -> None:
 
 
 def table(schemas: dict[str, Any]) -> dict[str, Any]:
-    """`lists`: type → field → `set` or `map KEY KEY…`; `atomic`: type → the fields that are one value though a map.
+    """Build the table.
 
-    `keys`: type → field → its default, of fields that are keys of lists; `present`: type → field → what it is when
-    nobody has set it, for fields that Go always writes; `omitted`: type → the fields Go leaves out when they are zero
-    or empty.
+    `lists`: type → field → `set` or `map KEY KEY…`; `atomic`: type → map fields that are one value. `keys`: type →
+    field → its default, of fields that are keys of lists; `present`: type → field → its value when unset, for fields
+    that Go always writes; `omitted`: type → fields that Go leaves out when they are zero or empty.
     """
     messages = _messages()
     by_kind = {
@@ -72,14 +71,19 @@ def table(schemas: dict[str, Any]) -> dict[str, Any]:
             if "default" in prop and inner in _SCALARS:
                 found["keys"].setdefault(type_, {})[field] = prop["default"]
             rule = messages.get(".".join(name.split(".")[-3:]), {}).get(field, "")
-            if rule in _ZERO:
-                found["present"].setdefault(type_, {})[field] = _ZERO[rule]
-            elif rule == _LIST and (field in required or f"{type_}.{field}" in _WRITTEN_LISTS):
-                found["present"].setdefault(type_, {})[field] = None
-            elif rule == _LIST or rule.endswith(" nonzero"):
-                found["omitted"].setdefault(type_, []).append(field)
+            _note_zero(found, type_, field, rule, is_required=field in required)
     _keep_keys_alone(found)
     return found
+
+
+def _note_zero(found: dict[str, dict[str, Any]], type_: str, field: str, rule: str, *, is_required: bool) -> None:
+    """Note how Go writes the zero value of a field."""
+    if rule in _ZERO:
+        found["present"].setdefault(type_, {})[field] = _ZERO[rule]
+    elif rule == _LIST and (is_required or f"{type_}.{field}" in _WRITTEN_LISTS):
+        found["present"].setdefault(type_, {})[field] = None
+    elif rule == _LIST or rule.endswith(" nonzero"):
+        found["omitted"].setdefault(type_, []).append(field)
 
 
 _WRITTEN_LISTS = {
@@ -101,7 +105,7 @@ _ZERO: dict[str, Any] = {
 
 
 def _messages() -> dict[str, dict[str, str]]:
-    """Message → field → the kind of its value and what becomes of a zero one; fields of inlined messages included."""
+    """Message → field → the kind of its value and the form of its zero value; includes inlined messages."""
     path = Path(__file__).parents[1] / "data" / "protobuf.json"
     raw: dict[str, dict[str, str]] = msgspec.json.decode(path.read_bytes())["messages"]
 
@@ -132,7 +136,7 @@ def _note(found: dict[str, dict[str, Any]], type_: str, field: str, list_kind: s
 
 
 def _keep_keys_alone(found: dict[str, dict[str, Any]]) -> None:
-    """Defaults matter for the keys of lists."""
+    """Drop defaults of fields that are not keys of lists."""
     types = type_table().types
     needed: dict[str, set[str]] = {}
     for type_, fields in found["lists"].items():
@@ -147,7 +151,7 @@ def _keep_keys_alone(found: dict[str, dict[str, Any]]) -> None:
 
 
 def _reference(prop: dict[str, Any]) -> str:
-    """The schema a property, its items or its values are of."""
+    """The name of the schema of a property, of its items or of its values."""
     for holder in (prop, prop.get("items"), prop.get("additionalProperties")):
         if isinstance(holder, dict):
             if isinstance(holder.get("items"), dict):
@@ -163,7 +167,7 @@ def _map(schema: dict[str, Any]) -> str:
 
 
 def _list_kind(prop: dict[str, Any]) -> str:
-    """`set` or `map` with its keys; empty for lists that are one value, and for what is no list."""
+    """`set` or `map` with its keys; empty for atomic lists and other values."""
     if prop.get("type") != "array":
         return ""
     stated = prop.get("x-kubernetes-list-type")

@@ -1,25 +1,23 @@
-"""Under which name a request writes, and whether its writes are tracked.
+"""The manager name of a request, and whether its writes are tracked in managedFields.
 
-Tracking costs as much as the write itself, so that what our own components create is not tracked until somebody applies
-to it; a client of another program is always tracked, as in Kubernetes.
+Tracking costs as much as the write itself. Objects that our own components create are therefore not tracked until
+somebody applies to them; other clients are always tracked, as in Kubernetes.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from volcanoio.engine.admission.fielderrors import FieldError, invalid, too_long
-from volcanoio.localcluster.apiserver.api import ApiRequest
-from volcanoio.localcluster.apiserver.caller import REQUEST
-from volcanoio.localcluster.apiserver.errors import ApiError
-from volcanoio.localcluster.apiserver.fields import causes, summary
+from volcanoio.localcluster.apiserver.apimachinery.errors import ApiError, causes, summary
+from volcanoio.localcluster.apiserver.apimachinery.request import REQUEST, ApiRequest
+from volcanoio.model.validation.field_errors import FieldError, invalid, too_long
 
 OURS: Final = "volcanoio"
-"""The manager of what our own components write to tracked objects."""
+"""The manager for writes of our own components to tracked objects."""
 
 UNKNOWN: Final = "unknown"
 MAX_LENGTH: Final = 128
-"""Bytes of a manager's name (Kubernetes: FieldManagerMaxLength)."""
+"""Maximal bytes of a manager's name (Kubernetes: FieldManagerMaxLength)."""
 
 _OPTIONS: Final = {
     "GET": "ListOptions",
@@ -31,13 +29,13 @@ _OPTIONS: Final = {
 
 
 def current_manager() -> str:
-    """The name the current request writes under; raises ApiError 422 for one that is none."""
+    """The manager name of the current request; raises ApiError 422 for an invalid one."""
     request = REQUEST.get()
     return OURS if request is None else manager_of(request)
 
 
-def newcomer() -> str | None:
-    """The name under which a new object is tracked from the start; None when it is our own, and is not."""
+def manager_of_creation() -> str | None:
+    """The manager of a new object; None for our own components, whose objects are not tracked."""
     request = REQUEST.get()
     if request is None or ("fieldManager" not in request.query and is_ours(request.headers.get("user-agent"))):
         return None
@@ -45,12 +43,12 @@ def newcomer() -> str | None:
 
 
 def is_ours(agent: str | None) -> bool:
-    """Whether a request comes from a component of ours: in this process (no agent at all), or over HTTP."""
+    """Whether the user agent is one of our components: in this process (no agent), or over HTTP."""
     return agent is None or agent.startswith("volcanoio/")
 
 
 def manager_of(request: ApiRequest) -> str:
-    """The manager a request names, else the program that sent it; raises ApiError 422."""
+    """The manager that a request names, else the client program; raises ApiError 422."""
     named = request.first("fieldManager")
     if named:
         if found := name_errors(named):
@@ -61,13 +59,13 @@ def manager_of(request: ApiRequest) -> str:
 
 
 def _printable(text: str) -> str:
-    """The printable characters, as many as fit."""
+    """The printable characters, cut to the maximum length."""
     found = "".join(letter for letter in text if letter.isprintable())
     return found.encode()[:MAX_LENGTH].decode(errors="ignore")
 
 
 def name_errors(name: str) -> list[FieldError]:
-    """The broken rules of a manager's name."""
+    """Errors of a manager's name."""
     found: list[FieldError] = []
     if len(name.encode()) > MAX_LENGTH:
         found.append(too_long("fieldManager", MAX_LENGTH))
@@ -81,7 +79,7 @@ def name_errors(name: str) -> list[FieldError]:
 
 
 def invalid_options(request: ApiRequest, found: list[FieldError]) -> ApiError:
-    """The 422 about a request's parameters."""
+    """422 for invalid parameters of a request."""
     kind = _OPTIONS.get(request.method, "UpdateOptions")
     details = {"group": "meta.k8s.io", "kind": kind, "causes": causes(found)}
     return ApiError(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {summary(found)}', details)

@@ -1,5 +1,6 @@
-"""How the values of a type are owned: field by field, item by item, or as one (Kubernetes: `x-kubernetes-list-type`,
-`x-kubernetes-map-type`).
+"""Ownership types of values: by field, by item, or atomic.
+
+Kubernetes: `x-kubernetes-list-type`, `x-kubernetes-map-type`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from volcanoio.localcluster.apiserver.apply import elements
+from volcanoio.localcluster.apiserver.apply import field_sets
 
 Scalar: TypeAlias = Literal["", "numeric", "string", "boolean", "untyped"]
 ListKind: TypeAlias = Literal["", "atomic", "set", "map"]
@@ -16,19 +17,18 @@ Shape: TypeAlias = Literal["map", "scalar", "list", "none"]
 
 
 class Absent:
-    """The value of a field that is not there."""
+    """Marker for the value of a missing field."""
 
 
 ABSENT: Final = Absent()
 
 
 class Type(msgspec.Struct, eq=False):
-    """What a value may be, and how it is owned; several of `scalar`, `is_map` and `list_kind` may be open.
+    """The allowed values and their ownership; several of `scalar`, `is_map` and `list_kind` may be possible.
 
-    `fields` are the declared ones, `others` is the type of all others (None: there are none). `present` is what
-    declared fields are when nobody set them, where Go always writes them; `omitted` are those it leaves out when they
-    are zero or empty. `keys` name a map-list's key fields,
-    `key_defaults` what an item that leaves one out means.
+    `fields` are the declared ones, `others` is the type of all others (None: not allowed). `present` are the values of
+    unset fields that Go always writes; `omitted` are fields that Go leaves out when they are zero or empty. `keys` are
+    the key fields of list items, `key_defaults` the values of missing ones.
     """
 
     scalar: Scalar = ""
@@ -44,11 +44,11 @@ class Type(msgspec.Struct, eq=False):
     key_defaults: dict[str, Any] = {}
 
     def field(self, name: str) -> Type:
-        """The type of a field; what is not declared anywhere is taken as it comes."""
+        """The type of a field; undeclared fields have a deduced type."""
         return self.fields.get(name) or self.others or DEDUCED
 
     def shape(self, value: Any) -> Shape:
-        """As which of the open possibilities a value is taken; null and what fits nothing as the first."""
+        """Which of the possible kinds a value has; the first one for null and for other values."""
         if isinstance(value, dict):
             if self.is_map:
                 return "map"
@@ -64,16 +64,16 @@ class Type(msgspec.Struct, eq=False):
         return "list" if self.list_kind else "none"
 
     def step(self, value: Any) -> str:
-        """The step to an item of a list of this type; raises ValueError for an item that cannot be told from others."""
+        """The step to an item of a list of this type; raises ValueError for an item without its keys."""
         if self.list_kind == "set":
             if isinstance(value, dict | list) or value is None:
                 raise ValueError(_NO_MEMBER[type(value)])
-            return elements.member(value)
+            return field_sets.member(value)
         if not isinstance(value, dict):
             null = "associative list with keys may not have a null element"
             raise ValueError(null if value is None else "associative list with keys may not have non-map elements")
         if len(self.keys) == 1 and (name := value.get(self.keys[0])).__class__ is str:
-            return elements.named_item(self.keys[0], name)
+            return field_sets.named_item(self.keys[0], name)
         found = {}
         for key in self.keys:
             if key in value:
@@ -86,7 +86,7 @@ class Type(msgspec.Struct, eq=False):
                 f"associative list with keys has an element that omits all key fields {names} "
                 "(and doesn't have default values for any key fields)"
             )
-        return elements.item(found)
+        return field_sets.item(found)
 
     def steps(self, values: list[Any]) -> list[str]:
         """The steps to the items of a list; raises ValueError."""
@@ -100,15 +100,15 @@ _NO_MEMBER: Final[dict[type, str]] = {
 }
 
 UNTYPED: Final = Type(scalar="untyped", is_map=True, atomic_map=True, list_kind="atomic")
-"""Anything, owned as one."""
+"""Any value, atomic."""
 UNTYPED.others = UNTYPED
 UNTYPED.items = UNTYPED
 
 DEDUCED: Final = Type(scalar="untyped", is_map=True, list_kind="atomic", items=UNTYPED)
-"""Anything: objects by field, lists as one."""
+"""Any value: objects by field, lists atomic."""
 DEDUCED.others = DEDUCED
 
 
 def is_deduced_map(type_: Type) -> bool:
-    """Whether an object has no declared fields and takes anything."""
+    """Whether the object has no declared fields and accepts any."""
     return type_.others is DEDUCED and not type_.fields

@@ -1,27 +1,89 @@
-"""Service account tokens: issued for a TokenRequest, and what they prove.
+"""Service account tokens: their signing key, issue, verification, and OpenID discovery.
 
-Kubernetes: pkg/serviceaccount, pkg/registry/core/serviceaccount/storage/token.go. A token holds as long as its account,
-and the pod, secret or node it is bound to, are the same objects.
+Kubernetes: pkg/serviceaccount, pkg/registry/core/serviceaccount/storage/token.go; RFC 7515, 7517, 7518. A token is
+valid as long as its account, and the pod, secret or node it is bound to, still exist. OpenID discovery publishes
+the keys to clients that trust the cluster.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import hashlib
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Final
 
 import msgspec
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+from jwt.algorithms import ECAlgorithm
+from jwt.api_jws import PyJWS
+from jwt.exceptions import InvalidTokenError
+from jwt.utils import base64url_encode
 
-from volcanoio.localcluster.apiserver.authn.keys import SigningKey
-from volcanoio.localcluster.apiserver.caller import AUTHENTICATED, User
-from volcanoio.localcluster.apiserver.objects import Ref
+from volcanoio.localcluster.apiserver.apimachinery.clock import Clock
+from volcanoio.localcluster.apiserver.apimachinery.objects import Ref
+from volcanoio.localcluster.apiserver.apimachinery.request import AUTHENTICATED, ApiRequest, ApiResponse, User
+from volcanoio.localcluster.apiserver.storage.store import Store
 
-if TYPE_CHECKING:
-    from volcanoio.localcluster.apiserver.core import Core
+ALGORITHM: Final = "ES256"
+_JWS: Final = PyJWS([ALGORITHM])
+
+
+def new_key() -> bytes:
+    """Generate a P-256 key in PEM; an RSA key would take a tenth of a second."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+class SigningKey:
+    """Signs and verifies with one key, which is decoded on first use."""
+
+    def __init__(self, pem: bytes) -> None:
+        self._pem = pem
+
+    @cached_property
+    def _key(self) -> ec.EllipticCurvePrivateKey:
+        key = load_pem_private_key(self._pem, None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            msg = "the key for service account tokens must be an EC key on P-256"
+            raise TypeError(msg)
+        return key
+
+    @cached_property
+    def identifier(self) -> str:
+        """The `kid`: a digest of the public key."""
+        public = self._key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        return base64url_encode(hashlib.sha256(public).digest()).decode()
+
+    def sign(self, payload: bytes) -> str:
+        """Sign a JSON web token with this payload."""
+        return _JWS.encode(payload, self._key, ALGORITHM, {"kid": self.identifier, "typ": None})
+
+    def payload(self, token: str) -> bytes | None:
+        """The payload of a token signed by this key; None for any other."""
+        try:
+            payload: bytes = _JWS.decode(token, self._key.public_key(), [ALGORITHM])
+        except InvalidTokenError:
+            return None
+        return payload
+
+    def public_set(self) -> dict[str, list[dict[str, str]]]:
+        """The key set that others verify tokens with."""
+        key = ECAlgorithm.to_jwk(self._key.public_key(), as_dict=True)
+        return {"keys": [{**key, "use": "sig", "kid": self.identifier, "alg": ALGORITHM}]}
+
 
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 """The issuer, and the audience of the API server itself."""
 LEGACY_ISSUER: Final = "kubernetes/serviceaccount"
-"""Of the tokens in Secrets, which never expire."""
-_REMEMBERED: Final = 4096
+"""The issuer of tokens in Secrets, which never expire."""
+_MAX_CACHED: Final = 4096
 _EXTRA: Final = "authentication.kubernetes.io"
 _LEGACY: Final = "kubernetes.io/serviceaccount"
 _CLOCK_SKEW: Final = 10
@@ -46,7 +108,7 @@ class Private(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """What a token says; times are Unix seconds."""
+    """Claims of a token; times are Unix seconds."""
 
     iss: str
     sub: str
@@ -59,7 +121,7 @@ class Claims(msgspec.Struct, frozen=True):
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """Whom a token stands for, and for which of the asked audiences; `problem` is set when for nobody."""
+    """The user of a token and the accepted audiences; `problem` is set for an invalid one."""
 
     user: User | None = None
     audiences: tuple[str, ...] = ()
@@ -67,7 +129,7 @@ class Verified(msgspec.Struct, frozen=True):
 
 
 def account_user(namespace: str, name: str, uid: str = "", extra: dict[str, tuple[str, ...]] | None = None) -> User:
-    """The user that a service account is."""
+    """The user of a service account."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
     return User(f"system:serviceaccount:{namespace}:{name}", groups, uid, extra or {})
 
@@ -75,14 +137,16 @@ def account_user(namespace: str, name: str, uid: str = "", extra: dict[str, tupl
 class Tokens:
     """Issues and verifies tokens."""
 
-    def __init__(self, core: Core, key: SigningKey) -> None:
-        self._core = core
+    def __init__(self, store: Store, clock: Clock, new_uid: Callable[[], str], key: SigningKey) -> None:
+        self._store = store
+        self._clock = clock
+        self._new_uid = new_uid
         self.key = key
-        self._known: dict[str, Claims | None] = {}
+        self._claims_by_token: dict[str, Claims | None] = {}
 
     def issue(self, private: Private, audiences: tuple[str, ...], seconds: int) -> tuple[str, int]:
-        """A token for an account, and when it expires (Unix seconds)."""
-        now = int(self._core.clock.now().timestamp())
+        """Issue a token for an account; returns it and its expiry (Unix seconds)."""
+        now = int(self._clock.now().timestamp())
         claims = Claims(
             iss=ISSUER,
             sub=f"system:serviceaccount:{private.namespace}:{private.serviceaccount.name}",
@@ -90,13 +154,13 @@ class Tokens:
             iat=now,
             nbf=now,
             exp=now + seconds,
-            jti=self._core.new_uid(),
+            jti=self._new_uid(),
             private=private,
         )
         return self.key.sign(msgspec.json.encode(claims)), claims.exp
 
     def issue_legacy(self, namespace: str, secret: str, account: Bound) -> str:
-        """The token of a Secret, which holds as long as both exist."""
+        """Issue the token of a Secret, which is valid while the Secret and its account exist."""
         claims = {
             "iss": LEGACY_ISSUER,
             f"{_LEGACY}/namespace": namespace,
@@ -108,11 +172,11 @@ class Tokens:
         return self.key.sign(msgspec.json.encode(claims))
 
     def user(self, token: str) -> User | None:
-        """Whom a token presented to this server stands for."""
+        """The user of a token for this server; None for an invalid one."""
         return self.verify(token, (ISSUER,)).user
 
     def verify(self, token: str, audiences: tuple[str, ...]) -> Verified:
-        """Whom a token stands for, if it was made for one of the audiences."""
+        """Verify a token for one of the audiences."""
         claims = self._claims(token)
         if claims is None:
             return Verified(problem="invalid bearer token")
@@ -121,13 +185,13 @@ class Tokens:
             stated, wanted = (msgspec.json.encode(one).decode() for one in (claims.aud, audiences))
             mismatch = f"token audiences {stated} is invalid for the target audiences {wanted}"
             return Verified(problem=f"[invalid bearer token, {mismatch}]")
-        now = self._core.clock.now().timestamp()
+        now = self._clock.now().timestamp()
         if claims.exp and now > claims.exp + _CLOCK_SKEW:
             return Verified(problem="[invalid bearer token, service account token has expired]")
         if now < claims.nbf - _CLOCK_SKEW:
             return Verified(problem="[invalid bearer token, service account token is not valid yet]")
         private = claims.private
-        if not self._stands(private):
+        if not self._is_bound(private):
             return Verified(problem="[invalid bearer token, service account token has been invalidated]")
         extra: dict[str, tuple[str, ...]] = {}
         if claims.jti:
@@ -141,9 +205,9 @@ class Tokens:
         account = private.serviceaccount
         return Verified(account_user(private.namespace, account.name, account.uid, extra), shared)
 
-    def _stands(self, private: Private) -> bool:
-        """Whether the account and what the token is bound to are what they were."""
-        account, store = private.serviceaccount, self._core.store
+    def _is_bound(self, private: Private) -> bool:
+        """Whether the account and the objects that the token is bound to are unchanged."""
+        account, store = private.serviceaccount, self._store
         found = store.get(Ref("serviceaccounts", private.namespace, account.name))
         if found is None or found.uid != account.uid:
             return False
@@ -157,15 +221,15 @@ class Tokens:
         return True
 
     def _claims(self, token: str) -> Claims | None:
-        """The claims of a token we signed; remembered, as a client sends the same one with each request."""
-        if token in self._known:
-            return self._known[token]
+        """The claims of a token; cached, as a client sends the same one with each request."""
+        if token in self._claims_by_token:
+            return self._claims_by_token[token]
         payload = self.key.payload(token)
         claims = None if payload is None else _read(payload)
-        if len(self._known) >= _REMEMBERED:
-            self._known.clear()
+        if len(self._claims_by_token) >= _MAX_CACHED:
+            self._claims_by_token.clear()
         if claims is not None:
-            self._known[token] = claims
+            self._claims_by_token[token] = claims
         return claims
 
 
@@ -181,3 +245,27 @@ def _read(payload: bytes) -> Claims | None:
     except (msgspec.MsgspecError, KeyError, TypeError):
         return None
     return claims if claims.iss == ISSUER else None
+
+
+class OpenIdPages:
+    """A route for `/.well-known/openid-configuration` and `/openid/v1/jwks`."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    async def __call__(self, request: ApiRequest) -> ApiResponse | None:
+        """Answer the two pages; None for any other request."""
+        match request.path:
+            case "/.well-known/openid-configuration":
+                document = {
+                    "issuer": ISSUER,
+                    "jwks_uri": f"https://{request.headers.get('host', 'localhost')}/openid/v1/jwks",
+                    "response_types_supported": ["id_token"],
+                    "subject_types_supported": ["public"],
+                    "id_token_signing_alg_values_supported": [ALGORITHM],
+                }
+                return ApiResponse(200, msgspec.json.encode(document))
+            case "/openid/v1/jwks":
+                body = msgspec.json.encode(self._tokens.key.public_set())
+                return ApiResponse(200, body, content_type="application/jwk-set+json")
+        return None

@@ -1,12 +1,8 @@
 """The Common Expression Language (github.com/google/cel-spec) as Kubernetes uses it.
 
-Its own, since no library on PyPI checks expressions against a schema and evaluates them on plain JSON within a bound:
-`compile_expression(text, variables)` gives a Program; `program.evaluate(bindings)` its value.
-
-    program = compile_expression("object.metadata.name.startsWith('a')", {"object": DYN})
-    program.evaluate({"object": {...}})  # True, or EvaluationError
-
-Values are those of decoded JSON: dict, list, str, int, float, bool and None.
+No library on PyPI checks expressions against a schema and evaluates them on plain JSON with a cost limit.
+`compile_expression(text, variables)` returns a Program; `program.evaluate(bindings)` returns its value, or raises
+EvaluationError. Values are those of decoded JSON: dict, list, str, int, float, bool and None.
 """
 
 from __future__ import annotations
@@ -14,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from volcanoio.localcluster.apiserver.cel.check import Checker
+from volcanoio.localcluster.apiserver.cel.check import Checker, conversion_error, literal_issues
 from volcanoio.localcluster.apiserver.cel.cost import cost
 from volcanoio.localcluster.apiserver.cel.errors import (
     CompileError,
@@ -25,7 +21,6 @@ from volcanoio.localcluster.apiserver.cel.errors import (
     ResultError,
 )
 from volcanoio.localcluster.apiserver.cel.evaluate import COST, Step, compile_node
-from volcanoio.localcluster.apiserver.cel.literals import fold_error, literal_issues
 from volcanoio.localcluster.apiserver.cel.parser import MAX_DEPTH, parse
 from volcanoio.localcluster.apiserver.cel.types import BOOL, DYN, STRING, Type
 
@@ -43,11 +38,11 @@ __all__ = [
 ]
 
 CALL_LIMIT: Final = 1_000_000
-"""What one evaluation may cost, in nodes evaluated (Kubernetes' PerCallLimit counts about the same)."""
+"""Cost limit of one evaluation, in evaluated nodes (Kubernetes' PerCallLimit counts about the same)."""
 
 
 class Program:
-    """A compiled expression. `type` is that of its value, `uses` the variables it reads, `most` its cost at worst."""
+    """A compiled expression: the type of its value, the variables it uses, and its maximal cost (`most`)."""
 
     __slots__ = ("_step", "most", "source", "type", "uses")
 
@@ -59,9 +54,9 @@ class Program:
         self._step = step
 
     def evaluate(self, bindings: Mapping[str, Any], budget: list[int] | None = None) -> Any:
-        """The value; raises EvaluationError, and CostExceeded when more than CALL_LIMIT or the budget would be spent.
+        """Evaluate; raises EvaluationError, and CostExceeded above CALL_LIMIT or the budget.
 
-        `budget` holds what may be spent by several evaluations together, and is lowered.
+        `budget` holds what several evaluations together may still cost, and is reduced.
         """
         limit = CALL_LIMIT if budget is None else min(CALL_LIMIT, budget[0])
         left = [limit]
@@ -75,9 +70,10 @@ class Program:
 
 
 def compile_expression(source: str, variables: Mapping[str, Type], result: Type | None = None) -> Program:
-    """Compile and check an expression over some variables, with the type its value must have if that is given.
+    """Compile an expression over some variables; `result` is the required type of its value, if any.
 
-    Raises CompileError, or the kinds of it for what is valid but no use: ResultError, InstantiationError.
+    Raises CompileError, and its subclasses ResultError and InstantiationError for valid expressions that cannot be
+    used.
     """
     try:
         return _compiled(source, variables, result)
@@ -95,6 +91,6 @@ def _compiled(source: str, variables: Mapping[str, Type], result: Type | None) -
         raise CompileError(source, issues)
     if result is not None and found != result:
         raise ResultError(found)
-    if why := fold_error(node):
+    if why := conversion_error(node):
         raise InstantiationError(why)
     return Program(source, found, frozenset(checker.used), compile_node(node), cost(node))

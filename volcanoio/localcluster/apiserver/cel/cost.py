@@ -1,5 +1,6 @@
-"""What an expression may cost at worst, from the sizes its schema allows (cel-go `checker/cost.go`, Kubernetes'
-`cel/library/cost.go`): a unit is about what reading a field takes.
+"""Maximal cost of an expression, from the sizes that its schema allows.
+
+cel-go `checker/cost.go`, Kubernetes' `cel/library/cost.go`. One unit is about the cost of reading a field.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ _READ: Final = frozenset({"url", "cidr", "isIP", "isCIDR", "ip", "quantity", "is
 """Functions that read their argument once."""
 _SETS: Final = frozenset({"sets.contains", "sets.intersects", "sets.equivalent"})
 _WALKED: Final = frozenset({"lowerAscii", "upperAscii", "substring", "trim"})
-"""Functions that read their target once, and give as much."""
+"""Functions that read their target once, and return as much."""
 _KEPT: Final = _WALKED | {"reverse", "flatten", "distinct", "sort", "slice", "replace", "sortBy"}
-"""Functions that give no more than their target has."""
+"""Functions that return no more than their target has."""
 
 
 def cost(node: Node) -> float:
-    """The most an evaluation may cost; infinite where a size has no bound."""
+    """The maximal cost of an evaluation; infinite where a size has no bound."""
     match node:
         case Literal():
             return 0
@@ -55,7 +56,7 @@ def cost(node: Node) -> float:
 
 
 def size(node: Node) -> float:
-    """How many items or characters the value may have."""
+    """The maximal number of items or characters of the value."""
     match node:
         case Literal(value=value):
             return len(value) if isinstance(value, str | bytes) else 1
@@ -77,7 +78,7 @@ def _of_type(type_: Type) -> float:
 
 
 def _result(node: Call) -> float:
-    """How large the result of a call may be."""
+    """The maximal size of a call's result."""
     match node.function:
         case "_+_":
             one, other = node.args
@@ -118,7 +119,7 @@ def _call(node: Call) -> float:
 
 
 def _function(node: Call) -> float:
-    """What the function itself costs."""
+    """The cost of the function itself."""
     name, args, target = node.function, node.args, node.target
     texts = bool(args) and args[0].type.kind in {"string", "bytes", "dyn"}
     if name in _COMPARED or (name in _ORDERED and texts):
@@ -159,7 +160,7 @@ def _walks_twice(target: Node, _: list[Node]) -> float:
 
 
 def _compares(target: Node, _: list[Node]) -> float:
-    """Each item is compared with another."""
+    """The cost of comparing each item with the others."""
     if target.type.kind != "list":
         return _scaled(size(target), _TRAVERSAL)
     item = target.type.params[0]
@@ -172,7 +173,7 @@ def _squared(target: Node, _: list[Node]) -> float:
 
 
 def _validates(_: Node, args: list[Node]) -> float:
-    """A named format: a pattern of up to 128 characters."""
+    """The cost of a named format: a pattern of up to 128 characters."""
     return _times(_scaled(size(args[0]), _TRAVERSAL), 128 * _REGEX)
 
 
@@ -211,7 +212,7 @@ _TURNS: Final[dict[str, tuple[float, float, float]]] = {
     "transformMapEntry": (_MAP, 3, 1),
     "sortBy": (_LIST, 13, 1),
 }
-"""What a macro costs before, in each turn besides its expressions, and after."""
+"""Cost of a macro before the loop, in each turn besides its expressions, and after."""
 
 
 def _loop(node: Loop) -> float:

@@ -1,4 +1,4 @@
-"""What can go wrong with an expression: when it is compiled, and when it is evaluated."""
+"""Errors of expressions, at compilation and at evaluation."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class Issue(NamedTuple):
-    """One fault of an expression; `offset` counts characters from its start."""
+    """One error in an expression; `offset` counts characters from its start."""
 
     offset: int
     text: str
 
 
 class CompileError(ValueError):
-    """The expression is not valid CEL, or its types do not fit. The text shows each place, as cel-go does."""
+    """The expression is not valid CEL, or its types do not match; the text shows each place, as cel-go does."""
 
     def __init__(self, source: str, issues: list[Issue]) -> None:
         self.issues = sorted(dict.fromkeys(issues))
@@ -37,18 +37,18 @@ class InstantiationError(CompileError):
 
 
 class EvaluationError(Exception):
-    """The expression has no value: a missing key, a division by zero, an overload that does not exist."""
+    """An evaluation failed: a missing key, a division by zero, an overload that does not exist."""
 
 
 class CostExceeded(EvaluationError):  # noqa: N818 - named for what happened
-    """The evaluation was stopped because it did too much."""
+    """The evaluation was stopped at its cost limit."""
 
     def __init__(self) -> None:
         super().__init__("operation cancelled: actual cost limit exceeded")
 
 
 class NoSuchOverload(EvaluationError):  # noqa: N818 - named as in the specification
-    """A function has no form for these types."""
+    """The function has no overload for these types."""
 
     def __init__(self) -> None:
         super().__init__("no such overload")

@@ -1,4 +1,4 @@
-"""A checked tree becomes closures over bindings. What repeats is counted, so that no expression runs away."""
+"""Compiles a checked tree to closures over bindings; loops count their cost against the limit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Bindings: TypeAlias = dict[str, Any]
 Step: TypeAlias = Callable[[Bindings], Any]
 
 COST: Final = "#cost"
-"""Among the bindings: a list with what may still be spent, in nodes evaluated."""
+"""Name of a binding: a list with the remaining budget, in evaluated nodes."""
 _TRAVERSING: Final = frozenset(
     {
         "_+_", "_==_", "_!=_", "@in", "contains", "startsWith", "endsWith", "matches", "find", "findAll", "indexOf",
@@ -38,7 +38,7 @@ _TRAVERSING: Final = frozenset(
         "sets.intersects", "format", "lists.range",
     }
 )  # fmt: skip
-"""Functions whose work grows with their arguments: a tenth of each argument's length is spent (as cel-go counts)."""
+"""Functions whose cost grows with their arguments: a tenth of each argument's length (as in cel-go)."""
 
 
 def compile_node(node: Node) -> Step:
@@ -99,18 +99,7 @@ def _select(node: Select) -> Step:
     # in objects with known fields a null is a field that is not set
     nulls = unwrapped(node.operand.type).kind != "object"
     if node.test:
-
-        def test(env: Bindings) -> bool:
-            found = operand(env)
-            if type(found) is Optional:
-                if not found.present:
-                    return False
-                found = found.value
-            if type(found) is dict:
-                return key in found if nulls else found.get(key) is not None
-            raise NoSuchOverload
-
-        return test
+        return _has_field(operand, key, nulls=nulls)
     if node.optional:
         return lambda env: _maybe(operand(env), key, nulls=nulls)
 
@@ -125,6 +114,22 @@ def _select(node: Select) -> Step:
         raise EvaluationError(f"no such key: {key}")
 
     return select
+
+
+def _has_field(operand: Step, key: str, *, nulls: bool) -> Step:
+    """The macro `has`."""
+
+    def test(env: Bindings) -> bool:
+        found = operand(env)
+        if type(found) is Optional:
+            if not found.present:
+                return False
+            found = found.value
+        if type(found) is dict:
+            return key in found if nulls else found.get(key) is not None
+        raise NoSuchOverload
+
+    return test
 
 
 def _maybe(found: Any, key: str, *, nulls: bool) -> Optional:
@@ -164,7 +169,7 @@ def _call(node: Call) -> Step:
 
 
 def _named(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, but saying which function has no such overload."""
+    """The implementation, with the function's name in its errors."""
 
     def run(*values: Any) -> Any:
         try:
@@ -195,7 +200,7 @@ def _traversing(call: Callable[..., Any], steps: list[Step]) -> Step:
 
 
 def _short(left: Step, right: Step, *, decides: bool) -> Step:
-    """`&&` and `||`: one side that decides makes up for an error on the other."""
+    """`&&` and `||`: an error on one side is ignored when the other side decides."""
 
     def run(env: Bindings) -> Any:
         try:
@@ -265,7 +270,7 @@ def _map(node: MapNode) -> Step:
 
 
 def _size(node: Node) -> int:
-    """How many nodes an evaluation touches."""
+    """The number of nodes of a tree."""
     match node:
         case Select(operand=operand):
             return 1 + _size(operand)
@@ -299,13 +304,13 @@ def _bind(node: Bind) -> Step:
 
 
 def _loop(node: Loop) -> Step:
-    """A macro: the range is walked with its variables bound, each turn is paid for."""
+    """A macro: binds its variables for each item, and counts the cost of each turn."""
     range_step, body = compile_node(node.range), [compile_node(one) for one in node.body]
     cost = 2 + sum(_size(one) for one in node.body)
     first, second = node.slots[0], node.slots[1] if len(node.slots) == 2 else ""
 
     def turns(env: Bindings) -> Iterable[Any]:
-        """Binds the variables for each turn and gives the first one."""
+        """Bind the variables for each turn and yield the bindings."""
         values = range_step(env)
         if isinstance(values, list):
             pairs: Iterable[tuple[Any, Any]] = enumerate(values)
@@ -331,7 +336,7 @@ Turns: TypeAlias = Callable[[Bindings], Iterable[Any]]
 
 
 def _quantifier(*, decides: bool) -> Callable[[Turns, list[Step]], Step]:
-    """`all` and `exists`: one turn that decides makes up for errors in others."""
+    """`all` and `exists`: errors are ignored when another item decides."""
 
     def make(turns: Turns, body: list[Step]) -> Step:
         (condition,) = body

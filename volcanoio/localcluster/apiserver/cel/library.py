@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from volcanoio.localcluster.apiserver.cel.functions import (
-    conversions,
-    formats,
-    lists,
-    networks,
-    operators,
-    optionals,
-    quantities,
-    regexes,
-    semvers,
-    strings,
-    times,
-    urls,
-)
+from volcanoio.localcluster.apiserver.cel.functions import kubernetes, lists, standard, strings, times
 from volcanoio.localcluster.apiserver.cel.signatures import Function, functions
 
 
@@ -25,16 +12,16 @@ from volcanoio.localcluster.apiserver.cel.signatures import Function, functions
 def library() -> dict[str, Function]:
     """All functions by name."""
     return functions(
-        operators.TABLE,
-        conversions.TABLE,
+        standard.OPERATORS,
+        standard.CONVERSIONS,
         times.TABLE,
-        strings.TABLE,
-        regexes.TABLE,
+        strings.STRINGS,
+        strings.REGEXES,
         lists.TABLE,
-        optionals.TABLE,
-        quantities.TABLE,
-        urls.TABLE,
-        networks.TABLE,
-        formats.TABLE,
-        semvers.TABLE,
+        standard.OPTIONALS,
+        kubernetes.QUANTITIES,
+        kubernetes.URLS,
+        kubernetes.NETWORKS,
+        kubernetes.NAMED_FORMATS,
+        kubernetes.SEMVERS,
     )

@@ -32,7 +32,7 @@ _BINDS: Final = frozenset({"optMap", "optFlatMap"})
 
 
 def expand(call: Call, issues: list[Issue]) -> Node:
-    """What the call is as a macro; the call itself when it is none."""
+    """Expand a call that is a macro; other calls are returned unchanged."""
     if call.target is None:
         return _has(call, issues) if call.function == "has" and len(call.args) == 1 else call
     args = call.args
@@ -67,7 +67,7 @@ def _has(call: Call, issues: list[Issue]) -> Node:
 
 
 def qualified_name(node: Node) -> str:
-    """`a.b.c` of selections from a variable; empty for anything else."""
+    """`a.b.c` for selections from a variable; empty for other nodes."""
     match node:
         case Ident(name=name):
             return name

@@ -1,4 +1,4 @@
-"""The syntax tree. `at` is where an error of the node is shown; `type` is set by the checker."""
+"""The syntax tree. `at` is the position for errors; the checker sets `type`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Literal:
 
 @dataclass(slots=True)
 class Ident:
-    """A variable; `slot` is its name in the bindings, unique also where names hide each other."""
+    """A variable; `slot` is its name in the bindings, unique also where a name shadows another."""
 
     at: int
     name: str
@@ -53,7 +53,7 @@ class Call:
 
 @dataclass(slots=True)
 class ListNode:
-    """`[a, ?b]`; `optional` has the places of the optional ones."""
+    """`[a, ?b]`; `optional` has the positions of the optional items."""
 
     at: int
     items: list[Node]

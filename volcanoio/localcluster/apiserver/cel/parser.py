@@ -1,20 +1,123 @@
-"""Tokens to a tree (cel-spec, "Syntax"): precedence climbing, with macros expanded to nodes of their own."""
+"""Parser from text to a syntax tree (cel-spec, "Lexical syntax" and "Syntax").
+
+It uses precedence climbing, and expands macros to nodes of their own.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import Final, NamedTuple
 
 from volcanoio.localcluster.apiserver.cel import macros
 from volcanoio.localcluster.apiserver.cel.errors import CompileError, Issue
 from volcanoio.localcluster.apiserver.cel.nodes import Call, Ident, ListNode, Literal, MapNode, Node, Select, Struct
-from volcanoio.localcluster.apiserver.cel.tokens import Token, bytes_of, text_of, tokens
 from volcanoio.localcluster.apiserver.cel.types import BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT
 from volcanoio.localcluster.apiserver.cel.values import UInt
 
+_ESCAPE: Final = r"""\\(?:[abfnrtv\\?"'`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
+_TOKEN: Final = re.compile(
+    rf"""(?P<space>(?:[\t\n\f\r ]|//[^\n]*)+)
+      | (?P<bytes>(?:[bB][rR]|[rR][bB])(?:\"{{3}}[\s\S]*?\"{{3}}|'{{3}}[\s\S]*?'{{3}}|"[^"\n\r]*"|'[^'\n\r]*')
+               |[bB](?:\"{{3}}(?:{_ESCAPE}|[^\\])*?\"{{3}}|'{{3}}(?:{_ESCAPE}|[^\\])*?'{{3}}
+                      |"(?:{_ESCAPE}|[^\\"\n\r])*"|'(?:{_ESCAPE}|[^\\'\n\r])*'))
+      | (?P<string>[rR](?:\"{{3}}[\s\S]*?\"{{3}}|'{{3}}[\s\S]*?'{{3}}|"[^"\n\r]*"|'[^'\n\r]*')
+               |\"{{3}}(?:{_ESCAPE}|[^\\])*?\"{{3}}|'{{3}}(?:{_ESCAPE}|[^\\])*?'{{3}}
+               |"(?:{_ESCAPE}|[^\\"\n\r])*"|'(?:{_ESCAPE}|[^\\'\n\r])*')
+      | (?P<float>\d+\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\.\d+(?:[eE][+-]?\d+)?)
+      | (?P<uint>(?:0x[0-9a-fA-F]+|\d+)[uU])
+      | (?P<int>0x[0-9a-fA-F]+|\d+)
+      | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
+      | (?P<quoted>`[A-Za-z0-9_.\-/\ ]+`)
+      | (?P<op>==|!=|<=|>=|&&|\|\||[-+*/%!<>?:.,()\[\]{{}}])
+    """,
+    re.VERBOSE,
+)
+_BROKEN: Final = re.compile(rf"""(["'])(?:{_ESCAPE}|(?!\1)[^\\\n\r])*(?:\\.?)?""")
+"""The part of an invalid string literal that errors report."""
+_SIMPLE_ESCAPES: Final = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+    "\\": "\\", "?": "?", '"': '"', "'": "'", "`": "`",
+}  # fmt: skip
+_NUMBERS: Final = (("x", 2, 16), ("X", 2, 16), ("u", 4, 16), ("U", 8, 16))
+
+
+class Token(NamedTuple):
+    """One token; `kind` is the group of the pattern, `end` for the end of the text."""
+
+    kind: str
+    text: str
+    at: int
+
+
+def tokens(source: str) -> tuple[list[Token], list[Issue]]:
+    """All tokens with an end token, and the issues of invalid text."""
+    found: list[Token] = []
+    issues: list[Issue] = []
+    at = 0
+    while at < len(source):
+        match = _TOKEN.match(source, at)
+        if match is None:
+            broken = _BROKEN.match(source, at)
+            shown = broken.group() if broken is not None else source[at]
+            issues.append(Issue(at, f"Syntax error: token recognition error at: '{shown}'"))
+            at += len(shown)
+            continue
+        kind = match.lastgroup or ""
+        if kind != "space":
+            found.append(Token(kind, match.group(), at))
+        at = match.end()
+    found.append(Token("end", "<EOF>", len(source)))
+    return found, issues
+
+
+def text_of(token: str) -> str:
+    """The value of a string literal; raises ValueError for an invalid escape."""
+    prefix = len(token) - len(token.lstrip("rRbB"))
+    raw = "r" in token[:prefix].lower()
+    body = token[prefix:]
+    quotes = 3 if len(body) >= 6 and body[:3] in {'"""', "'''"} else 1
+    body = body[quotes:-quotes].replace("\r\n", "\n").replace("\r", "\n")
+    return body if raw else _unescaped(body)
+
+
+def bytes_of(token: str) -> bytes:
+    """The value of a bytes literal; raises ValueError."""
+    text = text_of(token)
+    return text.encode("latin-1") if all(ord(one) < 256 for one in text) and "\\" in token else text.encode()
+
+
+def _unescaped(body: str) -> str:
+    if "\\" not in body:
+        return body
+    found: list[str] = []
+    at = 0
+    while at < len(body):
+        if body[at] != "\\":
+            end = body.find("\\", at)
+            end = len(body) if end < 0 else end
+            found.append(body[at:end])
+            at = end
+            continue
+        letter = body[at + 1 : at + 2]
+        if letter in _SIMPLE_ESCAPES:
+            found.append(_SIMPLE_ESCAPES[letter])
+            at += 2
+            continue
+        size, base, start = next(
+            ((size, base, at + 2) for one, size, base in _NUMBERS if one == letter), (3, 8, at + 1)
+        )
+        digits = body[start : start + size]
+        if len(digits) < size:
+            raise ValueError("unable to unescape string")
+        found.append(chr(int(digits, base)))
+        at = start + size
+    return "".join(found)
+
+
 MAX_DEPTH: Final = 250
-"""How deep expressions nest (cel-go's limit)."""
+"""Maximal nesting of expressions (cel-go's limit)."""
 MAX_LENGTH: Final = 100_000
-"""Code points of an expression (cel-go's limit)."""
+"""Maximal code points of an expression (cel-go's limit)."""
 
 _BINARY: Final[tuple[dict[str, str], ...]] = (
     {"||": "_||_"},
@@ -23,7 +126,7 @@ _BINARY: Final[tuple[dict[str, str], ...]] = (
     {"+": "_+_", "-": "_-_"},
     {"*": "_*_", "/": "_/_", "%": "_%_"},
 )
-"""Operators from the loosest to the tightest; all associate to the left."""
+"""Operators by increasing precedence; all associate to the left."""
 _START: Final = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 )
@@ -37,7 +140,7 @@ _CONSTANTS: Final = {"true": (True, BOOL), "false": (False, BOOL), "null": (None
 
 
 def parse(source: str) -> Node:
-    """The tree of an expression; raises CompileError."""
+    """Parse an expression; raises CompileError."""
     if len(source) > MAX_LENGTH:
         text = f"expression code point size exceeds limit: size: {len(source)}, limit {MAX_LENGTH}"
         raise CompileError(source, [Issue(0, text)])
@@ -52,7 +155,7 @@ def parse(source: str) -> Node:
 
 
 class _Parser:
-    """Reads tokens from the left; `issues` are faults that do not stop it."""
+    """Reads tokens from the left; `issues` are errors that do not stop it."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -62,11 +165,11 @@ class _Parser:
 
     @property
     def token(self) -> Token:
-        """The token to be read next."""
+        """The next token."""
         return self._tokens[self._at]
 
     def follows(self, text: str) -> bool:
-        """Whether that is the token after the next one."""
+        """Whether the token after the next one has this text."""
         return self._tokens[self._at + 1].text == text
 
     def fail(self, what: str, expecting: str) -> None:
@@ -75,7 +178,7 @@ class _Parser:
         raise CompileError(self._source, [*self.issues, Issue(self.token.at, text)])
 
     def expression(self) -> Node:
-        """A whole expression: a condition with `?:`, or what binds tighter."""
+        """Parse a whole expression: a condition with `?:`, or an operator of higher precedence."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             text = f"expression recursion limit exceeded: {MAX_DEPTH}"
@@ -186,7 +289,7 @@ class _Parser:
         return MapNode(opened.at, entries, chosen)
 
     def _list(self, end: str) -> tuple[list[Node], set[int]]:
-        """Expressions up to `end`, and which of them are optional (in lists)."""
+        """Parse expressions up to `end`, and which of them are optional (in lists)."""
         items: list[Node] = []
         optional: set[int] = set()
         while not self._accept(end):

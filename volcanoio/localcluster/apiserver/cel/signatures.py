@@ -18,7 +18,7 @@ _WORD: Final = re.compile(r"[\w./]+|->|[(),]")
 
 
 class Overload(NamedTuple):
-    """One form of a function; for `member` ones the first parameter is what stands before the dot."""
+    """One overload of a function; for `member` ones the first parameter is the receiver."""
 
     params: tuple[Type, ...]
     result: Type
@@ -26,7 +26,7 @@ class Overload(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A function: its overloads, and one implementation for all. The latter raises NoSuchOverload for other types."""
+    """A function: its overloads and one implementation, which raises NoSuchOverload for other types."""
 
     name: str
     overloads: tuple[Overload, ...]
@@ -34,14 +34,14 @@ class Function(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """A row of a library's table: overloads in text, one a line or separated by `;`, and the implementation."""
+    """A row of a library's table: overloads in text, separated by newlines or `;`, and the implementation."""
 
     overloads: str
     call: Implementation
 
 
 def functions(*tables: Mapping[str, Declared]) -> dict[str, Function]:
-    """The functions of some tables, by name. Names that are in several have all the overloads, in order."""
+    """Merge tables by name; a name of several tables has all their overloads, in order."""
     found: dict[str, Function] = {}
     for table in tables:
         for name, row in table.items():
@@ -55,7 +55,7 @@ def functions(*tables: Mapping[str, Declared]) -> dict[str, Function]:
 
 
 def _either(first: Implementation, second: Implementation) -> Implementation:
-    """The second implementation where the first has no form for the values."""
+    """Call the second implementation where the first has no overload for the values."""
 
     def call(*values: Any) -> Any:
         try:
@@ -67,7 +67,7 @@ def _either(first: Implementation, second: Implementation) -> Implementation:
 
 
 def _overload(text: str, name: str) -> Overload:
-    """`target.(params) -> result` or `(params) -> result`; the name is the table's."""
+    """Parse `target.(params) -> result` or `(params) -> result`; the name is the table's."""
     left, _, result = text.partition("->")
     target, _, rest = left.strip().rpartition(".(") if ".(" in left else ("", "", left.strip().removeprefix("("))
     params = _types(_WORD.findall(rest.removesuffix(")")))

@@ -1,4 +1,4 @@
-"""CEL's types, as far as Kubernetes uses them, and when one fits another (cel-spec, "Type checking")."""
+"""CEL's types, as far as Kubernetes uses them, and assignability (cel-spec, "Type checking")."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type. `kind` says what `params` and `fields` mean: lists, maps, types and opaque types have parameters.
+    """A type. `kind` determines the meaning of `params` and `fields`.
 
-    Objects have fields and are equal by name; a `param` stands for any type within one function signature.
+    Lists, maps, types and opaque types have parameters. Objects have fields and are equal by name; a `param` stands for
+    any type within one function signature.
     """
 
     kind: str
@@ -26,9 +27,9 @@ class Type:
     params: tuple[Type, ...] = ()
     fields: Mapping[str, Field] | None = field(default=None, compare=False, repr=False)
     most: int | None = field(default=None, compare=False, repr=False)
-    """How many items or characters a value has at most, where that is known."""
+    """Maximal number of items or characters of a value, where it is known."""
     least: int = field(default=1, compare=False, repr=False)
-    """How many bytes a value has as JSON at least."""
+    """Minimal number of bytes of a value as JSON."""
 
     def __str__(self) -> str:
         if not self.params:
@@ -75,7 +76,7 @@ def type_of(inner: Type) -> Type:
 
 
 def opaque(name: str, *params: Type) -> Type:
-    """A type that only functions can look into."""
+    """A type that only functions can read."""
     return Type("opaque", name, params)
 
 
@@ -95,19 +96,19 @@ def is_optional(one: Type) -> bool:
 
 
 def unwrapped(one: Type) -> Type:
-    """What an optional may hold; any other type as it is."""
+    """The type inside an optional; other types are returned unchanged."""
     return one.params[0] if is_optional(one) else one
 
 
 class Unifier:
-    """What type parameters stand for, as found so far."""
+    """Bindings of type parameters found so far."""
 
     def __init__(self) -> None:
         self._bound: dict[Type, Type] = {}
         self._fresh = 0
 
     def variable(self) -> Type:
-        """A parameter that stands for nothing yet."""
+        """A fresh unbound parameter."""
         self._fresh += 1
         return Type("param", f"_var{self._fresh - 1}")
 
@@ -126,7 +127,7 @@ class Unifier:
         return Type(one.kind, one.name, tuple(self._renamed(inner, fresh) for inner in one.params), one.fields)
 
     def substitute(self, one: Type, *, to_dyn: bool = False) -> Type:
-        """The type with what its parameters stand for; free ones become dyn when asked for."""
+        """The type with bound parameters replaced; unbound ones become dyn on request."""
         if one in self._bound:
             return self.substitute(self._bound[one], to_dyn=to_dyn)
         if one.kind == "param":
@@ -137,11 +138,11 @@ class Unifier:
         return Type(one.kind, one.name, inner, one.fields, one.most, one.least)
 
     def assignable(self, first: Type, second: Type) -> bool:
-        """Whether the second fits the first; binds parameters only when it does."""
+        """Whether the second type is assignable to the first; binds parameters only then."""
         return self.all_assignable((first,), (second,))
 
     def all_assignable(self, first: tuple[Type, ...], second: tuple[Type, ...]) -> bool:
-        """Whether all fit, pair by pair."""
+        """Whether all types are assignable, pair by pair."""
         if len(first) != len(second):
             return False
         before = dict(self._bound)
@@ -171,7 +172,7 @@ class Unifier:
         return one == other
 
     def _binds(self, one: Type, param: Type) -> tuple[bool, bool]:
-        """Whether `one` may stand for the parameter, and whether something already did."""
+        """Whether `one` can be bound to the parameter, and whether the parameter was bound before."""
         if one == param:
             return True, True
         known = self._bound.get(param)
@@ -198,7 +199,7 @@ class Unifier:
 
 
 def most_general(one: Type, other: Type) -> Type:
-    """Of two types that fit, the one that says less."""
+    """The more general of two types that fit each other."""
     return one if _less_specific(one, other) else other
 
 

@@ -1,6 +1,6 @@
 """CEL's values in Python, their equality and order (cel-spec, "Values", "Equality").
 
-int, float, str, bytes, bool, None, list and dict are themselves; an int is 64 bits wide.
+int, float, str, bytes, bool, None, list and dict represent themselves; an int has 64 bits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UINT_MAX: Final = 2**64 - 1
 
 
 class UInt(int):
-    """An unsigned 64-bit number, which CEL tells apart from a signed one."""
+    """An unsigned 64-bit number, a type distinct from int in CEL."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ class Duration(int):
 
 
 class Timestamp(int):
-    """A moment, in nanoseconds since 1970 UTC."""
+    """A time, in nanoseconds since 1970 UTC."""
 
     __slots__ = ()
 
@@ -59,13 +59,13 @@ class SetList(list[Any]):
 
 
 class MapList(list[Any]):
-    """A list of objects told apart by their keys (`x-kubernetes-list-type: map`)."""
+    """A list of objects identified by their keys (`x-kubernetes-list-type: map`)."""
 
     keys: tuple[str, ...] = ()
 
 
 class Opaque:
-    """The base of values that only functions look into; `kind` is the name of their type."""
+    """Base of values that only functions can read; `kind` is the name of their type."""
 
     __slots__ = ()
     kind: str = ""
@@ -100,7 +100,7 @@ def type_name(value: Any) -> str:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Whether two values are equal: numbers by their value, all else only within a type."""
+    """Whether two values are equal: numbers by value, all others only within a type."""
     kind, other_kind = type(one), type(other)
     if kind in _NUMBERS and other_kind in _NUMBERS:
         return bool(one == other)
@@ -128,7 +128,7 @@ def _equal_lists(one: list[Any], other: list[Any]) -> bool:
 
 def contains(items: list[Any], value: Any) -> bool:
     """Whether an equal value is among the items."""
-    if type(value) is str:  # by far the most frequent, and equal to nothing but strings
+    if type(value) is str:  # fast path: most values are strings
         return value in items
     return any(equal(one, value) for one in items)
 
@@ -156,7 +156,7 @@ def _key(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 def ordered(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], bool]:
-    """`<` and its like over CEL's values."""
+    """Compare two values for `<` and the like."""
 
     def check(one: Any, other: Any) -> bool:
         kind, other_kind = type(one), type(other)
@@ -171,7 +171,7 @@ def ordered(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], bool]:
 
 
 def fitting(value: int, kind: type = int) -> int:
-    """An arithmetic result if its type can hold it; raises EvaluationError."""
+    """Check that the type can hold an arithmetic result; raises EvaluationError."""
     if kind is UInt:
         if not 0 <= value <= UINT_MAX:
             raise EvaluationError("unsigned integer overflow")

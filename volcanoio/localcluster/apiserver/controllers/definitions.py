@@ -1,17 +1,16 @@
-"""Definitions of custom resources: served as soon as they are stored, until the last of their objects is gone."""
+"""Controller of CustomResourceDefinitions: serves them, and removes their objects on deletion."""
 
 from __future__ import annotations
 
-from volcanoio.localcluster.apiserver.controllers.worklist import Worklist
+from volcanoio.localcluster.apiserver.apimachinery.objects import Event, Ref, Stored
+from volcanoio.localcluster.apiserver.apimachinery.paths import Target
+from volcanoio.localcluster.apiserver.apimachinery.resources import Resource, resources_of
+from volcanoio.localcluster.apiserver.controllers.workqueue import WorkQueue
 from volcanoio.localcluster.apiserver.core import Core
-from volcanoio.localcluster.apiserver.crd import resources_of
 from volcanoio.localcluster.apiserver.crds.acceptance import accept, is_established
-from volcanoio.localcluster.apiserver.deleter import Deleter
-from volcanoio.localcluster.apiserver.kinds.definitions import CLEANUP, NAME, group_of, others_of_group
-from volcanoio.localcluster.apiserver.objects import Event, Ref, Stored
-from volcanoio.localcluster.apiserver.options import DeleteOptions
-from volcanoio.localcluster.apiserver.paths import Target
-from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.localcluster.apiserver.registry.deleter import Deleter
+from volcanoio.localcluster.apiserver.registry.kinds.definitions import CLEANUP, NAME, group_of, others_of_group
+from volcanoio.localcluster.apiserver.registry.options import DeleteOptions
 from volcanoio.model.base import Manifest
 
 _TERMINATING = {
@@ -29,11 +28,11 @@ class DefinitionController:
         self._core = core
         self._deleter = deleter
         self._deleting: dict[str, str] = {}
-        self.work: Worklist[str] = Worklist(self._work)
+        self.work: WorkQueue[str] = WorkQueue(self._work)
         core.store.observers.append(self._observe)
         for (_, name), stored in core.store.collection(NAME).objects.items():
             definition = stored.decode()
-            # What a later schema changed was changed in memory alone: it is done again where there was one.
+            # Conversions to a later schema are kept in memory only, and are repeated after a restart.
             self._serve(definition)
             if definition["metadata"].get("generation", 1) > 1:
                 self._refit(resources_of(definition), {})
@@ -59,7 +58,7 @@ class DefinitionController:
             self.work.add(ref.resource)
 
     def _changed(self, definition: Manifest, before: Manifest | None) -> None:
-        """Serve what is new; names that were given up are free for others of the group."""
+        """Serve the changed definition; names that it gave up become available to others of the group."""
         if before is None:
             self._serve(definition)
             return
@@ -72,14 +71,14 @@ class DefinitionController:
             self.work.add(f"@{definition['spec']['group']}")
 
     def _serve(self, definition: Manifest) -> None:
-        """Serve what is defined, once its names are its own."""
+        """Serve a definition that owns its names."""
         if is_established(definition):
             self._core.registry.add_custom(*resources_of(definition))
 
     def _refit(self, versions: tuple[Resource, ...], before: dict[str, Manifest]) -> None:
-        """Stored objects follow a changed schema of the version they were written in, as they would on reading.
+        """Convert stored objects to a changed schema of their version: prune them and add defaults.
 
-        They lose what is unknown and get defaults that were added. `before` has the versions as they were.
+        `before` has the versions as they were.
         """
         name, api_version = versions[-1].name, versions[-1].api_version
         changed = {
@@ -94,14 +93,14 @@ class DefinitionController:
             if custom is None and obj["apiVersion"] == api_version:
                 continue
             if custom is not None:
-                custom.refit(obj)
+                custom.convert_stored(obj)
             obj["apiVersion"] = api_version
             renewed = Stored(namespace, one, stored.revision, obj)
             if renewed.data != stored.data:
                 self._core.store.load(Ref(name, namespace, one), renewed)
 
-    def _reconsider(self, group: str) -> None:
-        """Definitions of the group that lacked a name may have it now."""
+    def _reconcile_names(self, group: str) -> None:
+        """Reconcile definitions of the group that lacked a name."""
         for (_, name), stored in list(self._core.store.collection(NAME).objects.items()):
             if group_of(name) != group or stored.deleting:
                 continue
@@ -113,9 +112,9 @@ class DefinitionController:
                     self._core.store.put(Ref(NAME, "", name), definition)
 
     def _work(self, name: str) -> None:
-        """Delete the objects; when none is left, the definition. `@group` asks for its names to be reconsidered."""
+        """Delete the objects, then the definition. The key `@group` reconciles the names of a group."""
         if name.startswith("@"):
-            self._reconsider(name[1:])
+            self._reconcile_names(name[1:])
             return
         ref = Ref(NAME, "", name)
         definition = self._core.store.get(ref)
@@ -139,7 +138,7 @@ class DefinitionController:
             self._mark(ref, definition)
 
     def _mark(self, ref: Ref, definition: Stored) -> None:
-        """Say that objects are still on their way out."""
+        """Set the condition that objects are still being deleted."""
         obj = definition.decode()
         conditions = obj["status"].setdefault("conditions", [])
         if all(one["type"] != "Terminating" for one in conditions):

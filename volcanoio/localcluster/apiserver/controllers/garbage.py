@@ -1,28 +1,33 @@
-"""Owner references: dependents go when their owners are gone (Kubernetes: pkg/controller/garbagecollector).
+"""Garbage collection by owner references, and expiry of events after an hour.
 
-Driven by the store's index of owner uids, so that nothing is ever polled.
+Kubernetes: pkg/controller/garbagecollector. Dependents are deleted when their owners are gone; driven by the store's
+index of owner uids, so that nothing is polled.
 """
 
 from __future__ import annotations
 
-from volcanoio.localcluster.apiserver.controllers.worklist import Worklist
+from datetime import datetime, timedelta
+from typing import Final
+
+from volcanoio.localcluster.apiserver.apimachinery.clock import parse_rfc3339
+from volcanoio.localcluster.apiserver.apimachinery.objects import Event, Ref, Stored
+from volcanoio.localcluster.apiserver.apimachinery.paths import Target
+from volcanoio.localcluster.apiserver.controllers.workqueue import WorkQueue
 from volcanoio.localcluster.apiserver.core import Core
-from volcanoio.localcluster.apiserver.deleter import FOREGROUND, ORPHAN, Deleter
-from volcanoio.localcluster.apiserver.objects import Event, Ref, Stored
-from volcanoio.localcluster.apiserver.options import DeleteOptions
-from volcanoio.localcluster.apiserver.paths import Target
+from volcanoio.localcluster.apiserver.registry.deleter import FOREGROUND, ORPHAN, Deleter
+from volcanoio.localcluster.apiserver.registry.options import DeleteOptions
 from volcanoio.model.base import Manifest
 
 _OURS = frozenset({FOREGROUND, ORPHAN})
 
 
 class GarbageCollector:
-    """Deletes what lost its owners, and finishes foreground and orphaning deletions."""
+    """Deletes objects without owners, and finishes foreground and orphaning deletions."""
 
     def __init__(self, core: Core, deleter: Deleter) -> None:
         self._core = core
         self._deleter = deleter
-        self.work: Worklist[Ref] = Worklist(self._work)
+        self.work: WorkQueue[Ref] = WorkQueue(self._work)
         core.store.observers.append(self._observe)
         for resource, collection in core.store.collections():
             for (namespace, name), stored in collection.objects.items():
@@ -44,7 +49,7 @@ class GarbageCollector:
             self.work.add(ref)
 
     def _lost_owners(self, event: Event) -> bool:
-        """Whether the object newly names an owner that is not there."""
+        """Whether the object has a new owner reference to a missing object."""
         owners = event.new.owners
         if not owners or (event.old is not None and event.old.owners == owners):
             return False
@@ -62,10 +67,9 @@ class GarbageCollector:
             self._check_owners(ref, stored)
 
     def _check_owners(self, ref: Ref, stored: Stored) -> None:
-        """Delete the object when no owner is left; else drop the references to those that are gone.
+        """Delete the object when no owner is left; else drop the references to missing owners.
 
-        An owner of a kind that is not served may exist elsewhere: nothing is decided then, as in Kubernetes, whose
-        collector cannot look such an owner up.
+        An owner of an unserved kind may exist elsewhere: then nothing is done, as in Kubernetes.
         """
         gone = [uid for uid in stored.owners if not self._is_owner(uid, ref)]
         if gone and self._undecidable(stored, gone):
@@ -83,12 +87,12 @@ class GarbageCollector:
         return any(one["uid"] in uids and served(one["apiVersion"], one["kind"]) is None for one in references)
 
     def _is_owner(self, uid: str, dependent: Ref) -> bool:
-        """Whether the owner exists where it may: in the dependent's namespace, or in none."""
+        """Whether the owner exists, in the dependent's namespace or cluster-scoped."""
         owner = self._core.store.by_uid(uid)
         return owner is not None and owner.namespace in {"", dependent.namespace}
 
     def _foreground(self, ref: Ref, stored: Stored) -> None:
-        """Delete the dependents first; those that block keep the owner."""
+        """Delete the dependents first; those with blockOwnerDeletion keep the owner."""
         blocked = False
         for dependent in self._core.store.dependents(stored.uid):
             found = self._core.store.get(dependent)
@@ -101,7 +105,7 @@ class GarbageCollector:
                     self._drop_owners(obj, [stored.uid])
                     self._core.store.put(dependent, obj)
                     continue
-                foreground = bool(self._core.store.dependents(found.uid))  # others are deleted in their own way
+                foreground = bool(self._core.store.dependents(found.uid))  # these kinds have their own deletion
                 options = DeleteOptions(propagation="Foreground") if foreground else DeleteOptions()
                 self._delete(dependent, found, options)
                 found = self._core.store.get(dependent)
@@ -119,7 +123,7 @@ class GarbageCollector:
         self._release(ref, ORPHAN)
 
     def _release(self, ref: Ref, finalizer: str) -> None:
-        """Drop our finalizer, and the object when it was the last."""
+        """Remove the finalizer, and the object when it was the last one."""
         stored = self._core.store.get(ref)
         if stored is None:
             return
@@ -149,3 +153,41 @@ class GarbageCollector:
 def _blocks(stored: Stored, owner: str) -> bool:
     references = stored.decode()["metadata"].get("ownerReferences") or ()
     return any(one["uid"] == owner and one.get("blockOwnerDeletion") for one in references)
+
+
+EVENT_LIFETIME: Final = timedelta(hours=1)
+PERIOD_SECONDS: Final = 60.0
+_TIMES: Final = ("lastTimestamp", "eventTime", "firstTimestamp")
+
+
+class EventExpiry:
+    """Removes Events an hour after they last happened."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def run(self) -> None:
+        """Sweep once a minute until cancelled."""
+        while True:
+            await self._core.clock.idle(PERIOD_SECONDS)
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Remove expired Events."""
+        limit = self._core.clock.now() - EVENT_LIFETIME
+        store = self._core.store
+        for (namespace, name), stored in list(store.collection("events").objects.items()):
+            if _last_seen(stored.decode()) < limit:
+                store.remove(Ref("events", namespace, name))
+
+
+def _last_seen(event: Manifest) -> datetime:
+    """Time of the last occurrence or of the creation, whichever is later."""
+    created = parse_rfc3339(event["metadata"]["creationTimestamp"])
+    series = event.get("series") or {}
+    times = [series.get("lastObservedTime"), *(event.get(key) for key in _TIMES)]
+    last_time = next((time for time in times if time), None)
+    try:
+        return created if last_time is None else max(created, parse_rfc3339(str(last_time)))
+    except (ValueError, TypeError):  # an invalid time, or one without a zone
+        return created

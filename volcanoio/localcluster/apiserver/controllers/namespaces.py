@@ -1,6 +1,6 @@
-"""Emptying namespaces that are being deleted (Kubernetes: pkg/controller/namespace/deletion).
+"""Deletion of the content of terminating namespaces (Kubernetes: pkg/controller/namespace/deletion).
 
-While something holds the content, the namespace's conditions say what.
+The namespace's conditions say which content remains.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from volcanoio.localcluster.apiserver.controllers.worklist import Worklist
+from volcanoio.localcluster.apiserver.apimachinery.objects import Event, Ref, Stored
+from volcanoio.localcluster.apiserver.apimachinery.paths import Target
+from volcanoio.localcluster.apiserver.apimachinery.selectors import Selection
+from volcanoio.localcluster.apiserver.controllers.workqueue import WorkQueue
 from volcanoio.localcluster.apiserver.core import Core
-from volcanoio.localcluster.apiserver.deleter import Deleter
-from volcanoio.localcluster.apiserver.objects import Event, Ref, Stored
-from volcanoio.localcluster.apiserver.options import DeleteOptions
-from volcanoio.localcluster.apiserver.paths import Target
-from volcanoio.localcluster.apiserver.selection import Selection
+from volcanoio.localcluster.apiserver.registry.deleter import Deleter
+from volcanoio.localcluster.apiserver.registry.options import DeleteOptions
 from volcanoio.model.base import Manifest
 
 FINALIZER: Final = "kubernetes"
@@ -23,13 +23,13 @@ _NAME: Final = "namespaces"
 
 
 class NamespaceController:
-    """Deletes the content of terminating namespaces and then themselves."""
+    """Deletes the content of terminating namespaces, and then the namespaces."""
 
     def __init__(self, core: Core, deleter: Deleter) -> None:
         self._core = core
         self._deleter = deleter
         self._terminating: set[str] = set()
-        self.work: Worklist[str] = Worklist(self._work)
+        self.work: WorkQueue[str] = WorkQueue(self._work)
         core.store.observers.append(self._observe)
         for (_, name), stored in core.store.collection(_NAME).objects.items():
             if stored.deleting:
@@ -57,7 +57,7 @@ class NamespaceController:
             if after is not None:
                 left[resource] += 1
                 held.update(after.finalizers)
-        self._settle(name, stored, left, held)
+        self._finish(name, stored, left, held)
 
     def _content(self, name: str) -> list[tuple[str, Stored]]:
         found: list[tuple[str, Stored]] = []
@@ -68,14 +68,14 @@ class NamespaceController:
         return found
 
     def _delete(self, resource: str, namespace: str, found: Stored) -> None:
-        """Delete one object, unless that is under way or it went with another."""
+        """Delete one object that still exists and is not terminating yet."""
         current = self._core.store.get(Ref(resource, namespace, found.name))
         served = self._core.registry.named(resource)
         if current is not None and not current.deleting and served is not None:
             self._deleter.delete_now(Target(served, namespace, found.name), current, DeleteOptions())
 
-    def _settle(self, name: str, stored: Stored, left: Counter[str], held: Counter[str]) -> None:
-        """Remove the namespace, or our part of what holds it; else say what is left."""
+    def _finish(self, name: str, stored: Stored, left: Counter[str], held: Counter[str]) -> None:
+        """Remove the namespace, or its finalizer; else write the conditions."""
         obj = stored.decode()
         spec = obj.setdefault("spec", {})
         if not left:
@@ -140,4 +140,4 @@ _FINE: Final = (
         "All content successfully deleted, may be waiting on finalization",
     ),
 )
-"""What cannot fail here."""
+"""Conditions of steps that cannot fail here."""

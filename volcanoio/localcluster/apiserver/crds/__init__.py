@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: which are accepted, and under which names they are served."""
+"""CustomResourceDefinitions: validation, and the names under which they are served."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from typing import Final
 NAME: Final = "customresourcedefinitions.apiextensions.k8s.io"
 """The resource of definitions, as `plural.group`."""
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
-"""The finalizer a definition gets when it is deleted, and keeps until its objects are gone."""
+"""The finalizer of a deleted definition, removed once its objects are gone."""

@@ -1,4 +1,4 @@
-"""Under which names a definition is served: those that no other of its group has (apiextensions `status`)."""
+"""Accepted names of a definition: those that no other definition of its group has (apiextensions `status`)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def accept(definition: Manifest, others: Iterable[Manifest], now: str) -> None:
 
 
 def is_established(definition: Manifest) -> bool:
-    """Whether it is served."""
+    """Whether the definition is served."""
     conditions = (definition.get("status") or {}).get("conditions") or ()
     return any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)
 

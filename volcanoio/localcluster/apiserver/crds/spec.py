@@ -1,26 +1,97 @@
-"""The rules of a definition's spec (apiextensions `validation.go`)."""
+"""Validation of a definition's spec, including `spec.conversion`.
+
+Kubernetes: apiextensions `validation.go`, apiserver `util/webhook`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from volcanoio.engine.admission.dnsnames import subdomain_rule
-from volcanoio.engine.admission.fielderrors import (
+from volcanoio.localcluster.apiserver.crds.documents import parts, schemas, versions_shown
+from volcanoio.localcluster.apiserver.crds.schemas import schema_errors
+from volcanoio.localcluster.apiserver.schema.fieldpaths import FieldPathError, resolve
+from volcanoio.localcluster.apiserver.schema.formats import dns1035_rule, parse_url
+from volcanoio.model.base import Manifest
+from volcanoio.model.validation.dns_names import subdomain_rule
+from volcanoio.model.validation.field_errors import (
     FieldError,
     duplicate,
+    forbidden,
     invalid,
     required,
     too_many,
     unsupported,
 )
-from volcanoio.localcluster.apiserver.crds.conversion import conversion_errors
-from volcanoio.localcluster.apiserver.crds.document import parts, schemas, versions_shown
-from volcanoio.localcluster.apiserver.crds.schemas import schema_errors
-from volcanoio.localcluster.apiserver.schema.fieldpaths import FieldPathError, resolve
-from volcanoio.localcluster.apiserver.schema.names import dns1035_rule
-from volcanoio.localcluster.apiserver.schema.urls import parse_url
-from volcanoio.model.base import Manifest
+
+_ACCEPTED: Final = ("v1", "v1beta1")
+_FORM: Final = "; desired format: https://host[/path]"
+
+
+def conversion_errors(conversion: Manifest, path: str) -> Iterator[FieldError]:
+    """Errors of a conversion."""
+    strategy = conversion.get("strategy") or ""
+    if not strategy:
+        yield required(f"{path}.strategy")
+    elif strategy not in {"None", "Webhook"}:
+        yield unsupported(f"{path}.strategy", strategy, ("None", "Webhook"))
+    webhook = conversion.get("webhook") or {}
+    client, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or []
+    if strategy != "Webhook":
+        for field, value in (("webhookClientConfig", client), ("conversionReviewVersions", versions)):
+            if value:
+                yield forbidden(f"{path}.{field}", "should not be set when strategy is not set to Webhook")
+        return
+    where = f"{path}.webhookClientConfig"
+    if client is None:
+        yield required(where, "required when strategy is set to Webhook")
+    elif (client.get("url") is None) == (client.get("service") is None):
+        yield required(where, "exactly one of url or service is required")
+    elif client.get("url") is not None:
+        yield from _url_errors(client["url"], f"{where}.url")
+    else:
+        yield from _service_errors(client["service"], f"{where}.service")
+    yield from _review_version_errors(versions, f"{path}.conversionReviewVersions")
+
+
+def _url_errors(text: str, path: str) -> Iterator[FieldError]:
+    url = urlsplit(text)
+    if url.scheme != "https":
+        yield invalid(path, url.scheme, f"'https' is the only allowed URL scheme{_FORM}")
+    if not url.netloc:
+        yield invalid(path, "", f"host must be specified{_FORM}")
+    if "@" in url.netloc:
+        yield invalid(path, url.netloc.rpartition("@")[0], "user information is not permitted in the URL")
+    if url.fragment:
+        yield invalid(path, url.fragment, "fragments are not permitted in the URL")
+    if url.query:
+        yield invalid(path, url.query, "query parameters are not permitted in the URL")
+
+
+def _service_errors(service: Manifest, path: str) -> Iterator[FieldError]:
+    for field, other in (("name", "namespace"), ("namespace", "name")):
+        if not service.get(other):
+            yield required(f"{path}.{field}")  # the real server also names the other field
+    port = service.get("port", 443)
+    if not 1 <= port <= 65535:
+        yield invalid(f"{path}.port", port, "port is not valid: must be between 1 and 65535, inclusive")
+    if service.get("path") and not service["path"].startswith("/"):
+        yield invalid(f"{path}.path", service["path"], "must start with a '/'")
+
+
+def _review_version_errors(versions: list[str], path: str) -> Iterator[FieldError]:
+    if not versions:
+        yield required(path)
+        return
+    for at, version in enumerate(versions):
+        if version in versions[:at]:
+            yield invalid(f"{path}[{at}]", version, "duplicate version")
+        elif rule := dns1035_rule(version):
+            yield invalid(f"{path}[{at}]", version, rule)
+    if not set(versions) & set(_ACCEPTED):
+        yield invalid(path, versions, f"must include at least one of {', '.join(_ACCEPTED)}")
+
 
 MAX_SELECTABLE_FIELDS: Final = 8
 _COLUMN_TYPES: Final = "boolean,date,integer,number,string"
@@ -30,7 +101,7 @@ _SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
 def definition_errors(definition: Manifest) -> list[FieldError]:
-    """What is wrong with a definition."""
+    """Errors of a definition."""
     spec = definition.get("spec")
     if not isinstance(spec, dict):
         return [required("spec")]
@@ -57,7 +128,7 @@ def definition_errors(definition: Manifest) -> list[FieldError]:
 
 
 def _name_errors(definition: Manifest, spec: Manifest, names: Manifest) -> Iterator[FieldError]:
-    is_new = "resourceVersion" not in definition["metadata"]  # later a change of what it is made of is refused
+    is_new = "resourceVersion" not in definition["metadata"]  # later updates that change the group are refused
     for field in ("name", "generateName") if is_new else ():
         stated = definition["metadata"].get(field)
         if stated and stated != f"{names.get('plural') or ''}.{spec.get('group') or ''}":
@@ -97,7 +168,7 @@ def _version_errors(spec: Manifest) -> Iterator[FieldError]:
         rule = "must have exactly one version marked as storage version"
         yield invalid("spec.versions", versions_shown(spec) if "versions" in spec else None, rule)
     if names and names[0] and (rule := dns1035_rule(names[0])):
-        yield invalid("spec.version", names[0], rule)  # what the first version was once called
+        yield invalid("spec.version", names[0], rule)  # the former name of the first version
 
 
 def _deprecation_errors(version: Manifest, path: str) -> Iterator[FieldError]:
@@ -119,7 +190,7 @@ def _deprecation_errors(version: Manifest, path: str) -> Iterator[FieldError]:
 
 
 def names_errors(names: Manifest, path: str) -> Iterator[FieldError]:
-    """What is wrong with spec.names, or with status.acceptedNames."""
+    """Errors of spec.names, or of status.acceptedNames."""
     for field in ("plural", "singular"):
         if names.get(field) and (rule := dns1035_rule(names[field])):
             yield invalid(f"{path}.{field}", names[field], rule)
@@ -136,7 +207,7 @@ def names_errors(names: Manifest, path: str) -> Iterator[FieldError]:
 
 
 def _has_status(spec: Manifest, version: Manifest) -> bool:
-    """Whether the version (or any, for a schema of all) has the status subresource."""
+    """Whether the version (or any, for a shared schema) has the status subresource."""
     if version:
         return (version.get("subresources") or {}).get("status") is not None
     return any((one.get("subresources") or {}).get("status") is not None for one in spec.get("versions") or ())
@@ -238,7 +309,7 @@ def _stored_version_errors(definition: Manifest) -> Iterator[FieldError]:
 
 
 def change_errors(new: Manifest, old: Manifest) -> list[FieldError]:
-    """What an update must not change."""
+    """Errors of an update that changes immutable fields."""
     after, before = new.get("spec") or {}, old["spec"]
     names = after.get("names") or {}
     conditions = (old.get("status") or {}).get("conditions") or ()
@@ -257,7 +328,7 @@ def change_errors(new: Manifest, old: Manifest) -> list[FieldError]:
 
 
 def approval_errors(new: Manifest, old: Manifest | None) -> list[FieldError]:
-    """Groups of Kubernetes' own need an annotation that says who approved."""
+    """Errors of a definition in a group of Kubernetes' own without an approval annotation."""
     group = str((new.get("spec") or {}).get("group") or "")
     if not is_protected(group):
         return []
@@ -271,12 +342,12 @@ def approval_errors(new: Manifest, old: Manifest | None) -> list[FieldError]:
 
 
 def is_protected(group: str) -> bool:
-    """Whether it is k8s.io, kubernetes.io or below."""
+    """Whether the group is k8s.io, kubernetes.io or below."""
     return any(group == one or group.endswith(f".{one}") for one in ("k8s.io", "kubernetes.io"))
 
 
 def _approval(definition: Manifest) -> tuple[str, str]:
-    """`approved`, `bypassed`, `missing` or `invalid`, and what is said of it."""
+    """`approved`, `bypassed`, `missing` or `invalid`, and the message for it."""
     value = (definition["metadata"].get("annotations") or {}).get(_APPROVAL) or ""
     must = f'protected groups must have approval annotation "{_APPROVAL}"'
     if not value:
@@ -293,7 +364,7 @@ def _approval(definition: Manifest) -> tuple[str, str]:
 
 
 def approval_condition(definition: Manifest) -> dict[str, str] | None:
-    """The condition that says whether the approval is there; None for groups that need none."""
+    """The condition of the approval; None for groups that need none."""
     if not is_protected(str(definition["spec"].get("group") or "")):
         return None
     state, message = _approval(definition)

@@ -1,1 +1,4 @@
-"""`metrics.k8s.io/v1beta1`: what nodes and pods use, as metrics-server would say it."""
+"""Metrics: those of the server itself under `/metrics`, and the usage of simulated containers.
+
+Start with `request_metrics` or `container_usage`.
+"""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class PatchError(ValueError):
-    """The patch does not fit the object."""
+    """The patch cannot be applied to the object."""
 
 
 class MalformedPatchError(PatchError):
-    """The body is no patch of its type, whatever the object."""
+    """The body is not a patch of its type."""

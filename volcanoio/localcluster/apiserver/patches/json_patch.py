@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from volcanoio.localcluster.apiserver.patches import MalformedPatchError, PatchError
 
 
 def apply(document: Any, operations: Any) -> Any:
-    """The changed document; `document` is changed in place. Raises PatchError."""
+    """Apply operations; `document` is changed in place. Raises PatchError."""
     if not isinstance(operations, list):
         msg = "error decoding patch: a JSON patch is a list of operations"
         raise MalformedPatchError(msg)
@@ -27,36 +28,53 @@ def apply(document: Any, operations: Any) -> Any:
 
 def _apply_one(document: Any, operation: dict[str, Any]) -> Any:
     path = _pointer(operation["path"])
-    match operation["op"]:
-        case "add":
-            return _add(document, path, operation["value"])
-        case "remove":
-            _remove(document, path)
-        case "replace":
-            if not path:
-                return operation["value"]
-            parent, key = _parent(document, path)
-            if not isinstance(parent, dict):  # of an object also what it lacks, as Kubernetes' library does
-                _child(parent, key)
-            parent[_index(parent, key)] = operation["value"]
-        case "move":
-            source = _pointer(operation["from"])
-            if path[: len(source)] == source and path != source:
-                msg = "cannot move a value into itself"
-                raise ValueError(msg)
-            value = _find(document, source)
-            _remove(document, source)
-            return _add(document, path, value)
-        case "copy":
-            return _add(document, path, _copy(_find(document, _pointer(operation["from"]))))
-        case "test":
-            if not _same(_find(document, path), operation["value"]):
-                msg = "testing value failed"
-                raise ValueError(msg)
-        case other:
-            msg = f"unknown operation {other!r}; use add, remove, replace, move, copy or test"
-            raise ValueError(msg)
+    apply_operation = _OPERATIONS.get(operation["op"])
+    if apply_operation is None:
+        msg = f"unknown operation {operation['op']!r}; use {', '.join(list(_OPERATIONS)[:-1])} or test"
+        raise ValueError(msg)
+    return apply_operation(document, path, operation)
+
+
+def _apply_remove(document: Any, path: list[str], _operation: dict[str, Any]) -> Any:
+    _remove(document, path)
     return document
+
+
+def _apply_replace(document: Any, path: list[str], operation: dict[str, Any]) -> Any:
+    if not path:
+        return operation["value"]
+    parent, key = _parent(document, path)
+    if not isinstance(parent, dict):  # a missing field of an object is added, as Kubernetes' library does
+        _child(parent, key)
+    parent[_index(parent, key)] = operation["value"]
+    return document
+
+
+def _apply_move(document: Any, path: list[str], operation: dict[str, Any]) -> Any:
+    source = _pointer(operation["from"])
+    if path[: len(source)] == source and path != source:
+        msg = "cannot move a value into itself"
+        raise ValueError(msg)
+    value = _find(document, source)
+    _remove(document, source)
+    return _add(document, path, value)
+
+
+def _apply_test(document: Any, path: list[str], operation: dict[str, Any]) -> Any:
+    if not _same(_find(document, path), operation["value"]):
+        msg = "testing value failed"
+        raise ValueError(msg)
+    return document
+
+
+_OPERATIONS: Final[dict[Any, Callable[[Any, list[str], dict[str, Any]], Any]]] = {
+    "add": lambda document, path, operation: _add(document, path, operation["value"]),
+    "remove": _apply_remove,
+    "replace": _apply_replace,
+    "move": _apply_move,
+    "copy": lambda document, path, operation: _add(document, path, _copy(_find(document, _pointer(operation["from"])))),
+    "test": _apply_test,
+}
 
 
 def _pointer(text: Any) -> list[str]:

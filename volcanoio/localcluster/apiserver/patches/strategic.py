@@ -1,6 +1,7 @@
 """Strategic merge patch: a merge patch in which lists of objects are merged by a key.
 
-Directives: Kubernetes' `strategic-merge-patch` (api-conventions). Lists without a merge key are replaced as a whole.
+Directives: Kubernetes' `strategic-merge-patch` (api-conventions). Lists without a merge key are replaced as a whole. A
+plain patch of a status, without nulls and directives as a node's patches are, is merged without looking for them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ MERGE_KEYS: Final[dict[str, dict[str, str]]] = {
 """Merge key of a list, by the field that encloses it and its own name."""
 
 MERGED_SETS: Final = {("metadata", "finalizers"), ("spec", "podCIDRs")}
-"""Lists of plain values that are united."""
+"""Lists of scalars that are merged as sets."""
 
 _NESTED: Final = (dict, list)
 _ORDER = "$setElementOrder/"
@@ -48,7 +49,7 @@ _DELETE = "$deleteFromPrimitiveList/"
 
 
 def apply(target: dict[str, Any], patch: Any) -> dict[str, Any]:
-    """The merged object; `target` is changed in place. Raises PatchError."""
+    """Merge a patch; `target` is changed in place. Raises PatchError."""
     if not isinstance(patch, dict):
         msg = "a strategic merge patch is an object"
         raise MalformedPatchError(msg)
@@ -56,47 +57,63 @@ def apply(target: dict[str, Any], patch: Any) -> dict[str, Any]:
 
 
 def apply_status(status: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """The merged status, by a patch of that part alone; `status` is changed in place. Raises PatchError."""
+    """Merge a patch of the status alone; `status` is changed in place. Raises PatchError."""
     return _merge(status, patch, "status")
 
 
 def _merge(target: dict[str, Any], patch: dict[str, Any], parent: str) -> dict[str, Any]:
-    if "$patch" in patch:
-        match patch["$patch"]:
-            case "replace":
-                return {key: _plain(value) for key, value in patch.items() if key != "$patch"}
-            case "delete":
-                return {}
-            case None | "merge":
-                pass
-            case other:
-                msg = f"unknown $patch directive {other!r}; use replace, delete or merge"
-                raise PatchError(msg)
+    if "$patch" in patch and (replaced := _replacement(patch)) is not None:
+        return replaced
     if "$retainKeys" in patch:
         retained = set(_list(patch["$retainKeys"], "$retainKeys"))
         target = {key: value for key, value in target.items() if key in retained}
     orders: dict[str, list[Any]] = {}
     before: dict[str, list[Any]] = {}
     for key, value in patch.items():
-        if key[:1] != "$":
-            if isinstance(value, str):  # most fields
-                target[key] = value
-            else:
-                if isinstance(value, list) and isinstance(target.get(key), list):
-                    before[key] = target[key]
-                _merge_field(target, key, value, parent)
+        if isinstance(value, str) and key[:1] != "$":  # most fields
+            target[key] = value
+        elif key[:1] != "$":
+            if isinstance(value, list) and isinstance(target.get(key), list):
+                before[key] = target[key]
+            _merge_field(target, key, value, parent)
         elif key.startswith(_ORDER):
             orders[key.removeprefix(_ORDER)] = _list(value, key)
         elif key.startswith(_DELETE):
-            field, gone = key.removeprefix(_DELETE), _list(value, key)
-            if isinstance(target.get(field), list):
-                before.setdefault(field, target[field])
-                target[field] = [one for one in target[field] if one not in gone]
+            _delete_values(target, before, key, value)
     for field, order in orders.items():
-        if isinstance(target.get(field), list):
-            merge_key = MERGE_KEYS.get(parent, {}).get(field)
-            target[field] = _ordered(target[field], order, before.get(field, target[field]), merge_key)
+        _apply_order(target, field, order, before, parent)
     return target
+
+
+def _apply_order(
+    target: dict[str, Any], field: str, order: list[Any], before: dict[str, list[Any]], parent: str
+) -> None:
+    """Apply `$setElementOrder`; `before` has the lists that the patch changed."""
+    items = target.get(field)
+    if isinstance(items, list):
+        target[field] = _ordered(items, order, before.get(field, items), MERGE_KEYS.get(parent, {}).get(field))
+
+
+def _replacement(patch: dict[str, Any]) -> dict[str, Any] | None:
+    """The object that the directive `$patch` asks for; None when the patch is to be merged."""
+    match patch["$patch"]:
+        case "replace":
+            return {key: _plain(value) for key, value in patch.items() if key != "$patch"}
+        case "delete":
+            return {}
+        case None | "merge":
+            return None
+        case other:
+            msg = f"unknown $patch directive {other!r}; use replace, delete or merge"
+            raise PatchError(msg)
+
+
+def _delete_values(target: dict[str, Any], before: dict[str, list[Any]], key: str, value: Any) -> None:
+    """Apply `$deleteFromPrimitiveList`; `before` keeps the list as it was."""
+    field, gone = key.removeprefix(_DELETE), _list(value, key)
+    if isinstance(target.get(field), list):
+        before.setdefault(field, target[field])
+        target[field] = [one for one in target[field] if one not in gone]
 
 
 def _merge_field(target: dict[str, Any], key: str, value: Any, parent: str) -> None:
@@ -144,7 +161,7 @@ def merge_list(before: list[Any], patch: list[Any], field: str, merge_key: str) 
             in_order, latest = in_order and position > latest, position
     if in_order:
         return merged
-    if all_new and len(merged) == len(before) + len(patch):  # as the first conditions a node writes
+    if all_new and len(merged) == len(before) + len(patch):  # such as the first conditions of a node
         return merged[len(before) :] + before
     return _ordered(merged, patch, before, merge_key)
 
@@ -157,7 +174,7 @@ def _position(items: list[Any], merge_key: str, value: Any) -> int | None:
 
 
 def _ordered(items: list[Any], order: list[Any], before: list[Any], merge_key: str | None) -> list[Any]:
-    """Items named in `order` in that order; each other one stays ahead of the first it preceded in the list before."""
+    """Sort items named in `order`; each other item stays before the first one it preceded in the list before."""
 
     def identity(item: Any) -> Any:
         return item.get(merge_key) if merge_key is not None and isinstance(item, dict) else item
@@ -192,3 +209,41 @@ def _list(value: Any, directive: str) -> list[Any]:
         msg = f"{directive} is not a list"
         raise PatchError(msg)
     return value
+
+
+def is_plain(body: bytes) -> bool:
+    """Whether the JSON of a patch certainly has no directives and nulls; False may be a false alarm."""
+    return b"null" not in body and b'"$' not in body
+
+
+def apply_plain_status(status: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """Merge a plain patch; `status` is changed in place, and shares the patch's values. Raises PatchError."""
+    return _merge_plain(status, patch, "status")
+
+
+def _merge_plain(target: dict[str, Any], patch: dict[str, Any], parent: str) -> dict[str, Any]:
+    keys = MERGE_KEYS.get(parent, {})
+    for key, value in patch.items():
+        kind = value.__class__
+        if kind is dict:
+            known = target.get(key)
+            target[key] = _merge_plain(known, value, key) if isinstance(known, dict) else value
+        elif kind is list:
+            known = target.get(key)
+            if not isinstance(known, list) or key not in keys:
+                target[key] = value
+            elif known and _are_new(known, value, keys[key]):
+                target[key] = value + known
+            else:
+                target[key] = merge_list(known, value, key, keys[key])
+        else:
+            target[key] = value
+    return target
+
+
+def _are_new(known: list[Any], items: list[Any], merge_key: str) -> bool:
+    """Whether no item has the key of an existing or another item, as in a node's first conditions."""
+    named = [one.get(merge_key) for one in items if one.__class__ is dict]
+    if len(named) != len(items) or None in named or len(set(map(str, named))) != len(named):
+        return False
+    return not any(one.get(merge_key) in named for one in known)

@@ -1,1 +1,4 @@
-"""How objects look in `kubectl get`: the Table the server prints for clients that ask for one."""
+"""The Tables that `kubectl get` shows.
+
+`tables` selects the columns; `columns`, `pods` and `workload_columns` have those of the built-in kinds.
+"""

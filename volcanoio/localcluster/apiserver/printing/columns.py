@@ -1,4 +1,4 @@
-"""The columns of the built-in kinds, as tables (Kubernetes: `pkg/printers/internalversion/printers.go`).
+"""Columns of the built-in kinds, as tables (Kubernetes: `pkg/printers/internalversion/printers.go`).
 
 A kind that is not listed has a name and an age.
 """
@@ -9,10 +9,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
-from volcanoio.localcluster.apiserver.printing import pods
-from volcanoio.localcluster.apiserver.printing.ages import UNKNOWN, since
-from volcanoio.localcluster.apiserver.printing.pods import NONE
 from volcanoio.model.base import Manifest
+from volcanoio.model.printing import pods
+from volcanoio.model.printing.ages import UNKNOWN, since
+from volcanoio.model.printing.pods import NONE
 
 Row: TypeAlias = list[Any]
 UNSET = "<unset>"
@@ -31,14 +31,17 @@ class Column(NamedTuple):
 
 
 class Printer(NamedTuple):
-    """The columns of a kind, and how one object becomes a row."""
+    """The columns of a kind, and the function that makes a row of an object."""
 
     columns: tuple[Column, ...]
     row: Callable[[Manifest, datetime], Row]
 
 
 def column_list(plain: str, wide: str = "", *after: str) -> tuple[Column, ...]:
-    """Columns from comma-separated names; `after` holds more pairs of plain and wide ones. The first is the name."""
+    """Columns from comma-separated names; `after` holds further pairs of plain and wide ones.
+
+    The first column is the name.
+    """
     groups = (plain, wide, *after)
     found = [
         Column(name.strip(), priority=index % 2)
@@ -55,7 +58,7 @@ def name_of(obj: Manifest) -> str:
 
 
 def age_of(obj: Manifest, now: datetime) -> str:
-    """How long ago the object was created."""
+    """The age of an object."""
     return since(obj["metadata"].get("creationTimestamp"), now)
 
 
@@ -136,7 +139,7 @@ def _port(port: Manifest) -> str:
 
 
 def pairs(labels: dict[str, str] | None) -> str:
-    """Labels, as a cell shows them."""
+    """Labels as a cell shows them."""
     return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
 
 
@@ -238,4 +241,4 @@ PRINTERS: dict[str, Printer] = {
     ),
     "leases.coordination.k8s.io": Printer(column_list("Name,Holder,Age"), _lease),
 }
-"""By `plural.group`."""
+"""Printers by `plural.group`."""

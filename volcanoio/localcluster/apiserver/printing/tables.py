@@ -1,23 +1,135 @@
-"""Objects as a `meta.k8s.io/v1` Table: built-ins by their printers, custom resources by their printer columns."""
+"""Objects as a `meta.k8s.io/v1` Table: built-ins by their printers, custom resources by their columns.
+
+Columns of custom resources use a part of JSONPath: `.a.b`, where a dot in a name is escaped, `['a']`, `[0]`, `[-1]`,
+`[*]` and `[?(@.a=="b")]` with ==, !=, <, <=, >, >=.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from volcanoio.localcluster.apiserver.clock import TimeOfDay
-from volcanoio.localcluster.apiserver.crd import PrinterColumn
-from volcanoio.localcluster.apiserver.printing.ages import since
+from volcanoio.localcluster.apiserver.apimachinery.clock import TimeOfDay
+from volcanoio.localcluster.apiserver.apimachinery.resources import PrinterColumn, Resource
 from volcanoio.localcluster.apiserver.printing.columns import GENERIC, PRINTERS, Column, Printer, name_of
-from volcanoio.localcluster.apiserver.printing.jsonpath import JsonPath, JsonPathError
-from volcanoio.localcluster.apiserver.printing.stored import PRINTERS as STORED
-from volcanoio.localcluster.apiserver.printing.workloads import PRINTERS as WORKLOADS
-from volcanoio.localcluster.apiserver.resources import Resource
+from volcanoio.localcluster.apiserver.printing.workload_columns import POLICY_PRINTERS as STORED
+from volcanoio.localcluster.apiserver.printing.workload_columns import WORKLOAD_PRINTERS as WORKLOADS
 from volcanoio.localcluster.apiserver.schema.rules import is_number
 from volcanoio.model.base import Manifest
+from volcanoio.model.printing.ages import since
+
+Step: TypeAlias = Callable[[Any], Iterable[Any]]
+
+_TOKEN = re.compile(
+    r"""\.(?P<name>(?:\\.|[^.\[\\])+)                                   # .name
+      | \[\s*(?P<quote>['"])(?P<key>.*?)(?P=quote)\s*\]                 # ['name']
+      | \[\s*(?P<index>-?\d+)\s*\]                                      # [0]
+      | (?P<all>\[\s*\*\s*\]|\.\*)                                      # [*]
+      | \[\?\(\s*@(?P<field>[^=!<>\s]+)\s*(?P<op>==|!=|<=|>=|<|>)\s*(?P<value>.+?)\s*\)\]  # [?(@.a=="b")]
+    """,
+    re.VERBOSE,
+)
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+class JsonPathError(ValueError):
+    """The path is outside the supported part of JSONPath; the text names path and position."""
+
+
+class JsonPath:
+    """A compiled path."""
+
+    def __init__(self, path: str) -> None:
+        self._steps = tuple(_compile(path.strip().removeprefix("{").removesuffix("}").removeprefix("$")))
+
+    def find(self, value: Any) -> list[Any]:
+        """All values at the path, in order; none where a part is missing."""
+        found = [value]
+        for step in self._steps:
+            found = [inner for one in found for inner in step(one)]
+        return found
+
+
+def _compile(path: str) -> Iterator[Step]:
+    position = 0
+    while position < len(path):
+        match = _TOKEN.match(path, position)
+        if match is None:
+            raise JsonPathError(f"JSONPath {path!r}: {path[position:]!r} is not understood")
+        yield _step(match)
+        position = match.end()
+
+
+def _step(match: re.Match[str]) -> Step:
+    if match["all"]:
+        return _all
+    if match["name"] is not None:
+        return _member(re.sub(r"\\(.)", r"\1", match["name"]))
+    if match["key"] is not None:
+        return _member(match["key"])
+    if match["index"] is not None:
+        return _item(int(match["index"]))
+    return _filter(JsonPath(match["field"]), _OPERATORS[match["op"]], _literal(match["value"]))
+
+
+def _all(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _member(name: str) -> Step:
+    def step(value: Any) -> Iterable[Any]:
+        return (value[name],) if isinstance(value, dict) and name in value else ()
+
+    return step
+
+
+def _item(index: int) -> Step:
+    def step(value: Any) -> Iterable[Any]:
+        return (value[index],) if isinstance(value, list) and -len(value) <= index < len(value) else ()
+
+    return step
+
+
+def _filter(path: JsonPath, compare: Callable[[Any, Any], Any], literal: Any) -> Step:
+    def matches(item: Any) -> bool:
+        for one in path.find(item):
+            try:
+                if compare(one, literal):
+                    return True
+            except TypeError:  # values of different types have no order
+                continue
+        return False
+
+    def step(value: Any) -> Iterable[Any]:
+        return [item for item in value if matches(item)] if isinstance(value, list) else ()
+
+    return step
+
+
+def _literal(text: str) -> Any:
+    if text[0] in "'\"" and text[-1] == text[0]:
+        return text[1:-1]
+    if text in {"true", "false"}:
+        return text == "true"
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        raise JsonPathError(f"JSONPath: {text!r} is neither a quoted text, a number, true nor false") from None
+
 
 _META = "meta.k8s.io/v1"
 BUILT_IN: Final = {**PRINTERS, **STORED, **WORKLOADS}
@@ -25,7 +137,7 @@ BUILT_IN: Final = {**PRINTERS, **STORED, **WORKLOADS}
 
 
 class Tables:
-    """The server's view of objects as rows. Printers of custom resources compile once per definition."""
+    """Prints objects as Tables. Printers of custom resources compile once per definition."""
 
     def __init__(self, clock: TimeOfDay) -> None:
         self._clock = clock
@@ -39,7 +151,7 @@ class Tables:
         include_object: str = "Metadata",
         with_columns: bool = True,
     ) -> Manifest:
-        """The Table of `objects`; `include_object` is None, Metadata or Object. Its list metadata is the caller's."""
+        """The Table of `objects`; `include_object` is None, Metadata or Object. The caller adds list metadata."""
         printer = self._printer(resource)
         now = self._clock.now()
         return {
@@ -62,7 +174,7 @@ class Tables:
 
 
 def custom_printer(columns: tuple[PrinterColumn, ...]) -> Printer:
-    """The name and then the definition's own columns, up to the first whose path cannot be read."""
+    """The printer of a definition: the name and its own columns, up to the first with an invalid path."""
     definitions = [Column("Name", format="name")]
     cells: list[Callable[[Manifest, datetime], Any]] = []
     for one in columns:
@@ -76,7 +188,7 @@ def custom_printer(columns: tuple[PrinterColumn, ...]) -> Printer:
 
 
 def _cell(column: PrinterColumn) -> Callable[[Manifest, datetime], Any]:
-    """How a column reads its first value; raises JsonPathError."""
+    """A function that reads a column's first value; raises JsonPathError."""
     path = JsonPath(column.json_path)
     convert: Callable[[Any, datetime], Any] = _CONVERSIONS.get(column.type, _nothing)
 
@@ -88,7 +200,7 @@ def _cell(column: PrinterColumn) -> Callable[[Manifest, datetime], Any]:
 
 
 def _nothing(value: Any, now: datetime) -> None:
-    """A column of a type that there is not shows nothing."""
+    """The empty cell of a column with an unknown type."""
 
 
 def _integer(value: Any, _: datetime) -> int | None:
@@ -118,7 +230,7 @@ _CONVERSIONS: Final[dict[str, Callable[[Any, datetime], Any]]] = {
     "string": _text,
     "date": _date,
 }
-"""From a JSON value to a cell, by the column's type (apiextensions `tableconvertor`)."""
+"""Conversions of JSON values to cells, by column type (apiextensions `tableconvertor`)."""
 
 _DEFAULT_CUSTOM: Final = Printer((GENERIC.columns[0], Column("Age", "date")), GENERIC.row)
 

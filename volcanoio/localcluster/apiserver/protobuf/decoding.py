@@ -1,6 +1,8 @@
-r"""From a protobuf body to the object's JSON form, as Go's JSON encoder would have written it, nulls left out.
+"""Decodes protobuf bodies to the JSON that Go's encoder would have written, without nulls.
 
-The envelope is `k8s\0` and an Unknown message (k8s.io/apimachinery `runtime/generated.proto`).
+Bodies are converted before any other module reads a request. The envelope is the bytes of `k8s`, a zero and an Unknown
+message (k8s.io/apimachinery `runtime/generated.proto`); the wire format is that of the Protocol Buffers documentation,
+"Encoding". Some types have a JSON form of their own, such as Time, Quantity and IntOrString.
 """
 
 from __future__ import annotations
@@ -8,34 +10,180 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from volcanoio.localcluster.apiserver.protobuf.special import PLAIN, signed
+import msgspec
+
+from volcanoio.localcluster.apiserver.apimachinery.errors import ApiError, bad_request, unsupported_media_type
+from volcanoio.localcluster.apiserver.apimachinery.objects import decode as decode_json
+from volcanoio.localcluster.apiserver.apimachinery.objects import encode
+from volcanoio.localcluster.apiserver.apimachinery.paths import parse
+from volcanoio.localcluster.apiserver.apimachinery.request import ApiRequest
+from volcanoio.localcluster.apiserver.apimachinery.resources import Resource
+from volcanoio.localcluster.apiserver.apimachinery.served_resources import Registry
 from volcanoio.localcluster.apiserver.protobuf.table import INLINE, WHOLE, Field, Message, Rule, message, message_of
-from volcanoio.localcluster.apiserver.protobuf.wire import LENGTH_DELIMITED, WireError, fields, varint
 from volcanoio.model.base import Manifest
+
+VARINT: Final = 0
+FIXED64: Final = 1
+LENGTH_DELIMITED: Final = 2
+FIXED32: Final = 5
+
+WireField: TypeAlias = tuple[int, int, int | bytes]
+"""A field's number, wire type and value: an unsigned number, or bytes with a length."""
+
+
+class WireError(ValueError):
+    """The bytes are not a valid message."""
+
+
+def fields(data: bytes) -> Iterator[WireField]:
+    """All fields of a message in order; raises WireError."""
+    at, end = 0, len(data)
+    while at < end:
+        key = data[at]
+        at += 1
+        if key >= _MORE:  # fast path: nearly all keys and sizes are one byte
+            key, at = varint(data, at - 1)
+        number, type_ = key >> 3, key & 7
+        if number == 0:
+            raise WireError(f"field number 0 at byte {at}")
+        if type_ == LENGTH_DELIMITED:
+            size = data[at] if at < end else _MORE
+            at += 1
+            if size >= _MORE:
+                size, at = varint(data, at - 1)
+            if size > end - at:
+                raise WireError(f"field {number} has {size} bytes, {end - at} are left")
+            yield number, type_, data[at : at + size]
+            at += size
+        elif type_ == VARINT:
+            value, at = varint(data, at)
+            yield number, type_, value
+        elif type_ in _FIXED:
+            size = _FIXED[type_]
+            if size > end - at:
+                raise WireError(f"field {number} is cut off")
+            yield number, type_, int.from_bytes(data[at : at + size], "little")
+            at += size
+        else:
+            raise WireError(f"field {number} has the unknown wire type {type_}")
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """Read the unsigned number at a position; returns it and the position behind it. Raises WireError."""
+    value = shift = 0
+    while True:
+        if at >= len(data):
+            raise WireError("a number is cut off")
+        byte = data[at]
+        at += 1
+        value |= (byte & ~_MORE) << shift
+        if byte < _MORE:
+            return value & _MASK, at
+        shift += 7
+        if shift > _LAST_SHIFT:
+            raise WireError(f"a number of more than {_LAST_SHIFT // 7 + 1} bytes at byte {at}")
+
+
+_MORE: Final = 0x80
+_FIXED: Final = {FIXED64: 8, FIXED32: 4}
+_MASK: Final = (1 << 64) - 1
+_LAST_SHIFT: Final = 63
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SIGN: Final = 1 << 63
+
+
+def signed(value: int) -> int:
+    """A 64-bit number in two's complement."""
+    return value - (_SIGN << 1) if value & _SIGN else value
+
+
+def _moment(data: bytes) -> tuple[datetime, int] | None:
+    """Seconds and nanoseconds of `{1: seconds, 2: nanos}`; None for the zero time, which has no fields."""
+    found = {number: value for number, _, value in fields(data)}
+    if not found:
+        return None
+    seconds, nanos = found.get(1, 0), found.get(2, 0)
+    if not isinstance(seconds, int) or not isinstance(nanos, int):
+        raise WireError("a time is not made of numbers")
+    try:
+        return _EPOCH + timedelta(seconds=signed(seconds)), nanos
+    except OverflowError:
+        raise WireError(f"a time {signed(seconds)} seconds from 1970 is out of range") from None
+
+
+def _time(data: bytes) -> str | None:
+    moment = _moment(data)
+    return None if moment is None else f"{moment[0]:%Y-%m-%dT%H:%M:%SZ}".rjust(20, "0")
+
+
+def _micro_time(data: bytes) -> str | None:
+    moment = _moment(data)
+    return None if moment is None else f"{moment[0]:%Y-%m-%dT%H:%M:%S}.{moment[1] // 1000:06}Z".rjust(27, "0")
+
+
+def _quantity(data: bytes) -> str:
+    return next((_text(value) for number, _, value in fields(data) if number == 1), "") or "0"
+
+
+def _int_or_string(data: bytes) -> int | str:
+    found = {number: value for number, _, value in fields(data)}
+    if found.get(1, 0) == 1:
+        return _text(found.get(3, b""))
+    number = found.get(2, 0)
+    if not isinstance(number, int):
+        raise WireError("an integer is sent as text")
+    return signed(number)
+
+
+def _raw(data: bytes) -> Any:
+    raw = next((value for number, _, value in fields(data) if number == 1), b"")
+    if not isinstance(raw, bytes):
+        raise WireError("JSON is sent as a number")
+    return decode_json(raw) if raw else None
+
+
+def _text(value: int | bytes) -> str:
+    if not isinstance(value, bytes):
+        raise WireError("a text is sent as a number")
+    return value.decode(errors="replace")
+
+
+PLAIN: Final[dict[str, Callable[[bytes], Any]]] = {
+    "Time": _time,
+    "MicroTime": _micro_time,
+    "Quantity": _quantity,
+    "IntOrString": _int_or_string,
+    "Raw": _raw,
+}
+"""Readers of the types that hold no messages; None means not set."""
+
 
 MAGIC: Final = b"k8s\0"
 _MAX_DEPTH: Final = 200
-"""Messages within messages; only schemas of definitions are recursive."""
+"""Maximal nesting of messages; only schemas of definitions are recursive."""
 _TYPE_META, _RAW, _ENCODING, _CONTENT_TYPE = 1, 2, 3, 4
 
 _Convert: TypeAlias = Callable[[bytes | int], Any]
 _Read: TypeAlias = Callable[[bytes | int, int], Any]
-"""Reads a value within so many messages."""
+"""Read a value at a nesting depth."""
 _Step: TypeAlias = Callable[[Manifest, int, int | bytes, int], None]
-"""Adds a field, of this wire type and within so many messages, to an object."""
+"""Add a field of a wire type, at a nesting depth, to an object."""
 
 
 class UnknownKind(ValueError):  # noqa: N818 - named for what happened
-    """The kind has no protobuf form here, as custom resources have none."""
+    """The kind has no protobuf form, such as a custom resource."""
 
 
 def decode(body: bytes, expected: tuple[str, str] = ("", "")) -> Manifest:
-    """The object in an enveloped body; raises WireError, UnknownKind, and MsgspecError for JSON within it.
+    """Decode an enveloped object; raises WireError, UnknownKind, and MsgspecError for JSON within it.
 
-    `expected` is the version and kind of an object that does not say its own.
+    `expected` is the version and kind of an object without its own.
     """
     if not body.startswith(MAGIC):
         raise WireError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
@@ -52,7 +200,7 @@ def decode(body: bytes, expected: tuple[str, str] = ("", "")) -> Manifest:
 
 
 def decode_message(name: str, data: bytes, depth: int = 0) -> Any:
-    """One message: an object, or what stands for it in JSON; raises WireError."""
+    """Decode one message to its JSON value; raises WireError."""
     if depth > _MAX_DEPTH:
         raise WireError(f"messages are nested more than {_MAX_DEPTH} deep")
     found: Manifest = {}
@@ -68,7 +216,7 @@ def decode_message(name: str, data: bytes, depth: int = 0) -> Any:
 
 @cache
 def _steps(name: str) -> dict[int, _Step]:
-    """What each field of a message adds to an object, by its number."""
+    """Functions that add each field of a message to an object, by field number."""
     return {number: _step(field) for number, field in message(name).fields.items()}
 
 
@@ -130,7 +278,7 @@ def _map_step(field: Field) -> _Step:
 
 
 def _reader(type_: str) -> _Read:
-    """How a value of a type is read."""
+    """The function that reads a value of a type."""
     if type_ in _SCALARS:
         scalar = _SCALARS[type_]
         return lambda value, _: scalar(value)
@@ -143,7 +291,7 @@ def _reader(type_: str) -> _Read:
 
 
 def _complete(found: Manifest, known: Message) -> None:
-    """Write the zero values that Go writes for fields that were not sent."""
+    """Add the zero values that Go writes for fields that were not sent."""
     for field in known.always:
         if field.name == INLINE:
             for name, value in _zero(field.type).items():
@@ -155,7 +303,7 @@ def _complete(found: Manifest, known: Message) -> None:
 
 
 def _schema_or_other(type_: str, data: bytes, depth: int) -> Any:
-    """A schema, or what else may stand in its place: several, names, or a yes or no."""
+    """Decode a union of a schema and several schemas, names, or a boolean."""
     others: list[Any] = []
     schema = None
     for number, _, value in fields(data):
@@ -169,14 +317,14 @@ def _schema_or_other(type_: str, data: bytes, depth: int) -> Any:
 
 
 def _zero(type_: str) -> Any:
-    """The zero value of a type, fresh."""
+    """A new zero value of a type."""
     if type_ in _ZEROS:
         return _ZEROS[type_]
     return PLAIN[type_](b"") if type_ in PLAIN else decode_message(type_, b"")
 
 
 def _packed(data: bytes) -> Iterator[int]:
-    """A list of numbers in one piece."""
+    """Decode a packed list of numbers."""
     at = 0
     while at < len(data):
         value, at = varint(data, at)
@@ -214,7 +362,7 @@ def _float(value: int | bytes) -> float | int:
 
 
 class _Or(NamedTuple):
-    """The fields of a union of a schema and something else, and the other's type."""
+    """Field numbers of a union of a schema and another type, and that type."""
 
     schema: int
     other: int
@@ -228,7 +376,7 @@ _SCHEMA_OR: Final = {
     "SchemaOrStrings": _Or(1, 2, "string"),
 }
 _ALL_BITS: Final = (1 << 64) - 1
-_EXACT: Final = 1e21  # from here on Go writes an exponent
+_EXACT: Final = 1e21  # Go writes larger numbers with an exponent
 _SCALARS: Final[dict[str, _Convert]] = {
     "string": _string,
     "bytes": _base64,
@@ -238,3 +386,44 @@ _SCALARS: Final[dict[str, _Convert]] = {
 }
 _NUMBERS: Final = frozenset({"bool", "int"})
 _ZEROS: Final[dict[str, Any]] = {"string": "", "bytes": "", "bool": False, "int": 0, "float64": 0}
+
+
+MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
+_SHOWN_BYTES: Final = 64
+"""Number of bytes of an unreadable body in the message."""
+
+
+def is_protobuf(request: ApiRequest) -> bool:
+    """Whether the body is an object in protobuf; a patch never is."""
+    return request.headers.get("content-type", "").startswith(MEDIA_TYPE) and request.method not in {"GET", "PATCH"}
+
+
+def as_json(request: ApiRequest, registry: Registry) -> ApiRequest:
+    """Convert the request's object to JSON; raises ApiError 400, and 415 for kinds without a protobuf form."""
+    if not request.body and request.method == "DELETE":
+        return request
+    resource = _resource(request, registry)
+    kind = resource.kind if resource else "JSON"
+    try:
+        obj = decode(request.body, (resource.api_version, kind) if resource else ("", ""))
+    except UnknownKind as unknown:
+        if resource:
+            raise bad_request(f"the body cannot be handled as a {kind}: {unknown}") from None
+        text = f"{unknown} - accepted media types include: application/json, application/yaml"
+        raise unsupported_media_type(f"the body of the request was in an unknown format: {text}") from None
+    except (WireError, msgspec.MsgspecError, RecursionError) as error:
+        why = str(error) if request.body else "empty data"
+        quoted = request.body[:_SHOWN_BYTES].hex() or "<empty>"
+        text = f"the object provided is unrecognized (must be of type {kind}): {why} ({quoted})"
+        raise bad_request(text) from None
+    headers = {**request.headers, "content-type": "application/json"}
+    return ApiRequest(request.method, request.path, request.query, headers, encode(obj), request.user)
+
+
+def _resource(request: ApiRequest, registry: Registry) -> Resource | None:
+    """The built-in resource whose objects the path accepts; None for others, and for subresources."""
+    try:
+        target = parse(request.path, registry)
+    except ApiError:
+        return None
+    return None if target.resource.custom or target.subresource not in {"", "status"} else target.resource

@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from volcanoio.localcluster.apiserver.builtins import BUILTINS
+from volcanoio.localcluster.apiserver.apimachinery.served_resources import BUILTINS
 from volcanoio.localcluster.apiserver.protobuf.table import TARGET
 
 MODULE: Final = Path(__file__).parents[4] / "tests" / "goclient"
 _BESIDE: Final = ("autoscaling/v1",)
-"""Versions that are not served as resources: that of the scale subresource."""
+"""Versions without resources of their own: that of the scale subresource."""
 
 
 def versions() -> tuple[str, ...]:

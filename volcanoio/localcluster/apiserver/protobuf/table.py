@@ -1,4 +1,4 @@
-"""The messages of Kubernetes' built-in kinds: field numbers, JSON names and types, read from data/protobuf.json.
+"""Messages of Kubernetes' built-in kinds: field numbers, JSON names and types, from data/protobuf.json.
 
 The file is written by `python -m volcanoio.localcluster.apiserver.protobuf.generate`.
 """
@@ -14,24 +14,24 @@ import msgspec
 
 TARGET: Final = Path(__file__).parent.parent / "data" / "protobuf.json"
 INLINE: Final = "-"
-"""The name of a field whose message's fields stand in its parent."""
+"""Name of a field whose message is inlined into its parent."""
 WHOLE: Final = "="
-"""The name of the one field of a message that is a list in JSON."""
+"""Name of the only field of a message that is a list in JSON."""
 
 
 class Rule(Enum):
-    """What becomes of zero values, as in Go's JSON: pointers are kept, plain fields by their tag."""
+    """Whether zero values are written, as in Go's JSON: pointers are kept, plain fields by their tag."""
 
     ALWAYS = "always"
-    """A zero value is written, also for a field that was not sent."""
+    """A zero value is always written."""
     GIVEN = "given"
-    """What was sent is kept."""
+    """A zero value is written if it was sent."""
     NONZERO = "nonzero"
-    """A zero value is left out."""
+    """A zero value is omitted."""
 
 
 class Field(NamedTuple):
-    """One field; `type` is the name of a scalar, a special type or a message: its own, its items' or its values'."""
+    """One field; `type` is a scalar, a special type or a message, of the field itself, its items or its values."""
 
     name: str
     type: str
@@ -41,7 +41,7 @@ class Field(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One message: its fields by number, those that are written even when they were not sent, and its form in JSON."""
+    """One message: its fields by number, those that are always written, and its form in JSON."""
 
     fields: dict[int, Field]
     always: tuple[Field, ...]
@@ -60,7 +60,7 @@ def _file() -> _File:
 
 
 def message_of(api_version: str, kind: str) -> str | None:
-    """The message of a kind; None for a kind without one, such as a custom resource's."""
+    """The message of a kind; None for a kind without one, such as a custom resource."""
     kinds = _file().kinds
     # Options come under the name of the group they are sent to.
     return kinds.get(f"{api_version} {kind}") or (kinds["v1 DeleteOptions"] if kind == "DeleteOptions" else None)
@@ -68,7 +68,7 @@ def message_of(api_version: str, kind: str) -> str | None:
 
 @cache
 def message(name: str) -> Message:
-    """The message of that name."""
+    """The message of a name."""
     fields = {number: _field(text) for number, text in _file().messages[name].items()}
     always = tuple(field for field in fields.values() if field.rule is Rule.ALWAYS)
     return Message(fields, always, any(field.name == WHOLE for field in fields.values()))

@@ -1,21 +1,168 @@
-"""All that a structural schema does to objects, compiled when it is first needed."""
+"""A structural schema, compiled on first use to closures that prune, default and validate.
+
+Defaults fill missing fields (CRD docs, "Defaulting"); a null where none is allowed becomes the default, or is dropped
+where there is none (apiextensions `schema/defaulting`). Items of lists that are sets or maps are unique (apiextensions
+`schema/listtype`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import deepcopy
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from volcanoio.engine.admission.fielderrors import FieldError, invalid
-from volcanoio.localcluster.apiserver.schema.correlation import UNCORRELATED, old_field
-from volcanoio.localcluster.apiserver.schema.defaults import Default, compile_default
-from volcanoio.localcluster.apiserver.schema.embedded import Coerce, Judge, compile_coerce, compile_embedded
-from volcanoio.localcluster.apiserver.schema.expressions import Judge as Rules
-from volcanoio.localcluster.apiserver.schema.expressions import Judging, compile_judge
-from volcanoio.localcluster.apiserver.schema.lists import Unique, compile_unique
+import msgspec
+
+from volcanoio.localcluster.apiserver.schema.embedded import Check, Coerce, compile_coerce, compile_embedded
+from volcanoio.localcluster.apiserver.schema.equality import UNCORRELATED, old_field
+from volcanoio.localcluster.apiserver.schema.expressions import Evaluate as Rules
+from volcanoio.localcluster.apiserver.schema.expressions import Evaluation, compile_rules
 from volcanoio.localcluster.apiserver.schema.prune import Prune, compile_prune
 from volcanoio.localcluster.apiserver.schema.rules import plain
+from volcanoio.localcluster.apiserver.schema.subschemas import Subschemas, compile_subschemas
 from volcanoio.localcluster.apiserver.schema.validate import Validate, compile_validate
 from volcanoio.model.base import Manifest
+from volcanoio.model.validation.field_errors import FieldError, duplicate, invalid
+
+Unique: TypeAlias = Callable[[Any, str, list[FieldError]], None]
+"""Add errors for repeated items."""
+
+
+def compile_unique(schema: dict[str, Any]) -> Unique | None:
+    """Compile the uniqueness checks of all lists; None where no list is a set or map."""
+    below = compile_subschemas(schema, compile_unique)
+    kind = schema.get("x-kubernetes-list-type")
+    own = _repeats(schema) if kind in {"set", "map"} else None
+    return None if below.is_empty and own is None else _unique_below(below, own)
+
+
+def _unique_below(below: Subschemas[Unique], own: Unique | None) -> Unique:
+    """The check of a value; `own` checks the list itself."""
+    fields, each, item = below
+
+    def check_fields(value: dict[str, Any], path: str, errors: list[FieldError]) -> None:
+        if each is not None:
+            for key, one in value.items():
+                each(one, f"{path}[{key}]" if path else key, errors)
+        for name, sub in fields.items():
+            if name in value:
+                sub(value[name], f"{path}.{name}" if path else name, errors)
+
+    return _unique_composite(check_fields, item, own)
+
+
+def _unique_composite(check_fields: Unique, item: Unique | None, own: Unique | None) -> Unique:
+    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+        if type(value) is dict:
+            check_fields(value, path, errors)
+        elif type(value) is list:
+            if own is not None:
+                own(value, path, errors)
+            if item is not None:
+                for at, one in enumerate(value):
+                    item(one, f"{path}[{at}]", errors)
+
+    return check
+
+
+def _repeats(schema: dict[str, Any]) -> Unique:
+    keys: list[str] | None = None
+    if schema["x-kubernetes-list-type"] == "map":
+        keys = sorted(schema.get("x-kubernetes-list-map-keys") or ())
+
+    def check(value: list[Any], path: str, errors: list[FieldError]) -> None:
+        if keys is not None:
+            for at, one in enumerate(value):
+                if one is not None and type(one) is not dict:
+                    errors.append(invalid(f"{path}[{at}]", one, "must be an object for an array of list-type map"))
+                    return
+        seen: dict[bytes, int] = {}
+        for at, one in enumerate(value):
+            known = one if keys is None else {key: one[key] for key in keys if key in one} if one is not None else {}
+            encoded = msgspec.json.encode(known, order="deterministic")
+            seen[encoded] = times = seen.get(encoded, 0) + 1
+            if times == 2:
+                errors.append(duplicate(f"{path}[{at}]", known))
+
+    return check
+
+
+Default: TypeAlias = Callable[[Any], None]
+"""Set defaults in place."""
+
+
+def compile_default(schema: dict[str, Any]) -> Default | None:
+    """Compile the defaults of a schema; None for scalars."""
+    properties: dict[str, Any] = schema.get("properties") or {}
+    others = schema.get("additionalProperties")
+    items = schema.get("items")
+    if isinstance(items, dict):
+        return _default_items(items)
+    if not properties and not isinstance(others, dict):
+        return None
+    return _default_fields(properties, others if isinstance(others, dict) else None)
+
+
+def _default_fields(  # noqa: C901 - one closure, called for each object
+    properties: dict[str, Any], others: dict[str, Any] | None
+) -> Default:
+    own = {name: sub["default"] for name, sub in properties.items() if sub.get("default") is not None}
+    inner = {name: sub for name, one in properties.items() if (sub := compile_default(one)) is not None}
+    each = compile_default(others) if others is not None else None
+    replace_nulls = _null_replacement(properties, others)
+
+    def default(value: Any) -> None:
+        if type(value) is not dict:
+            return
+        if None in value.values():
+            replace_nulls(value)
+        for name, given in own.items():
+            if name not in value:
+                value[name] = deepcopy(given)
+        for name, sub in inner.items():
+            if name in value:
+                sub(value[name])
+        if each is not None:
+            for name, one in value.items():
+                if name not in properties:
+                    each(one)
+
+    return default
+
+
+def _null_replacement(properties: dict[str, Any], others: dict[str, Any] | None) -> Default:
+    """Replace nulls where none is allowed by the default, or drop them where there is none."""
+    nullable_others = {"nullable": True} if others is None else others
+
+    def replace_nulls(value: Any) -> None:
+        for name in [name for name, one in value.items() if one is None]:
+            schema = properties.get(name, nullable_others)
+            if schema.get("nullable"):
+                continue
+            if schema.get("default") is None:
+                del value[name]
+            else:
+                value[name] = deepcopy(schema["default"])
+
+    return replace_nulls
+
+
+def _default_items(items: dict[str, Any]) -> Default:
+    item = compile_default(items)
+    given = None if items.get("nullable") else items.get("default")
+
+    def default(value: Any) -> None:
+        if type(value) is not list:
+            return
+        if given is not None and None in value:
+            value[:] = [deepcopy(given) if one is None else one for one in value]
+        if item is not None:
+            for one in value:
+                item(one)
+
+    return default
+
 
 _INT32_MAX: Final = 2**31 - 1
 _BLOCKING: Final = frozenset(
@@ -27,7 +174,7 @@ _BLOCKING: Final = frozenset(
         "FieldValueTypeInvalid",
     }
 )
-"""After such an error rules may not make sense, and are not evaluated."""
+"""Errors after which rules are not evaluated."""
 _BLOCKED: Final = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
     "validation"
@@ -35,7 +182,7 @@ _BLOCKED: Final = (
 
 
 class ScalePaths(NamedTuple):
-    """Where the scale subresource reads and writes, as JSON paths such as `.spec.replicas`."""
+    """JSON paths of the scale subresource, such as `.spec.replicas`."""
 
     spec_replicas: str
     status_replicas: str
@@ -43,7 +190,7 @@ class ScalePaths(NamedTuple):
 
 
 class CompiledSchema:
-    """The pruning, defaulting and validation of one schema; the scale's paths are validated with it."""
+    """Pruning, defaulting and validation of one schema; the paths of the scale subresource are validated too."""
 
     def __init__(self, schema: Manifest, scale: ScalePaths | None = None) -> None:
         self._schema = schema
@@ -75,15 +222,15 @@ class CompiledSchema:
         return compile_unique(self._schema)
 
     @cached_property
-    def _embedded(self) -> Judge | None:
+    def _embedded(self) -> Check | None:
         return compile_embedded(self._schema)
 
     @cached_property
     def _rules(self) -> Rules | None:
-        return compile_judge(self._schema, root=True)
+        return compile_rules(self._schema, root=True)
 
     def prune(self, obj: Manifest) -> list[str]:
-        """Remove unspecified fields, also of metadata; returns their paths, sorted. Raises Misfit."""
+        """Remove unspecified fields, also of metadata; returns their paths, sorted. Raises EmbeddedObjectError."""
         removed: list[str] = []
         if self._coerce is not None:
             self._coerce(obj, "", removed)
@@ -92,41 +239,41 @@ class CompiledSchema:
         return removed
 
     def default(self, obj: Manifest) -> None:
-        """Fill absent fields."""
+        """Set missing fields."""
         if self._default is not None:
             self._default(obj)
 
     def validate(self, obj: Manifest, old: Manifest | None, status: bool, warnings: list[str]) -> list[FieldError]:
-        """The broken rules of an object, or of its status alone when that is what is written.
+        """Errors of an object, or of its status alone if that is written.
 
-        What an update does not change is not judged again; rules of CEL that do not hold for it become warnings.
+        On an update unchanged values are not validated again; CEL rules that they violate become warnings.
         """
         errors: list[FieldError] = []
         before: Any = UNCORRELATED if old is None else old
         if status:
-            self._judge_status(obj, before, errors)
+            self._validate_status_part(obj, before, errors)
         else:
             if self._validate is not None:
                 self._validate(obj, before, "", errors)
-                errors[:] = dict.fromkeys(errors)  # what several schemas say of a field is said once
+                errors[:] = dict.fromkeys(errors)  # several schemas may report the same error
             if self._scale is not None:
-                _judge_count(obj, self._scale.spec_replicas, errors)
+                _check_count(obj, self._scale.spec_replicas, errors)
         if self._scale is not None:
-            _judge_count(obj, self._scale.status_replicas, errors)
-            _judge_selector(obj, self._scale.label_selector, errors)
+            _check_count(obj, self._scale.status_replicas, errors)
+            _check_selector(obj, self._scale.label_selector, errors)
         if self._embedded is not None and not status:
             self._embedded(obj, "", errors)
         if self._unique is not None:
-            self._judge_lists(self._unique, obj, old, errors)
+            self._list_errors(self._unique, obj, old, errors)
         if self._rules is not None:
             if any(one.reason in _BLOCKING for one in errors):
                 errors.append(invalid("<nil>", None, _BLOCKED))
             else:
-                judging = Judging(errors, warnings)
-                self._rules(obj, before, "", None if old is None else (obj, old), judging)
+                evaluation = Evaluation(errors, warnings)
+                self._rules(obj, before, "", None if old is None else (obj, old), evaluation)
         return errors
 
-    def _judge_status(self, obj: Manifest, before: Any, errors: list[FieldError]) -> None:
+    def _validate_status_part(self, obj: Manifest, before: Any, errors: list[FieldError]) -> None:
         if self._validate_status is None or "status" not in obj:
             return
         found: list[FieldError] = []
@@ -138,8 +285,8 @@ class CompiledSchema:
         ]
 
     @staticmethod
-    def _judge_lists(unique: Unique, obj: Manifest, old: Manifest | None, errors: list[FieldError]) -> None:
-        """What repeats in a list is fine while something did before."""
+    def _list_errors(unique: Unique, obj: Manifest, old: Manifest | None, errors: list[FieldError]) -> None:
+        """Errors of duplicate list items; on an update only where the old lists had none."""
         found: list[FieldError] = []
         unique(obj, "", found)
         if found and old is not None:
@@ -151,7 +298,7 @@ class CompiledSchema:
 
 
 def _at(obj: Manifest, path: str) -> tuple[Any, str]:
-    """The value at a simple path, and what is in its way if that is no object."""
+    """The value at a simple path, and the value that blocks the path if it is no object."""
     value: Any = obj
     parts = path.removeprefix(".").split(".")
     for at, part in enumerate(parts):
@@ -171,7 +318,7 @@ def _go_type(value: Any) -> str:
     return names.get(type(value), "<nil>" if value is None else "map[string]interface {}")
 
 
-def _judge_count(obj: Manifest, path: str, errors: list[FieldError]) -> None:
+def _check_count(obj: Manifest, path: str, errors: list[FieldError]) -> None:
     value, wrong = _at(obj, path)
     if not wrong and value is not None and type(value) is not int:
         wrong = f"{path} accessor error: {plain(value)} is of the type {_go_type(value)}, expected int64"
@@ -183,7 +330,7 @@ def _judge_count(obj: Manifest, path: str, errors: list[FieldError]) -> None:
         errors.append(invalid(path, value, f"should be less than or equal to {_INT32_MAX}"))
 
 
-def _judge_selector(obj: Manifest, path: str, errors: list[FieldError]) -> None:
+def _check_selector(obj: Manifest, path: str, errors: list[FieldError]) -> None:
     if not path:
         return
     value, wrong = _at(obj, path)

@@ -1,4 +1,4 @@
-"""What a structural schema means to CEL: the types of expressions over its values, and the values themselves.
+"""CEL's view of a structural schema: the types of expressions, and the conversion of values.
 
 Rules: Kubernetes docs "Validation rules", and apiserver `pkg/cel/common/schemas.go`.
 """
@@ -28,9 +28,10 @@ from volcanoio.localcluster.apiserver.cel.types import (
     object_of,
 )
 from volcanoio.localcluster.apiserver.cel.values import Duration, MapList, SetList, Timestamp
+from volcanoio.localcluster.apiserver.schema.subschemas import compile_subschemas
 
-Lift: TypeAlias = Callable[[Any], Any]
-"""From a JSON value to CEL's; what it does not change it returns as it is."""
+Convert: TypeAlias = Callable[[Any], Any]
+"""Convert a JSON value to a CEL value; may return it unchanged."""
 
 _RESERVED: Final = frozenset(
     {
@@ -47,9 +48,9 @@ _SCALARS: Final = {
     "integer": replace(INT, most=0),
 }
 _KEY: Final = replace(STRING, most=0)
-"""Keys of maps are not counted, as a real server does not."""
+"""Size of map keys, which the real server does not count."""
 _REQUEST: Final = 3 * 1024 * 1024
-"""Bytes of the largest request, as far as costs are estimated."""
+"""Bytes of the largest request, for cost estimates."""
 _OBJECT_META: Final = {"type": "object", "properties": {"name": {"type": "string"}, "generateName": {"type": "string"}}}
 _TYPE_META: Final[dict[str, Any]] = {
     "kind": {"type": "string"},
@@ -59,7 +60,7 @@ _TYPE_META: Final[dict[str, Any]] = {
 
 
 def escaped(name: str) -> str | None:
-    """A field's name as an identifier; None for one that cannot be written in an expression."""
+    """A field's name as an identifier; None for one that expressions cannot name."""
     if name in _RESERVED:
         return f"__{name}__"
     if _NAMEABLE.fullmatch(name) is None:
@@ -68,12 +69,12 @@ def escaped(name: str) -> str | None:
 
 
 def with_type_meta(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a resource: what its expressions see of apiVersion, kind and metadata is fixed."""
+    """The schema of a resource with the fields of apiVersion, kind and metadata that expressions see."""
     return {**schema, "properties": {**(schema.get("properties") or {}), **_TYPE_META}}
 
 
 def declare(schema: dict[str, Any], path: str = "self", *, root: bool = False) -> Type | None:
-    """The type of values of a schema; None for what expressions cannot see. Objects are named by their path."""
+    """The type of a schema's values; None for those that expressions cannot see. Objects are named by path."""
     if schema.get("x-kubernetes-int-or-string"):
         return replace(DYN, most=_text_size(schema), least=1)
     if root:
@@ -127,7 +128,7 @@ def _declare_text(schema: dict[str, Any]) -> Type:
 
 
 def _text_size(schema: dict[str, Any]) -> int:
-    """Bytes of a text: a character may have four."""
+    """The size of a text in bytes: a character may have four."""
     if schema.get("maxLength") is not None:
         return int(schema["maxLength"]) * 4
     texts = [one for one in schema.get("enum") or () if isinstance(one, str)]
@@ -142,10 +143,10 @@ def _declare_below(schema: Any, path: str) -> Type | None:
     return declare(schema, path, root=bool(schema.get("x-kubernetes-embedded-resource")))
 
 
-def _parsed(parse: Callable[[str], Any]) -> Lift:
-    """Texts that do not parse stay texts: that they are wrong is said by the format."""
+def _parsed(parse: Callable[[str], Any]) -> Convert:
+    """Parse a text; an invalid one is returned as it is, because its format reports the error."""
 
-    def lift(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         if type(value) is not str:
             return value
         try:
@@ -153,10 +154,10 @@ def _parsed(parse: Callable[[str], Any]) -> Lift:
         except ValueError:
             return value
 
-    return lift
+    return convert
 
 
-_TEXTS: Final[dict[str, Lift]] = {
+_TEXTS: Final[dict[str, Convert]] = {
     "byte": _parsed(lambda text: base64.b64decode(text, validate=True)),
     "duration": _parsed(lambda text: Duration(parse_duration(text))),
     "date": _parsed(lambda text: Timestamp(parse_timestamp(f"{text}T00:00:00Z"))),
@@ -164,8 +165,8 @@ _TEXTS: Final[dict[str, Lift]] = {
 }
 
 
-def compile_lift(schema: dict[str, Any]) -> Lift | None:
-    """How values of a schema become CEL's; None where they are that already."""
+def compile_conversion(schema: dict[str, Any]) -> Convert | None:
+    """Compile the conversion of a schema's values to CEL values; None where they are the same."""
     if schema.get("x-kubernetes-int-or-string"):
         return None
     kind = schema.get("type")
@@ -174,38 +175,32 @@ def compile_lift(schema: dict[str, Any]) -> Lift | None:
     if kind == "number":
         return lambda value: float(value) if type(value) is int else value
     if kind == "array":
-        return _lift_list(schema)
+        return _convert_list(schema)
     if kind != "object":
         return None
-    fields = {
-        name: inner
-        for name, sub in (schema.get("properties") or {}).items()
-        if (inner := compile_lift(sub)) is not None
-    }
-    others = schema.get("additionalProperties")
-    each = compile_lift(others) if isinstance(others, dict) else None
+    fields, each, _ = compile_subschemas(schema, compile_conversion)
     if each is not None:
         every = each
         return lambda value: {key: every(one) for key, one in value.items()} if type(value) is dict else value
     if not fields:
         return None
 
-    def lift(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         if type(value) is not dict:
             return value
         return value | {name: sub(value[name]) for name, sub in fields.items() if name in value}
 
-    return lift
+    return convert
 
 
-def _lift_list(schema: dict[str, Any]) -> Lift | None:
+def _convert_list(schema: dict[str, Any]) -> Convert | None:
     items, kind = schema.get("items"), schema.get("x-kubernetes-list-type")
-    item = compile_lift(items) if isinstance(items, dict) else None
+    item = compile_conversion(items) if isinstance(items, dict) else None
     keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
     if item is None and kind not in {"set", "map"}:
         return None
 
-    def lift(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         if type(value) is not list:
             return value
         values = value if item is None else [item(one) for one in value]
@@ -217,4 +212,4 @@ def _lift_list(schema: dict[str, Any]) -> Lift | None:
             return found
         return values
 
-    return lift
+    return convert

@@ -1,38 +1,32 @@
-"""Embedded objects (`x-kubernetes-embedded-resource`): they name their kind and have valid metadata."""
+"""Checks of embedded objects (`x-kubernetes-embedded-resource`): their kind and metadata."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from volcanoio.engine.admission.dnsnames import annotation_errors, label_errors
-from volcanoio.engine.admission.fielderrors import FieldError, invalid, required, shown
-from volcanoio.localcluster.apiserver.builtin_types import check_part, is_exact
-from volcanoio.localcluster.apiserver.schema.names import dns1035_rule
+from volcanoio.localcluster.apiserver.schema.builtin_types import check_part, is_exact
+from volcanoio.localcluster.apiserver.schema.formats import dns1035_rule
+from volcanoio.localcluster.apiserver.schema.subschemas import compile_subschemas
+from volcanoio.model.validation.dns_names import annotation_errors, label_errors
+from volcanoio.model.validation.field_errors import FieldError, invalid, required, shown
 
-Judge: TypeAlias = Callable[[Any, str, list[FieldError]], None]
+Check: TypeAlias = Callable[[Any, str, list[FieldError]], None]
 
 
-def compile_embedded(schema: dict[str, Any]) -> Judge | None:
-    """The check of all embedded objects within a schema; None where there are none."""
-    fields = {
-        name: inner
-        for name, sub in (schema.get("properties") or {}).items()
-        if (inner := compile_embedded(sub)) is not None
-    }
-    others = schema.get("additionalProperties")
-    each = compile_embedded(others) if isinstance(others, dict) else None
-    items = schema.get("items")
-    item = compile_embedded(items) if isinstance(items, dict) else None
+def compile_embedded(schema: dict[str, Any]) -> Check | None:
+    """Compile the checks of all embedded objects; None where there are none."""
+    below = compile_subschemas(schema, compile_embedded)
+    fields, each, item = below
     own = bool(schema.get("x-kubernetes-embedded-resource"))
     specified = schema.get("properties") or {}
-    if not fields and each is None and item is None and not own:
+    if below.is_empty and not own:
         return None
 
     def check(value: Any, path: str, errors: list[FieldError]) -> None:
         if type(value) is dict:
             if own:
-                judge_object(value, path, errors)
+                check_object(value, path, errors)
             for key, one in value.items():
                 if key in fields:
                     fields[key](one, f"{path}.{key}" if path else key, errors)
@@ -45,32 +39,32 @@ def compile_embedded(schema: dict[str, Any]) -> Judge | None:
     return check
 
 
-def judge_object(value: dict[str, Any], path: str, errors: list[FieldError]) -> None:
-    """apiVersion and kind are there and well formed; metadata too, if it is there."""
+def check_object(value: dict[str, Any], path: str, errors: list[FieldError]) -> None:
+    """Check apiVersion, kind and metadata of an embedded object."""
     errors += [required(f"{path}.{name}") for name in ("apiVersion", "kind") if name not in value]
-    version, kind, metadata = value.get("apiVersion"), value.get("kind"), value.get("metadata")
-    if "apiVersion" in value:
-        if type(version) is not str:
-            errors.append(invalid(f"{path}.apiVersion", version, "must be a string"))
-        elif not version:
-            errors.append(invalid(f"{path}.apiVersion", version, "must not be empty"))
-        elif version.count("/") > 1:
-            errors.append(invalid(f"{path}.apiVersion", version, f"unexpected GroupVersion string: {version}"))
-    if "kind" in value:
-        if type(kind) is not str:
-            errors.append(invalid(f"{path}.kind", kind, "must be a string"))
-        elif not kind:
-            errors.append(invalid(f"{path}.kind", kind, "must not be empty"))
-        elif rule := dns1035_rule(kind.lower()):
-            text = f"may have mixed case, but should otherwise match: {rule}"
-            errors.append(invalid(f"{path}.kind", kind, text))
+    for name, rule_of in (("apiVersion", _version_rule), ("kind", _kind_rule)):
+        if name in value:
+            text = value[name]
+            rule = "must be a string" if type(text) is not str else rule_of(text) if text else "must not be empty"
+            if rule:
+                errors.append(invalid(f"{path}.{name}", text, rule))
+    metadata = value.get("metadata")
     if type(metadata) is dict:
-        _judge_metadata(metadata, f"{path}.metadata", errors)
+        _check_metadata(metadata, f"{path}.metadata", errors)
     elif metadata is not None:
         errors.append(invalid(path + ".metadata", metadata, f"must be an object, got {type(metadata).__name__}"))
 
 
-def _judge_metadata(metadata: dict[str, Any], path: str, errors: list[FieldError]) -> None:
+def _version_rule(version: str) -> str:
+    return f"unexpected GroupVersion string: {version}" if version.count("/") > 1 else ""
+
+
+def _kind_rule(kind: str) -> str:
+    rule = dns1035_rule(kind.lower())
+    return f"may have mixed case, but should otherwise match: {rule}" if rule else ""
+
+
+def _check_metadata(metadata: dict[str, Any], path: str, errors: list[FieldError]) -> None:
     name = metadata.get("name")
     if type(name) is str:
         if name in {".", ".."}:
@@ -84,28 +78,21 @@ def _judge_metadata(metadata: dict[str, Any], path: str, errors: list[FieldError
         errors += annotation_errors(metadata["annotations"], f"{path}.annotations")
 
 
-class Misfit(ValueError):  # noqa: N818 - named for what it is
-    """An embedded object is no object of Kubernetes at all; the text names field and value."""
+class EmbeddedObjectError(ValueError):
+    """An embedded object is not a Kubernetes object; the text names field and value."""
 
 
 Coerce: TypeAlias = Callable[[Any, str, list[str]], None]
-"""Drops unknown fields of metadata and notes their paths; raises Misfit."""
+"""Drop unknown fields of metadata and collect their paths; raises EmbeddedObjectError."""
 
 
 def compile_coerce(schema: dict[str, Any], *, root: bool = False) -> Coerce | None:
-    """The coercion of the metadata of all objects within a schema; None where there are none."""
-    fields = {
-        name: inner
-        for name, sub in (schema.get("properties") or {}).items()
-        if (inner := compile_coerce(sub)) is not None
-    }
-    others = schema.get("additionalProperties")
-    each = compile_coerce(others) if isinstance(others, dict) else None
-    items = schema.get("items")
-    item = compile_coerce(items) if isinstance(items, dict) else None
+    """Compile the coercion of the metadata of all objects; None where there are none."""
+    below = compile_subschemas(schema, compile_coerce)
+    fields, each, item = below
     own = root or bool(schema.get("x-kubernetes-embedded-resource"))
     specified = schema.get("properties") or {}
-    if not fields and each is None and item is None and not own:
+    if below.is_empty and not own:
         return None
 
     def coerce(value: Any, path: str, removed: list[str]) -> None:
@@ -127,7 +114,7 @@ def _coerce_meta(value: dict[str, Any], path: str, removed: list[str]) -> None:
     before = f"{path}." if path else ""
     for name in ("apiVersion", "kind"):
         if name in value and type(value[name]) is not str:
-            raise Misfit(f"{before}{name}: Invalid value: {shown(value[name])}: must be a string")
+            raise EmbeddedObjectError(f"{before}{name}: Invalid value: {shown(value[name])}: must be a string")
     metadata = value.get("metadata")
     if metadata is None:
         value.pop("metadata", None)
@@ -137,5 +124,5 @@ def _coerce_meta(value: dict[str, Any], path: str, removed: list[str]) -> None:
     whole = shown(metadata)
     unknown, wrong = check_part(metadata, "V1ObjectMeta", f"{before}metadata")
     if wrong:
-        raise Misfit(f"{before}metadata: Invalid value: {whole}: {'; '.join(wrong)}")
+        raise EmbeddedObjectError(f"{before}metadata: Invalid value: {whole}: {'; '.join(wrong)}")
     removed += unknown

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from volcanoio.engine.admission.fielderrors import FieldError, duplicate, forbidden, invalid, required
 from volcanoio.localcluster.apiserver.cel import (
     BOOL,
     STRING,
@@ -23,25 +22,25 @@ from volcanoio.localcluster.apiserver.cel import (
 )
 from volcanoio.localcluster.apiserver.cel.types import Type, optional_of
 from volcanoio.localcluster.apiserver.cel.values import NOTHING, Optional
-from volcanoio.localcluster.apiserver.schema.comparison import identical
-from volcanoio.localcluster.apiserver.schema.correlation import UNCORRELATED, old_field, old_items
 from volcanoio.localcluster.apiserver.schema.declarations import (
-    Lift,
-    compile_lift,
+    Convert,
+    compile_conversion,
     declare,
     escaped,
     with_type_meta,
 )
+from volcanoio.localcluster.apiserver.schema.equality import UNCORRELATED, identical, old_field, old_items
 from volcanoio.localcluster.apiserver.schema.fieldpaths import FieldPathError, normalized
+from volcanoio.model.validation.field_errors import FieldError, duplicate, forbidden, invalid, required
 
 BUDGET: Final = 10_000_000
-"""What the rules of one object may cost together (Kubernetes' RuntimeCELCostBudget)."""
+"""Cost limit of all rules of one object (Kubernetes' RuntimeCELCostBudget)."""
 _LONGEST_MESSAGE: Final = 5 * 1024
 
 
 @dataclass(slots=True)
-class Judging:
-    """One object under the rules: what was found, and what may still be spent."""
+class Evaluation:
+    """State of one evaluation of all rules: errors, warnings and the remaining cost budget."""
 
     errors: list[FieldError] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -49,13 +48,13 @@ class Judging:
 
 
 Pair: TypeAlias = tuple[Any, Any] | None
-"""The nearest value that has an old one, and that old one."""
-Judge: TypeAlias = Callable[[Any, Any, str, Pair, Judging], bool]
-"""Judges a value (then its old one, its path, what ratcheting compares); False when the budget is spent."""
+"""The nearest enclosing value with an old counterpart, and the latter."""
+Evaluate: TypeAlias = Callable[[Any, Any, str, Pair, Evaluation], bool]
+"""Evaluate rules for a value, its old value, path and pair; False when the budget is exhausted."""
 
 
 class Rule(NamedTuple):
-    """One compiled rule. `error` and `message_error` say why there is no program."""
+    """One compiled rule; `error` and `message_error` are set where it does not compile."""
 
     source: dict[str, Any]
     program: Program | None = None
@@ -65,13 +64,18 @@ class Rule(NamedTuple):
     path: str = ""
 
     @property
+    def has_optional_old(self) -> bool:
+        """Whether oldSelf is an optional, so that the rule also applies without an old value."""
+        return bool(self.source.get("optionalOldSelf"))
+
+    @property
     def uses_old(self) -> bool:
-        """Whether it is about the change from an old value."""
+        """Whether the rule compares with an old value."""
         return self.program is not None and "oldSelf" in self.program.uses
 
 
 def compile_rule(rule: dict[str, Any], type_: Type, schema: dict[str, Any]) -> Rule:
-    """One entry of `x-kubernetes-validations`, over values of the type and schema."""
+    """Compile one entry of `x-kubernetes-validations` for values of the type and schema."""
     source = str(rule.get("rule") or "")
     if not source.strip():
         return Rule(rule)
@@ -84,16 +88,7 @@ def compile_rule(rule: dict[str, Any], type_: Type, schema: dict[str, Any]) -> R
         return Rule(rule, error=f"program instantiation failed: {error}")
     except CompileError as error:
         return Rule(rule, error=f"compilation failed: {error}")
-    message, message_error = None, ""
-    if rule.get("messageExpression"):
-        try:
-            message = compile_expression(str(rule["messageExpression"]), variables, STRING)
-        except ResultError:
-            message_error = "messageExpression must evaluate to a string"
-        except InstantiationError as error:
-            message_error = f"messageExpression instantiation failed: {error}"
-        except CompileError as error:
-            message_error = f"messageExpression compilation failed: {error}"
+    message, message_error = _compile_message(rule, variables)
     try:
         path = normalized(str(rule.get("fieldPath") or ""), schema)
     except FieldPathError:
@@ -101,8 +96,22 @@ def compile_rule(rule: dict[str, Any], type_: Type, schema: dict[str, Any]) -> R
     return Rule(rule, program, "", message, message_error, path)
 
 
-def compile_judge(schema: dict[str, Any], *, root: bool = False) -> Judge | None:
-    """The judge of a schema; None where it has no rules."""
+def _compile_message(rule: dict[str, Any], variables: dict[str, Type]) -> tuple[Program | None, str]:
+    """The program of the messageExpression, and why it does not compile."""
+    if not rule.get("messageExpression"):
+        return None, ""
+    try:
+        return compile_expression(str(rule["messageExpression"]), variables, STRING), ""
+    except ResultError:
+        return None, "messageExpression must evaluate to a string"
+    except InstantiationError as error:
+        return None, f"messageExpression instantiation failed: {error}"
+    except CompileError as error:
+        return None, f"messageExpression compilation failed: {error}"
+
+
+def compile_rules(schema: dict[str, Any], *, root: bool = False) -> Evaluate | None:
+    """Compile the rules of a schema; None where it has none."""
     if not _has_rules(schema):
         return None
     return _compile(schema, schema, declare(schema, root=root), root=root)
@@ -117,8 +126,8 @@ def _has_rules(schema: Any) -> bool:
     return any(_has_rules(one) for one in [*inner, *(schema.get("properties") or {}).values()])
 
 
-def _compile(rules: dict[str, Any], node: dict[str, Any], type_: Type | None, *, root: bool) -> Judge | None:
-    """The rules of one schema (an allOf's part, or the node itself) about values of a node."""
+def _compile(rules: dict[str, Any], node: dict[str, Any], type_: Type | None, *, root: bool) -> Evaluate | None:
+    """Compile the rules of one schema (a part of an allOf, or the node itself) for values of a node."""
     if not _has_rules(rules):
         return None
     own = _own(rules, node, type_, root=root)
@@ -130,50 +139,69 @@ def _compile(rules: dict[str, Any], node: dict[str, Any], type_: Type | None, *,
     if isinstance(items, dict) and isinstance(specified, dict):
         inner = type_.params[0] if type_ is not None and type_.kind == "list" else None
         item = _compile(items, specified, inner, root=bool(specified.get("x-kubernetes-embedded-resource")))
-    correlate = old_items(node)
-    known_fields = node.get("properties") or {}
+    evaluate_fields = _fields_evaluator(fields, each, frozenset(node.get("properties") or ()), root=root)
+    evaluate_items = None if item is None else _items_evaluator(item, old_items(node))
 
-    def judge(value: Any, old: Any, path: str, pair: Pair, judging: Judging) -> bool:
+    def evaluate(value: Any, old: Any, path: str, pair: Pair, evaluation: Evaluation) -> bool:
         if value is None:
             return True
-        if own is not None and not own(value, old, path, pair, judging):
+        if own is not None and not own(value, old, path, pair, evaluation):
             return False
         for one in parts:
-            if not one(value, old, path, None, judging):
+            if not one(value, old, path, None, evaluation):
                 return False
         if type(value) is dict:
-            for name, inner in value.items():
-                sub = fields.get(name)
-                if sub is None and each is not None and name not in known_fields:
-                    sub, below = each, f"{path}[{name}]"
-                else:
-                    below = f"{path}.{name}" if path else name
-                if sub is not None:
-                    before = old_field(old, name)
-                    ratchet = pair
-                    if (
-                        pair is not None
-                        and before is not UNCORRELATED
-                        and not (root and name in {"apiVersion", "kind"})
-                    ):
-                        ratchet = (inner, before)
-                    if not sub(inner, before, below, ratchet, judging):
-                        return False
-        elif type(value) is list and item is not None:
-            find = correlate(old)
-            for at, inner in enumerate(value):
-                before = find(inner)
-                ratchet = (inner, before) if pair is not None and before is not UNCORRELATED else pair
-                if not item(inner, before, f"{path}[{at}]", ratchet, judging):
+            return evaluate_fields(value, old, path, pair, evaluation)
+        if type(value) is list and evaluate_items is not None:
+            return evaluate_items(value, old, path, pair, evaluation)
+        return True
+
+    return evaluate
+
+
+def _fields_evaluator(
+    fields: dict[str, Evaluate], each: Evaluate | None, known: frozenset[str], *, root: bool
+) -> Evaluate:
+    """Evaluate the rules of the fields of an object; `each` evaluates those that are not `known`."""
+    unratcheted = frozenset({"apiVersion", "kind"}) if root else frozenset[str]()
+
+    def evaluate(value: Any, old: Any, path: str, pair: Pair, evaluation: Evaluation) -> bool:
+        for name, inner in value.items():
+            sub = fields.get(name)
+            if sub is None and each is not None and name not in known:
+                sub, below = each, f"{path}[{name}]"
+            else:
+                below = f"{path}.{name}" if path else name
+            if sub is not None:
+                before = old_field(old, name)
+                has_old = pair is not None and before is not UNCORRELATED and name not in unratcheted
+                if not sub(inner, before, below, (inner, before) if has_old else pair, evaluation):
                     return False
         return True
 
-    return judge
+    return evaluate
 
 
-def _fields(rules: dict[str, Any], node: dict[str, Any], type_: Type | None) -> tuple[dict[str, Judge], Judge | None]:
-    """The judges of properties and of additional ones."""
-    found: dict[str, Judge] = {}
+def _items_evaluator(item: Evaluate, correlate: Callable[[Any], Callable[[Any], Any]]) -> Evaluate:
+    """Evaluate the rules of the items of a list, each with its old counterpart."""
+
+    def evaluate(value: Any, old: Any, path: str, pair: Pair, evaluation: Evaluation) -> bool:
+        find = correlate(old)
+        for at, inner in enumerate(value):
+            before = find(inner)
+            ratchet = (inner, before) if pair is not None and before is not UNCORRELATED else pair
+            if not item(inner, before, f"{path}[{at}]", ratchet, evaluation):
+                return False
+        return True
+
+    return evaluate
+
+
+def _fields(
+    rules: dict[str, Any], node: dict[str, Any], type_: Type | None
+) -> tuple[dict[str, Evaluate], Evaluate | None]:
+    """Compiled rules of properties and of additional ones."""
+    found: dict[str, Evaluate] = {}
     specified: dict[str, Any] = node.get("properties") or {}
     for name, sub in (rules.get("properties") or {}).items():
         if name not in specified:
@@ -183,10 +211,10 @@ def _fields(rules: dict[str, Any], node: dict[str, Any], type_: Type | None) -> 
         embedded = bool(specified[name].get("x-kubernetes-embedded-resource"))
         if known is not None:
             inner = declared.type if declared is not None else None
-        else:  # a field that no expression can name has rules of its own all the same
+        else:  # a field that expressions cannot name may still have rules
             inner = declare(specified[name], root=embedded)
-        if inner is not None and (judge := _compile(sub, specified[name], inner, root=embedded)) is not None:
-            found[name] = judge
+        if inner is not None and (evaluate := _compile(sub, specified[name], inner, root=embedded)) is not None:
+            found[name] = evaluate
     others, specified_others = rules.get("additionalProperties"), node.get("additionalProperties")
     if not isinstance(others, dict) or not isinstance(specified_others, dict):
         return found, None
@@ -195,55 +223,63 @@ def _fields(rules: dict[str, Any], node: dict[str, Any], type_: Type | None) -> 
     return found, _compile(others, specified_others, inner, root=embedded)
 
 
-def _own(schema: dict[str, Any], node: dict[str, Any], type_: Type | None, *, root: bool) -> Judge | None:
-    """The rules of the node itself."""
+def _own(schema: dict[str, Any], node: dict[str, Any], type_: Type | None, *, root: bool) -> Evaluate | None:
+    """Compile the rules of the node itself."""
     sources: list[dict[str, Any]] = schema.get("x-kubernetes-validations") or []
     if not sources or type_ is None:
         return None
     rules = [compile_rule(one, type_, node) for one in sources]
-    lift = compile_lift(with_type_meta(node) if root else node)
+    lift = compile_conversion(with_type_meta(node) if root else node)
     kind = str(node.get("type") or "")
     shows = kind not in {"object", "array"}
 
-    def judge(value: Any, old: Any, path: str, pair: Pair, judging: Judging) -> bool:
-        here = path or "<nil>"
-        if judging.budget[0] <= 0:
+    def evaluate(value: Any, old: Any, path: str, pair: Pair, evaluation: Evaluation) -> bool:
+        if evaluation.budget[0] <= 0:
             text = "validation failed due to running out of cost budget, no further validation rules will be run"
-            judging.errors.append(invalid(here, kind, text))
+            evaluation.errors.append(invalid(path or "<nil>", kind, text))
             return False
         plain, optional = _bindings(lift, value, None if old is UNCORRELATED else old)
         for rule in rules:
-            if rule.error:
-                judging.errors.append(invalid(here, kind, f"rule compile error: {rule.error}"))
-                continue
-            if rule.program is None or (
-                rule.uses_old and "oldSelf" not in plain and not rule.source.get("optionalOldSelf")
-            ):
+            if rule.program is not None and rule.uses_old and "oldSelf" not in plain and not rule.has_optional_old:
                 continue
             try:
-                holds = rule.program.evaluate(optional if rule.source.get("optionalOldSelf") else plain, judging.budget)
+                holds = _holds(rule, optional if rule.has_optional_old else plain, evaluation)
             except CostExceeded as error:
                 text = f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule: "
-                judging.errors.append(invalid(here, kind, text + _shown(rule)))
-                judging.budget[0] = -1
+                evaluation.errors.append(invalid(path or "<nil>", kind, text + _shown(rule)))
+                evaluation.budget[0] = -1
                 return False
             except EvaluationError as error:
-                judging.errors.append(invalid(here, kind, _failure(error, rule)))
+                evaluation.errors.append(invalid(path or "<nil>", kind, str(error)))
                 continue
-            if holds is True:
-                continue
-            found = _broken(rule, path, value if shows else None, plain, judging, shows=shows)
-            if pair is not None and not rule.uses_old and identical(*pair):
-                judging.warnings.append(str(found))
-            else:
-                judging.errors.append(found)
+            if not holds:
+                broken = _broken(rule, path, value if shows else _HIDDEN, plain, evaluation)
+                is_ratcheted = pair is not None and not rule.uses_old and identical(*pair)
+                if is_ratcheted:
+                    evaluation.warnings.append(str(broken))
+                else:
+                    evaluation.errors.append(broken)
         return True
 
-    return judge
+    return evaluate
 
 
-def _bindings(lift: Lift | None, value: Any, old: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The variables of rules, and those of rules whose oldSelf is optional."""
+def _holds(rule: Rule, bindings: dict[str, Any], evaluation: Evaluation) -> bool:
+    """Whether a rule holds; raises EvaluationError with the text to show, and CostExceeded."""
+    if rule.error:
+        raise EvaluationError(f"rule compile error: {rule.error}")
+    if rule.program is None:
+        return True
+    try:
+        return rule.program.evaluate(bindings, evaluation.budget) is True
+    except CostExceeded:
+        raise
+    except EvaluationError as error:
+        raise EvaluationError(_failure(error, rule)) from None
+
+
+def _bindings(lift: Convert | None, value: Any, old: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Variables of rules, and those of rules with an optional oldSelf."""
     value = lift(value) if lift is not None else value
     if old is None:
         return {"self": value}, {"self": value, "oldSelf": NOTHING}
@@ -262,11 +298,14 @@ def _failure(error: EvaluationError, rule: Rule) -> str:
     return f"{error} evaluating rule: {_shown(rule)}"
 
 
-def _broken(
-    rule: Rule, path: str, value: Any, bindings: dict[str, Any], judging: Judging, *, shows: bool
-) -> FieldError:
-    """The error of a rule that does not hold."""
-    text = _message(rule, bindings, judging)
+_HIDDEN: Final = object()
+"""Stands for objects and lists, which errors do not show."""
+
+
+def _broken(rule: Rule, path: str, value: Any, bindings: dict[str, Any], evaluation: Evaluation) -> FieldError:
+    """The error of a rule that does not hold; `value` may be _HIDDEN."""
+    shows = value is not _HIDDEN
+    text = _message(rule, bindings, evaluation)
     if not text:
         message = str(rule.source.get("message") or "").strip()
         text = message or f"failed rule: {str(rule.source['rule']).strip()}"
@@ -283,12 +322,12 @@ def _broken(
     return FieldError(place, "FieldValueInvalid", f"Invalid value: {text}")
 
 
-def _message(rule: Rule, bindings: dict[str, Any], judging: Judging) -> str:
-    """What the messageExpression says; nothing when it fails or says nothing fit to show."""
+def _message(rule: Rule, bindings: dict[str, Any], evaluation: Evaluation) -> str:
+    """The value of messageExpression; empty when it fails or cannot be shown."""
     if rule.message is None:
         return ""
     try:
-        text = str(rule.message.evaluate(bindings, judging.budget)).strip()
+        text = str(rule.message.evaluate(bindings, evaluation.budget)).strip()
     except EvaluationError:
         return ""
     return text if "\n" not in text and len(text.encode()) <= _LONGEST_MESSAGE else ""

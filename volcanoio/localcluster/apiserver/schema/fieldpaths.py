@@ -1,4 +1,4 @@
-"""Paths such as `.spec.ports['http']` that name a field of a schema (`fieldPath` of rules, `selectableFields`)."""
+"""Paths such as `.spec.ports['http']` to fields of a schema (`fieldPath` of rules, `selectableFields`)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "
 
 
 class FieldPathError(ValueError):
-    """The path names no field; the text says why, as apiextensions does."""
+    """The path names no field; the text is that of apiextensions."""
 
 
 def resolve(path: str, schema: Any, *, brackets: bool = True) -> tuple[str, dict[str, Any]]:
     """The path as errors show it, and the schema of the field; raises FieldPathError.
 
-    A schema that is none has no fields: what is wrong with it is said elsewhere.
+    An invalid schema has no fields: its errors are reported elsewhere.
     """
     shown, at = "", 0
     while at < len(path):
@@ -42,7 +42,7 @@ def resolve(path: str, schema: Any, *, brackets: bool = True) -> tuple[str, dict
 
 
 def _inside(schema: Any) -> tuple[dict[str, Any], Any]:
-    """The named fields of a schema, and what it says of all others."""
+    """The properties of a schema, and its additionalProperties."""
     if not isinstance(schema, dict):
         return {}, None
     fields = schema.get("properties")

@@ -1,4 +1,8 @@
-"""String formats that a schema may ask for (kube-openapi `pkg/validation/strfmt`); others are ignored."""
+"""String formats (kube-openapi `pkg/validation/strfmt`); unknown ones are ignored.
+
+Includes URLs as Go's `net/url.ParseRequestURI` parses them, and names as DNS labels of RFC 1035, which start with a
+letter (apimachinery `IsDNS1035Label`).
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,92 @@ import ipaddress
 import re
 from collections.abc import Callable
 from datetime import date
-from typing import Final
+from typing import Final, NamedTuple
 
 from volcanoio.localcluster.apiserver.schema.patterns import compile_pattern
-from volcanoio.localcluster.apiserver.schema.urls import is_url
+
+_SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.\-]*):")
+HOST: Final = re.compile(r"(?:[^@/]*@)?(\[[^\]]*\]|[^:\[\]]*)(?::(\d*))?")
+"""A host in group 1, its port in group 2."""
+_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}")
+_BAD_HOST: Final = re.compile(r"[\s\"<>\\^`{|}]")
+
+
+class Parts(NamedTuple):
+    """Parts of a URL; `host` includes the port."""
+
+    scheme: str
+    host: str
+    path: str
+    query: str
+
+
+def parse_url(text: str) -> Parts:
+    """Parse an absolute URI or path; raises ValueError with Go's text."""
+
+    def fail(why: str) -> ValueError:
+        return ValueError(f'parse "{text}": {why}')
+
+    if not text:
+        raise fail("empty url")
+    if any(ord(one) < 0x20 or ord(one) == 0x7F for one in text):
+        raise fail("net/url: invalid control character in URL")
+    rest, _, _fragment = text.partition("#")
+    match = _SCHEME.match(rest)
+    scheme = match[1].lower() if match is not None else ""
+    if match is None and rest.startswith(":"):
+        raise fail("missing protocol scheme")
+    if match is not None:
+        rest = rest[match.end() :]
+    rest, _, query = rest.partition("?")
+    if not rest.startswith("/"):
+        raise fail("invalid URI for request")
+    host = ""
+    if scheme and rest.startswith("//"):
+        host, slash, rest = rest[2:].partition("/")
+        rest = slash + rest
+        if why := _host_fault(host):
+            raise fail(why)
+        host = host.rpartition("@")[2]
+    if (escape := _BAD_ESCAPE.search(rest)) is not None:
+        raise fail(f'invalid URL escape "{escape.group()}"')
+    return Parts(scheme, host, rest, query)
+
+
+def _host_fault(host: str) -> str:
+    """Why a host with its port is invalid; empty when it is valid."""
+    if HOST.fullmatch(host) is None:
+        return f'invalid port ":{host.rpartition(":")[2]}" after host'
+    bad = _BAD_HOST.search(host)
+    return f'invalid character "{bad.group()}" in host name' if bad is not None else ""
+
+
+def is_url(text: str) -> bool:
+    """Whether Go's `url.ParseRequestURI` accepts the text."""
+    try:
+        parse_url(text)
+    except ValueError:
+        return False
+    return True
+
+
+_DNS1035_LABEL: Final = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?")
+_RULE: Final = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+
+
+def dns1035_rule(name: str) -> str:
+    """The error of a name; empty when it is valid."""
+    wrong = []
+    if len(name) > 63:
+        wrong.append("must be no more than 63 characters")
+    if _DNS1035_LABEL.fullmatch(name) is None:
+        wrong.append(_RULE)
+    return ",".join(wrong)
+
 
 Check = Callable[[str], bool]
 
@@ -191,7 +277,7 @@ RANGES: Final[dict[str, tuple[float, float]]] = {
 
 
 def known_format(schema: dict[str, object]) -> bool:
-    """Whether the format of a schema means something for its type (string, or none)."""
+    """Whether the format is defined for the type of a schema (string, or none)."""
     name, kind = str(schema.get("format") or ""), str(schema.get("type") or "")
     if kind in {"", "string"}:
         return name.replace("-", "") in FORMATS

@@ -1,4 +1,4 @@
-"""Pruning: removes what a structural schema does not specify (CRD docs, "Field pruning")."""
+"""Pruning: removal of fields that a structural schema does not specify (CRD docs, "Field pruning")."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 Prune: TypeAlias = Callable[[Any, str, list[str]], None]
-"""Changes the value in place and notes the removed paths."""
+"""Prune a value in place and collect the removed paths."""
 
 _OBJECT_META: Final = ("apiVersion", "kind", "metadata")
 
 
 def compile_prune(schema: dict[str, Any] | None, *, root: bool = False) -> Prune:
-    """The pruner of a schema. The root keeps apiVersion, kind and metadata; without a schema all fields go."""
+    """Compile the pruning of a schema.
+
+    The root keeps apiVersion, kind and metadata; without a schema all fields are removed.
+    """
     if schema is None:
         return _prune_all
     if schema.get("x-kubernetes-preserve-unknown-fields"):
@@ -22,14 +25,14 @@ def compile_prune(schema: dict[str, Any] | None, *, root: bool = False) -> Prune
 
 
 def _compile_skip(schema: dict[str, Any], *, root: bool = False) -> Prune:
-    """The pruner where unknown fields are kept: what is specified below is pruned all the same."""
+    """Compile the pruning where unknown fields are kept: specified fields below are pruned nevertheless."""
     items = schema.get("items")
     item = _compile_skip(items) if isinstance(items, dict) else _keep
     return _pruner(_inner(schema, root=root), item, keeps=True)
 
 
 def _inner(schema: dict[str, Any], *, root: bool) -> tuple[dict[str, Prune | None], dict[str, Any], Prune]:
-    """What is known of fields: pruners (None where one compiles at first need), schemas, and that of all others."""
+    """Pruners of fields (None where one compiles on first use), their schemas, and the pruner of all others."""
     specified: dict[str, Any] = schema.get("properties") or {}
     fields: dict[str, Prune | None] = dict.fromkeys(specified)
     if root or schema.get("x-kubernetes-embedded-resource"):
@@ -49,21 +52,28 @@ def _pruner(inner: tuple[dict[str, Prune | None], dict[str, Any], Prune], item: 
     if keeps and each is _keep and item is _keep and not specified:
         return _keep
 
+    def prune_fields(value: dict[str, Any], path: str, removed: list[str]) -> None:
+        for key in list(value):
+            if key not in fields and not keeps:
+                del value[key]
+                removed.append(f"{path}.{key}" if path else key)
+                continue
+            one = value[key]
+            if type(one) is not dict and type(one) is not list:
+                continue
+            known = fields.get(key, each)
+            if known is None:
+                known = fields[key] = compile_prune(specified[key])
+            if known is not _keep:
+                known(one, f"{path}.{key}" if path else key, removed)
+
+    return _prune_composite(prune_fields, item)
+
+
+def _prune_composite(prune_fields: Prune, item: Prune) -> Prune:
     def prune(value: Any, path: str, removed: list[str]) -> None:
         if type(value) is dict:
-            for key in list(value):
-                if key not in fields and not keeps:
-                    del value[key]
-                    removed.append(f"{path}.{key}" if path else key)
-                    continue
-                one = value[key]
-                if type(one) is not dict and type(one) is not list:
-                    continue
-                known = fields.get(key, each)
-                if known is None:
-                    known = fields[key] = compile_prune(specified[key])
-                if known is not _keep:
-                    known(one, f"{path}.{key}" if path else key, removed)
+            prune_fields(value, path, removed)
         elif type(value) is list:
             for at, one in enumerate(value):
                 if type(one) in {dict, list}:
@@ -73,11 +83,11 @@ def _pruner(inner: tuple[dict[str, Prune | None], dict[str, Any], Prune], item: 
 
 
 def _keep(value: Any, path: str, removed: list[str]) -> None:
-    """Nothing goes."""
+    """Remove nothing."""
 
 
 def _prune_all(value: Any, path: str, removed: list[str]) -> None:
-    """Every field goes; lists stay, and what is in them is pruned."""
+    """Remove every field; lists stay, and their items are pruned."""
     if type(value) is dict:
         removed += [f"{path}.{key}" if path else key for key in value]
         value.clear()

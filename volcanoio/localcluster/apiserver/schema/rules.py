@@ -1,4 +1,4 @@
-"""The rules of one schema node about one value: ranges, lengths, patterns, formats and enumerations.
+"""Checks of one schema node: ranges, lengths, patterns, formats and enumerations.
 
 Texts are those of kube-openapi (`pkg/validation/errors/schema.go`), the order that of its validators.
 """
@@ -10,7 +10,10 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from volcanoio.engine.admission.fielderrors import (
+from volcanoio.localcluster.apiserver.schema.equality import identical
+from volcanoio.localcluster.apiserver.schema.formats import FORMATS, NUMBER_FORMATS, RANGES, known_format
+from volcanoio.localcluster.apiserver.schema.patterns import PatternError, compile_pattern
+from volcanoio.model.validation.field_errors import (
     FieldError,
     invalid,
     shown,
@@ -19,29 +22,26 @@ from volcanoio.engine.admission.fielderrors import (
     unsupported,
     wrong_type,
 )
-from volcanoio.localcluster.apiserver.schema.comparison import identical
-from volcanoio.localcluster.apiserver.schema.formats import FORMATS, NUMBER_FORMATS, RANGES, known_format
-from volcanoio.localcluster.apiserver.schema.patterns import PatternError, compile_pattern
 
 Check: TypeAlias = Callable[[Any, str, list[FieldError]], None]
-"""Notes what is wrong with a value at a path."""
+"""Add the errors of a value at a path."""
 
 INT64: Final = (-(2**63), 2**63 - 1)
 _Bound: TypeAlias = Callable[[float, bool, str, list[FieldError]], None]
 
 
 def composite(text: str) -> FieldError:
-    """What is wrong with several schemas, or with a schema itself, is at no field."""
+    """An error of several schemas, or of a schema itself, which has no field."""
     return FieldError("<nil>", "FieldValueInvalid", f'Invalid value: "": {text}')
 
 
 def is_int(value: Any) -> bool:
-    """Whether Go reads the number as an int64: beyond that it is a float."""
+    """Whether Go decodes the number as an int64; larger ones are floats."""
     return type(value) is int and INT64[0] <= value <= INT64[1]
 
 
 def is_number(value: Any) -> bool:
-    """Whether a JSON value is a number; true and false are none."""
+    """Whether a JSON value is a number; booleans are not."""
     return type(value) in {int, float}
 
 
@@ -58,7 +58,7 @@ def go_number(value: float) -> str:
 
 
 def strings(schema: dict[str, Any]) -> Check | None:
-    """Lengths and the pattern of a string: the first that is broken."""
+    """Compile the checks of a string's length and pattern; only the first error is reported."""
     most, least, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
     if most is None and least is None and not pattern:
         return None
@@ -83,7 +83,7 @@ def strings(schema: dict[str, Any]) -> Check | None:
 
 
 def formats(schema: dict[str, Any]) -> Check | None:
-    """The format of a string."""
+    """Compile the check of a string's format."""
     name = schema.get("format")
     if not name or schema.get("x-kubernetes-int-or-string") or not known_format(schema):
         return None
@@ -99,37 +99,37 @@ def formats(schema: dict[str, Any]) -> Check | None:
 
 
 def numbers(schema: dict[str, Any]) -> Check | None:
-    """The range of a number's format, multipleOf, maximum and minimum."""
+    """Compile the checks of a number: the range of its format, multipleOf, maximum and minimum."""
     kind = "" if schema.get("x-kubernetes-int-or-string") else schema.get("type") or ""
     name = schema.get("format") or ""
     fits = RANGES.get(name) if name in NUMBER_FORMATS.get(kind, ()) else None
     shown_format = (
         f"with format {name}" if fits is not None or name in NUMBER_FORMATS.get(kind, ()) else "(default format)"
     )
-    judges = _bounds(schema, kind, shown_format)
-    if fits is None and kind != "integer" and not judges:
+    checks = _bounds(schema, kind, shown_format)
+    if fits is None and kind != "integer" and not checks:
         return None
 
     def check(value: Any, path: str, errors: list[FieldError]) -> None:
         if not _in_range(value, kind, fits):
             errors.append(composite(f"Checked value must be of type {kind} {shown_format} in {path}"))
         whole = is_int(value)
-        for judge in judges:
-            judge(value, whole, path, errors)
+        for check in checks:
+            check(value, whole, path, errors)
 
     return check
 
 
 def _bounds(schema: dict[str, Any], kind: str, shown_format: str) -> list[_Bound]:
-    """multipleOf, maximum and minimum. An integer is compared with the whole part of a bound, as in Go."""
+    """Checks of multipleOf, maximum and minimum; an integer is compared with truncated bounds, as in Go."""
     found: list[_Bound] = []
-    for word, (name, judge) in _BOUNDED.items():
+    for word, (name, check) in _BOUNDED.items():
         bound = schema.get(word)
         if bound is None:
             continue
         if kind == "integer" and type(bound) is float and not bound.is_integer():
             found.append(_misfit(f"{name} value must be of type integer {shown_format} in "))
-        found.append(judge(bound, schema))
+        found.append(check(bound, schema))
     return found
 
 
@@ -191,12 +191,12 @@ def _divides(value: float, factor: float) -> bool:
 
 
 def sizes(schema: dict[str, Any]) -> Check | None:
-    """The number of a list's items."""
+    """Compile the checks of a list's length."""
     return _counted(schema.get("minItems"), schema.get("maxItems"), "items")
 
 
 def properties(schema: dict[str, Any]) -> Check | None:
-    """The number of an object's fields."""
+    """Compile the checks of an object's number of fields."""
     return _counted(schema.get("minProperties"), schema.get("maxProperties"), "properties")
 
 
@@ -214,7 +214,7 @@ def _counted(least: int | None, most: int | None, noun: str) -> Check | None:
 
 
 def enumeration(schema: dict[str, Any]) -> Check | None:
-    """The values allowed."""
+    """Compile the check of an enumeration."""
     values: list[Any] = schema.get("enum") or []
     if not values:
         return None
@@ -233,7 +233,7 @@ def enumeration(schema: dict[str, Any]) -> Check | None:
 
 
 def _equal(value: Any, one: Any) -> bool:
-    """Numbers are equal by their value; true is no number."""
+    """Whether two values are equal: numbers by value, booleans only among themselves."""
     return bool(value == one) if is_number(value) and is_number(one) else identical(value, one)
 
 

@@ -1,7 +1,6 @@
-"""Validation of a value against a structural schema, as kube-openapi does it (`pkg/validation/validate`).
+"""Validation of a value against a structural schema, as in kube-openapi (`pkg/validation/validate`).
 
-On an update an unchanged value is not judged again: what is wrong with a node that equals its old value is dropped
-(apiextensions `validation/ratcheting.go`).
+On an update the errors of a node that equals its old value are dropped (apiextensions `validation/ratcheting.go`).
 """
 
 from __future__ import annotations
@@ -9,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from volcanoio.engine.admission.fielderrors import FieldError, required, wrong_type
-from volcanoio.localcluster.apiserver.objects import encode
+from volcanoio.localcluster.apiserver.apimachinery.objects import encode
 from volcanoio.localcluster.apiserver.schema import rules
-from volcanoio.localcluster.apiserver.schema.comparison import identical
-from volcanoio.localcluster.apiserver.schema.correlation import UNCORRELATED, old_field, old_items
+from volcanoio.localcluster.apiserver.schema.equality import UNCORRELATED, identical, old_field, old_items
 from volcanoio.localcluster.apiserver.schema.formats import known_format
+from volcanoio.model.validation.field_errors import FieldError, required, wrong_type
 
 Validate: TypeAlias = Callable[[Any, Any, str, list[FieldError]], int]
-"""Notes what is wrong with a value (then its old value, or UNCORRELATED) at a path; returns how much was looked at."""
+"""Add the errors of a value (with its old value, or UNCORRELATED) at a path; returns the number of visited nodes."""
 
 _EXACT: Final = 2.0**53
 _TYPE_NAMES: Final[dict[type, str]] = {bool: "boolean", dict: "object", list: "array", str: "string"}
@@ -35,36 +33,31 @@ def type_name(value: Any) -> str:
     return _TYPE_NAMES.get(type(value)) or ("integer" if rules.is_int(value) else "number")
 
 
-def compile_validate(schema: dict[str, Any], *, root: bool = False) -> Validate | None:
-    """The validator of a schema; None where everything is valid."""
-    judge_type = _type(schema)
-    junctors = _junctors(schema)
-    by_kind: dict[type, list[rules.Check]] = {
-        str: [one for one in (rules.strings(schema), rules.formats(schema)) if one is not None],
-        list: [one for one in (rules.sizes(schema),) if one is not None],
-        dict: [],
-    }
-    by_kind[int] = by_kind[float] = [one for one in (rules.numbers(schema),) if one is not None]
-    enumeration, fields, items = rules.enumeration(schema), _fields(schema, root=root), _items(schema)
-    judges = (judge_type, enumeration, fields, items)
-    if not junctors and all(one is None for one in judges) and not any(by_kind.values()):
+def compile_validate(  # noqa: C901 - one closure, called for each value
+    schema: dict[str, Any], *, root: bool = False
+) -> Validate | None:
+    """Compile the validation of a schema; None where everything is valid."""
+    check_type, enumeration, junctors = _type(schema), rules.enumeration(schema), _junctors(schema)
+    fields, items = _fields(schema, root=root), _items(schema)
+    by_kind = _checks_by_kind(schema)
+    checks = (check_type, enumeration, fields, items)
+    if not junctors and all(one is None for one in checks) and not any(by_kind.values()):
         return None
 
     def validate(value: Any, old: Any, path: str, errors: list[FieldError]) -> int:
-        start, looked = len(errors), 1
-        if judge_type is not None:
-            judge_type(value, path, errors)
+        start, looked, kind = len(errors), 1, type(value)
+        if check_type is not None:
+            check_type(value, path, errors)
         if value is not None:
             for junctor in junctors:
                 looked += junctor(value, old, path, errors)
-            kind = type(value)
             if kind is list and items is not None:
                 looked += items(value, old, path, errors)
             for check in by_kind.get(kind, ()):
                 check(value, path, errors)
         if enumeration is not None:
             enumeration(value, path, errors)
-        if fields is not None and type(value) is dict:
+        if fields is not None and kind is dict:
             looked += fields(value, old, path, errors)
         if len(errors) > start and old is not UNCORRELATED and identical(value, old):
             del errors[start:]
@@ -73,8 +66,19 @@ def compile_validate(schema: dict[str, Any], *, root: bool = False) -> Validate 
     return validate
 
 
+def _checks_by_kind(schema: dict[str, Any]) -> dict[type, list[rules.Check]]:
+    numbers = rules.numbers(schema)
+    found = {
+        str: (rules.strings(schema), rules.formats(schema)),
+        list: (rules.sizes(schema),),
+        int: (numbers,),
+        float: (numbers,),
+    }
+    return {kind: [one for one in checks if one is not None] for kind, checks in found.items()}
+
+
 def _type(schema: dict[str, Any]) -> rules.Check | None:
-    """The type, which a null fits only where that is said."""
+    """Compile the check of the type; a null is valid where the schema is nullable."""
     nullable = bool(schema.get("nullable"))
     kind = schema.get("type") or ""
     wanted = {"integer", "string"} if schema.get("x-kubernetes-int-or-string") else {kind} if kind else set()
@@ -82,12 +86,12 @@ def _type(schema: dict[str, Any]) -> rules.Check | None:
     if not wanted and not form:
         return None
     shown = "integer,string" if len(wanted) == 2 else kind
-    # kube-openapi takes a text or list of any format, unless numbers are wanted
+    # kube-openapi accepts a text or list of any format, unless numbers are expected
     texts_pass = bool(form) and not wanted & {"integer", "number"}
 
     exact = _EXACT_TYPES.get(shown)
 
-    def judge(value: Any, path: str, errors: list[FieldError]) -> None:
+    def check(value: Any, path: str, errors: list[FieldError]) -> None:
         if type(value) is exact:
             return
         found = type_name(value)
@@ -107,18 +111,20 @@ def _type(schema: dict[str, Any]) -> rules.Check | None:
             return
         errors.append(wrong_type(path, found, f'{path} in body must be of type {shown}: "{found}"'))
 
-    return judge
+    return check
 
 
 def _is_json_integer(value: float) -> bool:
-    """Whether a float stands for a whole number that JSON can hold exactly."""
+    """Whether a float is a whole number that JSON can hold exactly."""
     return abs(value) < _EXACT and float(value).is_integer()
 
 
-def _fields(schema: dict[str, Any], *, root: bool) -> Validate | None:
-    """Properties, additional properties, their number and required names.
+def _fields(  # noqa: C901 - one closure, called for each object
+    schema: dict[str, Any], *, root: bool
+) -> Validate | None:
+    """Compile the checks of properties, additional properties, their number and required names.
 
-    Properties compile when the first object has them: schemas of a megabyte describe what nobody writes.
+    Properties compile when the first object has them: schemas of a megabyte describe many unused fields.
     """
     specified: dict[str, Any] = schema.get("properties") or {}
     others = schema.get("additionalProperties")
@@ -132,6 +138,12 @@ def _fields(schema: dict[str, Any], *, root: bool) -> Validate | None:
     fine = {name: kind for name, sub in specified.items() if (kind := _fine_kind(sub)) is not None}
     known: dict[str, Validate | None] = {}
 
+    def compiled(key: str) -> Validate | None:
+        if key not in specified:
+            return each
+        known[key] = compile_validate(specified[key])
+        return known[key]
+
     def validate(value: Any, old: Any, path: str, errors: list[FieldError]) -> int:
         looked = 0
         if count is not None:
@@ -140,19 +152,14 @@ def _fields(schema: dict[str, Any], *, root: bool) -> Validate | None:
             if type(one) is fine.get(key):
                 looked += 1
                 continue
-            if key in known:
-                check = known[key]
-            elif key in specified:
-                check = known[key] = compile_validate(specified[key])
-            else:
-                check = each
-                if forbids:
-                    text = f"{path}.{key} in body is a forbidden property"
-                    errors.append(FieldError(path, "FieldValueInvalid", f'Invalid value: "{key}": {text}'))
+            if forbids and key not in specified:
+                text = f"{path}.{key} in body is a forbidden property"
+                errors.append(FieldError(path, "FieldValueInvalid", f'Invalid value: "{key}": {text}'))
+            check = known[key] if key in known else compiled(key)
             if check is not None:
                 before = UNCORRELATED if key in unratcheted else old_field(old, key)
                 if root and before is not UNCORRELATED and encode(one) == encode(before):
-                    continue  # of what did not change nothing is said
+                    continue  # unchanged values are not validated again
                 looked += check(one, before, f"{path}.{key}" if path else key, errors)
         for name in names:
             if name not in value:
@@ -163,7 +170,7 @@ def _fields(schema: dict[str, Any], *, root: bool) -> Validate | None:
 
 
 def _fine_kind(schema: dict[str, Any]) -> type | None:
-    """The Python type whose values are all valid, for the many schemas that say a type and no more."""
+    """The Python type of always valid values, for the many schemas that only specify a type."""
     return _FINE.get(schema.get("type") or "") if _SAYS_NOTHING.issuperset(schema) else None
 
 
@@ -183,7 +190,7 @@ def _items(schema: dict[str, Any]) -> Validate | None:
 
 
 def _junctors(schema: dict[str, Any]) -> list[Validate]:
-    """anyOf, oneOf, allOf and not, in the order in which they are judged."""
+    """Compile anyOf, oneOf, allOf and not, in the order of validation."""
     found: list[Validate] = []
     if schema.get("anyOf"):
         any_of = _any_of([compile_validate(sub) for sub in schema["anyOf"]])
@@ -221,7 +228,7 @@ def _any_of(subs: list[Validate | None]) -> Validate:
 
 
 def _int_or_string(any_of: Validate) -> Validate:
-    """The same for what is beside every int-or-string: values that are one make no errors first."""
+    """The checks for an int-or-string, with a shortcut for values that are one."""
 
     def validate(value: Any, old: Any, path: str, errors: list[FieldError]) -> int:
         return 1 if type(value) is str or rules.is_int(value) else any_of(value, old, path, errors)

@@ -1,4 +1,4 @@
-"""What carries streams (a protocol on a connection) and what has them (a container), each as the other sees it."""
+"""Interfaces between streaming protocols (clients) and containers."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Size(NamedTuple):
 
 
 class Resize(msgspec.Struct, rename="pascal"):
-    """A size as it is sent."""
+    """A size as clients send it."""
 
     width: int = 0
     height: int = 0
 
 
 class StreamOptions(msgspec.Struct, frozen=True):
-    """What a client asks for (Kubernetes: PodExecOptions, PodAttachOptions); `command` is empty for attach."""
+    """Requested streams (Kubernetes: PodExecOptions, PodAttachOptions); `command` is empty for attach."""
 
     stdin: bool = False
     stdout: bool = False
@@ -45,13 +45,13 @@ class StreamOptions(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How it ended: a command's exit code, or what went wrong before it could have one."""
+    """Result of a command: its exit code, or the error that prevented its start."""
 
     exit_code: int = 0
     error: str = ""
 
     def status(self) -> bytes:
-        """The Status that is sent on the error channel."""
+        """The Status for the error channel."""
         found: dict[str, Any] = {"metadata": {}, "status": "Success"}
         if self.error:
             message = f"Internal error occurred: {self.error}"
@@ -72,15 +72,15 @@ class Remote(Protocol):
     """A client, as a container sees it. Each method is used by one task at a time."""
 
     async def read(self) -> bytes:
-        """The next input; empty at its end, and ever after."""
+        """The next input; empty at its end, and on all later calls."""
         ...
 
     async def write(self, channel: Channel, data: bytes) -> None:
-        """Send output; returns when more may be sent. Raises ConnectionError when the client is gone."""
+        """Send output; returns when more may be sent. Raises ConnectionError when the client has disconnected."""
         ...
 
     async def resized(self) -> Size:
-        """The terminal's size, whenever it has changed."""
+        """The terminal's size after its next change."""
         ...
 
 
@@ -88,17 +88,17 @@ class StreamSource(Protocol):
     """Containers, as the API server sees them."""
 
     def refusal(self, pod: Manifest, container: str) -> str:
-        """Why a container has no streams, empty when it has."""
+        """Why a container has no streams; empty when it has."""
         ...
 
     def addresses(self, pod: Manifest) -> tuple[str, ...]:
-        """Where the ports of a running pod are, the best first; none when it has no processes."""
+        """Addresses of a running pod's ports, the best first; empty for a pod without processes."""
         ...
 
     async def execute(self, pod: Manifest, container: str, options: StreamOptions, remote: Remote) -> Outcome:
-        """Run a command in a container with its streams at the client's. Cancelled, it ends the command."""
+        """Run a command in a container, connected to the client; cancelling ends the command."""
         ...
 
     async def attach(self, pod: Manifest, container: str, options: StreamOptions, remote: Remote) -> Outcome:
-        """Join a container's own streams until it ends. Cancelled, it leaves the container alone."""
+        """Connect to a container's own streams until it ends; cancelling leaves the container running."""
         ...

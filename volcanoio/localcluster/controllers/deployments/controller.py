@@ -1,4 +1,7 @@
-"""The controller of Deployments: one step of the rollout at a time, each from what is there."""
+"""The Deployment controller: its status conditions, and one step of the rollout per reconciliation.
+
+The conditions are Available, Progressing and ReplicaFailure.
+"""
 
 from __future__ import annotations
 
@@ -6,130 +9,264 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from volcanoio.framework.effects import Create, Delete, Patch
 from volcanoio.framework.events import Change, Observed
-from volcanoio.localcluster.controllers.deployments import revisions, sizes
-from volcanoio.localcluster.controllers.deployments import status as statuses
-from volcanoio.localcluster.controllers.deployments.sizes import Limits, limits_of, size
-from volcanoio.localcluster.controllers.frame.contract import NOTHING, Defaults, Plan, Stage, Told, View, Write
-from volcanoio.localcluster.controllers.frame.tables import Tables
-from volcanoio.localcluster.controllers.kinds import DEPLOYMENT, REPLICA_SET, Workload
-from volcanoio.localcluster.controllers.owners import claim, concerned, selector_of, status_stages
+from volcanoio.framework.objects import Objects
+from volcanoio.framework.reconciler import NO_CHANGES, Plan, ReconcileView, Stage, Write, WriteEvents
+from volcanoio.localcluster.controllers.contract import ClusterController
+from volcanoio.localcluster.controllers.deployments import rollout
+from volcanoio.localcluster.controllers.deployments.rollout import Limits, limits_of, observed, size
+from volcanoio.localcluster.controllers.objects import (
+    DEPLOYMENT,
+    REPLICA_SET,
+    ConditionUpdate,
+    Workload,
+    condition_of,
+    count,
+    with_condition,
+    without_condition,
+)
+from volcanoio.localcluster.controllers.ownership import Candidates, affected_keys, claim, selector_of, status_stages
 from volcanoio.localcluster.controllers.pods import finished
-from volcanoio.localcluster.controllers.quantities import count
 from volcanoio.model.base import Manifest
 from volcanoio.model.core import Pod
-from volcanoio.model.kinds import POD
-from volcanoio.model.references import object_reference, owner_reference
+from volcanoio.model.kinds import POD, object_reference, owner_reference
+from volcanoio.model.times import epoch, rfc3339
+
+_NO_DEADLINE = 2**31 - 1
+_AVAILABLE, _PROGRESSING, _FAILURE = "Available", "Progressing", "ReplicaFailure"
+_COMPLETE, _TIMED_OUT = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
+_PAUSED, _RESUMED = "DeploymentPaused", "DeploymentResumed"
+
+
+def has_deadline(deployment: Workload) -> bool:
+    """Return whether a progress deadline is set."""
+    deadline = deployment.spec.get("progressDeadlineSeconds")
+    return deadline is not None and int(deadline) != _NO_DEADLINE
+
+
+def counted(
+    deployment: Workload, limits: Limits, newest: Workload | None, sets: Sequence[Workload], now: float
+) -> Manifest:
+    """Return the status with counts and Available; other conditions stay."""
+    available = sum(observed(one, "availableReplicas") for one in sets)
+    counts = {
+        "observedGeneration": deployment.metadata.generation,
+        "replicas": sum(observed(one, "replicas") for one in sets),
+        "updatedReplicas": observed(newest, "replicas") if newest is not None else 0,
+        "readyReplicas": sum(observed(one, "readyReplicas") for one in sets),
+        "availableReplicas": available,
+        "unavailableReplicas": max(sum(map(size, sets)) - available, 0),
+    }
+    status: Manifest = {name: number for name, number in counts.items() if number}
+    if all("terminatingReplicas" in one.status for one in sets):
+        status["terminatingReplicas"] = sum(observed(one, "terminatingReplicas") for one in sets)
+    if deployment.status.get("collisionCount") is not None:
+        status["collisionCount"] = deployment.status["collisionCount"]
+    conditions: list[Manifest] = list(deployment.status.get("conditions") or ())
+    if available >= limits.replicas - limits.unavailable:
+        availability = ConditionUpdate(
+            _AVAILABLE, True, "MinimumReplicasAvailable", "Deployment has minimum availability."
+        )
+    else:
+        text = "Deployment does not have minimum availability."
+        availability = ConditionUpdate(_AVAILABLE, False, "MinimumReplicasUnavailable", text)
+    status["conditions"] = with_condition(conditions, availability, now, has_update_time=True)
+    return status
+
+
+def complete(deployment: Workload, status: Manifest) -> bool:
+    """Return whether all pods are of the newest template, and available."""
+    wanted = count(deployment.spec.get("replicas"), 1)
+    names = ("updatedReplicas", "replicas", "availableReplicas")
+    return (
+        all(count(status.get(name)) == wanted for name in names)
+        and count(status.get("observedGeneration")) >= deployment.metadata.generation
+    )
+
+
+def with_progress(
+    deployment: Workload, status: Manifest, newest: Workload | None, sets: Sequence[Workload], view: ReconcileView
+) -> Manifest:
+    """Return the status with the Progressing and ReplicaFailure conditions."""
+    conditions: list[Manifest] = status["conditions"]
+    known = condition_of(conditions, _PROGRESSING)
+    name = f'ReplicaSet "{newest.metadata.name}"' if newest is not None else f'Deployment "{deployment.metadata.name}"'
+    if not has_deadline(deployment):
+        conditions = without_condition(conditions, _PROGRESSING)
+    elif not _is_over(status, known):
+        if complete(deployment, status):
+            conditions = set_progress(conditions, True, _COMPLETE, f"{name} has successfully progressed.", view.now)
+        elif _advanced(deployment.status, status):
+            others = without_condition(conditions, _PROGRESSING)
+            updated = set_progress(others, True, "ReplicaSetUpdated", f"{name} is progressing.", view.now)
+            if known is not None and known.get("status") == "True":
+                updated[-1]["lastTransitionTime"] = known["lastTransitionTime"]
+            conditions = updated
+        elif (due := deadline_of(deployment, status)) is not None and due <= view.now:
+            conditions = set_progress(conditions, False, _TIMED_OUT, f"{name} has timed out progressing.", view.now)
+    failures = (condition_of(one.status.get("conditions") or (), _FAILURE) for one in (*filter(None, (newest,)), *sets))
+    failure = next(filter(None, failures), None)
+    conditions = without_condition(conditions, _FAILURE)
+    if failure is not None:
+        moment = failure.get("lastTransitionTime") or rfc3339(view.now)
+        conditions = [*conditions, {**failure, "lastUpdateTime": moment, "lastTransitionTime": moment}]
+    return {**status, "conditions": conditions}
+
+
+def set_progress(
+    conditions: list[Manifest], status: bool | str, reason: str, message: str, now: float
+) -> list[Manifest]:
+    """Return the conditions with this Progressing condition."""
+    update = ConditionUpdate(_PROGRESSING, status, reason, message)
+    return with_condition(conditions, update, now, has_update_time=True)
+
+
+def paused_or_resumed(deployment: Workload, conditions: list[Manifest], now: float) -> list[Manifest]:
+    """Set progress to unknown while paused; its deadline restarts afterwards."""
+    known = condition_of(conditions, _PROGRESSING)
+    reason = known.get("reason") if known is not None else None
+    if not has_deadline(deployment) or reason == _TIMED_OUT:
+        return conditions
+    paused = bool(deployment.spec.get("paused"))
+    if paused and reason != _PAUSED:
+        return set_progress(conditions, "Unknown", _PAUSED, "Deployment is paused", now)
+    if not paused and reason == _PAUSED:
+        return set_progress(conditions, "Unknown", _RESUMED, "Deployment is resumed", now)
+    return conditions
+
+
+def deadline_of(deployment: Workload, status: Manifest) -> float | None:
+    """Return when (epoch seconds) the rollout counts as stuck; None without deadline."""
+    known = condition_of(status.get("conditions") or (), _PROGRESSING)
+    if not has_deadline(deployment) or known is None or known.get("reason") in (_COMPLETE, _TIMED_OUT):
+        return None
+    since = epoch(known.get("lastUpdateTime"))
+    return None if since is None else since + 1.0 + int(deployment.spec["progressDeadlineSeconds"])
+
+
+def _is_over(status: Manifest, known: Manifest | None) -> bool:
+    """Return whether the rollout was reported complete and only pods changed since."""
+    whole = count(status.get("replicas")) == count(status.get("updatedReplicas"))
+    return whole and known is not None and known.get("reason") == _COMPLETE
+
+
+def _advanced(before: Manifest, after: Manifest) -> bool:
+    def of(status: Manifest, name: str) -> int:
+        return count(status.get(name))
+
+    old_before = of(before, "replicas") - of(before, "updatedReplicas")
+    old_after = of(after, "replicas") - of(after, "updatedReplicas")
+    more = any(of(after, name) > of(before, name) for name in ("updatedReplicas", "readyReplicas", "availableReplicas"))
+    return more or old_after < old_before
+
 
 _LONGEST_NAME = 253
 
 
-class DeploymentController(Defaults):
-    """Rolls Deployments out."""
+class DeploymentController(ClusterController):
+    """Rolls out the templates of Deployments through ReplicaSets."""
 
     name = "deployment-controller"
     primary = DEPLOYMENT
     reads = (REPLICA_SET, POD)
 
-    def keys(self, event: Observed, tables: Tables) -> Iterable[str]:
-        """Itself; of a ReplicaSet those it belongs to or may; of a pod that is over, who may wait for that."""
+    def keys(self, event: Observed, objects: Objects) -> Iterable[str]:
+        """Return the Deployment; for a ReplicaSet its owner or possible owners; for a finished pod its Deployment."""
         if event.resource == DEPLOYMENT.resource:
             return (event.obj.metadata.key,)
         namespace = event.obj.metadata.namespace
         if event.resource == REPLICA_SET.resource:
-            deployments = tables.namespace(DEPLOYMENT, namespace, Workload)
-            return concerned(DEPLOYMENT, deployments, event.obj, event.previous)
+            deployments = objects.namespace(DEPLOYMENT, namespace, Workload)
+            return affected_keys(DEPLOYMENT, deployments, event.obj, event.previous)
         controller = event.obj.metadata.controller
         if controller is None or controller.kind != REPLICA_SET.kind:
             return ()
         if event.change is not Change.GONE and not finished(event.object):
             return ()
-        owner = tables.get(REPLICA_SET, f"{namespace}/{controller.name}", Workload)
+        owner = objects.get(REPLICA_SET, f"{namespace}/{controller.name}", Workload)
         above = owner.metadata.controller if owner is not None else None
         return () if above is None or above.kind != DEPLOYMENT.kind else (f"{namespace}/{above.name}",)
 
-    def reconcile(self, key: str, view: View) -> Plan:
-        """The next step."""
-        deployment = view.tables.get(DEPLOYMENT, key, Workload)
-        if deployment is None or not (selector := selector_of(deployment)):
-            return NOTHING
-        meta = deployment.metadata
-        owned = view.tables.controlled(REPLICA_SET, meta.uid, Workload)
-        loose = view.tables.loose(REPLICA_SET, meta.namespace, Workload)
-        sets, claims = claim(deployment, DEPLOYMENT, selector, REPLICA_SET, owned, loose)
-        if claims and not view.held:
+    def reconcile(self, key: str, view: ReconcileView) -> Plan:
+        """Adopt ReplicaSets, then return the next step of the rollout."""
+        deployment = view.objects.get(DEPLOYMENT, key, Workload)
+        if deployment is None or not selector_of(deployment):
+            return NO_CHANGES
+        sets, claims = claim(deployment, DEPLOYMENT, Candidates.of(view.objects, deployment, REPLICA_SET, Workload))
+        if claims and not view.is_backing_off:
             return Plan((tuple(claims),))
-        return _Step(deployment, revisions.by_age(sets), view).plan()
+        return _Step(deployment, rollout.by_age(sets), view).plan()
 
 
 class _Step:
-    """One look at one Deployment."""
+    """One reconciliation of a Deployment."""
 
-    def __init__(self, deployment: Workload, sets: Sequence[Workload], view: View) -> None:
+    def __init__(self, deployment: Workload, sets: Sequence[Workload], view: ReconcileView) -> None:
         self.deployment = deployment
+        self._reference = object_reference(DEPLOYMENT, deployment)
         self.sets = sets
         self.view = view
         self.limits: Limits = limits_of(deployment)
-        self.newest = revisions.newest_of(deployment, sets)
+        self.newest = rollout.newest_of(deployment, sets)
         self.old = [one for one in sets if one is not self.newest]
-        self.number = max(map(revisions.revision, self.old), default=0) + 1
+        self.number = max(map(rollout.revision, self.old), default=0) + 1
 
     def plan(self) -> Plan:
-        """What is to be done now."""
-        status = statuses.counted(self.deployment, self.limits, self.newest, self.sets, self.view.now)
+        """Return the changes due now."""
+        status = counted(self.deployment, self.limits, self.newest, self.sets, self.view.now)
         deployment = self.deployment
         if deployment.metadata.deletion_timestamp is not None:
             return Plan(status_stages(DEPLOYMENT, deployment, status))
-        status["conditions"] = statuses.paused_or_resumed(deployment, status["conditions"], self.view.now)
-        if self.view.held:
-            return Plan(status_stages(DEPLOYMENT, deployment, self._troubled(status)))
+        status["conditions"] = paused_or_resumed(deployment, status["conditions"], self.view.now)
+        if self.view.is_backing_off:
+            return Plan(status_stages(DEPLOYMENT, deployment, self._after_refusal(status)))
         if deployment.spec.get("paused") or self._was_scaled():
             work = self._numbering() or self._scaling()
             if not work and deployment.spec.get("paused"):
                 work = self._clean_up()
             return Plan(work or status_stages(DEPLOYMENT, deployment, status))
-        if sizes.is_recreate(deployment) and (emptying := self._emptying()) is not None:
-            return self._told(emptying, status)
+        if rollout.is_recreate(deployment) and (emptying := self._emptying()) is not None:
+            return self._with_progress(emptying, status)
         if self.newest is None:
             return Plan(self._creation(status))
         work = self._numbering()
-        if not work and sizes.is_recreate(deployment):
+        if not work and rollout.is_recreate(deployment):
             work = self._scaled({self.newest.metadata.name: self.limits.replicas})
         elif not work:
             work = self._rolling()
-        if not work and statuses.complete(deployment, deployment.status):
+        if not work and complete(deployment, deployment.status):
             work = self._clean_up()
-        return self._told(work, status)
+        return self._with_progress(work, status)
 
-    def _told(self, work: tuple[Stage, ...], status: Manifest) -> Plan:
-        """The work, and what is to be said of the progress so far."""
-        status = statuses.with_progress(self.deployment, status, self.newest, self.sets, self.view)
-        again = statuses.deadline_of(self.deployment, status)
-        return Plan((*work, *status_stages(DEPLOYMENT, self.deployment, status)), again=again)
+    def _with_progress(self, work: tuple[Stage, ...], status: Manifest) -> Plan:
+        """Return the work with the status that reports its progress."""
+        status = with_progress(self.deployment, status, self.newest, self.sets, self.view)
+        again = deadline_of(self.deployment, status)
+        return Plan((*work, *status_stages(DEPLOYMENT, self.deployment, status)), requeue_at=again)
 
     def _rolling(self) -> tuple[Stage, ...]:
         assert self.newest is not None
         active = [one for one in self.old if size(one)]
-        up = sizes.rolled_up(self.limits, self.newest, active)
+        up = rollout.rolled_up(self.limits, self.newest, active)
         if up != size(self.newest):
             return self._scaled({self.newest.metadata.name: up})
-        return self._scaled(sizes.rolled_down(self.limits, self.newest, active))
+        return self._scaled(rollout.rolled_down(self.limits, self.newest, active))
 
     def _emptying(self) -> tuple[Stage, ...] | None:
-        """Recreate: scale the old ones down; () while pods of theirs are left, None when there are none."""
+        """Scale old ReplicaSets down (Recreate); () while their pods are left, None when there are none."""
         down = self._scaled({one.metadata.name: 0 for one in self.old if size(one)})
         if down:
             return down
-        pods = (pod for one in self.old for pod in self.view.tables.controlled(POD, one.metadata.uid, Pod))
-        left = any(sizes.observed(one, "replicas") for one in self.old) or any(not finished(pod) for pod in pods)
+        pods = (pod for one in self.old for pod in self.view.objects.controlled(POD, one.metadata.uid, Pod))
+        left = any(rollout.observed(one, "replicas") for one in self.old) or any(not finished(pod) for pod in pods)
         return () if left else None
 
     def _was_scaled(self) -> bool:
-        """Whether an active ReplicaSet knows of another number of replicas than is wanted now."""
-        stated = (one.metadata.annotations.get(sizes.DESIRED, "") for one in self.sets if size(one))
+        """Return whether an active ReplicaSet records another number of desired replicas."""
+        stated = (one.metadata.annotations.get(rollout.DESIRED, "") for one in self.sets if size(one))
         return any(text.isdigit() and int(text) != self.limits.replicas for text in stated)
 
     def _scaling(self) -> tuple[Stage, ...]:
-        """Outside a step of the rollout: one active ReplicaSet gets all, several get their shares."""
+        """Scale outside a rollout step: one active ReplicaSet gets all replicas, several get shares."""
         active = [one for one in self.sets if size(one)]
         newest = self.newest
         if len(active) <= 1:
@@ -137,34 +274,34 @@ class _Step:
             return () if one is None else self._scaled({one.metadata.name: self.limits.replicas}, insist=True)
         if newest is not None and self._is_saturated(newest):
             return self._scaled({one.metadata.name: 0 for one in active if one is not newest})
-        if sizes.is_recreate(self.deployment):
+        if rollout.is_recreate(self.deployment):
             return ()
         before = count(self.deployment.status.get("replicas"))
-        return self._scaled(sizes.proportional(self.limits, active, before), insist=True)
+        return self._scaled(rollout.proportional(self.limits, active, before), insist=True)
 
     def _is_saturated(self, newest: Workload) -> bool:
         wanted = self.limits.replicas
-        return size(newest) == wanted == sizes.observed(
+        return size(newest) == wanted == rollout.observed(
             newest, "availableReplicas"
-        ) and newest.metadata.annotations.get(sizes.DESIRED) == str(wanted)
+        ) and newest.metadata.annotations.get(rollout.DESIRED) == str(wanted)
 
     def _scaled(self, wanted: Mapping[str, int], *, insist: bool = False) -> tuple[Stage, ...]:
-        """Writes that give ReplicaSets other sizes; with `insist` also where only the annotations are others."""
+        """Return the writes that resize ReplicaSets; with `insist` also where only annotations differ."""
         writes = []
-        notes = sizes.replicas_annotations(self.limits)
+        notes = rollout.replicas_annotations(self.limits)
         for one in self.sets:
             meta, before = one.metadata, size(one)
             after = wanted.get(meta.name, before)
             stale = meta.name in wanted and not notes.items() <= meta.annotations.items()
             if after == before and not (insist and stale):
                 continue
-            told = None
+            events = None
             if after != before:
                 way = "up" if after > before else "down"
                 text = f"Scaled {way} replica set {meta.name} from {before} to {after}"
-                told = Told(object_reference(DEPLOYMENT, self.deployment), done=("ScalingReplicaSet", text))
+                events = WriteEvents(self._reference, on_success=("ScalingReplicaSet", text))
             patch = {"metadata": {"annotations": dict(notes)}, "spec": {"replicas": after}}
-            writes.append(Write(_patch(one, patch), told))
+            writes.append(Write(_patch(one, patch), events))
         return (tuple(writes),) if writes else ()
 
     def _numbering(self) -> tuple[Stage, ...]:
@@ -172,7 +309,7 @@ class _Step:
         newest, deployment = self.newest, self.deployment
         if newest is None:
             return ()
-        wanted = {**revisions.taken_over(deployment), **revisions.renumbered(newest, self.number)}
+        wanted = {**rollout.taken_over(deployment), **rollout.renumbered(newest, self.number)}
         known = newest.metadata.annotations
         changes: Manifest = {key: value for key, value in wanted.items() if known.get(key) != value}
         patch: Manifest = {"metadata": {"annotations": changes}} if changes else {}
@@ -181,45 +318,45 @@ class _Step:
             patch["spec"] = {"minReadySeconds": min_ready}
         if patch:
             return ((Write(_patch(newest, patch)),),)
-        number = known.get(revisions.REVISION, "")
-        if deployment.metadata.annotations.get(revisions.REVISION) == number:
+        number = known.get(rollout.REVISION, "")
+        if deployment.metadata.annotations.get(rollout.REVISION) == number:
             return ()
         meta = deployment.metadata
         effect = Patch(
             resource=DEPLOYMENT.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid,
-            patch={"metadata": {"annotations": {revisions.REVISION: number}}},
+            patch={"metadata": {"annotations": {rollout.REVISION: number}}},
         )  # fmt: skip
         return ((Write(effect),),)
 
     def _creation(self, status: Manifest) -> tuple[Stage, ...]:
-        """Make the ReplicaSet of the current template."""
+        """Create the ReplicaSet of the current template."""
         deployment = self.deployment
         name, manifest = self._manifest()
         first = manifest["spec"]["replicas"]
-        told = Told(
-            object_reference(DEPLOYMENT, deployment),
-            done=("ScalingReplicaSet", f"Scaled up replica set {name} from 0 to {first}") if first else None,
-            refused=("ReplicaSetCreateError", f'Failed to create new replica set "{name}": '),
+        events = WriteEvents(
+            self._reference,
+            on_success=("ScalingReplicaSet", f"Scaled up replica set {name} from 0 to {first}") if first else None,
+            on_failure=("ReplicaSetCreateError", f'Failed to create new replica set "{name}": '),
         )
-        made: tuple[Stage, ...] = ((Write(Create(resource=REPLICA_SET.resource, manifest=manifest), told),),)
-        if not statuses.has_deadline(deployment):
+        made: tuple[Stage, ...] = ((Write(Create(resource=REPLICA_SET.resource, manifest=manifest), events),),)
+        if not has_deadline(deployment):
             return made
         text = f'Created new replica set "{name}"'
-        conditions = statuses.set_progress(status["conditions"], True, "NewReplicaSetCreated", text, self.view.now)
+        conditions = set_progress(status["conditions"], True, "NewReplicaSetCreated", text, self.view.now)
         return (*made, *status_stages(DEPLOYMENT, deployment, {**status, "conditions": conditions}))
 
     def _manifest(self) -> tuple[str, Manifest]:
         deployment = self.deployment
         meta = deployment.metadata
-        label = {revisions.HASH: revisions.template_hash(deployment)}
-        name = f"{meta.name[: _LONGEST_NAME - 1 - len(label[revisions.HASH])]}-{label[revisions.HASH]}"
+        label = {rollout.HASH: rollout.template_hash(deployment)}
+        name = f"{meta.name[: _LONGEST_NAME - 1 - len(label[rollout.HASH])]}-{label[rollout.HASH]}"
         template = dict(deployment.spec.get("template") or {})
         labels = {**((template.get("metadata") or {}).get("labels") or {}), **label}
         template["metadata"] = {**(template.get("metadata") or {}), "labels": labels}
         selector = dict(deployment.spec.get("selector") or {})
         selector["matchLabels"] = {**(selector.get("matchLabels") or {}), **label}
         active = [one for one in self.old if size(one)]
-        first = sizes.first_size(self.limits, active, recreate=sizes.is_recreate(deployment))
+        first = rollout.first_size(self.limits, active, recreate=rollout.is_recreate(deployment))
         spec: Manifest = {"replicas": first, "selector": selector, "template": template}
         if deployment.spec.get("minReadySeconds"):
             spec["minReadySeconds"] = deployment.spec["minReadySeconds"]
@@ -228,9 +365,9 @@ class _Step:
             "namespace": meta.namespace,
             "labels": labels,
             "annotations": {
-                **revisions.taken_over(deployment),
-                **sizes.replicas_annotations(self.limits),
-                revisions.REVISION: str(self.number),
+                **rollout.taken_over(deployment),
+                **rollout.replicas_annotations(self.limits),
+                rollout.REVISION: str(self.number),
             },
             "ownerReferences": [owner_reference(DEPLOYMENT, deployment)],
         }
@@ -238,30 +375,30 @@ class _Step:
             "apiVersion": REPLICA_SET.api_version, "kind": REPLICA_SET.kind, "metadata": metadata, "spec": spec,
         }  # fmt: skip
 
-    def _troubled(self, status: Manifest) -> Manifest:
-        """What the refusal of a new ReplicaSet means: another name after a collision, else a condition."""
-        trouble = self.view.trouble
-        if trouble is None or not isinstance(trouble.effect, Create) or self.newest is not None:
+    def _after_refusal(self, status: Manifest) -> Manifest:
+        """Return the status after a refused ReplicaSet: another name after a collision, else a condition."""
+        failure = self.view.failure
+        if failure is None or not isinstance(failure.effect, Create) or self.newest is not None:
             return status
         name, _ = self._manifest()
-        if trouble.effect.manifest["metadata"]["name"] != name:
+        if failure.effect.manifest["metadata"]["name"] != name:
             return status
-        if trouble.reason == "AlreadyExists":
+        if failure.reason == "AlreadyExists":
             return {**status, "collisionCount": count(status.get("collisionCount")) + 1}
-        if not statuses.has_deadline(self.deployment):
+        if not has_deadline(self.deployment):
             return status
-        text = f'Failed to create new replica set "{name}": {trouble.message}'
+        text = f'Failed to create new replica set "{name}": {failure.message}'
         conditions = status["conditions"]
-        told = statuses.set_progress(conditions, False, "ReplicaSetCreateError", text, self.view.now)
-        return {**status, "conditions": told}
+        conditions = set_progress(conditions, False, "ReplicaSetCreateError", text, self.view.now)
+        return {**status, "conditions": conditions}
 
     def _clean_up(self) -> tuple[Stage, ...]:
-        """Delete what is older than the history is long."""
+        """Delete ReplicaSets beyond the revision history limit."""
         limit = self.deployment.spec.get("revisionHistoryLimit")
         if limit is None or int(limit) >= 2**31 - 1:
             return ()
         alive = [one for one in self.old if one.metadata.deletion_timestamp is None]
-        alive.sort(key=revisions.revision)
+        alive.sort(key=rollout.revision)
         surplus = alive[: max(len(alive) - int(limit), 0)]
         writes = [
             Write(
@@ -272,8 +409,8 @@ class _Step:
             )
             for one in surplus
             if not size(one)
-            and not sizes.observed(one, "replicas")
-            and one.metadata.generation <= sizes.observed(one, "observedGeneration")
+            and not rollout.observed(one, "replicas")
+            and one.metadata.generation <= rollout.observed(one, "observedGeneration")
         ]  # fmt: skip
         return (tuple(writes),) if writes else ()
 

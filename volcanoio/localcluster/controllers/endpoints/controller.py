@@ -1,4 +1,4 @@
-"""The controller that keeps Endpoints and EndpointSlices in step with Services and pods."""
+"""The controller that keeps Endpoints and EndpointSlices up to date with Services and pods."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ from collections.abc import Iterable
 
 from volcanoio.framework.effects import Create, Delete
 from volcanoio.framework.events import Change, Observed
-from volcanoio.localcluster.controllers.endpoints.kept import Kept
-from volcanoio.localcluster.controllers.endpoints.members import headless, selects
-from volcanoio.localcluster.controllers.endpoints.rewriting import Rewrite, rewrites, subsets
-from volcanoio.localcluster.controllers.endpoints.slices import content
-from volcanoio.localcluster.controllers.frame.contract import NOTHING, Defaults, Plan, View, Write
-from volcanoio.localcluster.controllers.frame.tables import Tables
-from volcanoio.localcluster.controllers.kinds import ENDPOINT_SLICE, ENDPOINTS, Endpoints, EndpointSlice
+from volcanoio.framework.objects import BY_NAMESPACE, Objects
+from volcanoio.framework.reconciler import NO_CHANGES, Plan, ReconcileView, Write
+from volcanoio.localcluster.controllers.contract import ClusterController, patching
+from volcanoio.localcluster.controllers.endpoints.service_state import Rewrite, ServiceState, rewrites, subsets
+from volcanoio.localcluster.controllers.endpoints.slices import content, headless, selects
+from volcanoio.localcluster.controllers.objects import ENDPOINT_SLICE, ENDPOINTS, Endpoints, EndpointSlice
 from volcanoio.localcluster.controllers.pods import generated
-from volcanoio.localcluster.controllers.writes import patching
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.core import Pod, Service
-from volcanoio.model.kinds import POD, SERVICE, Kind
-from volcanoio.model.references import owner_reference
+from volcanoio.model.kinds import POD, SERVICE, Kind, owner_reference
 
 _MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 _SERVICE_NAME = "kubernetes.io/service-name"
@@ -27,11 +24,11 @@ _OLD_MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 _CAPACITY = "endpoints.kubernetes.io/over-capacity"
 _OURS, _OLD_OURS = "endpointslice-controller.k8s.io", "endpoint-controller"
 PODS, SLICES, WRITES = 500, 10, 5
-"""How many pods and slices one look folds in, and how many slices it writes: a few milliseconds each."""
+"""Limits of one reconciliation: pods and slices read, and slices written; a few milliseconds each."""
 
 
-class EndpointsController(Defaults):
-    """Looks at a Service a moment after something changed, so that pods that come together are one write."""
+class EndpointsController(ClusterController):
+    """Keeps Endpoints and EndpointSlices; changes within a moment become one write."""
 
     name = "endpointslice-controller"
     primary = SERVICE
@@ -39,15 +36,15 @@ class EndpointsController(Defaults):
     settles = 0.25
 
     def __init__(self) -> None:
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, ServiceState] = {}
 
     def wakes(self, event: Observed) -> bool:
-        """Services that have a selector."""
+        """Return whether a Service has a selector."""
         obj = event.obj
         return super().wakes(event) and isinstance(obj, Service) and bool(obj.spec.get("selector"))
 
-    def keys(self, event: Observed, tables: Tables) -> Iterable[str]:
-        """Itself; of a pod those that select it, which then look at it; of a slice or Endpoints object whose it is."""
+    def keys(self, event: Observed, objects: Objects) -> Iterable[str]:
+        """Return the Service; for a pod those that select it, marking it due; for a slice its owner."""
         obj, meta = event.obj, event.obj.metadata
         if event.resource in (SERVICE.resource, ENDPOINTS.resource):
             return (meta.key,)
@@ -59,7 +56,7 @@ class EndpointsController(Defaults):
             return ()
         found = [
             one.metadata.key
-            for one in tables.namespace(SERVICE, meta.namespace, Service)
+            for one in objects.namespace(SERVICE, meta.namespace, Service)
             if selects(one, meta.labels) or (previous is not None and selects(one, previous.metadata.labels))
         ]
         for key in found:
@@ -67,39 +64,39 @@ class EndpointsController(Defaults):
                 kept.due[meta.name] = None
         return found
 
-    def all_keys(self, tables: Tables, now: float) -> Iterable[str]:
-        """All Services, and Endpoints whose Service is gone. What changed until now was not told: all is looked at."""
+    def all_keys(self, objects: Objects, now: float) -> Iterable[str]:
+        """Return all Services, and Endpoints without Service. Cached states are dropped: changes were missed."""
         del now
         self._kept.clear()
-        return sorted({*tables.table(SERVICE).objects, *tables.table(ENDPOINTS).objects})
+        return sorted({*objects.by_key(SERVICE), *objects.by_key(ENDPOINTS)})
 
-    def reconcile(self, key: str, view: View) -> Plan:
-        """Fold in what changed, and write what differs: of either a piece, and the rest at the next look."""
-        service = view.tables.get(SERVICE, key, Service)
+    def reconcile(self, key: str, view: ReconcileView) -> Plan:
+        """Read a part of the changes and write a part of the differences; requeue for the rest."""
+        service = view.objects.get(SERVICE, key, Service)
         if service is None:
             self._kept.pop(key, None)
-            known = view.tables.get(ENDPOINTS, key, Endpoints)
+            known = view.objects.get(ENDPOINTS, key, Endpoints)
             if known is None or known.metadata.labels.get(_OLD_MANAGED_BY) != _OLD_OURS:
-                return NOTHING
+                return NO_CHANGES
             return Plan(((_delete(ENDPOINTS, known),),))
         if not service.spec.get("selector") or service.metadata.deletion_timestamp is not None:
             self._kept.pop(key, None)
-            return NOTHING
-        if view.held:
-            return NOTHING
-        kept = self._keep(key, service, view.tables)
-        if not kept.fold_pods(view.tables, PODS) or not kept.fold_slices(_ours(service, view.tables), SLICES):
-            return Plan(more=True)
+            return NO_CHANGES
+        if view.is_backing_off:
+            return NO_CHANGES
+        kept = self._keep(key, service, view.objects)
+        if not kept.fold_pods(view.objects, PODS) or not kept.fold_slices(_ours(service, view.objects), SLICES):
+            return Plan(requeue=True)
         writes: list[Write] = []
         for number, rewrite in enumerate(rewrites(kept)):
             if len(writes) == WRITES or number == SLICES:
-                return Plan((tuple(writes),) if writes else (), more=True)
+                return Plan((tuple(writes),) if writes else (), requeue=True)
             writes += self._slice(kept, rewrite, view)
-        writes += self._endpoints(kept, view.tables.get(ENDPOINTS, key, Endpoints))
-        return Plan((tuple(writes),)) if writes else NOTHING
+        writes += self._endpoints(kept, view.objects.get(ENDPOINTS, key, Endpoints))
+        return Plan((tuple(writes),)) if writes else NO_CHANGES
 
-    def _keep(self, key: str, service: Service, tables: Tables) -> Kept:
-        """What is known of a Service; from the beginning where it is another or wants something else."""
+    def _keep(self, key: str, service: Service, objects: Objects) -> ServiceState:
+        """Return the state of a Service; a new one if the Service was replaced or its spec changed."""
         kept = self._kept.get(key)
         if kept is not None and kept.service is not service:
             if kept.service.metadata.uid == service.metadata.uid and kept.service.spec == service.spec:
@@ -109,11 +106,11 @@ class EndpointsController(Defaults):
             else:
                 kept = None
         if kept is None:
-            pods = tables.table(POD).namespace(service.metadata.namespace)
-            kept = self._kept[key] = Kept(service, (pod.metadata.name for pod in pods.values()))
+            pods = objects.indexed(POD, BY_NAMESPACE, service.metadata.namespace)
+            kept = self._kept[key] = ServiceState(service, (pod.metadata.name for pod in pods.values()))
         return kept
 
-    def _slice(self, kept: Kept, rewrite: Rewrite, view: View) -> list[Write]:
+    def _slice(self, kept: ServiceState, rewrite: Rewrite, view: ReconcileView) -> list[Write]:
         known, service = rewrite.known, kept.service
         if rewrite.members is None:
             return [] if known is None else [_delete(ENDPOINT_SLICE, known)]
@@ -135,7 +132,7 @@ class EndpointsController(Defaults):
         }
         return [_create(ENDPOINT_SLICE, {"metadata": metadata, "addressType": "IPv4", **said})]
 
-    def _endpoints(self, kept: Kept, known: Endpoints | None) -> list[Write]:
+    def _endpoints(self, kept: ServiceState, known: Endpoints | None) -> list[Write]:
         service = kept.service
         wanted, truncated = subsets(kept)
         labels = _labels(service, {_OLD_MANAGED_BY: _OLD_OURS})
@@ -154,17 +151,17 @@ class EndpointsController(Defaults):
         return [patching(ENDPOINTS, known, {"metadata": changes, "subsets": wanted or None})]
 
 
-def _ours(service: Service, tables: Tables) -> list[EndpointSlice]:
-    """The slices of a Service that are this controller's."""
+def _ours(service: Service, objects: Objects) -> list[EndpointSlice]:
+    """Return the slices of a Service that this controller manages."""
     return [
         one
-        for one in tables.controlled(ENDPOINT_SLICE, service.metadata.uid, EndpointSlice)
+        for one in objects.controlled(ENDPOINT_SLICE, service.metadata.uid, EndpointSlice)
         if one.metadata.labels.get(_MANAGED_BY) == _OURS and one.metadata.deletion_timestamp is None
     ]
 
 
 def _alike(before: ApiObject | None, after: ApiObject) -> bool:
-    """Whether nothing that an endpoint says has changed."""
+    """Return whether nothing changed that an endpoint contains."""
     return (
         isinstance(before, Pod)
         and isinstance(after, Pod)
@@ -178,13 +175,13 @@ def _alike(before: ApiObject | None, after: ApiObject) -> bool:
 
 
 def _labels(service: Service, ours: dict[str, str]) -> dict[str, str]:
-    """The Service's labels and ours; one without an address of its own is marked."""
+    """Return the Service's labels and ours, with the label of headless Services."""
     marks = {_HEADLESS: ""} if headless(service) else {}
     return {**service.metadata.labels, **ours, **marks}
 
 
 def _changed(known: ApiObject, labels: dict[str, str]) -> Manifest:
-    """The merge patch that makes the labels these."""
+    """Return the merge patch of the labels."""
     gone: Manifest = dict.fromkeys(known.metadata.labels.keys() - labels.keys())
     return {**gone, **labels}
 

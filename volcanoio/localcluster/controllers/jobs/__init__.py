@@ -1,1 +1,4 @@
-"""batch/v1 Jobs: pods that are to end well (Kubernetes: pkg/controller/job, ttlafterfinished)."""
+"""The batch/v1 Job controller: pods that run to completion (Kubernetes: pkg/controller/job, ttlafterfinished).
+
+`job_status` evaluates the pods of a Job, `controller` plans its writes. Start with `controller`.
+"""

@@ -1,4 +1,4 @@
-"""What a launcher is told to start, as JSON on its control socket, and what it answers."""
+"""The order to a launcher, as JSON on its control socket, and its answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The launcher: starts one command in its namespaces, tells how it ended, and ends it when the server is gone.
+"""The launcher: starts one command in its namespaces, reports how it ended, and ends it when the server is gone.
 
 It stays as the command's parent. Its control socket carries one JSON document a line: the LaunchOrder to it, then
 `{"pid"}` or `{"failed", "code"}` from it, `{"signal"}` to it at any time, and `{"exited"}` (a wait status) at the end.
@@ -18,7 +18,7 @@ import socket
 import termios
 from typing import Any, NoReturn
 
-from volcanoio.localcluster.processes.launch import newroot, syscalls
+from volcanoio.localcluster.processes.launch import rootfs, syscalls
 from volcanoio.localcluster.processes.launch.order import CONTROL_FD, NONE, USER, LaunchOrder
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
@@ -41,7 +41,7 @@ def main() -> None:
         reading, writing = os.pipe()
         child = os.fork()
     except OSError as error:
-        _tell(control, failed=str(error), code=1)
+        _report(control, failed=str(error), code=1)
         os._exit(1)
     if child == 0:
         _become(order, writing)
@@ -50,13 +50,13 @@ def main() -> None:
     if problem:
         os.waitpid(child, 0)
         code, _, text = problem.decode().partition(" ")
-        _tell(control, failed=text, code=int(code))
+        _report(control, failed=text, code=int(code))
         os._exit(1)
     os.close(reading)
     null = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(null, stream)
-    _tell(control, pid=child)
+    _report(control, pid=child)
     _attend(
         lines, _Child(child, contained=order.namespaces != NONE and not order.enter, alone=order.namespaces == NONE)
     )
@@ -88,7 +88,7 @@ def _become(order: LaunchOrder, report: int) -> NoReturn:
     problem = ""
     try:
         problem = _prepare(order)
-    except BaseException as error:  # told to the server, whatever it is
+    except BaseException as error:  # reported to the server, whatever it is
         problem = f"1 {error}"
     if not problem:
         try:
@@ -103,13 +103,13 @@ def _become(order: LaunchOrder, report: int) -> NoReturn:
 
 
 def _prepare(order: LaunchOrder) -> str:
-    """All that comes before the command; returns what is wrong with its working directory. Raises OSError."""
+    """Prepare the process for the command; returns what is wrong with its working directory. Raises OSError."""
     os.setsid()
     os.umask(0o022)
     if order.tty:
         _control_terminal()
     if order.namespaces != NONE and not order.enter:
-        newroot.enter(order.root, order.mounts)
+        rootfs.enter(order.root, order.mounts)
         if order.hostname:
             syscalls.sethostname(order.hostname)
     reached = _go_to(order.cwd) is None  # as us: directories above it may be closed to the container's user
@@ -160,7 +160,7 @@ def _attend(lines: _Lines, child: _Child) -> NoReturn:
         child.reap()
         if child.status is not None:
             child.ended()
-            _tell(lines.control, exited=child.status)
+            _report(lines.control, exited=child.status)
             os._exit(0)
         ready, _, _ = select.select([wake, lines.control.fileno()], [], [])
         if wake in ready:
@@ -230,7 +230,7 @@ def _descendants(pid: int) -> list[int]:
     """Living processes that descend from one."""
     found: list[int] = []
     try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:  # noqa: PTH123 - as in newroot
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:  # noqa: PTH123 - as in rootfs
             for child in map(int, listed.read().split()):
                 with open(f"/proc/{child}/stat", encoding="utf-8", errors="replace") as stat:  # noqa: PTH123 - as above
                     if stat.read().rpartition(")")[2].split()[0] not in "ZX":
@@ -242,11 +242,11 @@ def _descendants(pid: int) -> list[int]:
 
 
 def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="ascii") as file:  # noqa: PTH123 - as in newroot
+    with open(path, "w", encoding="ascii") as file:  # noqa: PTH123 - as in rootfs
         file.write(text)
 
 
-def _tell(control: socket.socket, **said: Any) -> None:
+def _report(control: socket.socket, **said: Any) -> None:
     with contextlib.suppress(OSError):
         control.sendall(json.dumps(said).encode() + b"\n")
 
@@ -259,14 +259,14 @@ class _Lines:
         self._buffer = b""
 
     def next(self) -> dict[str, Any] | None:
-        """The next document; None when the server is gone."""
+        """Return the next document; None when the server is gone."""
         while b"\n" not in self._buffer:
             if not self._receive():
                 return None
         return self._take()
 
     def arrived(self) -> list[dict[str, Any] | None]:
-        """The documents that are there; None among them when the server is gone."""
+        """Return the documents that are there; None among them when the server is gone."""
         gone = not self._receive()
         found: list[dict[str, Any] | None] = []
         while b"\n" in self._buffer:

@@ -1,7 +1,7 @@
-"""Plugin team-quota: each team (a namespace) has jobs admitted as far as their minimum is within its limit.
+"""Plugin team-quota: admits jobs of each team (a namespace) while their minimum is within its limit.
 
-A whole plugin in small: typed arguments, a vote with a reason, an order of jobs, and what is admitted now in a table
-that the session's undo log covers.
+A complete small plugin: typed arguments, a vote with a reason, an order of jobs, and a table of admitted amounts that
+follows the session's undo log.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ LIMITS = "team-quota.limits"
 
 
 class TeamQuotaArguments(msgspec.Struct, frozen=True):
-    """`resource` is what is limited, `limits` how much of it by namespace; a namespace without one has no limit."""
+    """`resource` is the limited resource, `limits` its amount by namespace; a namespace without one has no limit."""
 
     resource: str = msgspec.field(default="nvidia.com/gpu", name="team-quota.resource")
     limits: dict[str, str | int] = msgspec.field(default_factory=dict, name=LIMITS)
 
 
 class TeamQuota:
-    """Votes on jobs that want to wait for nodes, and lets teams that are further below their limit go first."""
+    """Votes on the admission of jobs, and orders jobs by their teams' share of the limit."""
 
     name = "team-quota"
 
@@ -50,14 +50,14 @@ class TeamQuota:
         self._admitted: Table | None = None
 
     def open(self, session: SessionView) -> None:
-        """Sum what is admitted: a table is empty when a session opens."""
+        """Sum the admitted amounts: a table is empty when a session opens."""
         self._admitted = session.table(self.name, "admitted")
         for phase in (PodGroupPhase.INQUEUE, PodGroupPhase.RUNNING):
             for job in session.jobs_in(phase):
                 self._admitted.add(job.namespace, self._minimum(job))
 
     def job_enqueueable(self, job: Job) -> Verdict:
-        """Whether the job's minimum is within what its team has left."""
+        """Permit the job if its minimum fits into the rest of its team's limit."""
         limit = self._limits.get(job.namespace)
         if limit is None or self._admitted is None:
             return PERMIT
@@ -68,12 +68,12 @@ class TeamQuota:
         return reject(OVER, f"team {job.namespace} has {held} of {most} {self._resource} in use or promised")
 
     def job_enqueued(self, job: Job) -> None:
-        """Count it: later jobs of this cycle see it."""
+        """Count the job, for later jobs of this cycle."""
         if self._admitted is not None:
             self._admitted.add(job.namespace, self._minimum(job))
 
     def job_key(self, job: Job) -> float:
-        """The team's share of its limit; teams without a limit first."""
+        """Return the team's share of its limit; teams without a limit come first."""
         limit = self._limits.get(job.namespace)
         if limit is None or self._admitted is None:
             return 0.0

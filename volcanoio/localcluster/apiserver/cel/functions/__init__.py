@@ -1,1 +1,4 @@
-"""The functions of Kubernetes' CEL environment, one file a library: a table of overloads and implementations."""
+"""Functions of Kubernetes' CEL environment: tables of overloads and their implementations.
+
+`cel.library` joins the tables. Start with `standard`.
+"""

@@ -1,4 +1,4 @@
-"""Which Python types an implementation takes; everything else has no overload."""
+"""Checks of argument types: functions have no overload for other types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Implementation = Callable[..., Any]
 
 
 def taking(*kinds: type) -> Callable[[Implementation], Implementation]:
-    """Call it only with values of these types (or lists, objects and opaque values below them), else NoSuchOverload.
+    """Call a function only with values of these types (or subclasses of list and Opaque), else NoSuchOverload.
 
     Trailing arguments may be missing when the implementation has defaults for them.
     """
@@ -34,7 +34,7 @@ def taking(*kinds: type) -> Callable[[Implementation], Implementation]:
 
 
 def whole(value: float) -> int:
-    """A double cut to an int; raises EvaluationError outside of its range."""
+    """Truncate a double to an int; raises EvaluationError outside of its range."""
     if value != value or not float(INT_MIN) < value < float(-INT_MIN):
         raise EvaluationError("integer overflow")
     return int(value)

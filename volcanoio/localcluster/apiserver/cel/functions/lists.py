@@ -9,7 +9,7 @@ from typing import Any
 
 from volcanoio.localcluster.apiserver.cel.errors import EvaluationError, NoSuchOverload
 from volcanoio.localcluster.apiserver.cel.functions.arguments import taking
-from volcanoio.localcluster.apiserver.cel.functions.operators import TABLE as OPERATORS
+from volcanoio.localcluster.apiserver.cel.functions.standard import OPERATORS
 from volcanoio.localcluster.apiserver.cel.signatures import Declared
 from volcanoio.localcluster.apiserver.cel.values import Duration, Optional, contains, equal, ordered
 
@@ -23,7 +23,7 @@ def _is_sorted(items: list[Any]) -> bool:
 
 
 def _sum(items: list[Any]) -> Any:
-    """Zero of the elements' type where there are none; the checker's type decides which, so see `typed_sum`."""
+    """The sum of the elements; the checker's type determines the zero of an empty list, see `evaluate`."""
     if not items:
         return 0
     total = items[0]
@@ -35,7 +35,7 @@ def _sum(items: list[Any]) -> Any:
 
 
 EMPTY_SUMS: dict[str, Any] = {"double": 0.0, "duration": Duration(0)}
-"""What the sum of an empty list is, by the type of its elements; 0 for all others."""
+"""The sum of an empty list by the type of its elements; 0 for all others."""
 
 
 def _extreme(better: Callable[[Any, Any], bool], name: str) -> Callable[[list[Any]], Any]:
@@ -94,7 +94,7 @@ def _distinct(items: list[Any]) -> list[Any]:
 
 
 def sort_by(items: list[Any], keys: list[Any]) -> list[Any]:
-    """Items in the order of their keys; raises EvaluationError when those have none."""
+    """Items sorted by their keys; raises EvaluationError for keys without an order."""
     if len({type(one) for one in keys}) > 1:
         raise EvaluationError("list elements must have the same type")
     if keys:

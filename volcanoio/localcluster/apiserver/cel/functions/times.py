@@ -1,4 +1,4 @@
-"""Moments and spans of time: their text, and what they are made of (cel-spec, "Abstract types")."""
+"""Timestamps and durations: their text and their parts (cel-spec, "Abstract types")."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_duration(text: str) -> int:
-    """Nanoseconds of a text such as `1h30m` (Go's `time.ParseDuration`); raises ValueError."""
+    """Parse a duration such as `1h30m` into nanoseconds (Go's `time.ParseDuration`); raises ValueError."""
     if text.lstrip("+-") == "0" and len(text) <= 2:
         return 0
     if _DURATION.fullmatch(text) is None:
@@ -48,7 +48,7 @@ def duration_text(value: int) -> str:
 
 
 def parse_timestamp(text: str) -> int:
-    """Nanoseconds since 1970 of an RFC 3339 time; raises ValueError."""
+    """Parse an RFC 3339 time into nanoseconds since 1970; raises ValueError."""
     match = _MOMENT.fullmatch(text)
     if match is None:
         raise ValueError(f"not a time: {text}")

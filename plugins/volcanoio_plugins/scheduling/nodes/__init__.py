@@ -1,1 +1,0 @@
-"""What plugins share about nodes: labels and taints indexed, filters and scores that look at nodes alone."""

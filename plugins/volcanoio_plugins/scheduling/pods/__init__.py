@@ -1,1 +1,0 @@
-"""Filters and scores that look at which pods are where."""

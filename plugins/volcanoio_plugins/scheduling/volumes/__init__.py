@@ -1,1 +1,0 @@
-"""What volumes ask of nodes, and what is written before a bind."""

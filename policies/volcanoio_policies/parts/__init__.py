@@ -1,1 +1,0 @@
-"""Parts of policies that are too big for one file."""

@@ -1,0 +1,57 @@
+"""The structure of the source keeps within its limits; a limit only ever goes down."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+from tests.architecture import measure
+
+SINGLE_IMPORTERS = 114
+LARGEST_PACKAGE = 20
+LONG_FUNCTIONS = 2
+"""Functions of more than 50 lines."""
+FILES, SWITCHES = 73, 447
+"""Product files that one scheduling cycle enters, and calls from one file into another."""
+
+
+def test_modules_do_not_import_one_another() -> None:
+    assert measure.cycles() == []
+
+
+def test_packages_are_small() -> None:
+    sizes = measure.package_sizes()
+    assert {name: size for name, size in sizes.items() if size > LARGEST_PACKAGE} == {}
+
+
+def test_fragments_are_part_of_the_module_they_serve() -> None:
+    found = measure.single_importers()
+    assert len(found) <= SINGLE_IMPORTERS, "\n".join(found)
+
+
+def test_functions_are_short() -> None:
+    found = measure.long_functions()
+    assert len(found) <= LONG_FUNCTIONS, "\n".join(found)
+
+
+def test_docstrings_say_something_themselves() -> None:
+    assert measure.pointer_docstrings() == []
+
+
+def test_one_cycle_enters_few_files() -> None:
+    """In a process of its own: what other tests have cached would be missing."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.architecture.measure", "cycle"],
+        cwd=measure.ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    calls = json.loads(done.stdout)
+    assert calls["files"] <= FILES
+    assert calls["switches"] <= SWITCHES
+
+
+def test_no_test_module_is_imported_by_another() -> None:
+    pattern = re.compile(r"^(?:from|import) tests\.[\w.]*\btest_\w+|^from tests\.\S+ import test_", re.MULTILINE)
+    paths = sorted((measure.ROOT / "tests").rglob("*.py"))
+    assert [str(path.relative_to(measure.ROOT)) for path in paths if pattern.search(path.read_text())] == []

@@ -1,0 +1,50 @@
+"""The product uses the terms of Kubernetes and Volcano, not the private vocabulary it once had."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.architecture import words
+
+LIMITS = {
+    "bench": 50,
+    "docs": 2,
+    "plugins/examples": 1,
+    "plugins/volcanoio_plugins": 17,
+    "policies/volcanoio_policies": 7,
+    "tests": 1240,
+    "volcanoio/bus": 7,
+    "volcanoio/cli": 2,
+    "volcanoio/engine/admission": 2,
+    "volcanoio/engine/flows": 1,
+    "volcanoio/engine/hosting": 1,
+    "volcanoio/engine/jobs": 4,
+    "volcanoio/engine/queues": 9,
+    "volcanoio/engine/scheduling": 17,
+    "volcanoio/framework": 9,
+    "volcanoio/localcluster": 7,
+    "volcanoio/localcluster/apiserver": 1,
+    "volcanoio/localcluster/controllers": 5,
+    "volcanoio/localcluster/nodes": 12,
+    "volcanoio/localcluster/processes": 4,
+    "volcanoio/model": 6,
+    "volcanoio/plugincheck": 1,
+}
+"""Uses that are left in each package; zero for packages not listed. A limit only ever goes down."""
+
+
+@pytest.mark.parametrize("package", sorted(words.counts() | LIMITS))
+def test_no_package_uses_more_listed_words_than_its_limit(package: str) -> None:
+    found = words.counts()[package]
+    limit = LIMITS.get(package, 0)
+    assert found <= limit, f"see the uses: python -m tests.architecture.words {package}"
+
+
+def test_the_list_finds_words_in_names_and_in_prose() -> None:
+    text = "class VictimHunt:\n    def tell_takers(self): ...  # nobody minds\n"
+    found = [(use.line, use.word) for use in words.uses_in("a.py", text)]
+    assert found == [(1, "hunt"), (2, "tell"), (2, "takers"), (2, "nobody"), (2, "minds"), (2, "nobody minds")]
+
+
+def test_the_list_leaves_ordinary_words_alone() -> None:
+    assert words.uses_in("a.py", "rollout, roll back, kind, reminder, newsletter, settlement") == []

@@ -1,0 +1,50 @@
+"""Whoever creates what nobody acts on is told; where somebody does, nothing is said."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
+from volcanoio.localcluster.apiserver.registry.kinds.strategy import IDLE
+from volcanoio.localcluster.apiserver.registry.kinds.table import STRATEGIES
+from volcanoio.localcluster.apiserver.server import ApiServer
+from volcanoio.localcluster.controllers.manager import all_controllers
+
+CONTAINERS = [{"name": "c", "image": "i"}]
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": CONTAINERS}}
+ONCE = {"spec": {"containers": CONTAINERS, "restartPolicy": "Never"}}
+CRON = {"schedule": "@daily", "jobTemplate": {"spec": {"template": ONCE}}}
+SELECTED = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
+
+
+@pytest.mark.parametrize(
+    ("path", "spec", "told"),
+    [
+        (
+            "batch/v1/namespaces/default/cronjobs",
+            {"schedule": "@daily", "jobTemplate": {"spec": {"template": ONCE}}},
+            "CronJob",
+        ),
+        ("networking.k8s.io/v1/namespaces/default/networkpolicies", {"podSelector": {}}, "NetworkPolicy"),
+        ("apps/v1/namespaces/default/deployments", SELECTED, ""),
+        ("apps/v1/namespaces/default/daemonsets", SELECTED, ""),
+        ("batch/v1/namespaces/default/jobs", {"template": ONCE}, ""),
+    ],
+)
+async def test_what_is_only_stored_says_so(path: str, spec: dict[str, Any], told: str) -> None:
+    async with ApiServer.open(None).running() as server:
+        body = json.dumps({"metadata": {"name": "it"}, "spec": spec}).encode()
+        answer = await InProcessTransport(server).request("POST", f"/apis/{path}", body=body)
+    assert answer.status == 201, answer.body
+    headers = {name.lower(): value for name, value in answer.headers.items()}
+    expected = f'299 - "{told}: stored, but no controller of this server acts on it"' if told else None
+    assert headers.get("warning") == expected
+
+
+def test_what_has_a_controller_is_not_called_idle() -> None:
+    acted_on = {controller.primary.resource for controller in all_controllers()}
+    assert not acted_on & IDLE.keys()
+    assert not [name for name in acted_on if (strategy := STRATEGIES.get(name)) is not None and strategy.warning]

@@ -1,0 +1,123 @@
+"""`--scheduler-conf configmap:NAMESPACE/NAME/KEY`: read at the start, followed, and never a reason not to start."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from structlog.testing import capture_logs
+
+from tests.scenario.cluster.harness import PATIENCE, Cluster, cluster, job_manifest
+from tests.scenario.reload.mounts import BAD, PLACES, WAITS
+from tests.unit.kube.scripted import Call, ScriptedTransport, answer, refusal
+from volcanoio.kube.client import Client
+from volcanoio.kube.errors import ApiError
+from volcanoio.kube.transport import Response
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+from volcanoio.runtime.loading.configmap_source import ConfigMapKey, ConfigMapSource
+from volcanoio.runtime.scheduler.setup import VALID
+
+KEY = ConfigMapKey("default", "batch", "scheduler.conf")
+REFUSED = "the scheduler's configuration is refused; {}"
+UNREADABLE = "the scheduler's configuration cannot be read; {}"
+DEFAULT, LAST_GOOD = "the default is in force", "the last good one stays in force"
+
+
+def config_map(text: str, key: str = KEY.key) -> Manifest:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": KEY.name}, "data": {key: text}}
+
+
+async def write(c: Cluster, text: str) -> None:
+    await c.client.patch(kinds.CONFIG_MAP, KEY.name, {"data": {KEY.key: text}}, KEY.namespace)
+
+
+async def told(logs: list[MutableMapping[str, Any]], event: str) -> MutableMapping[str, Any]:
+    """The log entry, once it is there; it is taken out."""
+    with anyio.fail_after(PATIENCE):
+        while not (found := [log for log in logs if log["event"] == event]):
+            await anyio.lowlevel.checkpoint()
+    logs.remove(found[0])
+    return found[0]
+
+
+async def test_a_config_map_is_followed_from_before_it_exists() -> None:
+    with capture_logs() as logs:
+        async with cluster(nodes=1, scheduler_conf=KEY) as c:
+            missing = await told(logs, UNREADABLE.format(DEFAULT))
+            assert missing["file"] == "configmap:default/batch/scheduler.conf"
+            assert missing["problem"] == (
+                "ConfigMap default/batch does not exist; create it with: "
+                "kubectl create configmap batch -n default --from-file=scheduler.conf=FILE"
+            )
+            assert c.local.probe.value(VALID) == 0.0
+            await c.create(job_manifest("by-default", run="1h"))
+            await c.job("by-default", "Running")
+
+            await c.create(config_map(WAITS))
+            await told(logs, "the scheduler's configuration was found; it takes effect with the next cycle")
+            assert c.local.probe.value(VALID) == 1.0
+            await write(c, BAD)
+            wrong = await told(logs, REFUSED.format(LAST_GOOD))
+            assert wrong["problem"] == 'line 1, column 20: action "alocate" is unknown; did you mean "allocate"?'
+            await c.create(job_manifest("waits", run="1h"))
+            await write(c, PLACES)
+            await told(logs, "the scheduler's configuration changed; it takes effect with the next cycle")
+            await c.job("waits", "Running")
+            await c.client.delete(kinds.CONFIG_MAP, KEY.name, KEY.namespace)
+            await told(logs, UNREADABLE.format(LAST_GOOD))
+
+
+async def test_a_config_map_that_was_stored_is_in_force_from_the_start(tmp_path: Path) -> None:
+    async with cluster(nodes=1, data=tmp_path / "data") as c:
+        await c.create(config_map(WAITS))
+    with capture_logs() as logs:
+        async with cluster(nodes=1, data=tmp_path / "data", scheduler_conf=KEY) as c:
+            await c.create(job_manifest("j", run="1h"))
+            await c.until(kinds.POD, kinds.POD.type, lambda pods: "j-task-0" in pods, "the job was admitted")
+            await c.client.patch(kinds.CONFIG_MAP, KEY.name, {"data": {KEY.key: PLACES}}, KEY.namespace)
+            await c.job("j", "Running")
+    assert not [log for log in logs if log["log_level"] in ("warning", "error")]
+
+
+async def test_a_stored_config_map_that_is_wrong_does_not_keep_the_cluster_from_starting(tmp_path: Path) -> None:
+    async with cluster(nodes=1, data=tmp_path / "data") as c:
+        await c.create(config_map(BAD))
+    with capture_logs() as logs:
+        async with cluster(nodes=1, data=tmp_path / "data", scheduler_conf=KEY):
+            await told(logs, REFUSED.format(DEFAULT))
+
+
+@pytest.mark.parametrize(
+    ("answered", "problem"),
+    [
+        (
+            answer(config_map("", key="other.conf")),
+            (
+                'ConfigMap default/batch has no key "scheduler.conf" (its keys: other.conf); add it: '
+                "kubectl edit configmap batch -n default"
+            ),
+        ),
+        (refusal(403, "Forbidden", "no"), "ConfigMap default/batch cannot be read: no; allow the scheduler to get it"),
+    ],
+)
+async def test_a_config_map_that_cannot_be_used_says_what_to_do(answered: Response, problem: str) -> None:
+    async def script(call: Call) -> Response:
+        assert call.path == "/api/v1/namespaces/default/configmaps/batch"
+        return answered
+
+    watched = ConfigMapSource(path=None, default="", map_key=KEY, client=Client(ScriptedTransport(script)))
+    assert await watched.see() == (None, problem, ())
+
+
+async def test_a_server_that_is_busy_is_asked_again_and_changes_nothing() -> None:
+    async def script(call: Call) -> Response:
+        return refusal(503, "ServiceUnavailable")
+
+    watched = ConfigMapSource(path=None, default="", map_key=KEY, client=Client(ScriptedTransport(script)))
+    with pytest.raises(ApiError):
+        await watched.see()

@@ -1,0 +1,182 @@
+"""Volcano's scheduler flags, as `simulate` and `up` take them (cmd/scheduler/app/options)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from volcanoio.cli.terminal import CommandError, ExitCode
+
+if TYPE_CHECKING:
+    from volcanoio.engine.scheduling.cluster.scope import Scope
+    from volcanoio.framework.scheduling.settings import FeatureGate
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def options(*decorators: Decorator) -> Decorator:
+    """Options that commands share, in their order."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(decorators):
+            command = option(command)
+        return command
+
+    return add
+
+
+def switch(name: str, default: bool, text: str) -> Decorator:
+    """A switch as Go writes it: --name, --name=true, --name=false."""
+    return click.option(
+        name, type=click.BOOL, is_flag=False, flag_value="true", default=default, show_default=True, help=text
+    )
+
+
+SAMPLING = ("minimum_feasible_nodes", "minimum_percentage_nodes_to_find", "percentage_nodes_to_find")
+"""Flags that make Volcano look at some of the nodes only."""
+GATES = {
+    "CSIStorage": False,
+    "CronVolcanoJobSupport": True,
+    "DynamicResourceAllocation": True,
+    "PodDisruptionBudgetsSupport": True,
+    "PodSchedulingReadiness": True,
+    "PriorityClass": True,
+    "QueueCommandSync": True,
+    "ResourceTopology": True,
+    "SchedulingGatesQueueAdmission": False,
+    "VolcanoJobSupport": True,
+    "WorkLoadSupport": True,
+}
+"""Volcano's feature gates and their defaults."""
+
+scheduler_flags = options(
+    click.option(
+        "--default-queue", default="default", show_default=True, help="The queue of PodGroups that name none."
+    ),
+    click.option("--schedule-period", default="1s", show_default=True, help="Longest time between two cycles."),
+    switch("--priority-class", True, "Whether PriorityClasses count."),
+    switch("--csi-storage", True, "Whether storage capacity counts."),
+    click.option(
+        "--node-selector",
+        multiple=True,
+        metavar="KEY:VALUE",
+        help="Only nodes with one of these labels; several with commas.",
+    ),
+    click.option(
+        "--ignored-provisioners",
+        multiple=True,
+        metavar="NAME",
+        help="Provisioners whose volumes do not count; several with commas.",
+    ),
+    click.option(
+        "--feature-gates", multiple=True, metavar="NAME=BOOL", help="Volcano's feature gates; several with commas."
+    ),
+    *(
+        click.option(f"--{name.replace('_', '-')}", type=int, help="Accepted: all nodes are looked at.")
+        for name in SAMPLING
+    ),
+    click.option(
+        "--scheduler-sharding-mode", default="none", show_default=True, help="none; others are not available yet."
+    ),
+    click.option("--scheduler-sharding-name", default="volcano", show_default=True, help="The NodeShard to use."),
+)
+"""The flags as options of a command; `SchedulerFlags.take` reads them."""
+
+
+class SchedulerFlags(NamedTuple):
+    """What the flags say. `period` is in seconds, `notes` name flags that have no effect."""
+
+    default_queue: str
+    period: float
+    scope: Scope | None
+    feature_gates: frozenset[FeatureGate]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def take(cls, given: dict[str, Any]) -> SchedulerFlags:
+        """Remove the flags from a command's options and read them; raises CommandError for one that is wrong."""
+        from volcanoio.framework.scheduling.settings import FeatureGate
+
+        given.pop("scheduler_sharding_name")
+        _refuse_sharding(given.pop("scheduler_sharding_mode"))
+        gates = _gates(given.pop("feature_gates"))
+        notes = []
+        if used := [f"--{name.replace('_', '-')}" for name in SAMPLING if given.pop(name) is not None]:
+            notes.append(f"{', '.join(used)}: without effect, as all nodes are looked at")
+        effective = {"PodDisruptionBudgetsSupport", "PriorityClass", *FeatureGate}
+        if changed := [name for name, on in gates.items() if on is not GATES[name] and name not in effective]:
+            notes.append(f"--feature-gates: {', '.join(changed)}: without effect here")
+        return cls(
+            default_queue=given.pop("default_queue"),
+            period=_period(given.pop("schedule_period")),
+            scope=_scope(given, gates),
+            feature_gates=frozenset(gate for gate in FeatureGate if gates[gate]),
+            notes=tuple(notes),
+        )
+
+
+def _refuse_sharding(mode: str) -> None:
+    if mode not in ("none", "hard", "soft"):
+        msg = f"--scheduler-sharding-mode: there is no mode {mode}; write none, the only one available yet"
+        raise CommandError(msg, ExitCode.USAGE)
+    if mode != "none":
+        raise CommandError(f"--scheduler-sharding-mode: {mode} is not available yet; leave it at none", ExitCode.USAGE)
+
+
+def _gates(given: Sequence[str]) -> dict[str, bool]:
+    from volcanoio.framework.arguments import suggestion
+
+    gates = dict(GATES)
+    for entry in _listed(given):
+        name, equals, value = entry.partition("=")
+        if name not in gates:
+            raise CommandError(f"--feature-gates: {name} is unknown{suggestion(name, sorted(gates))}", ExitCode.USAGE)
+        if not equals or value.lower() not in ("true", "false"):
+            msg = f"--feature-gates: {entry} is not a switch; write {name}=true or {name}=false"
+            raise CommandError(msg, ExitCode.USAGE)
+        gates[name] = value.lower() == "true"
+    return gates
+
+
+def _scope(given: dict[str, Any], gates: dict[str, bool]) -> Scope | None:
+    from volcanoio.engine.scheduling.cluster.scope import Scope
+    from volcanoio.model import kinds
+
+    without = []
+    if not (given.pop("priority_class") and gates["PriorityClass"]):
+        without.append(kinds.PRIORITY_CLASS.resource)
+    if not given.pop("csi_storage"):
+        without += [kinds.CSI_DRIVER.resource, kinds.CSI_CAPACITY.resource]
+    if not gates["PodDisruptionBudgetsSupport"]:
+        without.append(kinds.PDB.resource)
+    scope = Scope(
+        tuple(without), _labels(given.pop("node_selector")), tuple(_listed(given.pop("ignored_provisioners")))
+    )
+    return scope if scope != Scope() else None
+
+
+def _listed(given: Sequence[str]) -> list[str]:
+    """Entries of a flag that may be repeated and may hold several, separated by commas."""
+    return [entry.strip() for text in given for entry in text.split(",") if entry.strip()]
+
+
+def _labels(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    labels = []
+    for entry in _listed(given):
+        key, colon, value = entry.partition(":")
+        if not key or not colon:
+            msg = f"--node-selector: {entry} is not a label; write KEY:VALUE, as in zone:a"
+            raise CommandError(msg, ExitCode.USAGE)
+        labels.append((key.strip(), value.strip()))
+    return tuple(labels)
+
+
+def _period(text: str) -> float:
+    from volcanoio.model.times import DurationError, parse_duration
+
+    try:
+        return parse_duration(text)
+    except DurationError as error:
+        raise CommandError(f"--schedule-period: {error}", ExitCode.USAGE) from None

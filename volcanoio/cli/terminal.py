@@ -1,0 +1,81 @@
+"""Exit codes, command errors, text tables and the `help` command.
+
+Shared by `volcanoio` and `vcctl`. A command that fails raises `CommandError`, whose message is one line: what failed,
+why, and what to do. Only click and the standard library are imported, so that `--help` stays fast.
+"""
+
+import io
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from enum import IntEnum
+from pathlib import Path
+
+import click
+
+
+class ExitCode(IntEnum):
+    """Exit codes of `volcanoio`; `vcctl` keeps Volcano's 255."""
+
+    OK = 0
+    JOB_FAILED = 1
+    USAGE = 2
+    REJECTED = 3
+    TIMEOUT = 4
+    UNREACHABLE = 5
+
+
+class CommandError(Exception):
+    """A command cannot go on. The message names cause and next step."""
+
+    def __init__(self, message: str, code: int = ExitCode.JOB_FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def sole_error(error: BaseException) -> BaseException:
+    """The one error that task groups wrapped; the group itself when there are more."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def replace_unencodable() -> None:
+    """Replace characters missing in the terminal's encoding by question marks."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def columns(widths: Sequence[int], header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Left-aligned columns of fixed width; longer cells push the rest to the right."""
+    return "\n".join(
+        "".join(f"{cell!s:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (header, *rows)
+    )
+
+
+def runnable_command(command: str) -> str:
+    """`command` when it is on the PATH; else the path of the one beside our interpreter."""
+    beside = Path(sys.executable).parent / command
+    if shutil.which(command) or not beside.exists():
+        return command
+    relative = os.path.relpath(beside)
+    return str(beside) if relative.startswith("..") else relative
+
+
+@click.command("help", short_help="Show the help of a command.")
+@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+@click.pass_context
+def help_command(context: click.Context, words: tuple[str, ...]) -> None:
+    """Show the help of COMMAND, as its option --help does; without one, the list of all commands."""
+    assert context.parent is not None
+    shown = context.parent
+    for word in words:
+        if not isinstance(shown.command, click.Group):
+            raise click.UsageError(f"{shown.command_path} has no commands; see: {shown.command_path} --help", context)
+        name, command, _ = shown.command.resolve_command(shown, [word])
+        assert command is not None  # else resolve_command raised
+        shown = click.Context(command, info_name=name, parent=shown)
+    print(shown.get_help())

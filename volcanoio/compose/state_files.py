@@ -1,0 +1,369 @@
+"""Cluster state from files: any stream of YAML or JSON documents, as `kubectl get ... -o yaml` prints them.
+
+Lists are unfolded, and what the API server would have added to an object written by hand (namespace, uid) is added.
+Quantities are checked here, as the scheduler computes with them later. Objects of kinds that are not used are counted
+and left out. Errors contain the file and the object.
+
+NodeMetrics (`kubectl get nodemetrics -o yaml`, metrics.k8s.io) become what the source `node-metrics` would have
+published. Their usage covers half a minute where Volcano's is the average of ten; percentages are of the node's
+capacity.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from volcanoio.framework.scheduling.sources import NODE_METRICS, NodeUsage
+from volcanoio.framework.scheduling_events import FactsSaid
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject
+from volcanoio.model.core import Node, Pod, ResourceList, ResourceQuota, ResourceRequirements
+from volcanoio.model.kinds import Kind
+from volcanoio.model.manifests import ManifestError, load_manifests
+from volcanoio.model.quantity import QuantityError, milli, parse, value
+from volcanoio.model.scheduling import PodGroup, Queue
+from volcanoio.model.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
+
+
+def check_quantities(obj: ApiObject) -> None:
+    """Raises QuantityError that names the field of the first quantity that is none, or is below zero."""
+    for path, amounts in _resource_lists(obj):
+        for name, text in amounts.items():
+            try:
+                negative = parse(str(text)) < 0
+            except QuantityError as error:
+                msg = f"{path}[{name}]: {error}"
+                raise QuantityError(msg) from None
+            if negative:
+                msg = f"{path}[{name}]: {text} is below zero; write an amount of zero or more"
+                raise QuantityError(msg)
+
+
+def _resource_lists(obj: ApiObject) -> Iterator[tuple[str, ResourceList]]:
+    """The resource lists that scheduling reads of an object, with their fields."""
+    match obj:
+        case Pod():
+            yield from _pod_resource_lists(obj)
+        case Node(status=status):
+            yield "status.allocatable", status.allocatable
+            yield "status.capacity", status.capacity
+        case PodGroup(spec=wanted):
+            yield "spec.minResources", wanted.min_resources or {}
+        case Queue(spec=shares):
+            yield "spec.capability", shares.capability
+            yield "spec.deserved", shares.deserved
+            yield "spec.guarantee.resource", shares.guarantee.resource
+        case ResourceQuota(spec=quota, status=counted):
+            yield "spec.hard", quota.hard
+            yield "status.hard", counted.hard
+            yield "status.used", counted.used
+        case PersistentVolumeClaim(spec=claim):
+            yield "spec.resources.requests", claim.resources.requests
+        case PersistentVolume(spec=volume):
+            yield "spec.capacity", volume.capacity
+        case CSIStorageCapacity(capacity=free, maximum_volume_size=largest):
+            given = {"capacity": free, "maximumVolumeSize": largest}
+            yield "CSIStorageCapacity", {name: text for name, text in given.items() if text is not None}
+        case _:
+            pass
+
+
+def _pod_resource_lists(pod: Pod) -> Iterator[tuple[str, ResourceList]]:
+    spec = pod.spec
+    for field_name, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for index, container in enumerate(containers):
+            yield from _requirements(f"spec.{field_name}[{index}].resources", container.resources)
+    yield "spec.overhead", spec.overhead
+    if spec.resources is not None:
+        yield from _requirements("spec.resources", spec.resources)
+
+
+def _requirements(field: str, resources: ResourceRequirements) -> Iterator[tuple[str, ResourceList]]:
+    yield f"{field}.requests", resources.requests
+    yield f"{field}.limits", resources.limits
+
+
+GROUP, KIND = "metrics.k8s.io", "NodeMetrics"
+
+
+class _NodeMetricsMetadata(msgspec.Struct):
+    name: str
+
+
+class _NodeMetricsUsage(msgspec.Struct):
+    cpu: str
+    memory: str
+
+
+class NodeMetrics(msgspec.Struct):
+    """A NodeMetrics object, as far as it is read."""
+
+    metadata: _NodeMetricsMetadata
+    usage: _NodeMetricsUsage
+
+    @property
+    def cpu(self) -> int:
+        """What is used, in millicores."""
+        return milli(self.usage.cpu)
+
+    @property
+    def memory(self) -> int:
+        """What is used, in bytes."""
+        return value(self.usage.memory)
+
+
+def decode_node_metrics(item: Any) -> NodeMetrics:
+    """A NodeMetrics object from a mapping or JSON. Raises ValidationError and QuantityError."""
+    if isinstance(item, bytes | msgspec.Raw):
+        found = msgspec.json.decode(item, type=NodeMetrics)
+    else:
+        found = msgspec.convert(item, NodeMetrics)
+    for name in ("cpu", "memory"):
+        try:
+            getattr(found, name)
+        except QuantityError as error:
+            msg = f"usage[{name}]: {error}"
+            raise QuantityError(msg) from None
+    return found
+
+
+def usage_facts(usage: Iterable[NodeMetrics], nodes: Iterable[Node], *, now: float, every: float) -> FactsSaid | None:
+    """Return the event with the current usage of nodes; None without metrics."""
+    by_name = {each.metadata.name: each for each in usage}
+    facts = {}
+    for node in nodes:
+        found = by_name.get(node.metadata.name)
+        whole = {**node.status.allocatable, **node.status.capacity}
+        cpu, memory = milli(whole.get("cpu", 0)), value(whole.get("memory", 0))
+        if found is not None and cpu and memory:
+            busy = NodeUsage(cpu=100 * found.cpu / cpu, memory=100 * found.memory / memory, at=now, every=every)
+            facts[node.metadata.name] = msgspec.to_builtins(busy)
+    return FactsSaid(at=now, source=NODE_METRICS, facts=facts, whole=True) if facts else None
+
+
+SUFFIXES = (".yaml", ".yml", ".json")
+"""What a file in a directory must end with to be read."""
+_JSON = json.JSONDecoder()
+_TOKEN = re.compile(r"\S")
+
+
+class StateError(ValueError):
+    """State that cannot be used; the message is one line: the file, the object, the rule and the next step."""
+
+
+class _Header(msgspec.Struct, rename="camel"):
+    """What says of an object which kind it is; `items` are those of a List."""
+
+    api_version: str = ""
+    kind: str = ""
+    items: list[msgspec.Raw] | None = None
+
+
+@dataclass
+class State:
+    """What was read: `objects` in their order, the `usage` of nodes, how many of which kinds were `ignored`, and files
+    `passed` over.
+    """
+
+    objects: list[ApiObject] = field(default_factory=list)
+    usage: list[NodeMetrics] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)
+    passed: list[Path] = field(default_factory=list)
+
+
+def read_state(files: Sequence[Path | tuple[str, bytes]], reads: Collection[Kind]) -> State:
+    """All objects of `reads` in these files and directories; a pair is a source's name and its content.
+
+    Raises StateError.
+    """
+    state = State()
+    seen: dict[tuple[str, str], str] = {}
+    for source, content in _contents(files, state.passed):
+        for where, header, item in _items(content, source):
+            if header.kind == KIND and header.api_version.startswith(f"{GROUP}/"):
+                state.usage.append(_usage(item, where))
+                continue
+            kind = kinds.named(header.api_version, header.kind)
+            if kind is None or kind not in reads:
+                state.ignored[header.kind] += 1
+                continue
+            obj = _object(kind, item, where)
+            key = (kind.resource, obj.metadata.key)
+            title = f"{kind.kind} {obj.metadata.key}"
+            if (first := seen.get(key)) is not None:
+                msg = f"{where}: {title} is in the state twice, first in {first}; remove one of them"
+                raise StateError(msg)
+            seen[key] = where
+            try:
+                check_quantities(obj)
+            except QuantityError as error:
+                msg = f"{where}: {title}: {error}"
+                raise StateError(msg) from None
+            state.objects.append(obj)
+    return state
+
+
+def _contents(files: Sequence[Path | tuple[str, bytes]], passed: list[Path]) -> Iterator[tuple[str, bytes]]:
+    """Name and content of every file."""
+    for file in files:
+        if isinstance(file, tuple):
+            yield file
+            continue
+        try:
+            inside = sorted(file.iterdir()) if file.is_dir() else [file]
+        except OSError as error:
+            raise _unreadable(file, error) from None
+        if inside != [file]:
+            passed += [path for path in inside if path.is_file() and not path.name.endswith(SUFFIXES)]
+            inside = [path for path in inside if path.is_file() and path.name.endswith(SUFFIXES)]
+            if not inside:
+                msg = f"{file}: no file in it ends with {', '.join(SUFFIXES)}; give a directory of such files"
+                raise StateError(msg)
+        for path in inside:
+            try:
+                yield str(path), path.read_bytes()
+            except OSError as error:
+                raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> StateError:
+    return StateError(f"{path}: {error.strerror}; give the path of a YAML or JSON file, of a directory of such, or -")
+
+
+def _items(content: bytes, source: str) -> Iterator[tuple[str, _Header, Any]]:
+    """Every object of a file: where it is, its kind, and itself as a mapping or JSON."""
+    documents: Iterable[Any]
+    try:
+        if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+            documents = _json_documents(content, source)
+        else:
+            documents = load_manifests(content.decode("utf-8-sig"), source)
+    except ManifestError as error:
+        raise StateError(str(error)) from None
+    except UnicodeDecodeError:
+        msg = f"{source}: not UTF-8 text; give YAML or JSON"
+        raise StateError(msg) from None
+    for number, document in enumerate(documents, start=1):
+        header = _header(document, f"{source}, object {number}")
+        if header.items is None or not header.kind.endswith("List"):
+            yield f"{source}, object {number}", header, document
+            continue
+        typed = header if header.kind != "List" else None
+        for index, item in enumerate(header.items, start=1):
+            where = f"{source}, object {number}, item {index}"
+            yield where, _header(item, where, typed), item
+
+
+def _header(item: Any, where: str, of: _Header | None = None) -> _Header:
+    """Which kind it is; those of a typed list (`of`, such as a PodList) need not say it. Raises StateError."""
+    try:
+        header = msgspec.json.decode(item, type=_Header) if isinstance(item, bytes | msgspec.Raw) else _mapping(item)
+    except msgspec.ValidationError as error:
+        msg = f"{where}: {_validation_text(error)}; write an object with apiVersion, kind and metadata"
+        raise StateError(msg) from None
+    if of is not None:
+        header.api_version = header.api_version or of.api_version
+        header.kind = header.kind or of.kind.removesuffix("List")
+    if not header.api_version or not header.kind:
+        missing = "kind" if header.api_version else "apiVersion" if header.kind else "apiVersion and kind"
+        msg = f"{where}: an object without {missing}; write both apiVersion and kind at its top"
+        raise StateError(msg)
+    return header
+
+
+def _mapping(item: Any) -> _Header:
+    if (
+        isinstance(item, dict)
+        and isinstance(items := item.get("items"), list)
+        and str(item.get("kind")).endswith("List")
+    ):
+        header = msgspec.convert({**item, "items": None}, _Header)
+        header.items = items
+        return header
+    return msgspec.convert({**item, "items": None} if isinstance(item, dict) else item, _Header)
+
+
+def _json_documents(content: bytes, source: str) -> list[Any]:
+    """The documents of a JSON text: one, or several one after the other."""
+    try:
+        return [msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"), type=msgspec.Raw)]
+    except msgspec.DecodeError:
+        pass  # several documents, or a syntax error: the YAML reader reports the place
+    text = content.decode("utf-8-sig")
+    documents, at = [], 0
+    while (start := _TOKEN.search(text, at)) is not None:
+        try:
+            document, at = _JSON.raw_decode(text, start.start())
+        except json.JSONDecodeError as error:
+            msg = f"{source}, line {error.lineno}, column {error.colno}: {error.msg}; fix the JSON there"
+            raise StateError(msg) from None
+        documents.append(document)
+    return documents
+
+
+def _object(kind: Kind, item: Any, where: str) -> ApiObject:
+    """One object as its Struct, with what an API server adds."""
+    try:
+        obj = _decoded(kind, item)
+    except msgspec.ValidationError as error:
+        msg = (
+            f"{where}: {kind.kind} {_name(item)}: {_validation_text(error)}; write it as Kubernetes documents the field"
+        )
+        raise StateError(msg) from None
+    meta = obj.metadata
+    if not meta.name:
+        msg = f"{where}: a {kind.kind} without metadata.name; name it"
+        raise StateError(msg)
+    namespace = (meta.namespace or "default") if kind.namespaced else ""
+    uid = meta.uid or f"{kind.resource}/{namespace}/{meta.name}"
+    if (namespace, uid) != (meta.namespace, meta.uid):
+        obj = msgspec.structs.replace(obj, metadata=msgspec.structs.replace(meta, namespace=namespace, uid=uid))
+    return obj
+
+
+def _usage(item: Any, where: str) -> NodeMetrics:
+    """How busy a node is."""
+    try:
+        return decode_node_metrics(item)
+    except (msgspec.ValidationError, QuantityError) as error:
+        problem = _validation_text(error) if isinstance(error, msgspec.ValidationError) else str(error)
+        msg = f"{where}: {KIND} {_name(item)}: {problem}; write it as metrics.k8s.io documents the field"
+        raise StateError(msg) from None
+
+
+def _decoded(kind: Kind, item: Any) -> ApiObject:
+    raw = isinstance(item, bytes | msgspec.Raw)
+    try:
+        return kind.decode(item) if raw else msgspec.convert(item, kind.type)
+    except msgspec.ValidationError:  # a null is as good as nothing, but takes time to look for
+        plain = msgspec.json.decode(item) if raw else item
+        return msgspec.convert(_without_nulls(plain), kind.type)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _name(item: Any) -> str:
+    """The `namespace/name` of an object that is not in form, as far as it says."""
+    plain = msgspec.json.decode(item) if isinstance(item, bytes | msgspec.Raw) else item
+    meta = plain.get("metadata")
+    meta = meta if isinstance(meta, dict) else {}
+    return "/".join(str(part) for part in (meta.get("namespace"), meta.get("name")) if part) or "without name"
+
+
+def _validation_text(error: msgspec.ValidationError) -> str:
+    """What is wrong with which field."""
+    problem, _, path = str(error).partition(" - at ")
+    name = path.strip("`").removeprefix("$").removeprefix(".")
+    return f"{name}: {problem[0].lower()}{problem[1:]}" if name else f"{problem[0].lower()}{problem[1:]}"

@@ -1,0 +1,95 @@
+"""Network topologies and NUMA policies, which no component supports yet, wherever they can be written.
+
+A `hard` network topology could not be kept, so it is refused. A mere preference is accepted with a warning. These
+rules are removed when the features are implemented.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from volcanoio.engine.admission.request import AdmissionSettings, Findings
+from volcanoio.model import names
+from volcanoio.model.batch import Job, NetworkTopology
+from volcanoio.model.core import Pod
+from volcanoio.model.scheduling import PodGroup
+
+TOPOLOGY_ANNOTATIONS = frozenset({names.TOPOLOGY_MODE, names.TOPOLOGY_HIGHEST_TIER, names.NUMA_TOPOLOGY_POLICY})
+"""Annotations of pods about topologies; pods with none of these need no review."""
+_NO_EFFECT = ("accepted, but not considered yet", "the pods are placed and kept as without it")
+
+
+def job_topologies(job: Job) -> Iterator[tuple[str, NetworkTopology]]:
+    """Iterate over the network topologies of a Job, each with its path."""
+    if job.spec.network_topology is not None:
+        yield "spec.networkTopology", job.spec.network_topology
+    for index, task in enumerate(job.spec.tasks):
+        if task.partition_policy is not None and task.partition_policy.network_topology is not None:
+            yield f"spec.tasks[{index}].partitionPolicy.networkTopology", task.partition_policy.network_topology
+
+
+def group_topologies(group: PodGroup) -> Iterator[tuple[str, NetworkTopology]]:
+    """Iterate over the network topologies of a PodGroup, each with its path."""
+    if group.spec.network_topology is not None:
+        yield "spec.networkTopology", group.spec.network_topology
+    for index, policy in enumerate(group.spec.sub_group_policy):
+        if policy.network_topology is not None:
+            yield f"spec.subGroupPolicy[{index}].networkTopology", policy.network_topology
+
+
+def refuse_hard(topologies: Iterator[tuple[str, NetworkTopology]], findings: Findings) -> None:
+    """Refuse every hard topology. One without a mode is hard by the default of the schema."""
+    for path, topology in topologies:
+        if topology.mode != "soft":
+            findings.refuse(
+                f"{path}.mode",
+                "hard, which is the default of mode, is not supported yet",
+                'write "mode: soft" (accepted, and without effect so far), or remove networkTopology',
+            )
+
+
+def warn_about_soft(topologies: Iterator[tuple[str, NetworkTopology]], findings: Findings) -> None:
+    """Warn about every soft topology."""
+    for path, topology in topologies:
+        if topology.mode == "soft":
+            findings.warn(path, *_NO_EFFECT)
+
+
+def warn_about_job_topologies(job: Job, findings: Findings) -> None:
+    """Warn about the soft network topologies and the NUMA policies of a Job."""
+    warn_about_soft(job_topologies(job), findings)
+    for index, task in enumerate(job.spec.tasks):
+        if task.topology_policy not in ("", "none"):
+            findings.warn(f"spec.tasks[{index}].topologyPolicy", *_NO_EFFECT)
+
+
+def check_pod(pod: Pod, old: Pod | None, settings: AdmissionSettings, findings: Findings) -> None:
+    """Check a pod's annotations for its PodGroup. Pods of a Job follow the Job's own."""
+    given = _topology_annotations(pod.metadata.annotations)
+    group = pod.metadata.annotations.get(names.GROUP_NAME, names.PODGROUP_PREFIX)
+    if not group.startswith(names.PODGROUP_PREFIX) or names.JOB_NAME in pod.metadata.annotations:
+        return
+    if not _is_for_volcano(pod, settings) or (
+        old is not None and _topology_annotations(old.metadata.annotations) == given
+    ):
+        return
+    if given.get(names.NUMA_TOPOLOGY_POLICY, "none") != "none":
+        findings.warn(f"metadata.annotations[{names.NUMA_TOPOLOGY_POLICY}]", *_NO_EFFECT)
+    path, mode = f"metadata.annotations[{names.TOPOLOGY_MODE}]", given.get(names.TOPOLOGY_MODE, "")
+    if mode.lower() == "soft":
+        findings.warn(path, *_NO_EFFECT)
+    elif names.TOPOLOGY_MODE in given or names.TOPOLOGY_HIGHEST_TIER in given:
+        means = "hard" if mode.lower() == "hard" else f'"{mode}" means hard, which'
+        findings.refuse(
+            path,
+            f"{means} is not supported yet",
+            f'write "soft" (accepted, and without effect so far), or remove it and {names.TOPOLOGY_HIGHEST_TIER}',
+        )
+
+
+def _topology_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in annotations.items() if key in TOPOLOGY_ANNOTATIONS}
+
+
+def _is_for_volcano(pod: Pod, settings: AdmissionSettings) -> bool:
+    if (name := pod.spec.scheduler_name) == names.DEFAULT_SCHEDULER:
+        return settings.scheduler_name == name
+    return name in settings.schedulers or name == settings.scheduler_name

@@ -1,0 +1,82 @@
+"""Task fields read from a pod: its job, status, priority, and the volume claims it names."""
+
+from typing import NamedTuple
+
+from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.model.core import Pod
+from volcanoio.model.names import GROUP_NAME, TASK_PRIORITY
+
+_PHASES = {
+    "Running": TaskStatus.RUNNING,
+    "Unknown": TaskStatus.UNKNOWN,
+    "Succeeded": TaskStatus.SUCCEEDED,
+    "Failed": TaskStatus.FAILED,
+}
+
+
+class ClaimName(NamedTuple):
+    """Volume claim named by a pod; `owner` is the uid of the pod that must own it, "" for any."""
+
+    key: str
+    owner: str
+
+
+def claim_names(pod: Pod) -> tuple[ClaimName, ...]:
+    """Return the claims that a pod names, without duplicates, in the order of its volumes.
+
+    The claim of an ephemeral volume is named after the pod and the volume.
+    """
+    found: dict[str, ClaimName] = {}
+    for volume in pod.spec.volumes:
+        if (source := volume.get("persistentVolumeClaim")) is not None:
+            key = f"{pod.metadata.namespace}/{source.get('claimName', '')}"
+            found.setdefault(key, ClaimName(key, ""))
+        elif volume.get("ephemeral") is not None:
+            name = f"{pod.metadata.name}-{volume.get('name', '')}"
+            key = f"{pod.metadata.namespace}/{name}"
+            found.setdefault(key, ClaimName(key, pod.metadata.uid))
+    return tuple(found.values())
+
+
+def job_key(pod: Pod) -> str:
+    """Return `namespace/podgroup` of a pod, "" when it names no PodGroup."""
+    group = pod.metadata.annotations.get(GROUP_NAME, "")
+    return f"{pod.metadata.namespace}/{group}" if group else ""
+
+
+def single_key(pod: Pod) -> str:
+    """Return the key of the job of a pod without PodGroup; no PodGroup can have this key."""
+    return f"{pod.metadata.namespace}/{pod.spec.scheduler_name}:{pod.metadata.uid}"
+
+
+def scheduler_of_single(job: str) -> str:
+    """Return the scheduler name in the job key of a pod without PodGroup, "" for other jobs."""
+    scheduler, colon, _ = job.partition("/")[2].partition(":")
+    return scheduler if colon else ""
+
+
+def observed_status(pod: Pod) -> TaskStatus:
+    """Return the task status that a pod object shows (Volcano: getTaskStatus)."""
+    if (phase := pod.status.phase) in ("Succeeded", "Failed", "Unknown"):
+        return _PHASES[phase]
+    if pod.metadata.deletion_timestamp is not None:
+        return TaskStatus.RELEASING
+    if phase in ("", "Pending"):
+        return TaskStatus.BOUND if pod.spec.node_name else TaskStatus.PENDING
+    return _PHASES.get(phase, TaskStatus.UNKNOWN)
+
+
+def name_index(name: str) -> float:
+    """Return the index at the end of a pod's name of at least three segments, else infinity."""
+    segments = name.split("-")
+    last = segments[-1]
+    return int(last) if len(segments) > 2 and last.isascii() and last.isdigit() else float("inf")
+
+
+def task_priority(pod: Pod) -> int:
+    """Return the task priority: annotation `volcano.sh/task-priority`, else the pod's priority, else 1."""
+    text = pod.metadata.annotations.get(TASK_PRIORITY, "")
+    try:
+        return int(text)
+    except ValueError:
+        return 1 if pod.spec.priority is None else pod.spec.priority

@@ -1,0 +1,119 @@
+"""Fold of pods into tasks.
+
+A task stays Binding until its own watch event contains nodeName; an event without nodeName never ends Binding.
+Terminating pods count on their node until they are deleted.
+"""
+
+from volcanoio.engine.scheduling.cluster.jobs import TaskInfo
+from volcanoio.engine.scheduling.cluster.pod_fields import job_key, observed_status, single_key
+from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
+from volcanoio.engine.scheduling.nominations.nominations import Nominations
+from volcanoio.engine.scheduling.ordering.queue_gates import QueueGates
+from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.model.core import Pod
+from volcanoio.model.names import GROUP_NAME
+
+
+class PodFold:
+    """Folds pods into the ledger; pods of `single_pod_schedulers` become jobs of one pod."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        nominations: Nominations,
+        queue_gates: QueueGates,
+        scheduler_names: frozenset[str],
+        single_pod_schedulers: frozenset[str],
+    ) -> None:
+        self._ledger = ledger
+        self._nominations = nominations
+        self._queue_gates = queue_gates
+        self._scheduler_names = scheduler_names
+        self._single_pod_schedulers = single_pod_schedulers
+        self.evicting: set[str] = set()
+        """Uids of pods that we evicted and whose object does not show it yet."""
+        self.tasks_with_condition: dict[str, TaskInfo] = {}
+        """Tasks for which a condition was written, by `namespace/name`."""
+
+    def observe(self, pod: Pod) -> bool:
+        """Add or update a pod; return whether that could alter a decision."""
+        if (task := self._ledger.tasks.get(pod.metadata.uid)) is None:
+            return self._add(pod)
+        if pod.metadata.revision < task.pod.metadata.revision:
+            return False
+        if pod.metadata.annotations.get(GROUP_NAME) != task.pod.metadata.annotations.get(GROUP_NAME):
+            self._change_group(task, pod)
+        changed = self._ledger.update_pod(task, pod)
+        if self._queue_gates.is_enabled:
+            self._queue_gates.observe(task)
+        status, node = self._next_state(task, pod)
+        if status is task.status and node == task.node:
+            return changed
+        if status is TaskStatus.BOUND:
+            task.bind_refusals, task.retry_at, task.bind_refusal = 0, 0.0, ""
+        self._ledger.transition(task, status, node)
+        return True
+
+    def remove(self, pod: Pod) -> bool:
+        """Remove a pod; return whether it was known."""
+        self.evicting.discard(pod.metadata.uid)
+        if (task := self._ledger.tasks.get(pod.metadata.uid)) is None:
+            return False
+        if self.tasks_with_condition.get(pod.metadata.key) is task:
+            del self.tasks_with_condition[pod.metadata.key]
+        self._ledger.remove_task(task)
+        self._queue_gates.remove(task)
+        return True
+
+    def eviction_refused(self, uid: str) -> bool:
+        """Restore the status of a pod whose eviction was refused."""
+        if (task := self._ledger.tasks.get(uid)) is None or uid not in self.evicting:
+            return False
+        self.evicting.discard(uid)
+        self._ledger.transition(task, observed_status(task.pod), task.pod.spec.node_name)
+        return True
+
+    def condition_failed(self, key: str) -> None:
+        """Forget the condition of a pod whose write failed, so that it is written again."""
+        if (task := self.tasks_with_condition.get(key)) is not None:
+            task.condition = None
+            if task.job_info is not None:
+                self._ledger.note_missing_group(task.job_info)
+
+    def _add(self, pod: Pod) -> bool:
+        node, scheduler, job = pod.spec.node_name, pod.spec.scheduler_name, ""
+        if scheduler in self._scheduler_names:
+            job = job_key(pod)
+        elif not node:
+            if scheduler not in self._single_pod_schedulers:
+                return False
+            job = single_key(pod)
+        task = TaskInfo(pod, self._ledger.shapes.of(pod), job)
+        self._ledger.add_task(task, observed_status(pod), node)
+        if task.nominated_node and task.status is TaskStatus.PENDING:  # nominated by an earlier process
+            self._nominations.nominate(task, task.nominated_node)
+        if self._queue_gates.is_enabled:
+            self._queue_gates.observe(task)
+        return True
+
+    def _change_group(self, task: TaskInfo, pod: Pod) -> None:
+        """Move a pod to another PodGroup; most pods get their PodGroup after creation."""
+        if pod.spec.scheduler_name not in self._scheduler_names:
+            return
+        self._ledger.remove_task(task)
+        task.job, task.job_info = job_key(pod), None
+        self._ledger.add_task(task, task.status, task.node)
+
+    def _next_state(self, task: TaskInfo, pod: Pod) -> tuple[TaskStatus, str]:
+        status, node = observed_status(pod), pod.spec.node_name
+        if not node and task.status is TaskStatus.BINDING:
+            if status is TaskStatus.PENDING:
+                return TaskStatus.BINDING, task.node
+            node = task.node
+        elif not node and task.status is TaskStatus.RELEASING:
+            node = task.node
+        if pod.metadata.uid in self.evicting:
+            if status in (TaskStatus.BOUND, TaskStatus.RUNNING):
+                return TaskStatus.RELEASING, node
+            self.evicting.discard(pod.metadata.uid)
+        return status, node

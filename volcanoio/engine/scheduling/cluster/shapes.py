@@ -1,0 +1,209 @@
+"""Shapes: the fields of a pod's spec that filters and scores read, interned.
+
+Requests follow Kubernetes (`k8s.io/component-helpers/resource`): the larger of the containers with their sidecars and
+of the init containers' peaks, plus overhead; pod-level resources win. Volume claims are part of a shape by their
+requirements on nodes, bound claims by the nodes that reach their volume (`volumes`).
+"""
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from volcanoio.framework.scheduling.podterms import PodSelector, PodTerms
+from volcanoio.framework.scheduling.views import Shape, VolumeClaim
+from volcanoio.model.core import Affinity, Container, Pod, PodSpec, ResourceList, Toleration
+from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts, add, amounts, maximum
+
+DEFAULT_CPU = 100
+"""Milli-cores that a container without cpu request counts in scores (DefaultMilliCPURequest)."""
+DEFAULT_MEMORY = 200 * 1024 * 1024
+"""Bytes that a container without memory request counts in scores (DefaultMemoryRequest)."""
+
+_NOTHING: Mapping[str, int] = {}
+_NONZERO: Mapping[str, int] = {CPU: DEFAULT_CPU, MEMORY: DEFAULT_MEMORY}
+
+
+class _SpecKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Fields of a spec that determine its shape: a key that is cheap to compute."""
+
+    containers: tuple[tuple[object, ...], ...]
+    init_containers: tuple[tuple[object, ...], ...]
+    overhead: ResourceList
+    resources: object
+    selector: dict[str, str]
+    affinity: Affinity | None
+    tolerations: tuple[Toleration, ...]
+    devices: bool
+
+
+class Shapes:
+    """Interned shapes of a process, by dense id."""
+
+    def __init__(self) -> None:
+        self.all: list[Shape] = []
+        self._by_spec_key: dict[bytes, Shape] = {}
+        self._by_content: dict[bytes, Shape] = {}
+        self._by_traits: dict[int, dict[tuple[tuple[str, str], ...], Shape]] = {}
+        self._transient: dict[tuple[int, PodTerms | None, frozenset[PodSelector]], tuple[Shape, int]] = {}
+        """Shapes with terms or matching selectors, with their number of users."""
+        self._last_transient_id = 0
+        self._by_claims: dict[int, dict[tuple[VolumeClaim, ...], Shape]] = {}
+        self._encode = msgspec.msgpack.Encoder(order="sorted").encode
+
+    def of(self, pod: Pod) -> Shape:
+        """Return the shape of a pod."""
+        spec = pod.spec
+        spec_key = self._encode(
+            _SpecKey(
+                tuple(_container_key(item) for item in spec.containers),
+                tuple(_container_key(item) for item in spec.init_containers),
+                spec.overhead,
+                spec.resources,
+                spec.node_selector,
+                _node_affinity_only(spec.affinity),
+                spec.tolerations,
+                bool(spec.resource_claims),
+            )
+        )
+        if (shape := self._by_spec_key.get(spec_key)) is None:
+            shape = self._by_spec_key[spec_key] = self._intern(spec)
+        return shape
+
+    def with_traits(self, base: Shape, traits: tuple[tuple[str, str], ...]) -> Shape:
+        """Return the shape `base` with traits (by plugin)."""
+        interned = self._by_traits.setdefault(base.id, {})
+        if (shape := interned.get(traits)) is None:
+            if base.id < 0:
+                base_id, number = self.with_traits(self.all[base.base_id], traits).id, self._next_transient_id()
+            else:
+                base_id = number = len(self.all)
+            shape = interned[traits] = msgspec.structs.replace(base, id=number, base_id=base_id, traits=dict(traits))
+            if number >= 0:
+                self.all.append(shape)
+        return shape
+
+    def with_claims(self, base: Shape, claims: tuple[VolumeClaim, ...]) -> Shape:
+        """Return the shape `base` with volume claims."""
+        interned = self._by_claims.setdefault(base.id, {})
+        if (shape := interned.get(claims)) is None:
+            if base.id < 0:
+                base_id, number = self.with_claims(self.all[base.base_id], claims).id, self._next_transient_id()
+            else:
+                base_id = number = len(self.all)
+            shape = interned[claims] = msgspec.structs.replace(base, id=number, base_id=base_id, claims=claims)
+            if number >= 0:
+                self.all.append(shape)
+        return shape
+
+    def with_terms(self, base: Shape, terms: PodTerms | None, matched: Collection[PodSelector]) -> Shape:
+        """Return the shape `base` with terms about other pods and with selectors of other pods that match it.
+
+        The number of such shapes grows with the jobs: their ids are negative, and each call must be paired with
+        `release`.
+        """
+        if terms is None and not matched:
+            return base
+        key = (base.id, terms, frozenset(matched))
+        shape, users = self._transient.get(key, (None, 0))
+        if shape is None:
+            shape = msgspec.structs.replace(base, id=self._next_transient_id(), terms=terms, matched=tuple(matched))
+        self._transient[key] = shape, users + 1
+        return shape
+
+    def release(self, shape: Shape) -> None:
+        """Remove one user of a shape; the last one removes the shape."""
+        if shape.id < 0:
+            key = (shape.base_id, shape.terms, frozenset(shape.matched))
+            if users := self._transient[key][1] - 1:
+                self._transient[key] = shape, users
+            else:
+                del self._transient[key]
+                for variant in self._by_traits.pop(shape.id, {}).values():
+                    self._by_claims.pop(variant.id, None)
+                self._by_claims.pop(shape.id, None)
+
+    def _next_transient_id(self) -> int:
+        self._last_transient_id -= 1
+        return self._last_transient_id
+
+    def _intern(self, spec: PodSpec) -> Shape:
+        requests = {name: amount for name, amount in _pod_amounts(spec, "requests").items() if amount}
+        shape = Shape(
+            id=len(self.all),
+            base_id=len(self.all),
+            requests={**requests, PODS: 1},
+            best_effort=not requests,
+            node_selector=spec.node_selector,
+            affinity=_node_affinity_only(spec.affinity),
+            tolerations=spec.tolerations,
+            host_ports=_host_ports(spec),
+            has_device_claims=bool(spec.resource_claims),
+            limits=_pod_amounts(spec, "limits"),
+            nonzero_requests={
+                name: amount for name, amount in _pod_amounts(spec, "requests", _NONZERO).items() if name in _NONZERO
+            },
+        )
+        content = self._encode(msgspec.structs.replace(shape, id=0, base_id=0))
+        if (interned := self._by_content.get(content)) is not None:
+            return interned
+        self._by_content[content] = shape
+        self.all.append(shape)
+        return shape
+
+
+def _container_key(container: Container) -> tuple[object, ...]:
+    resources = container.resources
+    return resources.requests, resources.limits, container.ports, container.restart_policy
+
+
+def _node_affinity_only(affinity: Affinity | None) -> Affinity | None:
+    """Return the affinity without pod affinity, which `podindex` handles."""
+    if affinity is None or affinity.node_affinity is None:
+        return None
+    return Affinity(node_affinity=affinity.node_affinity)
+
+
+def _host_ports(spec: PodSpec) -> tuple[tuple[str, str, int], ...]:
+    """Return address, protocol and number of ports of long-running containers (Kubernetes: GetHostPorts)."""
+    sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
+    return tuple(
+        sorted(
+            {
+                (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
+                for container in (*spec.containers, *sidecars)
+                for port in container.ports
+                if port.host_port > 0
+            }
+        )
+    )
+
+
+def _container_amounts(container: Container, which: str, missing: Mapping[str, int]) -> Amounts:
+    """Return a container's requests or limits; requests default to limits, as in the API server."""
+    resources = container.resources
+    listed = resources.limits if which == "limits" else {**resources.limits, **resources.requests}
+    return {**missing, **amounts(listed)}
+
+
+def _pod_amounts(spec: PodSpec, which: str, missing: Mapping[str, int] = _NOTHING) -> Amounts:
+    """Return a pod's requests or limits; `missing` holds defaults of each container."""
+    running: Amounts = {}
+    for container in spec.containers:
+        add(running, _container_amounts(container, which, missing))
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.init_containers:
+        own = _container_amounts(container, which, missing)
+        if container.restart_policy == "Always":
+            add(sidecars, own)
+            peak = maximum(peak, sidecars)
+        else:
+            add(own, sidecars)
+            peak = maximum(peak, own)
+    add(running, sidecars)
+    result = maximum(running, peak)
+    if spec.resources is not None:
+        whole = spec.resources.limits if which == "limits" else {**spec.resources.limits, **spec.resources.requests}
+        result.update(amounts(whole))
+    add(result, amounts(spec.overhead))
+    return result

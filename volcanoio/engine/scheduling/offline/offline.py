@@ -1,0 +1,225 @@
+"""The scheduler without an API server: objects in, decisions out, with the answers of a cluster folded back.
+
+Binds assign the node (Bound: no kubelet runs the pods), evicted pods stay terminating, status patches are merged into
+their objects. The clock is set by the caller and advances by one period per cycle.
+"""
+
+from collections.abc import Iterable
+from typing import cast
+
+import msgspec
+
+from volcanoio.engine.scheduling.cluster.state import ClusterState
+from volcanoio.engine.scheduling.config.profile import Profile, watched_resources
+from volcanoio.engine.scheduling.session.cycle import Budget, CycleResult, CycleSnapshot, run_cycle
+from volcanoio.framework import effects
+from volcanoio.framework.effects import Patch
+from volcanoio.framework.events import Change, Observed, Synced
+from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, Evict, PreBindStep, SchedulerEffect
+from volcanoio.framework.scheduling_events import BindDone, CycleOpened, EvictDone, SchedulerEvent
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject
+from volcanoio.model.core import Pod
+from volcanoio.model.kinds import Kind
+from volcanoio.model.times import rfc3339
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """A pod (`namespace/name`) and its node."""
+
+    pod: str
+    node: str
+
+
+class Eviction(msgspec.Struct, frozen=True):
+    """A pod (`namespace/name`) and the action that evicted it."""
+
+    pod: str
+    action: str
+
+
+class GroupState(msgspec.Struct, frozen=True):
+    """A PodGroup after the last cycle."""
+
+    phase: str
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The result of cycles: all binds and evictions in order, and the state of the last session."""
+
+    cycles: int
+    binds: tuple[Placement, ...]
+    evictions: tuple[Eviction, ...]
+    pipelined: tuple[Placement, ...]
+    pod_groups: dict[str, GroupState]
+    task_status: dict[str, dict[str, int]]
+
+
+class Offline:
+    """A cluster under the scheduler: `objects` by resource and key, and `decisions` in order.
+
+    `last` are the decisions of the last cycle, `snapshot` is the state of its session.
+    """
+
+    def __init__(
+        self, state: ClusterState, profile: Profile, *, now: float, period: float = 1.0, seed: int = 0
+    ) -> None:
+        self.state = state
+        self.profile = profile
+        self.now = now
+        self.period = period
+        self.seed = seed
+        self.cycles = 0
+        self.objects: dict[tuple[str, str], ApiObject] = {}
+        self.decisions: list[SchedulerEffect] = []
+        self.last: list[SchedulerEffect] = []
+        self.snapshot: CycleSnapshot | None = None
+
+    def load(self, objects: Iterable[ApiObject]) -> None:
+        """Add all existing objects, and mark their resources as listed."""
+        for obj in objects:
+            self.put(obj)
+        self.sync()
+
+    def sync(self) -> None:
+        """Mark all resources that plugins read as listed."""
+        self.state.require_resources(watched_resources(self.profile))
+        for resource in self.state.missing:
+            self.fold(Synced(resource=resource))
+
+    def age(self) -> None:
+        """Treat the objects as a period old, so that the next cycle reports conditions that need time."""
+        since = self.now - self.period
+        for job in self.state.ledger.jobs.values():
+            job.not_ready_since = job.pending_since = since
+            job.members_at_close = len(job.members)
+
+    def fold(self, event: SchedulerEvent) -> bool:
+        """Fold an event; return whether it could alter a decision."""
+        return self.state.fold(event)
+
+    def put(self, obj: ApiObject) -> bool:
+        """Create or replace an object with a newer resourceVersion."""
+        key = kinds.of(obj).resource, obj.metadata.key
+        old = self.objects.get(key)
+        before = -1 if old is None else old.metadata.revision
+        if before >= 0 and obj.metadata.revision <= before:
+            meta = msgspec.structs.replace(obj.metadata, resource_version=str(before + 1))
+            obj = msgspec.structs.replace(obj, metadata=meta)
+        self.objects[key] = obj
+        change = Change.APPEARED if old is None else Change.CHANGED
+        return self.fold(Observed(at=self.now, resource=key[0], change=change, object=obj))
+
+    def remove(self, kind: Kind, key: str) -> bool:
+        """Delete an object."""
+        obj = self.objects.pop((kind.resource, key))
+        return self.fold(Observed(at=self.now, resource=kind.resource, change=Change.GONE, object=obj))
+
+    def cycle(self, *, budget: Budget | None = None) -> CycleResult:
+        """Run one cycle and advance time by a period; its decisions are in `last` and not carried out."""
+        self.cycles += 1
+        opening = CycleOpened(cycle=self.cycles, upto=0, seed=self.seed, at=self.now, period=self.period)
+        steps = run_cycle(self.state, self.profile, opening, budget=budget, period=self.period, with_snapshot=True)
+        self.last = []
+        while True:
+            try:
+                self.last.extend(next(steps).decisions)
+            except StopIteration as end:
+                result = cast("CycleResult", end.value)
+                self.last.extend(result.decisions)
+                self.decisions.extend(self.last)
+                self.snapshot = result.snapshot
+                self.now += self.period
+                return result
+
+    def run(self, cycles: int) -> None:
+        """Run a number of cycles; apply the decisions of each before the next."""
+        for _ in range(cycles):
+            self.cycle()
+            for decision in self.last:
+                self.carry_out(decision)
+
+    def carry_out(self, decision: SchedulerEffect) -> None:
+        """Carry out a decision as a cluster without kubelets would, and fold the result."""
+        match decision:
+            case BindBatch():
+                for bind in decision.binds:
+                    self.bind(decision.group, bind)
+            case Evict():
+                self._evict(decision)
+            case Patch():
+                self._patch(decision)
+            case _:
+                pass  # Events have no effect
+
+    def bind(self, group: str, bind: BindRequest) -> None:
+        """Bind a pod to its node; its prebind steps are written, but no volumes are provisioned."""
+        for step in bind.prebind:
+            self._write(step)
+        pod = cast("Pod", self.objects[kinds.POD.resource, f"{bind.namespace}/{bind.name}"])
+        self.fold(
+            BindDone(at=self.now, group=group, uid=bind.uid, namespace=bind.namespace, name=bind.name, node=bind.node)
+        )
+        annotations = {**pod.metadata.annotations, **bind.annotations}
+        meta = msgspec.structs.replace(pod.metadata, annotations=annotations) if bind.annotations else pod.metadata
+        spec = msgspec.structs.replace(pod.spec, node_name=bind.node)
+        self.put(msgspec.structs.replace(pod, metadata=meta, spec=spec))
+
+    def _write(self, step: PreBindStep) -> None:
+        obj = self.objects.get((step.resource, f"{step.namespace}/{step.name}" if step.namespace else step.name))
+        if obj is not None and step.patch:
+            kind = kinds.of(obj)
+            self.put(msgspec.convert(effects.apply_merge_patch(kind.manifest(obj), step.patch), kind.type))
+
+    def _evict(self, evict: Evict) -> None:
+        pod = self.objects[kinds.POD.resource, f"{evict.namespace}/{evict.name}"]
+        self.fold(
+            EvictDone(
+                at=self.now,
+                group=evict.group,
+                uid=evict.uid,
+                namespace=evict.namespace,
+                name=evict.name,
+                node=evict.node,
+            )
+        )
+        meta = msgspec.structs.replace(pod.metadata, deletion_timestamp=rfc3339(self.now))
+        self.put(msgspec.structs.replace(pod, metadata=meta))
+
+    def _patch(self, patch: Patch) -> None:
+        """Merge a status patch; a pod has one condition of each type."""
+        key = f"{patch.namespace}/{patch.name}" if patch.namespace else patch.name
+        if (obj := self.objects.get((patch.resource, key))) is None:
+            return
+        kind = kinds.of(obj)
+        merged = effects.apply_merge_patch(kind.manifest(obj), patch.patch)
+        if kind is kinds.POD and (new := patch.patch.get("status", {}).get("conditions")):
+            replaced = {entry["type"] for entry in new}
+            kept = [
+                entry
+                for entry in msgspec.to_builtins(cast("Pod", obj).status.conditions)
+                if entry["type"] not in replaced
+            ]
+            merged["status"]["conditions"] = [*kept, *new]
+        self.put(msgspec.convert(merged, kind.type))
+
+    @property
+    def requests(self) -> list[BindRequest]:
+        """All binds decided so far, in order."""
+        return [bind for decision in self.decisions if isinstance(decision, BindBatch) for bind in decision.binds]
+
+    def outcome(self) -> Outcome:
+        """Return the result so far; at least one cycle must have run."""
+        assert self.snapshot is not None
+        return Outcome(
+            cycles=self.cycles,
+            binds=tuple(Placement(f"{bind.namespace}/{bind.name}", bind.node) for bind in self.requests),
+            evictions=tuple(
+                Eviction(f"{evict.namespace}/{evict.name}", evict.reason)
+                for evict in self.decisions
+                if isinstance(evict, Evict)
+            ),
+            pipelined=tuple(Placement(pod, node) for pod, node in self.snapshot.pipelined.items()),
+            pod_groups={key: GroupState(phase) for key, phase in self.snapshot.phases.items()},
+            task_status={key: dict(counts) for key, counts in self.snapshot.statuses.items()},
+        )

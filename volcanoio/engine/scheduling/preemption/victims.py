@@ -1,0 +1,421 @@
+"""Victims: which tasks may be evicted for a preemptor, in which order, and whether a placement is worth it.
+
+The order on a node is Volcano's BuildVictimsPriorityQueue: tasks of the last job in job order first, within a job the
+last task first; across queues, the queue that loses first comes first.
+"""
+
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcanoio.engine.scheduling.cluster.jobs import EVICTABLE, JobInfo, TaskInfo
+from volcanoio.engine.scheduling.cluster.loads import Quantity
+from volcanoio.engine.scheduling.cluster.node_columns import Ints
+from volcanoio.engine.scheduling.cluster.unschedulable import RETRY_AFTER
+from volcanoio.engine.scheduling.preemption.candidate_nodes import CandidateNodes, CandidateScores
+from volcanoio.engine.scheduling.session.context import SessionContext
+from volcanoio.framework.backoff import jittered
+from volcanoio.framework.scheduling.points import Purpose, SortKey
+from volcanoio.framework.scheduling.session import Eligible, Run
+from volcanoio.framework.scheduling.views import Shape, TaskStatus
+
+
+class FittingTasks:
+    """Implements `session.FittingTasks` with one number per row."""
+
+    __slots__ = ("_columns", "_mask", "_requests", "_rows", "free", "with_evictions")
+
+    def __init__(self, session: SessionContext, task: TaskInfo, purpose: Purpose) -> None:
+        assert task.job_info is not None
+        assert task.job_info.queue_info is not None
+        self._columns = session.nodes
+        self._requests = task.shape.requests
+        self._mask, _ = session.state.placer.candidate_scores(task)
+        victim_columns, queue = session.state.victim_columns, task.job_info.queue_info.name
+        there = victim_columns.of_queue(queue) if purpose is Purpose.PREEMPT else victim_columns.of_others(queue)
+        self._rows = self._counted(None)
+        self.free = int(self._rows.sum())
+        """Number of tasks that fit the room that is free or being released now."""
+        self.with_evictions = int(self._counted(there).sum())
+        """Number of tasks that would fit, at creation, if everything evictable were evicted."""
+        session.state.placer.add_effort(1)
+
+    def is_candidate(self, node: str) -> bool:
+        """Whether the node passes every filter that evictions cannot change."""
+        return bool(self._mask[self._columns.rows[node]])
+
+    def recount(self, node: str) -> None:
+        """Count a node again after an eviction or placement there."""
+        row = self._columns.rows[node]
+        if self._mask[row]:
+            free = min(self._columns.future_idle(name).item(row) // amount for name, amount in self._requests.items())
+            number = max(free, 0)
+            self.free += number - self._rows.item(row)
+            self._rows[row] = number
+
+    def _counted(self, more: Ints | None) -> Ints:
+        """Return how many tasks fit each row, with more room by the resource's index."""
+        columns, size = self._columns, len(self._columns)
+        least: Ints = np.full(size, np.iinfo(np.int64).max, np.int64)
+        for name, amount in self._requests.items():
+            room = columns.future_idle(name)
+            if more is not None:
+                room = room + more[columns.resources[name], :size]
+            np.minimum(least, room // amount, out=least)
+        least[~self._mask] = 0
+        np.maximum(least, 0, out=least)
+        return least
+
+
+_HERE = frozenset({*EVICTABLE, TaskStatus.RELEASING})
+"""Evictable statuses, and that of tasks whose eviction may be undone."""
+
+
+@dataclass(slots=True)
+class _Order:
+    """Tasks in order, and the keys of their jobs that the order follows from."""
+
+    tasks: list[TaskInfo]
+    keys: list[tuple[JobInfo, SortKey]]
+    has_several_queues: bool
+
+
+class VictimOrder:
+    """The order of victims by node. Within a session no evictable task is added to a node."""
+
+    def __init__(self, session: SessionContext) -> None:
+        self._session = session
+        self._rules = session.rules
+        self._orders: dict[str, _Order] = {}
+
+    def clear(self) -> None:
+        """Begin another action."""
+        self._orders.clear()
+
+    def on_node(self, node: str) -> Sequence[TaskInfo]:
+        """Return the tasks on a node by job and task, regardless of queue; evicted ones may be included."""
+        if (known := self._orders.get(node)) is None:
+            there = self._session.state.ledger.tasks_by_node.get(node, {})
+            known = self._orders[node] = self._order([task for task in there.values() if task.status in _HERE])
+        elif len(known.keys) > 1:
+            ask = self._session.job_key
+            for job, key in known.keys:  # called for every node that is tried: a generator would double its cost
+                if ask(job) != key:
+                    known = self._orders[node] = self._order(known.tasks)
+                    break
+        return known.tasks
+
+    def by_queue(self, node: str, tasks: list[TaskInfo], preemptor: str) -> list[TaskInfo]:
+        """Sort tasks on a node so that those of the queue that loses first come first."""
+        if self._orders[node].has_several_queues:
+            names = {task.job_info.queue for task in tasks if task.job_info is not None}
+            if len(names) > 1:
+                queues = self._session.queues
+                ranks = self._rules.victim_ranks([queues[name] for name in names], queues[preemptor])
+                tasks.sort(key=lambda task: ranks[task.job_info.queue] if task.job_info is not None else -1)
+        return tasks
+
+    def _order(self, tasks: Iterable[TaskInfo]) -> _Order:
+        rules, key_of = self._rules, self._session.job_key
+        jobs = {task.job: task.job_info for task in tasks}
+        keys = {key: key_of(job) if job is not None else () for key, job in jobs.items()}
+        ask = rules.task_key if rules.orders_tasks else None
+        keyed = [(keys[task.job], ask and ask(task), task.key, task) for task in tasks]  # tasks end in uids: all differ
+        keyed.sort(reverse=True)
+        return _Order(
+            [task for _, _, _, task in keyed],
+            [(job, keys[key]) for key, job in jobs.items() if job is not None],
+            len({job.queue for job in jobs.values() if job is not None}) > 1,
+        )
+
+
+_FUTURE = int(Quantity.FUTURE)
+KEPT = 64
+"""Number of shapes and queues whose scores are kept (80 kB each at 10,000 nodes)."""
+
+
+class Victims:
+    """Implements `session.Victims`."""
+
+    __slots__ = ("_columns", "_excluded", "_failed", "_ledger", "_order", "_placer", "_rules", "_scores", "_session")
+
+    def __init__(self, session: SessionContext) -> None:
+        self._session = session
+        self._rules = session.rules
+        self._ledger, self._columns, self._placer = session.state.ledger, session.nodes, session.state.placer
+        self._failed: set[Hashable] = set()
+        """Alike jobs for which not enough was found."""
+        self._excluded: dict[Hashable, NDArray[np.bool_]] = {}
+        """Rows where nothing was found for alike tasks."""
+        self._scores: dict[Hashable, CandidateScores] = {}
+        self._order = VictimOrder(session)
+
+    def prepare(self) -> Iterator[None]:
+        """Count the evictable resources per node; exhaust it before the first `candidate_nodes` of an action."""
+        self._failed.clear()
+        self._excluded.clear()
+        self._scores.clear()
+        self._order.clear()
+        return self._session.state.victim_columns.refresh()
+
+    def has_failed(self, purpose: Purpose, job: JobInfo, runs: Sequence[Run]) -> bool:
+        """Whether this action already found too few victims for an alike job."""
+        if not self._failed or self._job_equivalence_key(purpose, job, runs) not in self._failed:
+            return False
+        _mark_unschedulable(self._session, job, runs)
+        self._session.failed_jobs.add(job.key)
+        return True
+
+    def record_failure(self, purpose: Purpose, job: JobInfo, runs: Sequence[Run]) -> None:
+        """Record that too few victims were found for the job and that its statement was discarded."""
+        self._failed.add(self._job_equivalence_key(purpose, job, runs))
+        _mark_unschedulable(self._session, job, runs)
+
+    def is_unschedulable(self, job: JobInfo) -> bool:
+        """Whether the current action failed for the job in an earlier cycle and nothing relevant changed since."""
+        return self._session.state.unschedulable.has(self._session.action, job.key, self._session.now)
+
+    def exclude_node(self, purpose: Purpose, task: TaskInfo, node: str) -> None:
+        """Leave a node out of later searches for alike tasks."""
+        kind, columns = self._equivalence_key(purpose, task), self._session.nodes
+        if (rows := self._excluded.get(kind)) is None:
+            rows = self._excluded[kind] = np.zeros(columns.capacity, np.bool_)
+        rows[columns.rows[node]] = True
+
+    def job_starving(self, job: JobInfo) -> bool:
+        """Whether a job may have others evicted (Volcano: JobStarving)."""
+        return self._rules.job_starving(job)
+
+    def has_nominations(self, job: JobInfo) -> bool:
+        """Whether victims are already terminating for the job."""
+        return job.key in self._session.state.nominations.jobs
+
+    def preemptive(self, job: JobInfo, tasks: Sequence[TaskInfo]) -> bool:
+        """Whether the job's queue may reclaim for these tasks."""
+        assert job.queue_info is not None
+        return self._rules.preemptive(job.queue_info, tasks)
+
+    def queue_allocatable(self, job: JobInfo, shape: Shape, count: int) -> int:
+        """Return how many of `count` tasks of a shape the job's queue may allocate now."""
+        assert job.queue_info is not None
+        return self._rules.allocatable(job.queue_info, shape, count)
+
+    def candidate_nodes(self, task: TaskInfo, purpose: Purpose, *, own_job: bool = False) -> CandidateNodes:
+        """Return the nodes to search for victims for tasks like this one, without those excluded before."""
+        for _ in self._session.state.victim_columns.refresh():  # what the action itself has changed: a few nodes
+            pass
+        session = self._session
+        if own_job:
+            return CandidateNodes(session, task, CandidateScores(session, task, purpose, own=True), None)
+        assert task.job_info is not None
+        key = (purpose, task.job_info.queue, task.shape.id)
+        if (scores := self._scores.get(key)) is None or not scores.refresh(task):
+            if len(self._scores) >= KEPT:
+                self._scores.clear()
+            scores = self._scores[key] = CandidateScores(session, task, purpose)
+        return CandidateNodes(
+            session, task, scores, self._excluded.get(self._equivalence_key(purpose, task)) if self._excluded else None
+        )
+
+    def can_gain_victims(self, purpose: Purpose) -> bool:
+        """Whether evictions can make more tasks evictable: with several tiers, an empty one defers to the next."""
+        return self._rules.has_several_victim_tiers(purpose)
+
+    def is_node_local(self, task: TaskInfo) -> bool:
+        """Whether feasibility and score of a node for the task depend on that node alone."""
+        return self._placer.is_node_local(task)
+
+    def running_tasks(self) -> Sequence[TaskInfo]:
+        """Return all Running tasks, by job and then in task order."""
+        found: list[TaskInfo] = []
+        for key in sorted(self._ledger.schedulable_jobs):
+            job = self._ledger.schedulable_jobs[key]
+            if job.counts[TaskStatus.RUNNING]:
+                found += sorted(
+                    (task for task in job.members.values() if task.status is TaskStatus.RUNNING),
+                    key=lambda task: task.key,
+                )
+        return found
+
+    def has_room_without(self, node: str, shape: Shape, victims: Iterable[TaskInfo]) -> bool:
+        """Whether one task fits on a node once these victims are gone."""
+        columns = self._columns
+        row, left, item, index = columns.rows[node], {}, columns.block.item, columns.resources
+        for name, amount in shape.requests.items():
+            if (room := item(_FUTURE, index[name], row)) < amount:
+                left[name] = amount - room
+        if not left:
+            return True
+        for victim in victims:
+            requests, enough = victim.shape.requests, True
+            for name, amount in left.items():
+                left[name] = amount = amount - requests.get(name, 0)
+                enough &= amount <= 0
+            if enough:
+                return True
+        return False
+
+    def victims_on_node(self, purpose: Purpose, preemptor: TaskInfo, node: str, eligible: Eligible) -> list[TaskInfo]:
+        """Return the tasks on a node that may be evicted for the preemptor, in eviction order."""
+        assert preemptor.job_info is not None
+        if not (ordered := cast("list[TaskInfo]", eligible(self._order.on_node(node), preemptor))):
+            return ordered
+        if purpose is Purpose.PREEMPT:
+            return cast("list[TaskInfo]", self._rules.preemptable(preemptor, ordered))
+        ordered = self._order.by_queue(node, ordered, preemptor.job_info.queue)
+        return cast("list[TaskInfo]", self._rules.reclaimable(preemptor, ordered))
+
+    def fitting_tasks(self, task: TaskInfo, purpose: Purpose) -> FittingTasks:
+        """Count how many tasks like this one fit, with and without evictions."""
+        for _ in self._session.state.victim_columns.refresh():  # what the action itself has changed: a few nodes
+            pass
+        return FittingTasks(self._session, task, purpose)
+
+    def evictable(
+        self, job: JobInfo, purpose: Purpose, candidates: Sequence[TaskInfo], *, partial: bool = False
+    ) -> list[TaskInfo]:
+        """Return the candidates that plugins allow the gang actions to evict for a job."""
+        return cast("list[TaskInfo]", self._rules.evictable(job, purpose, candidates, partial=partial))
+
+    def victim_queue_ranks(self, queues: Iterable[str], preemptor_queue: str) -> dict[str, int]:
+        """Return the rank of each queue among those that lose tasks to the preemptor's queue; 0 loses first."""
+        known = self._session.queues
+        return self._rules.victim_ranks([known[name] for name in queues], known[preemptor_queue])
+
+    def victim_tasks(self, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Return the candidates that plugins want to evict without a preemptor."""
+        return cast("list[TaskInfo]", self._rules.victim_tasks(candidates))
+
+    def fits(self, task: TaskInfo, node: str) -> bool:
+        """Whether a task passes every filter on a node and fits the room that is free or being released there."""
+        return self._placer.fits(task, self._columns.rows[node])
+
+    def can_simulate(self, task: TaskInfo, node: str) -> bool:
+        """Whether a dry run of evictions on the node can make the task fit."""
+        columns = self._columns
+        return all(part.allowed(task.shape, columns)[columns.rows[node]] for part in self._rules.unsimulated)
+
+    def keeps_guarantee(self, victim: TaskInfo) -> bool:
+        """Whether the victim's queue keeps its guarantee without it, for the resources that the victim requests."""
+        queue = victim.job_info.queue_info if victim.job_info is not None else None
+        if queue is None or not queue.guarantee:
+            return True
+        held, guarantee = queue.allocated, queue.guarantee
+        return all(
+            held.get(name, 0) - amount >= guarantee.get(name, 0)
+            for name, amount in victim.shape.requests.items()
+            if guarantee.get(name)
+        )
+
+    def would_evict_back(self, purpose: Purpose, evicted: Sequence[TaskInfo], placed: Sequence[TaskInfo]) -> bool:
+        """Whether any evicted task could immediately have a placed task evicted for itself."""
+        preemptors = self._starving_preemptors(evicted)
+        targets = [task for task in placed if task.preemptable] if preemptors else []
+        if not targets or not any(self._can_evict(purpose, preemptor) for preemptor in preemptors):
+            return False
+        if purpose is Purpose.RECLAIM and all(_fixed(task) for task in targets):
+            return False
+        ledger = self._ledger
+        dirty = {task.job: task.job in ledger.dirty for task in targets}
+        for task in targets:  # as if they were running already
+            ledger.revert(task, TaskStatus.RUNNING, task.node)
+        back = any(
+            self._would_evict(purpose, preemptor, targets)
+            for preemptor in preemptors
+            if self._can_evict(purpose, preemptor)
+        )
+        for task in targets:
+            ledger.revert(task, TaskStatus.PIPELINED, task.node)
+        for key, was in dirty.items():
+            if not was:
+                ledger.dirty.pop(key, None)
+        return back
+
+    def _starving_preemptors(self, evicted: Sequence[TaskInfo]) -> Collection[TaskInfo]:
+        """Return the evicted tasks whose jobs starve now, one of each job, shape and priority; usually none."""
+        starves = self._rules.job_starving
+        starving: set[str] = set()
+        looked_at: set[str] = set()
+        for task in evicted:  # called after every placement that needs evictions
+            if task.job not in looked_at:
+                looked_at.add(task.job)
+                if task.job_info is not None and starves(task.job_info):
+                    starving.add(task.job)
+        found: dict[tuple[str, int, int], TaskInfo] = {}
+        for task in evicted if starving else ():
+            if task.job in starving and task.can_preempt:
+                found.setdefault((task.job, task.shape.id, task.priority), task)
+        return found.values()
+
+    def record_attempt(self, victims: int) -> None:
+        """Count an attempt on a node and the victims it found (Volcano's preemption metrics)."""
+        self._session.stats.record_attempt(victims)
+
+    def _equivalence_key(self, purpose: Purpose, task: TaskInfo) -> Hashable:
+        job = task.job_info
+        assert job is not None
+        return purpose, job.queue, job.priority, self._rules.preemptor_key(job, purpose), task.shape.id, task.priority
+
+    def _job_equivalence_key(self, purpose: Purpose, job: JobInfo, runs: Sequence[Run]) -> Hashable:
+        return (
+            job.min_available,
+            job.sub_job_table and job.key,
+            *job.role_minimums.items(),
+            *job.counts,
+            *[
+                (
+                    self._equivalence_key(purpose, cast("TaskInfo", run.tasks[0])),
+                    run.role,
+                    run.nominated,
+                    len(run.tasks),
+                )
+                for run in runs
+            ],
+        )
+
+    def _would_evict(self, purpose: Purpose, preemptor: TaskInfo, targets: Sequence[TaskInfo]) -> bool:
+        session, job = self._session, preemptor.job_info
+        assert job is not None
+        if session.is_action_configured(purpose):
+            ask = self._rules.preemptable if purpose is Purpose.PREEMPT else self._rules.reclaimable
+            if ask(preemptor, [task for task in targets if task.shape.best_effort or not preemptor.shape.best_effort]):
+                return True
+        if not session.is_action_configured(f"gang{purpose}"):
+            return False
+        low = purpose is Purpose.RECLAIM
+        open_to_it = [
+            task
+            for task in targets
+            if task.job_info is not None
+            and task.job_info.preemptable
+            and (low or task.job_info.priority < job.priority)
+        ]
+        return bool(open_to_it) and bool(self._rules.evictable(job, purpose, open_to_it))
+
+    def _can_evict(self, purpose: Purpose, preemptor: TaskInfo) -> bool:
+        """Whether an evicted task could immediately have others evicted, if any were eligible."""
+        job = preemptor.job_info
+        if job is None or job.queue_info is None or not preemptor.can_preempt or not self._rules.job_starving(job):
+            return False
+        if purpose is Purpose.PREEMPT:
+            return True
+        return not self._rules.overused(job.queue_info) and self._rules.preemptive(job.queue_info, [preemptor])
+
+
+def _fixed(task: TaskInfo) -> bool:
+    """Whether no queue may reclaim from the task's queue."""
+    queue = task.job_info.queue_info if task.job_info is not None else None
+    return queue is None or queue.object.spec.reclaimable is False
+
+
+def _mark_unschedulable(session: SessionContext, job: JobInfo, runs: Sequence[Run]) -> None:
+    """Skip the job in this action until the cluster generation changes, where another try would fail too."""
+    rules, placer = session.rules, session.state.placer
+    if not rules.keeps_verdicts or rules.traits or any(task.retry_at > session.now for task in job.pending.values()):
+        return
+    if all(placer.depends_on_room_alone(run.shape) and placer.is_time_independent(run.shape) for run in runs):
+        until = session.now + jittered(RETRY_AFTER, job.key)
+        session.state.unschedulable.add(session.action, job.key, until)

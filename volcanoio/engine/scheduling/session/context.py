@@ -1,0 +1,202 @@
+"""The context of one scheduling cycle: state that the session and its collaborators share.
+
+Statements, victims, candidate nodes and quota reservations take the context, never the session itself, so that each
+can be read alone. It implements `sessionview.SessionView`, the part of a session that plugins read.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from hashlib import blake2b
+from typing import Protocol
+
+from volcanoio.engine.scheduling.cluster.attempts import Precision, Reason
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
+from volcanoio.engine.scheduling.cluster.loads import Quantity
+from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
+from volcanoio.engine.scheduling.cluster.queues import QueueInfo
+from volcanoio.engine.scheduling.cluster.state import ClusterState
+from volcanoio.engine.scheduling.cluster.undo import PluginTables, UndoLog
+from volcanoio.engine.scheduling.cluster.volumes import VolumeIndex
+from volcanoio.engine.scheduling.config.plugin_rules import Rules
+from volcanoio.engine.scheduling.config.profile import Profile
+from volcanoio.engine.scheduling.podindex.index import PodIndex
+from volcanoio.engine.scheduling.session.outbox import Asking, Budget, CycleStats, Outbox
+from volcanoio.engine.scheduling.status.explanation import fit_error
+from volcanoio.framework.scheduling.points import SortKey
+from volcanoio.framework.scheduling.sessionview import Text
+from volcanoio.framework.scheduling.verdicts import Verdict, Vote
+from volcanoio.framework.scheduling.views import Amounts, Shape
+from volcanoio.framework.scheduling_effects import PreBindStep
+from volcanoio.framework.scheduling_events import CycleOpened
+from volcanoio.model.base import ApiObject
+from volcanoio.model.times import rfc3339
+
+
+class QuotaReservationsView(Protocol):
+    """Quota reserved for tasks whose scheduling gate is open; see `quota_reservations`."""
+
+    def open(self) -> None:
+        """Count what earlier cycles reserved."""
+        ...
+
+    def open_queue_gates(self, job: JobInfo) -> Iterator[None]:
+        """Remove the gate of a job's tasks in order, as many as its queue may allocate."""
+        ...
+
+    def allocatable(self, job: JobInfo, shape: Shape, count: int) -> int:
+        """Return how many of `count` tasks the job's queue may allocate, their own reservations included."""
+        ...
+
+    def consume(self, job: JobInfo, shape: Shape, count: int) -> None:
+        """Reduce the reservations of a job by tasks that were allocated."""
+        ...
+
+
+class SessionContext:
+    """State of one cycle, and the views of the cluster that plugins read; implements `sessionview.SessionView`.
+
+    `nodes`, `pods`, `jobs` and `queues` are live views. `conditions` were set by plugins, by job key and type;
+    `kept_logs` are undo logs of statements kept until the close, `open_logs` those of statements that are neither
+    committed, discarded nor kept. Three sets contain job keys: `attempted_jobs` were tried in this session,
+    `partly_placed_jobs` have a committed statement and tasks left, `failed_jobs` were tried by the current action
+    without success. `is_cut_short`: the budget, or a question without an answer, ended the cycle. `pending_actions` run
+    after the current `action`.
+    """
+
+    def __init__(
+        self, state: ClusterState, profile: Profile, opening: CycleOpened, budget: Budget, period: float = 1.0
+    ) -> None:
+        self.state = state
+        self.profile = profile
+        self.rules: Rules = state.rules_of(profile)
+        self.cycle = opening.cycle
+        self.now = opening.at
+        self.period = period
+        self.uid = blake2b(f"{opening.seed}/{opening.cycle}".encode(), digest_size=16).hexdigest()
+        self.outbox = Outbox(opening.cycle)
+        self.stats = CycleStats()
+        self.tables = PluginTables()
+        self.kept_logs: list[UndoLog] = []
+        self.open_logs: list[UndoLog] = []
+        self.conditions: dict[str, dict[str, tuple[str, Text]]] = {}
+        self.enqueue_rejections: dict[str, Verdict] = {}
+        self.unplaced_best_effort: list[tuple[JobInfo, Sequence[TaskInfo]]] = []
+        self.jobs_to_review: Sequence[JobInfo] = ()
+        self.is_cut_short = False
+        self.has_read_unadmitted = False
+        self.failed_jobs: set[str] = set()
+        self.attempted_jobs: set[str] = set()
+        self.partly_placed_jobs: set[str] = set()
+        self.nominated_tasks: list[TaskInfo] = []
+        ledger = state.ledger
+        self.nodes: NodeColumns = ledger.columns
+        self.pods: PodIndex = ledger.pod_index
+        self.jobs: Mapping[str, JobInfo] = ledger.schedulable_jobs
+        self.queues: Mapping[str, QueueInfo] = ledger.existing_queues
+        self.volumes: VolumeIndex = ledger.volumes
+        self.prebinding: Mapping[str, Sequence[PreBindStep]] = state.prebinding
+        self.table = self.tables.get
+        self.questions = Asking(state.answers, self.outbox, answering=opening.answering)
+        self.ask, self.notify = self.questions.ask, self.questions.notify
+        self.facts, self.version, self.changed_since = (
+            state.inputs.facts,
+            state.inputs.version,
+            state.inputs.changed_since,
+        )
+        self._budget = budget
+        self._actions = frozenset(action.name for action in profile.actions)
+        self.action = ""
+        self.pending_actions: frozenset[str] = self._actions
+        state.expire_urgency(self.now)
+        state.forget_finished_prebinds()
+        state.placer.open(self.rules, opening.cycle, opening.seed)
+        self.total: Amounts = self.nodes.totals(Quantity.ALLOCATABLE)
+        self._order_version = state.order_version(self.rules, self.total)
+        self._urgent = state.urgent_jobs
+        self._urgent_queues: set[str] = set()
+        self.quota_reservations: QuotaReservationsView | None = None
+
+    @cached_property
+    def timestamp(self) -> str:
+        """The time of this cycle in RFC 3339."""
+        return rfc3339(self.now)
+
+    @property
+    def used(self) -> Amounts:
+        """The sum of used over the nodes."""
+        return self.nodes.totals(Quantity.USED)
+
+    def changed_jobs(self, owner: object, limit: int | None = None) -> Collection[JobInfo]:
+        """Return the jobs added, changed or removed since this owner's last call; all jobs at its first call."""
+        return self.state.ledger.changes.since(owner, self.state.ledger.schedulable_jobs, limit)
+
+    def jobs_in(self, phase: str) -> Iterable[JobInfo]:
+        """Return the jobs of one PodGroup phase by key; sorts again after jobs were added or removed."""
+        return self.state.ledger.jobs_in_phase(phase)
+
+    def has_jobs_in(self, phase: str) -> bool:
+        """Whether any job is in that PodGroup phase; O(1)."""
+        return bool(self.state.ledger.jobs_by_phase.get(phase))
+
+    def set_condition(self, job: str, condition: str, reason: str, message: Text) -> None:
+        """Set a condition of that type with status True on the job's PodGroup when the session closes."""
+        self.conditions.setdefault(job, {})[condition] = (reason, message)
+
+    def fit_error(self, job: str) -> str:
+        """Return Volcano's FitError text of a job: counts by status, minAvailable and why its tasks found no node."""
+        info = self.state.ledger.schedulable_jobs[job]
+        return fit_error(info, ready=self.rules.job_ready(info))
+
+    @property
+    def evicting(self) -> list[TaskInfo]:
+        """Tasks whose eviction was decided but whose pods do not show a deletion timestamp yet."""
+        tasks, asked = self.state.ledger.tasks, self.state.pods.evicting
+        before = [tasks[uid] for uid in sorted(asked & tasks.keys())]
+        return before + [entry.task for log in self.open_logs for entry in log.evicted]
+
+    def objects(self, resource: str) -> Mapping[str, ApiObject]:
+        """Return a live, read-only view of the objects of a further kind by key."""
+        if resource not in self.rules.watches:
+            raise LookupError(f'{resource} are read but not watched; name them in the plugin\'s "watches"')
+        return self.state.inputs.objects(resource)
+
+    def queue_key(self, queue: QueueInfo) -> SortKey:
+        """Return the queue's current sort key.
+
+        Queues come first that have a gang whose bind was refused, or a preemptor that waits for its victims.
+        """
+        return queue.name not in self._urgent_queues, self.rules.queue_key(queue)
+
+    def job_key(self, job: JobInfo) -> SortKey:
+        """Return the job's current sort key within its queue.
+
+        A gang whose bind was refused, and a preemptor that waits for its victims, come first.
+        """
+        key = self._key_in_namespace(job)
+        return (key[0], *self.rules.with_namespace(key[1:], job)) if self.rules.orders_namespaces else key
+
+    def _key_in_namespace(self, job: JobInfo) -> tuple[SortKey, ...]:
+        """Return the sort key among jobs of the same namespace and queue; the key is cached on the job."""
+        if (known := job.cached_order_key) is None or known[0] != self._order_version:
+            known = self._order_version, (True, *self.rules.job_key(job))
+            if self.rules.keeps_job_keys:
+                job.cached_order_key = known
+        return (False, *known[1][1:]) if self._urgent and job.key in self._urgent else known[1]
+
+    def job_valid(self, job: JobInfo) -> bool:
+        """Whether the job is valid for scheduling; the reason is recorded on the job if it is not."""
+        verdict = self.rules.job_valid(job)
+        if verdict.vote is Vote.REJECT:
+            self.attempted_jobs.add(job.key)
+            job.attempts.explain(Reason(verdict.code, verdict.message, Precision.WAITING))
+            return False
+        return True
+
+    def _review_now(self, job: JobInfo) -> None:
+        """Make the job due for review at the close of this session: the reason why it waits may have changed."""
+        if self.state.revisit_at.get(job.key, 0.0) > self.now:
+            self.state.revisit_at[job.key] = self.now
+
+    def is_action_configured(self, action: str) -> bool:
+        """Whether the configuration contains the action."""
+        return action in self._actions

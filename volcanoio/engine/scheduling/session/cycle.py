@@ -1,0 +1,244 @@
+"""One scheduling cycle as a generator: open a session, run each action, close.
+
+When a cycle fails or is closed early, the decisions that it has not passed to the caller are undone. `CycleSnapshot`
+is a readable summary of the session at its close.
+"""
+
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo
+from volcanoio.engine.scheduling.cluster.state import ClusterState
+from volcanoio.engine.scheduling.config.profile import Profile
+from volcanoio.engine.scheduling.session.outbox import Budget, CycleStats, Unlimited
+from volcanoio.engine.scheduling.session.session import CycleSession
+from volcanoio.engine.scheduling.session.single_pods import NAME, place_single_pods
+from volcanoio.engine.scheduling.status.closing import close
+from volcanoio.engine.scheduling.status.explanation import UNSETTLED, group_text, missing_group_text
+from volcanoio.framework.effects import Patch
+from volcanoio.framework.events import EffectFailed
+from volcanoio.framework.scheduling.session import Session
+from volcanoio.framework.scheduling.sessionview import Unanswered
+from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.framework.scheduling_effects import BindBatch, Evict, Question, SchedulerEffect
+from volcanoio.framework.scheduling_events import CycleOpened
+from volcanoio.framework.statuses import with_details
+
+
+def undo_unsent_decisions(session: CycleSession) -> None:
+    """Revert the decisions that are still in the outbox: they will not be sent."""
+    state = session.state
+    for task in session.nominated_tasks:
+        state.nominations.remove(task)
+    for decision in session.outbox.take():
+        match decision:
+            case BindBatch():
+                for bind in decision.binds:
+                    state.ledger.transition(state.ledger.tasks[bind.uid], TaskStatus.PENDING, "")
+            case Evict():
+                state.pods.eviction_refused(decision.uid)
+            case Patch():
+                key = f"{decision.resource}/{decision.namespace}/{decision.name}"
+                state.fold(EffectFailed(controller="", key=key, effect_id=decision.id, code=0))
+            case _:
+                pass  # a Kubernetes Event that is not written needs no undo
+
+
+_TITLES = tuple(status.name.title() for status in TaskStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class CycleSnapshot:
+    """The jobs and pods of a session at its close; keys are `namespace/podgroup` and `namespace/name`, sorted.
+
+    `pipelined` is the node of each pipelined pod, `phases` the phase of each PodGroup, `statuses` the number of its
+    tasks by status. `reasons` is the most precise known reason why a PodGroup waits; it includes PodGroups that pods
+    name but that do not exist.
+    """
+
+    pipelined: Mapping[str, str]
+    phases: Mapping[str, str]
+    statuses: Mapping[str, Mapping[str, int]]
+    reasons: Mapping[str, str]
+
+
+def cycle_snapshot(session: CycleSession) -> CycleSnapshot:
+    """Return a snapshot of a session that has closed and is not undone yet."""
+    ledger = session.state.ledger
+    jobs = [ledger.jobs[key] for key in sorted(ledger.jobs) if ledger.jobs[key].has_group]
+    reserved = [
+        task
+        for job in jobs
+        if job.counts[TaskStatus.PIPELINED]
+        for task in job.members.values()
+        if task.status is TaskStatus.PIPELINED
+    ]
+    reasons = {job.key: _reason(session, job) for job in jobs if job.pending or job.phase in UNSETTLED}
+    jobs_without_group = [
+        job for job in ledger.jobs.values() if job.pending and not job.has_group and not job.is_single_pod
+    ]
+    reasons |= {job.key: missing_group_text(job) for job in sorted(jobs_without_group, key=lambda job: job.key)}
+    return CycleSnapshot(
+        pipelined=dict(sorted((f"{task.namespace}/{task.name}", task.node) for task in reserved)),
+        phases={job.key: job.phase for job in jobs},
+        statuses={job.key: {_TITLES[at]: count for at, count in enumerate(job.counts) if count} for job in jobs},
+        reasons={key: text for key, text in reasons.items() if text},
+    )
+
+
+def _reason(session: CycleSession, job: JobInfo) -> str:
+    """Return why a job waits, "" if it does not."""
+    ready = job.schedulable and session.rules.job_ready(job)
+    if ready and not job.pending:
+        return ""
+    if reserved := job.counts[TaskStatus.PIPELINED]:
+        return f"{reserved} of its pods wait for room that is being released"
+    if (refusal := session.enqueue_rejections.get(job.key)) is not None:
+        return with_details(refusal.message, refusal.details)
+    return job.attempts.reason.text or group_text(job, ready=ready)
+
+
+__all__ = ["Budget", "Checkpoint", "CycleResult", "CycleStats", "Unlimited", "run_cycle"]
+
+OVERALL = 64
+"""Number of placements that take about as long as filtering and scoring 10,000 nodes for a new shape."""
+EFFORT_BETWEEN = 128
+"""Effort between two checkpoints, in placements."""
+STEPS_BETWEEN = 128
+"""Most steps of an action (examined jobs) between two checkpoints."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A point of a cycle where other work may run.
+
+    `decisions` were committed since the last checkpoint; the caller must send them before it continues the cycle.
+
+    `action` is "" while the session opens and closes; `opened` is the name of the plugin that was just opened, or "".
+    """
+
+    action: str
+    decisions: tuple[SchedulerEffect, ...]
+    opened: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CycleResult:
+    """The result of a cycle, with the decisions since the last Checkpoint.
+
+    `cut_at` is the action during which the cycle was cut short, "" if it was not; `snapshot` describes the session at
+    its close, if requested. `questions` had no answer yet and cut the cycle short; the next cycle waits for them.
+    """
+
+    decisions: tuple[SchedulerEffect, ...]
+    cut_at: str = ""
+    stats: CycleStats = field(default_factory=CycleStats)
+    snapshot: CycleSnapshot | None = None
+    questions: tuple[Question, ...] = ()
+
+
+def run_cycle(  # noqa: PLR0913 - options are keywords with defaults
+    state: ClusterState,
+    profile: Profile,
+    opening: CycleOpened,
+    *,
+    budget: Budget | None = None,
+    period: float = 1.0,
+    with_snapshot: bool = False,
+) -> Generator[Checkpoint, None, CycleResult]:
+    """Run one cycle on the state's columns; the caller must not fold events until it has ended.
+
+    Requires `state.is_ready`. `period` is the schedule period in seconds: writes that Volcano repeats in every session
+    are made at most once per period and object. When the generator is closed early, or a plugin raises, decisions that
+    were not sent in a Checkpoint are undone.
+    """
+    for _ in state.finish_fold():  # the caller may have done so in steps
+        pass
+    state.require_resources(state.rules_of(profile).watches)
+    if not state.is_ready:
+        msg = f"no cycle before these are listed: {', '.join(state.missing)}; fold their Synced events first"
+        raise RuntimeError(msg)
+    session = CycleSession(state, profile, opening, budget or Unlimited(), period)
+    try:
+        for opened in session.open():
+            yield Checkpoint("", (), opened)
+        cut_at, questions = yield from _run_actions(session)
+        if state.ledger.pending_single_pods and not questions:
+            try:
+                yield from _checkpoints(session, NAME, place_single_pods(session))
+            except Unanswered as waiting:
+                questions = _break_off(session, waiting)
+            cut_at = cut_at or (NAME if session.is_cut_short else "")
+        session.questions.is_answering = False
+        if not cut_at:
+            state.answers.clear()
+        yield from _checkpoints(session, "", close(session, period))
+        seen = cycle_snapshot(session) if with_snapshot else None
+        yield from _checkpoints(session, "", session.undo_in_steps())
+    except BaseException:
+        undo_unsent_decisions(session)
+        raise
+    finally:
+        session.undo()
+    return CycleResult(session.outbox.take(), cut_at, session.stats, seen, questions)
+
+
+def _run_actions(session: CycleSession) -> Generator[Checkpoint, None, tuple[str, tuple[Question, ...]]]:
+    """Run the actions in the profile's order; return the action that was cut short, and the questions it waits for.
+
+    If the cycle before was cut short and had committed nothing, start with the action after the one that was cut, and
+    continue with the first action after the last.
+    """
+    state, actions = session.state, session.profile.actions
+    count = len(actions)
+    first = state.next_action % count if count else 0
+    state.next_action = 0
+    order = [actions[at % count] for at in range(first, first + count)]
+    for at, action in enumerate(order):
+        session.pending_actions = frozenset(later.name for later in order[at + 1 :])
+        session.action = action.name
+        try:
+            yield from _checkpoints(session, action.name, action.run(cast("Session", session)))
+        except Unanswered as waiting:
+            return action.name, _break_off(session, waiting)
+        if session.has_read_unadmitted and not session.is_cut_short:
+            session.has_read_unadmitted = False
+            state.enqueue_refused.clear()
+        _record_failures(session)
+        if session.is_cut_short:
+            if not (session.stats.gangs or session.stats.evicted):  # failed attempts must not block other actions
+                state.next_action = first + at + 1
+            return action.name, ()
+    return "", ()
+
+
+def _record_failures(session: CycleSession) -> None:
+    """Record the jobs that failed before the cycle was cut short, so that the next cycle tries the others first."""
+    known = session.state.failed_attempts
+    if session.is_cut_short:
+        known.setdefault(session.action, set()).update(session.failed_jobs)
+    else:
+        known.pop(session.action, None)
+    session.failed_jobs.clear()
+
+
+def _break_off(session: CycleSession, waiting: Unanswered) -> tuple[Question, ...]:
+    """Cut the cycle short and undo open statements, as when the budget is used up; return the open questions."""
+    session.is_cut_short = True
+    session.tables.log = None
+    while session.open_logs:
+        session.open_logs.pop().rollback(session.state.ledger, session.state.reservations)
+    return waiting.questions
+
+
+def _checkpoints(session: CycleSession, action: str, steps: Iterator[None]) -> Iterator[Checkpoint]:
+    """Run one part of the cycle; yield a checkpoint after each `EFFORT_BETWEEN` or `STEPS_BETWEEN`, and at the end."""
+    taken, stats, placer = 0, session.stats, session.state.placer
+    enough = stats.placed + OVERALL * placer.effort + EFFORT_BETWEEN
+    for _ in steps:
+        taken += 1
+        if taken >= STEPS_BETWEEN or stats.placed + OVERALL * placer.effort >= enough:
+            taken, enough = 0, stats.placed + OVERALL * placer.effort + EFFORT_BETWEEN
+            yield Checkpoint(action, session.outbox.take())
+    yield Checkpoint(action, session.outbox.take())

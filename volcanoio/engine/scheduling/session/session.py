@@ -1,0 +1,554 @@
+"""The session of one scheduling cycle, on the live columns; what is not committed is undone at its close.
+
+`CycleSession` is what actions call. The functions above it build runs of alike tasks, decide whether another attempt at
+a job can succeed, allocate one task without a statement, and pipeline a job on its nominated nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+from operator import attrgetter
+
+from volcanoio.engine.scheduling.cluster.attempts import QUEUE_QUOTA, Precision, Reason, UnschedulableUntil
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo, MinResourcesKey, TaskInfo
+from volcanoio.engine.scheduling.cluster.loads import Load
+from volcanoio.engine.scheduling.cluster.queues import QueueInfo
+from volcanoio.engine.scheduling.cluster.state import ClusterState
+from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
+from volcanoio.engine.scheduling.cluster.unschedulable import RETRY_AFTER
+from volcanoio.engine.scheduling.cluster.volumes import CLAIMS
+from volcanoio.engine.scheduling.config.profile import Profile
+from volcanoio.engine.scheduling.ordering.backlogs import QueueBacklog, UncachedBacklog, build_uncached_backlogs
+from volcanoio.engine.scheduling.preemption.victims import Victims
+from volcanoio.engine.scheduling.session.context import SessionContext
+from volcanoio.engine.scheduling.session.outbox import Budget
+from volcanoio.engine.scheduling.session.quota_reservations import QuotaReservations
+from volcanoio.engine.scheduling.session.statement import JobStatement
+from volcanoio.framework.backoff import jittered
+from volcanoio.framework.scheduling.heap import GroupedHeap, Heap, MovingHeap, PriorityQueue
+from volcanoio.framework.scheduling.points import SortKey
+from volcanoio.framework.scheduling.session import Run
+from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, Vote
+from volcanoio.framework.scheduling.views import Shape, TaskStatus
+from volcanoio.framework.scheduling_effects import BindRequest
+from volcanoio.framework.scheduling_events import CycleOpened
+from volcanoio.model.scheduling import PodGroupPhase
+
+_KEY = attrgetter("key")
+
+
+def runs_of(session: CycleSession, job: JobInfo, members: Iterable[TaskInfo], *, best_effort: bool) -> list[Run]:
+    """Return pending tasks of a job as runs: the best-effort ones, or the others.
+
+    Gated tasks and tasks that back off after a refused bind are skipped.
+    """
+    rules, now = session.rules, session.now
+    tasks = [
+        task for task in members if task.shape.best_effort is best_effort and not task.is_gated and task.retry_at <= now
+    ]
+    if traits := rules.traits:
+        _use_shapes_with_traits(session, job, tasks)
+    use_shapes_with_claims(session, tasks, varied=bool(traits))
+    if len(tasks) > 1:
+        tasks.sort(key=_KEY)
+        if rules.orders_tasks:
+            tasks.sort(key=rules.task_key)  # stable: equal ones keep their order
+    if not tasks:
+        return []
+    shape, role, claims = tasks[0].shape, tasks[0].role, session.state.nominations
+    if not claims.by_task:
+        for task in tasks:
+            if task.shape is not shape or task.role != role or task.nominated_node:
+                break
+        else:  # most gangs have one role
+            return [Run(shape, role, tasks, "")]
+    nominated = claims.nominated_node
+    runs: list[Run] = []
+    last: TaskInfo | None = None
+    aimed = False
+    alike: list[TaskInfo] = []
+    for task in tasks:
+        node = nominated(task)
+        if last is not None and task.shape is last.shape and task.role == last.role and not node and not aimed:
+            alike.append(task)
+        else:
+            alike = [task]
+            runs.append(Run(task.shape, task.role, alike, node))
+        last, aimed = task, bool(node)
+    return runs
+
+
+def use_shapes_with_claims(session: CycleSession, tasks: Sequence[TaskInfo], *, varied: bool) -> None:
+    """Set the shape of tasks with volume claims to one that includes the claims, if some plugin watches claims.
+
+    `varied`: the shapes of the tasks include traits already.
+    """
+    volumes = session.state.ledger.volumes
+    if volumes.is_active and CLAIMS in session.rules.watches:
+        claiming = session.state.ledger.shapes.with_claims
+        for task in tasks:
+            if task.claim_names:
+                plain = task.shape if varied else task.base_shape
+                task.shape = claiming(plain, tuple([claim for _, claim in volumes.claims(task)]))
+
+
+def _use_shapes_with_traits(session: CycleSession, job: JobInfo, tasks: Sequence[TaskInfo]) -> None:
+    """Set the shape of tasks to one that includes the traits that plugins return for them."""
+    varied = session.state.ledger.shapes.with_traits
+    for task in tasks:
+        traits = tuple([(name, value) for name, trait in session.rules.traits if (value := trait(task, job))])
+        task.shape = varied(task.base_shape, traits) if traits else task.base_shape
+
+
+def record_unschedulable(session: CycleSession, job: JobInfo, runs: Sequence[Run]) -> None:
+    """Record that an attempt at all runs of a job placed nothing, if it is known which change lets another succeed.
+
+    For a job with one run that change is new free room: its tasks are alike, so one that fitted no node fits none until
+    room is freed. This holds only if filters do not depend on usage and no room is kept by other statements. If the
+    queue had no quota left, only the quota is checked again. Other failures are not recorded.
+    """
+    attempts = job.attempts
+    if len(runs) == 1 and attempts.is_quota_limited and not attempts.fit_errors:
+        attempts.queue_shortage = (runs[0].shape, max(session.rules.job_missing(job), 1), session.now)
+        return
+    if len(runs) != 1 or not attempts.fit_errors or attempts.is_quota_limited or session.kept_logs:
+        return
+    shape = runs[0].shape
+    if session.state.placer.depends_on_room_alone(shape):
+        whole = len(runs[0].tasks) == len(job.pending) and not session.state.reservations.by_job
+        whole = whole and not session.rules.traits and session.state.placer.is_time_independent(shape)
+        rest = jittered(RETRY_AFTER, job.key) if whole else 0.0
+        session.state.freed_room.watch(shape)
+        attempts.unschedulable_until = UnschedulableUntil(
+            shape, session.nodes.freed_count, session.now + max(rest, session.period)
+        )
+
+
+def is_unschedulable(session: CycleSession, job: JobInfo) -> bool:
+    """Whether another attempt would fail like the last one: no room was freed, or the queue has no more quota."""
+    attempts, state = job.attempts, session.state
+    if attempts.queue_shortage is not None and not state.ledger.is_dirty(job):
+        shape, missing, when = attempts.queue_shortage
+        assert job.queue_info is not None
+        recent = session.now < when + session.period
+        if recent and session.rules.allocatable(job.queue_info, shape, missing) < missing:
+            return True
+    useless = attempts.unschedulable_until
+    if useless is None or session.now >= useless.until or state.ledger.is_dirty(job):
+        return False
+    if job.key in state.reservations.by_job:
+        return False
+    is_final = not (state.reservations.by_job or session.kept_logs or session.open_logs)
+    return state.freed_room.last_freed(useless.shape, is_final=is_final) <= useless.since
+
+
+def may_become_ready(job: JobInfo, sub_job: SubJobInfo | None) -> bool:
+    """Whether a job can still become ready after one of its tasks, or of the sub-job's, found no node.
+
+    Volcano: NeedContinueAllocating, api/job_info.go.
+    """
+    if job.min_available == len(job.members):
+        return False
+    if sub_job is not None:
+        return sub_job.min_available < len(sub_job.members)
+    failed = job.attempts.failed_roles
+    if job.min_available < job.role_minimum_total:
+        left = sum(counts[TaskStatus.PENDING] for role, counts in job.by_role.items() if role not in failed)
+        return job.ready_count + left >= job.min_available
+    return all(
+        job.role_count(role, idle=False) >= job.role_minimums[role] for role in failed if job.role_minimums.get(role)
+    )
+
+
+def allocate_one(session: CycleSession, job: JobInfo, run: Run, start: int) -> bool:
+    """Allocate the task at index `start` on idle room and bind it at once, if that makes the job ready.
+
+    Returns False, with nothing done, otherwise; also for jobs and tasks that need a statement.
+    """
+    task: TaskInfo = run.tasks[start]  # type: ignore[assignment]  # runs are made of ours
+    state, rules, shape = session.state, session.rules, run.shape
+    if run.nominated or job.attempts.failed_roles or session.quota_reservations is not None or job.queue_info is None:
+        return False
+    if (
+        job.sub_job_table is not None
+        or job.key in state.reservations.by_job
+        or rules.prebinds(task)
+        or rules.job_missing(job) > 1
+    ):
+        return False
+    if session.allocatable(job, shape, session.batch_size(shape, len(run.tasks) - start)) <= 0:
+        return False
+    if (row := state.placer.assume_one(task)) < 0:
+        return False
+    ledger, log = state.ledger, session.tables.shared_log
+    session.open_logs.append(log)
+    ledger.record_allocated(task, row)
+    log.assumed.append(task)
+    session.tables.log = log
+    for notify in rules.placed.of(task.shape):
+        notify(task)
+    for count in rules.accounting_in:
+        count(job, shape, 1)
+    session.tables.log = None
+    if ready := rules.job_ready(job):
+        _bind(session, job, task)
+        log.assumed.clear()
+        log.tables.clear()
+    else:
+        log.rollback(ledger, state.reservations)
+    session.open_logs.pop()
+    return ready
+
+
+def _bind(session: CycleSession, job: JobInfo, task: TaskInfo) -> None:
+    """Bind one task of a ready job; has the same effects as `JobStatement.commit`."""
+    state, stats, key = session.state, session.stats, job.key
+    session.attempted_jobs.add(key)
+    session.failed_jobs.discard(key)
+    if len(job.pending) > 0:
+        session.partly_placed_jobs.add(key)
+    else:
+        session.partly_placed_jobs.discard(key)
+    state.unschedulable.advance_generation()
+    state.ledger.bind(job, (task,))
+    session.outbox.bind(key, (BindRequest(uid=task.uid, namespace=task.namespace, name=task.name, node=task.node),))
+    stats.placed += 1
+    stats.record_bound(1)
+
+
+def pipeline_on_nominated(session: CycleSession, job: JobInfo) -> bool:
+    """Pipeline all pending tasks of a job on their nominated nodes, and keep them there until the session closes.
+
+    Returns False, with nothing done, if that is not possible for all tasks at once.
+    """
+    if (places := _places(session, job)) is None or not session.job_valid(job) or session.job_ready(job):
+        return False
+    tasks, rows = places
+    shape, count = tasks[0].shape, len(tasks)
+    assert job.queue_info is not None
+    if (
+        not session.state.placer.are_reserved(shape, rows)
+        or session.rules.allocatable(job.queue_info, shape, count) < count
+    ):
+        return False
+    held = session.state.reservations.by_job.pop(job.key)  # the tasks take this room
+    statement = session.statement(job)
+    statement.pipeline_on_rows(tasks, rows, held)
+    if not session.job_pipelined(job):
+        statement.discard()
+        return False
+    if not job.attempts.is_empty or not job.attempts.is_resumed:
+        session.begin_attempt(job)  # the reason why the job waits is now another one
+        job.attempts.is_resumed = True
+    statement.keep_until_close()
+    return True
+
+
+def _places(session: CycleSession, job: JobInfo) -> tuple[list[TaskInfo], list[int]] | None:
+    """Return all pending tasks and their nominated rows; None unless all are alike, nominated and may be placed."""
+    if session.quota_reservations is not None or session.rules.traits or job.sub_job_table is not None:
+        return None
+    held = session.state.reservations.by_job.get(job.key, ())
+    if not job.pending or len(held) != len(job.pending) or job.best_effort or job.gated_count:
+        return None
+    if any(hold.load is not Load.RESERVES for hold in held):
+        return None
+    by_task, index, now = session.state.nominations.by_task, session.nodes.rows, session.now
+    tasks, rows = list(job.pending.values()), []
+    shape = tasks[0].shape
+    for task in tasks:
+        claim = by_task.get(task.uid)
+        if (
+            claim is None
+            or task.shape is not shape
+            or task.claim_names
+            or task.retry_at > now
+            or claim.node not in index
+        ):
+            return None
+        rows.append(index[claim.node])
+    return tasks, rows
+
+
+SOME_JOBS = 0.25
+"""Effort of ordering jobs in one step, in evaluations of all nodes."""
+FEW_AT_ONCE = 32
+"""Most tasks placed in one call if plugins are called for each task."""
+MANY_AT_ONCE = 256
+"""Most tasks placed in one call."""
+UNDONE = 8
+"""Number of tasks undone in one step."""
+
+
+class CycleSession(SessionContext):
+    """What actions call; implements `session.Session`. `victims` is for the actions that evict."""
+
+    def __init__(
+        self, state: ClusterState, profile: Profile, opening: CycleOpened, budget: Budget, period: float = 1.0
+    ) -> None:
+        super().__init__(state, profile, opening, budget, period)
+        self._certain_rejections: dict[tuple[str, str, MinResourcesKey], Verdict] = {}
+        """Cached enqueue verdict per (queue, namespace, minResources)."""
+        self._last_verdict: tuple[JobInfo, Verdict] | None = None
+        """The job of the last vote, and its verdict."""
+        if state.queue_gates.is_enabled:
+            self.quota_reservations = QuotaReservations(self)
+
+    @cached_property
+    def victims(self) -> Victims:
+        """The search for victims, for actions that evict."""
+        return Victims(self)
+
+    def open(self) -> Iterator[str]:
+        """Refresh pods and claims, then open the plugins one at a time; yield the plugin's name, "" before them."""
+        claimed = len(self.state.nominations.by_task)
+        self.state.ledger.volumes.refresh()
+        for _ in chain(self.state.ledger.pod_index.refresh(), self.state.nominations.open(self.now)):
+            yield ""
+        if claimed != len(self.state.nominations.by_task):
+            self.state.unschedulable.advance_generation()
+        if self.state.nominations.jobs:
+            self._urgent = {**self.state.urgent_jobs, **self.state.nominations.jobs}
+        self._urgent_queues = {job.queue for job in self._urgent.values()}
+        yield ""  # the time so far does not count for the first plugin
+        for name, opens in self.rules.opens:
+            for _ in opens(self) or ():
+                yield name
+            yield name
+        if self.quota_reservations is not None:
+            self.quota_reservations.open()
+
+    def runs(self, job: JobInfo, *, best_effort: bool, sub_job: SubJobInfo | None = None) -> list[Run]:
+        """Return the pending tasks of a job or sub-job as runs in task order: the best-effort ones, or the others."""
+        members = job.pending.values() if sub_job is None else [job.pending[task.uid] for task in sub_job.pending]
+        return runs_of(self, job, members, best_effort=best_effort)
+
+    def begin_attempt(self, job: JobInfo, sub_job: SubJobInfo | None = None) -> None:
+        """Clear the fit errors of an earlier attempt at the job; for a sub-job only which roles failed."""
+        if sub_job is None:
+            if not job.attempts.is_empty or job.attempts.is_resumed:
+                job.attempts.clear()
+            self._review_now(job)
+        else:
+            job.attempts.failed_roles = frozenset()
+
+    def mark_unschedulable(self, job: JobInfo, runs: Sequence[Run]) -> None:
+        """Record that an attempt at all runs placed nothing, if only new room or quota can change the result."""
+        record_unschedulable(self, job, runs)
+
+    def is_unschedulable(self, job: JobInfo) -> bool:
+        """Whether another attempt would fail like the last one; a job is tried again after two minutes at most."""
+        return is_unschedulable(self, job)
+
+    def pipeline_nominated(self, job: JobInfo) -> bool:
+        """Pipeline all tasks of a job on their nominated nodes; False if the job must be allocated like any other."""
+        return (
+            bool(self.state.nominations.jobs)
+            and job.key in self.state.nominations.jobs
+            and pipeline_on_nominated(self, job)
+        )
+
+    def has_role_failed(self, job: JobInfo, role: str) -> bool:
+        """Whether a task of this role (not "") found no node since `begin_attempt`."""
+        return bool(role) and role in job.attempts.failed_roles
+
+    def can_become_ready(self, job: JobInfo, sub_job: SubJobInfo | None = None) -> bool:
+        """Whether the job can still become ready after one of its tasks, or of the sub-job's, found no node."""
+        return may_become_ready(job, sub_job)
+
+    def statement(self, job: JobInfo) -> JobStatement:
+        """Return a new statement for the job."""
+        self.attempted_jobs.add(job.key)
+        return JobStatement(self, job)
+
+    def undo_in_steps(self) -> Iterator[None]:
+        """Undo what was not committed, a few tasks at a time: Allocated and Pipelined never leave the session."""
+        ledger = self.state.ledger
+        for logs in (self.open_logs, self.kept_logs):
+            while logs:
+                seated = logs[-1].assumed
+                while seated:
+                    last = seated[: -UNDONE - 1 : -1]  # in reverse order
+                    del seated[-UNDONE:]
+                    ledger.forget(last)
+                    yield
+                logs.pop().rollback(ledger, self.state.reservations)
+        yield from self.state.nominations.close()
+
+    def undo(self) -> None:
+        """Undo everything that is left, and release what the session refers to."""
+        for _ in self.undo_in_steps():
+            pass
+        for job, unplaced in self.unplaced_best_effort:
+            job.include_best_effort(unplaced)
+            self.state.ledger.changes.mark(job)
+        self.unplaced_best_effort.clear()
+        self.conditions.clear()
+        self.state.backlogs.close()
+        self.tables.close()  # otherwise its contents would wait for the garbage collector
+
+    def is_action_pending(self, action: str) -> bool:
+        """Whether the action will still run in this cycle."""
+        return action in self.pending_actions
+
+    def is_budget_exhausted(self) -> bool:
+        """Whether the cycle's budget is used up."""
+        self.stats.boundaries += 1
+        self.is_cut_short = self.is_cut_short or self._budget.exhausted()
+        return self.is_cut_short
+
+    def jobs_to_enqueue(self) -> Sequence[JobInfo]:
+        """Return the jobs of phase Pending whose queue exists, except those that a cycle cut short has rejected."""
+        self.has_read_unadmitted = True
+        jobs, refused = self.state.ledger.jobs_in_phase(PodGroupPhase.PENDING), self.state.enqueue_refused
+        return [job for job in jobs if job.key not in refused] if refused else jobs
+
+    def jobs_with_pending_tasks(self) -> Sequence[JobInfo]:
+        """Return the jobs with pending tasks whose queue exists.
+
+        Jobs that this action failed to place in a cycle that was cut short are skipped until all others were tried.
+        """
+        listed, failed = self.state.ledger.schedulable_jobs, self.state.failed_attempts.get(self.action, ())
+        jobs = [job for key, job in self.state.ledger.pending_jobs.items() if key in listed]
+        return [job for job in jobs if job.key not in failed or job.key in self._urgent] if failed else jobs
+
+    @property
+    def has_stable_job_keys(self) -> bool:
+        """Whether a job's sort key changes in this session only when the job itself changes."""
+        return self.rules.keeps_job_keys and not self.rules.orders_namespaces
+
+    def ordered_queues(self, names: Iterable[str]) -> PriorityQueue[QueueInfo]:
+        """Return a priority queue of queues by their current sort key."""
+        queues = [self.queues[name] for name in names]
+        if self.rules.queue_generation():
+            return MovingHeap(self.queue_key, self.rules.queue_generation, queues)
+        return Heap(self.queue_key, queues)
+
+    def empty_job_order(self) -> PriorityQueue[JobInfo]:
+        """Return an empty priority queue for jobs of one queue."""
+        if self.rules.orders_namespaces:
+            return GroupedHeap(_namespace, self._key_in_namespace, self.job_key, self.rules.namespace_generation)
+        return Heap(self._key_in_namespace)
+
+    def backlogs(self, *, admitted: bool) -> Generator[None, None, Mapping[str, QueueBacklog | UncachedBacklog]]:
+        """Return the backlog of each queue: admitted jobs with pending tasks, or jobs of phase Pending.
+
+        Jobs that the action failed to place, or rejected, in a cycle that was cut short are skipped until all others
+        were tried.
+        """
+        kept = self.state.backlogs
+        if not self.has_stable_job_keys:
+            jobs = (
+                [job for job in self.jobs_with_pending_tasks() if job.phase != PodGroupPhase.PENDING]
+                if admitted
+                else self.jobs_to_enqueue()
+            )
+            return (yield from build_uncached_backlogs(jobs, self.empty_job_order))
+        for _ in kept.update(self._key_in_namespace, self._order_version, self._urgent, admitted=admitted):
+            self.state.placer.add_effort(SOME_JOBS)
+            yield
+        if not admitted:
+            self.has_read_unadmitted = True
+            return kept.begin(self._key_in_namespace, self.state.enqueue_refused, admitted=False)
+        failed = self.state.failed_attempts.get(self.action, ())
+        return kept.begin(self._key_in_namespace, failed and failed - self._urgent.keys(), admitted=True)
+
+    def overused(self, queue: QueueInfo) -> bool:
+        """Whether the queue may allocate nothing more in this session."""
+        return self.rules.overused(queue)
+
+    def allocatable(self, job: JobInfo, shape: Shape, count: int) -> int:
+        """Return how many of `count` tasks of a shape the job's queue may allocate now; a shortfall is recorded."""
+        assert job.queue_info is not None
+        if self.quota_reservations is not None:
+            allowed = self.quota_reservations.allocatable(job, shape, count)
+        else:
+            allowed = self.rules.allocatable(job.queue_info, shape, count)
+        if allowed < count:
+            job.attempts.is_quota_limited = True
+            text = f"queue {job.queue} has no room left for {count - allowed} of its tasks"
+            job.attempts.explain(Reason(QUEUE_QUOTA, text, Precision.QUOTA))
+        return allowed
+
+    def allocate_and_bind(self, job: JobInfo, run: Run, start: int) -> bool:
+        """Allocate the task at index `start` on idle resources and bind it, if that makes the job ready."""
+        return allocate_one(self, job, run, start)
+
+    def open_queue_gates(self, job: JobInfo) -> Iterator[None]:
+        """Remove the scheduling gate of tasks that only wait for their queue, as many as it may allocate."""
+        return iter(()) if self.quota_reservations is None else self.quota_reservations.open_queue_gates(job)
+
+    def batch_size(self, shape: Shape, count: int) -> int:
+        """Return how many of `count` tasks of a shape to place per call, so that other work can run in between."""
+        if count <= FEW_AT_ONCE:
+            return count
+        return FEW_AT_ONCE if self.state.placer.is_scored_per_task(shape) else min(count, MANY_AT_ONCE)
+
+    def job_ready(self, job: JobInfo) -> bool:
+        """Whether a statement of the job may be committed."""
+        return self.rules.job_ready(job)
+
+    def job_pipelined(self, job: JobInfo) -> bool:
+        """Whether enough of the job is allocated or pipelined to keep its room."""
+        return self.rules.job_pipelined(job)
+
+    def sub_job_key(self, sub_job: SubJobInfo) -> SortKey:
+        """Return the sub-job's current sort key within its job; smaller first."""
+        return self.rules.sub_job_key(sub_job)
+
+    def sub_job_ready(self, sub_job: SubJobInfo) -> bool:
+        """Whether enough tasks of a sub-job are allocated."""
+        return self.rules.sub_job_ready(sub_job)
+
+    def sub_job_pipelined(self, sub_job: SubJobInfo) -> bool:
+        """Whether enough tasks of a sub-job are allocated or pipelined."""
+        return self.rules.sub_job_pipelined(sub_job)
+
+    def job_enqueueable(self, job: JobInfo) -> Verdict:
+        """Return the combined vote on making a Pending job Inqueue; a job without minResources is not voted on."""
+        asked, self._last_verdict = self._last_verdict, None
+        if asked is not None and asked[0] is job:
+            return asked[1]
+        return PERMIT if job.min_resources is None else self.rules.job_enqueueable(job)
+
+    def certain_rejection(self, job: JobInfo) -> Verdict | None:
+        """Return the enqueue rejection that applies to the job for this whole session; None if there is none."""
+        if job.min_resources_key is None or not self.rules.keeps_enqueue_verdicts:
+            return None
+        alike = job.queue, job.namespace, job.min_resources_key
+        if (verdict := self._certain_rejections.get(alike)) is None:
+            verdict = self._certain_rejections[alike] = self.rules.job_enqueueable(job)
+            self._last_verdict = job, verdict
+        return verdict if verdict.vote is Vote.REJECT else None
+
+    def enqueue(self, job: JobInfo) -> None:
+        """Make the job Inqueue and notify the plugins."""
+        self._last_verdict = None
+        self.rules.job_enqueued(job)
+        self.enqueue_without_vote(job)
+        self.stats.enqueued += 1
+
+    def enqueue_without_vote(self, job: JobInfo) -> None:
+        """Make the job Inqueue where no enqueue action is configured: no vote, no notification."""
+        self.attempted_jobs.add(job.key)
+        self.state.unschedulable.advance_generation()
+        if not job.attempts.is_empty:
+            job.attempts.clear()
+        self.state.ledger.set_phase(job, PodGroupPhase.INQUEUE)
+
+    def reject_enqueue(self, job: JobInfo, verdict: Verdict) -> None:
+        """Record why the job was not enqueued; the reason becomes an event of its PodGroup."""
+        self.attempted_jobs.add(job.key)
+        self.state.enqueue_refused.add(job.key)
+        if verdict.message != job.attempts.enqueue_refusal:
+            job.attempts.enqueue_refusal = verdict.message
+            self._review_now(job)
+        job.attempts.explain(Reason(verdict.code, verdict.message, Precision.QUOTA))
+        if verdict.message:
+            self.enqueue_rejections[job.key] = verdict
+
+
+def _namespace(job: JobInfo) -> str:
+    return job.namespace

@@ -1,0 +1,59 @@
+"""Pods without PodGroup, if the scheduler accepts them: each is a job of one task, placed after all actions."""
+
+from collections.abc import Iterator
+
+from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
+from volcanoio.engine.scheduling.session.session import CycleSession, use_shapes_with_claims
+from volcanoio.engine.scheduling.status.pod_conditions import report_single_pod
+from volcanoio.framework.scheduling.session import Run
+
+ALWAYS = 64
+"""Pods tried even if gangs used up the cycle's budget, so that single pods do not starve."""
+PASSED = 16
+"""Unschedulable pods skipped in one step."""
+SOME = 0.25
+"""Effort counted for each step of ordering pods, in evaluations of all nodes."""
+NAME = "singles"
+"""`CycleResult.cut_at` of a cycle that was cut short while placing single pods."""
+
+
+def place_single_pods(session: CycleSession) -> Iterator[None]:
+    """Bind the pods that fit a node, and report why the others do not.
+
+    After a cycle that was cut short, the pods it failed to place are skipped until all other pods were tried.
+    """
+    order = session.state.single_pod_order
+    for _ in order.begin():
+        session.state.placer.add_effort(SOME)
+        yield
+    failed = session.state.failed_attempts.setdefault(NAME, set())
+    session.failed_jobs.clear()
+    tried = passed = 0
+    for job in order:
+        task = next(iter(job.pending.values()))
+        if task.is_gated or task.retry_at > session.now or job.key in failed or session.is_unschedulable(job):
+            passed += 1
+            if not passed % PASSED:
+                yield
+            continue
+        tried += 1
+        if tried > ALWAYS and session.is_budget_exhausted():
+            failed.update(session.failed_jobs)
+            return
+        _place(session, job, task)
+        yield
+    failed.clear()
+
+
+def _place(session: CycleSession, job: JobInfo, task: TaskInfo) -> None:
+    session.begin_attempt(job)
+    use_shapes_with_claims(session, [task], varied=False)
+    run = Run(task.shape, task.role, [task], task.nominated_node)
+    statement = session.statement(job)
+    placed, _ = statement.allocate(run, 0, 1, until_ready=False, idle_only=True)
+    if placed:
+        statement.commit()
+        return
+    statement.discard()
+    session.mark_unschedulable(job, [run])
+    report_single_pod(session, job, task)

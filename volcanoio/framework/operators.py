@@ -1,0 +1,304 @@
+"""`Operator`: the short way to write a controller that creates objects for the objects of a kind.
+
+Only `plan` has to be written. It is level-triggered: it receives the object, the objects it owns and those stored
+(`Parts`), and returns what to write now, with `create_or_patch`, `patch_status`, `record_event` and the other functions
+of this module. It runs again after every change, but not while its own writes are in flight, and after a refused write
+only after a back-off.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from volcanoio.framework.backoff import Backoff
+from volcanoio.framework.controller import Input, Lookup, Reference, Rule, Step, View
+from volcanoio.framework.effects import Create, Delete, Effect, Patch, Record, StartTimer
+from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
+from volcanoio.model.base import ApiObject, Manifest
+from volcanoio.model.kinds import Kind, object_reference, owner_reference
+from volcanoio.model.times import rfc3339
+
+Object = TypeVar("Object", bound=ApiObject)
+
+
+class Parts(Generic[Object]):
+    """The `subject` of a plan, and the objects that it controls.
+
+    `problem` is the message of the last refused write, "" once a whole plan was carried out.
+    """
+
+    def __init__(self, subject: Object, lookup: Lookup, problem: str = "") -> None:
+        self.subject = subject
+        self.problem = problem
+        self._lookup = lookup
+        self._owned: dict[str, dict[str, ApiObject]] = {}
+
+    def get(self, kind: Kind, name: str) -> ApiObject | None:
+        """Return the object of that kind and name that the subject owns, None if there is none.
+
+        An object of an earlier subject with the same name does not count.
+        """
+        return self._of(kind).get(name)
+
+    def all(self, kind: Kind) -> list[ApiObject]:
+        """Return all objects of a kind that the subject owns, by name."""
+        return list(self._of(kind).values())
+
+    def _of(self, kind: Kind) -> dict[str, ApiObject]:
+        if (found := self._owned.get(kind.resource)) is None:
+            uid = self.subject.metadata.uid
+            found = self._owned[kind.resource] = {
+                obj.metadata.name: obj
+                for obj in self._lookup.for_key(kind)
+                if (owner := obj.metadata.controller) is not None and owner.uid == uid
+            }
+        return found
+
+
+def owner_key(primary: Kind, obj: ApiObject) -> str:
+    """Return the key of the primary object that controls an object, "" if no object of that kind does."""
+    owner = obj.metadata.controller
+    if owner is None or (owner.api_version, owner.kind) != (primary.api_version, primary.kind):
+        return ""
+    return f"{obj.metadata.namespace}/{owner.name}" if primary.namespaced else owner.name
+
+
+_NAMES = ("apiVersion", "kind", "metadata", "status")
+
+
+def create_or_patch(kind: Kind, manifest: Manifest, there: ApiObject | None) -> Create | Patch | None:
+    """Create the object if `there` is None; else patch its labels, annotations and content; None if nothing differs.
+
+    Fields that are not in the manifest stay as they are, and so do fields that the kind's Struct does not read (most of
+    a Pod).
+    """
+    if there is None:
+        return Create(resource=kind.resource, manifest=manifest)
+    wanted = msgspec.to_builtins(msgspec.convert(manifest, kind.type, strict=False))
+    have = msgspec.to_builtins(there)
+    content = {key: value for key, value in manifest.items() if key not in _NAMES}
+    patch = differences(content, wanted, have)
+    marks = {key: manifest.get("metadata", {}).get(key, {}) for key in ("labels", "annotations")}
+    if meta := differences(marks, wanted.get("metadata", {}), have.get("metadata", {})):
+        patch["metadata"] = meta
+    return _patch(kind, there, patch) if patch else None
+
+
+def patch_status(kind: Kind, obj: ApiObject, wanted: Manifest) -> Patch | None:
+    """Write these fields of the status if they differ, based on the observed resourceVersion; None if nothing differs.
+
+    A field that is None is removed.
+    """
+    have = msgspec.to_builtins(obj).get("status", {})
+    given = {key: value for key, value in wanted.items() if value is not None}
+    read = msgspec.to_builtins(msgspec.convert({"status": given}, kind.type, strict=False)).get("status", {})
+    patch = differences(given, read, have) | {key: None for key in wanted if key not in given and key in have}
+    if not patch:
+        return None
+    return msgspec.structs.replace(
+        _patch(kind, obj, {"status": patch}),
+        subresource="status" if kind.status_subresource else "",
+        resource_version=obj.metadata.resource_version,
+    )
+
+
+def delete(kind: Kind, obj: ApiObject) -> Delete | None:
+    """Delete this object, by uid; None if it is being deleted already."""
+    meta = obj.metadata
+    if meta.deletion_timestamp is not None:
+        return None
+    return Delete(resource=kind.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid)
+
+
+def record_event(kind: Kind, obj: ApiObject, reason: str, message: str, *, type_: str = "Normal") -> Record:
+    """Record an Event on the object; `type_` is Normal or Warning."""
+    return Record(regarding=object_reference(kind, obj), type=type_, reason=reason, message=message)
+
+
+def set_condition(  # noqa: PLR0913 - the fields of a condition
+    conditions: Iterable[Mapping[str, Any]], type_: str, holds: bool, reason: str, message: str = "", *, now: float
+) -> list[Manifest]:
+    """Return the conditions, sorted by type, with this one set; `lastTransitionTime` changes with its status only.
+
+    `now` is that of the view.
+    """
+    known = {str(each.get("type")): dict(each) for each in conditions}
+    before = known.get(type_, {})
+    verdict = "True" if holds else "False"
+    since = before.get("lastTransitionTime") if before.get("status") == verdict else None
+    known[type_] = {
+        "type": type_, "status": verdict, "reason": reason, "message": message,
+        "lastTransitionTime": since or rfc3339(now),
+    }  # fmt: skip
+    return [known[name] for name in sorted(known)]
+
+
+def differences(given: Manifest, wanted: Manifest, have: Manifest) -> Manifest:
+    """Return the merge patch of the fields in `given` that differ from the object.
+
+    `wanted` and `have` are as the Struct reads them, defaults left out: a field in neither has its default value, or is
+    not read by the Struct.
+    """
+    patch: Manifest = {}
+    for key, value in given.items():
+        if key not in wanted and key not in have:
+            continue
+        want, has = wanted.get(key, value), have.get(key)
+        if isinstance(value, dict) and isinstance(want, dict) and isinstance(has, dict):
+            if nested := differences(value, want, has):
+                patch[key] = nested
+        elif want != has:
+            patch[key] = value
+    return patch
+
+
+def _patch(kind: Kind, obj: ApiObject, content: Manifest) -> Patch:
+    meta = obj.metadata
+    return Patch(resource=kind.resource, namespace=meta.namespace, name=meta.name, patch=content, uid=meta.uid)
+
+
+RETRY = "operator/retry"
+BACKOFF = Backoff(base=1.0, cap=60.0)
+"""In seconds."""
+_READ = ("get", "list", "watch")
+
+
+class ObjectState(msgspec.Struct, Generic[Object], frozen=True):
+    """An operator's state of one key: the object, and the outcome of its writes.
+
+    `problem` is the message of the last refused write, "" once a whole plan was carried out; `failures` counts refused
+    writes until then. Nothing is planned before `retry_at` (epoch seconds). `troubled`: a write of the current plan was
+    refused.
+    """
+
+    subject: Object | None = None
+    problem: str = ""
+    failures: int = 0
+    retry_at: float = 0.0
+    troubled: bool = False
+
+
+class Operator(ABC, Generic[Object]):
+    """Creates what objects of `kind` need. `owns` are the kinds it creates, `looks_up` those it only reads.
+
+    What it creates has the object as its controller reference (`apply` sets it). When the object is deleted,
+    Kubernetes' garbage collector follows these references.
+    """
+
+    name: ClassVar[str]
+    kind: ClassVar[Kind]
+    owns: ClassVar[tuple[Kind, ...]] = ()
+    looks_up: ClassVar[tuple[Kind, ...]] = ()
+
+    @abstractmethod
+    def plan(self, parts: Parts[Object], view: View) -> Iterable[Iterable[Effect | None]]:
+        """Return the stages due now, nothing if the objects are as desired; a None stands for no effect.
+
+        Effects of one stage run in parallel; the next stage runs only if all of it succeeded, so writes that report
+        problems belong in the first. Pure: no I/O, no clock (use `view.now`), no randomness. Add StartTimer to be
+        called again at a time.
+        """
+
+    def apply(self, parts: Parts[Object], kind: Kind, manifest: Manifest) -> Create | Patch | None:
+        """Create an object that the subject controls, in its namespace, or patch what differs; None if nothing differs.
+
+        The manifest's metadata needs a name; labels and annotations are applied too. Do not apply to objects that may
+        not be changed, such as existing pods.
+        """
+        meta, subject = manifest["metadata"], parts.subject
+        owned = {**meta, "ownerReferences": [owner_reference(self.kind, subject)]}
+        if kind.namespaced:
+            owned.setdefault("namespace", subject.metadata.namespace)
+        return create_or_patch(kind, {**manifest, "metadata": owned}, parts.get(kind, meta["name"]))
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The kind, and the kinds it owns."""
+        owned = partial(_owner_keys, self.kind)
+        return (Input(self.kind, _own_key), *(Input(kind, owned) for kind in self.owns))
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """The kinds that plans look up."""
+        return tuple(map(Reference, self.looks_up))
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The RBAC rules that follow from the kinds."""
+        kind = self.kind
+        return (
+            Rule(kind.group, (kind.plural,), (*_READ, "patch")),
+            Rule(kind.group, (f"{kind.plural}/status",), ("patch",)),
+            Rule(kind.group, (f"{kind.plural}/finalizers",), ("update",)),
+            *(Rule(each.group, (each.plural,), (*_READ, "create", "patch", "delete")) for each in self.owns),
+            *(Rule(each.group, (each.plural,), _READ) for each in self.looks_up),
+            Rule("", ("events",), ("create", "patch")),
+        )
+
+    def start(self, key: str) -> ObjectState[Object]:  # noqa: ARG002 - the same for every key
+        """Return the empty state."""
+        return ObjectState()
+
+    def reduce(self, state: ObjectState[Object], event: ControllerEvent, view: View) -> Step[ObjectState[Object]]:
+        """Fold one event, then plan, unless writes are in flight or a back-off is running."""
+        writing = any(isinstance(effect, Create | Patch | Delete) for effect in view.in_flight.values())
+        match event:
+            case Observed(resource=resource, object=obj) if resource == self.kind.resource:
+                if obj.metadata.key == view.key:
+                    state = replace(state, subject=None if event.change is Change.GONE else obj)
+            case EffectSucceeded() if state.problem and not writing and not state.troubled:
+                state = replace(state, failures=0, problem="")
+            case EffectFailed():
+                return _refused(state, event, view.now)
+            case TimerFired(name=name) if name == RETRY:
+                state = replace(state, retry_at=0.0)
+        if (subject := state.subject) is None:
+            return Step(None)
+        if not view.synced or writing or view.now < state.retry_at or subject.metadata.deletion_timestamp is not None:
+            return Step(state)
+        planned = self.plan(Parts(subject, view.lookup, state.problem), view)
+        stages = (tuple(effect for effect in _listed(stage) if effect is not None) for stage in planned)
+        due = tuple(stage for stage in stages if stage)
+        return Step(replace(state, troubled=False) if due and state.troubled else state, due)
+
+
+def _listed(stage: Any) -> Iterable[Effect | None]:
+    """Return a stage of a plan; raises TypeError for a single effect, an easy mistake in third-party plans."""
+    if isinstance(stage, Iterable):
+        return stage
+    msg = f"plan gave {type(stage).__name__} where a list of effects is due; write yield [...], or return [[...]]"
+    raise TypeError(msg)
+
+
+def _own_key(obj: ApiObject) -> Iterable[str]:
+    return (obj.metadata.key,)
+
+
+def _owner_keys(primary: Kind, obj: ApiObject) -> Iterable[str]:
+    key = owner_key(primary, obj)
+    return (key,) if key else ()
+
+
+def _refused(state: ObjectState[Object], event: EffectFailed, now: float) -> Step[ObjectState[Object]]:
+    """Back off exponentially, but retry a conflict (409) after 0.2 s."""
+    failures = state.failures + 1
+    due = now + (0.2 if event.code == 409 else BACKOFF.delay(failures))
+    state = replace(state, failures=failures, retry_at=due, problem=event.message, troubled=True)
+    return Step(state, ((StartTimer(name=RETRY, due=due),),))
+
+
+__all__ = [
+    "Operator",
+    "Parts",
+    "create_or_patch",
+    "delete",
+    "object_reference",
+    "owner_reference",
+    "patch_status",
+    "record_event",
+    "set_condition",
+]

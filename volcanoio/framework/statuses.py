@@ -1,0 +1,50 @@
+"""Writes of statuses: of objects that are our own, and of pods, which many write to; and the messages in them."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from volcanoio.framework.effects import Patch, PatchType, merge_diff
+from volcanoio.model import kinds
+from volcanoio.model.base import ApiObject, Manifest
+from volcanoio.model.core import Pod
+from volcanoio.model.kinds import Kind
+
+
+def status_patch(kind: Kind, obj: ApiObject, before: msgspec.Struct, after: msgspec.Struct) -> Patch:
+    """The write that makes `after` of the object's status `before`; refused with 409 if the object has changed."""
+    meta = obj.metadata
+    return Patch(
+        resource=kind.resource,
+        namespace=meta.namespace,
+        name=meta.name,
+        subresource="status",
+        patch={"status": merge_diff(msgspec.to_builtins(before), msgspec.to_builtins(after))},
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )
+
+
+def pod_status_patch(pod: Pod, status: Manifest) -> Patch:
+    """The write that lays `status` over a pod's, its conditions by type: a strategic merge patch of that very pod."""
+    meta = pod.metadata
+    return Patch(
+        resource=kinds.POD.resource,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        subresource="status",
+        type=PatchType.STRATEGIC,
+        patch={"status": status},
+    )
+
+
+def with_details(words: str, details: Callable[[], str] | None) -> str:
+    """Append the amounts that explain a message, in parentheses."""
+    text = details() if details is not None else ""
+    return f"{words} ({text})" if text else words
+
+
+def without_details(message: str) -> str:
+    """Return a message without its details: the part that is the same while amounts change."""
+    return message.partition(" (")[0]

@@ -1,0 +1,383 @@
+"""`EventRecorder`: writes Kubernetes Events, best effort. It never blocks, retries or fails its caller.
+
+`Correlator` does what client-go's `tools/record/events_cache.go` does, without loss. Equal Events of a component about
+an object are one with a count. Of Events that differ only in their message, the first nine within ten minutes of each
+other are written, the others are combined into one. A component writes a burst of 25 Events about an object, then one
+every five minutes; client-go drops the excess, here it is counted and written later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from itertools import count
+from typing import NamedTuple
+
+import msgspec
+import structlog
+
+from volcanoio.framework.probe import NoProbe, Probe
+from volcanoio.kube import requests
+from volcanoio.kube.clock import Clock
+from volcanoio.kube.requests import Request
+from volcanoio.kube.sender import LeaderFence
+from volcanoio.kube.transport import Transport, TransportError
+from volcanoio.model.base import Manifest, ObjectReference
+from volcanoio.model.kinds import EVENT
+from volcanoio.model.times import rfc3339
+
+COMBINED = "(combined from similar events): "
+_LOG = structlog.get_logger(__name__)
+_MAX_SERIES = 4096
+_MAX_WAITING = 10_000
+_MAX_NAME_LENGTH = 253
+_TIMEOUT = 5.0
+_OK, _REDIRECTED, _NOT_FOUND = 200, 300, 404
+_HELD_CHECK_INTERVAL = 30.0
+"""Upper limit to the seconds between two checks of held Events."""
+_IDLE_TURN, _YIELD_FACTOR, _MAX_YIELD = 0.001, 10.0, 0.25
+"""Seconds a turn of an idle loop may take; factor by which a writer then yields; upper limit in seconds."""
+
+
+@dataclass(slots=True)
+class _Series:
+    """An Event as it was written (`count` times, 0: not yet) and `new` occurrences since."""
+
+    regarding: ObjectReference
+    name: str
+    message: str
+    first: float
+    last: float
+    count: int = 0
+    new: int = 0
+    is_busy: bool = False
+    """Whether a request for it is under way."""
+
+
+class EventRecorder:
+    """Records Events for `component` (`source.component`), or those named in calls; `run` writes them."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        component: str,
+        clock: Clock,
+        gate: LeaderFence | None = None,
+        probe: Probe | None = None,
+    ) -> None:
+        self._transport = transport
+        self._component = component
+        self._clock = clock
+        self._gate = gate
+        self._probe = probe or NoProbe()
+        self._series: OrderedDict[EventKey, _Series] = OrderedDict()
+        self._correlator = Correlator()
+        self._waiting: deque[EventKey] = deque()
+        self._wake = asyncio.Event()
+        self._held = asyncio.Event()
+        self._names = 0
+
+    def record(  # noqa: PLR0913 - the fields of an Event, as callers have them
+        self,
+        regarding: ObjectReference,
+        type_: str,
+        reason: str,
+        message: str,
+        *,
+        component: str = "",
+        host: str = "",
+    ) -> None:
+        """Queue an Event (type Normal or Warning) for writing; it is dropped when too many wait.
+
+        `component` is by default the recorder's own; `host` is the node that the component serves, if any.
+        """
+        now = self._clock.now()
+        source = EventSource(
+            regarding.kind, regarding.namespace, regarding.name, regarding.uid, component or self._component, host
+        )
+        key = self._correlator.correlate(EventKey(source, type_, reason, message, regarding.field_path), now)
+        series = self._series.get(key)
+        if series is None:
+            series = self._series[key] = _Series(regarding, self._name(regarding.name, now), message, now, now)
+            if len(self._series) > _MAX_SERIES:
+                self._forget_oldest()
+        else:
+            self._series.move_to_end(key)
+        series.new += 1
+        series.last = now
+        series.message = message
+        if series.new == 1 and not series.is_busy:
+            self._enqueue(key, series)
+
+    def _enqueue(self, key: EventKey, series: _Series) -> None:
+        admitted = self._correlator.admit(key, self._clock.now()) if len(self._waiting) < _MAX_WAITING else None
+        if admitted is None:
+            self._probe.count("volcanoio_events_dropped_total", series.new, component=self._component)
+            series.new = 0
+        elif admitted:
+            self._waiting.append(key)
+            self._wake.set()
+        else:
+            self._held.set()
+
+    async def run(self, writers: int = 4) -> None:
+        """Write Events until cancelled, with at most `writers` requests under way."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(writers):
+                group.create_task(self._run_writer())
+            group.create_task(self._run_release())
+
+    async def _run_writer(self) -> None:
+        while True:
+            while self._waiting:
+                key = self._waiting.popleft()
+                if (series := self._series.get(key)) and series.new:
+                    await self._write(key, series)
+                    await self._yield_to_others()
+            self._wake.clear()
+            await self._wake.wait()
+
+    async def _run_release(self) -> None:
+        """Queue held Events for writing when the rate limit admits them."""
+        while True:
+            now = self._clock.now()
+            if released := self._correlator.release(now):
+                self._waiting.extend(released)
+                self._wake.set()
+            due = self._correlator.next_release()
+            if due is None:
+                self._held.clear()
+                await self._held.wait()
+            else:
+                await self._clock.idle(min(max(0.0, due - now), _HELD_CHECK_INTERVAL))
+
+    async def _yield_to_others(self) -> None:
+        """Wait where a turn of the event loop takes long: Events have the lowest priority of all work."""
+        began, rate = self._clock.monotonic(), self._clock.rate
+        await asyncio.sleep(0)
+        busy = (self._clock.monotonic() - began) / rate
+        if busy > _IDLE_TURN:
+            await self._clock.idle(min(busy * _YIELD_FACTOR, _MAX_YIELD) * rate)
+
+    async def _write(self, key: EventKey, series: _Series) -> None:
+        total, series.new = series.count + series.new, 0
+        if self._gate is not None and not self._gate():
+            return
+        series.is_busy = True
+        status = _NOT_FOUND
+        if series.count:
+            status = await self._send(_count_patch(key, series, total))
+        if status == _NOT_FOUND:  # not written yet, or expired
+            status = await self._send(_create_request(key, series, total))
+        series.is_busy = False
+        if not _OK <= status < _REDIRECTED:
+            self._series.pop(key, None)  # the next occurrence begins a new Event
+            return
+        series.count = total
+        if series.new:
+            self._enqueue(key, series)
+
+    async def _send(self, request: Request) -> int:
+        """Return the HTTP status of the response; 0 for none."""
+        try:
+            response = await request.send(self._transport, timeout=_TIMEOUT)
+        except TransportError as error:
+            _LOG.debug("an Event was not written", error=str(error))
+            return 0
+        if not response.ok:
+            _LOG.debug("an Event was refused", status=response.status, body=response.body[:200])
+        return response.status
+
+    def _name(self, subject: str, now: float) -> str:
+        """Return a name as client-go's: the object's name and a unique time."""
+        self._names += 1
+        suffix = f".{int(now * 1e6) * 1000 + self._names:x}"
+        return subject[: _MAX_NAME_LENGTH - len(suffix)] + suffix
+
+    def _forget_oldest(self) -> None:
+        """Make room; a series that still waits to be written is kept and forgotten later."""
+        key, series = next(iter(self._series.items()))
+        if series.new:
+            self._series.move_to_end(key)
+        else:
+            del self._series[key]
+
+
+def _namespace(regarding: ObjectReference) -> str:
+    """Return the namespace of Events about an object: `default` for cluster-scoped ones."""
+    return regarding.namespace or "default"
+
+
+def _count_patch(key: EventKey, series: _Series, total: int) -> Request:
+    change: Manifest = {"count": total, "lastTimestamp": rfc3339(series.last)}
+    if key.message is None:
+        change["message"] = COMBINED + series.message
+    return requests.patch(EVENT, _namespace(series.regarding), series.name, change)
+
+
+def _create_request(key: EventKey, series: _Series, total: int) -> Request:
+    component, host = key.source.component, key.source.host
+    event: Manifest = {
+        "metadata": {"name": series.name, "namespace": _namespace(series.regarding)},
+        "involvedObject": msgspec.to_builtins(series.regarding),
+        "type": key.type,
+        "reason": key.reason,
+        "message": COMBINED + series.message if key.message is None else key.message,
+        "count": total,
+        "firstTimestamp": rfc3339(series.first),
+        "lastTimestamp": rfc3339(series.last),
+        "source": {"component": component, **({"host": host} if host else {})},
+        "reportingComponent": component,
+        **({"reportingInstance": host} if host else {}),
+    }
+    return requests.create(EVENT, event)
+
+
+_BURST = 25.0
+_REFILL_SECONDS = 300.0
+_ONE_TOKEN = 1 - 1e-6
+"""One token less the rounding error: else the wait for the rest of a token could be zero seconds."""
+_MAX_SIMILAR = 9
+_WINDOW = 600.0
+_MAX_SOURCES = 4096
+_MAX_HELD = 10_000
+
+
+class EventSource(NamedTuple):
+    """The object of an Event and who reports it: the component, and the node it serves, if any."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    component: str
+    host: str = ""
+
+
+class EventKey(NamedTuple):
+    """Identity of an Event; `message` is None where Events with different messages are combined."""
+
+    source: EventSource
+    type: str
+    reason: str
+    message: str | None
+    field_path: str = ""
+
+
+@dataclass(slots=True)
+class _SimilarEvents:
+    """Events of one type and reason that are written one by one, and the time of the last."""
+
+    keys: set[EventKey]
+    at: float
+
+
+@dataclass(slots=True)
+class _SourceState:
+    """A source's tokens at time `at`, its Events by type and reason, and those that wait for tokens."""
+
+    tokens: float
+    at: float
+    similar: dict[tuple[str, str], _SimilarEvents] = field(default_factory=dict)
+    held: deque[EventKey] | None = None
+
+    def refill(self, now: float) -> None:
+        """Add the tokens for the time since the last refill."""
+        self.tokens = min(_BURST, self.tokens + max(0.0, now - self.at) / _REFILL_SECONDS)
+        self.at = now
+
+    def next_token_at(self) -> float:
+        """Return the time at which there is a token."""
+        return self.at + max(0.0, 1 - self.tokens) * _REFILL_SECONDS
+
+
+class Correlator:
+    """Correlates the Events of a recorder and limits their rate. Times are seconds since the epoch.
+
+    Of too many sources, the one silent for longest is forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._sources: OrderedDict[EventSource, _SourceState] = OrderedDict()
+        self._due: list[tuple[float, int, EventSource]] = []
+        self._order = count()
+        self._holding = 0
+
+    def correlate(self, event: EventKey, now: float) -> EventKey:
+        """Return the Event that is to be written for this one: itself, or one that combines similar ones."""
+        state = self._source_state(event.source, now)
+        similar = state.similar.get((event.type, event.reason))
+        if similar is None or now - similar.at > _WINDOW:
+            state.similar[event.type, event.reason] = _SimilarEvents({event}, now)
+            return event
+        similar.at = now
+        if event in similar.keys:
+            return event
+        if len(similar.keys) >= _MAX_SIMILAR:
+            return EventKey(event.source, event.type, event.reason, None)
+        similar.keys.add(event)
+        return event
+
+    def admit(self, key: EventKey, now: float) -> bool | None:
+        """Return whether an Event may be written now.
+
+        False: it is held until `release`; None: too many are held.
+        """
+        source = key.source
+        state = self._source_state(source, now)
+        state.refill(now)
+        if not state.held and state.tokens > _ONE_TOKEN:
+            state.tokens -= 1
+            return True
+        if self._holding >= _MAX_HELD:
+            return None
+        if state.held:
+            state.held.append(key)
+        else:
+            state.held = deque((key,))
+            self._await_token(source, state)
+        self._holding += 1
+        return False
+
+    def next_release(self) -> float | None:
+        """Return the time at which the next held Event may be written; None when none is held."""
+        return self._due[0][0] if self._due else None
+
+    def release(self, now: float) -> list[EventKey]:
+        """Return the held Events that may be written now, one for each token."""
+        released: list[EventKey] = []
+        while self._due and self._due[0][0] <= now:
+            _, _, source = heapq.heappop(self._due)
+            state = self._sources[source]
+            state.refill(now)
+            if state.tokens > _ONE_TOKEN and state.held:
+                state.tokens -= 1
+                released.append(state.held.popleft())
+                self._holding -= 1
+            if state.held:
+                self._await_token(source, state)
+        return released
+
+    def _await_token(self, source: EventSource, state: _SourceState) -> None:
+        heapq.heappush(self._due, (state.next_token_at(), next(self._order), source))
+
+    def _source_state(self, source: EventSource, now: float) -> _SourceState:
+        state = self._sources.get(source)
+        if state is None:
+            state = self._sources[source] = _SourceState(_BURST, now)
+            if len(self._sources) > _MAX_SOURCES:
+                self._forget_oldest()
+        else:
+            self._sources.move_to_end(source)
+        return state
+
+    def _forget_oldest(self) -> None:
+        """Make room; a source with held Events is kept and forgotten later."""
+        source, state = next(iter(self._sources.items()))
+        if state.held:
+            self._sources.move_to_end(source)
+        else:
+            del self._sources[source]

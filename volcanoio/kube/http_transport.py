@@ -1,0 +1,180 @@
+"""`HttpTransport`: bytes to and from any API server over HTTP/1.1, with a keep-alive pool (aiohttp)."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from yarl import URL
+
+from volcanoio import __version__
+from volcanoio.kube.kubeconfig import Connection
+from volcanoio.kube.transport import ContentType, Response, StreamRefused, TransportError
+
+_SAFE_IN_PATH = "/:@!$&'()*+,;=~-._"
+_READ_BUFFER = 2 << 20
+_WATCH_GRACE = 30.0
+"""Seconds a watch may outlive the timeoutSeconds it asked for before its connection counts as dead."""
+
+_LARGE = 2**20
+"""Bytes above which aiohttp wants a body as a file, to send it in pieces."""
+
+
+class _HttpRequest(NamedTuple):
+    """One request without its credentials, which may be renewed between two attempts."""
+
+    method: str
+    url: URL
+    headers: dict[str, str]
+    body: bytes
+    limit: aiohttp.ClientTimeout
+
+
+class HttpTransport:
+    """A `Transport` to one API server.
+
+    `connections` bounds the pool: HTTP/1.1 answers one request at a time on a connection, so this is how many requests
+    run at once; streams come on top. `timeout` (seconds) is that of a request that names none.
+    """
+
+    def __init__(self, connection: Connection, *, connections: int = 96, timeout: float = 60.0) -> None:
+        self._connection = connection
+        self._connections = connections
+        self._timeout = timeout
+        self._requests: aiohttp.ClientSession | None = None
+        self._streams: aiohttp.ClientSession | None = None
+
+    async def request(  # noqa: PLR0913 - the signature of the Protocol
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        content_type: str = ContentType.JSON,
+        accept: str = "application/json",
+        timeout: float | None = None,  # noqa: ASYNC109 - part of the Transport Protocol: also sent to the server
+    ) -> Response:
+        """One request and its whole answer; raises TransportError when there is none within `timeout` seconds."""
+        if self._requests is None:
+            self._requests = self._session(limit=self._connections)
+        if timeout is not None:
+            query = {**(query or {}), "timeout": f"{timeout:.3f}s"}
+        url = self._url(path, query)
+        headers = {"Accept": accept, "Content-Type": content_type} if body else {"Accept": accept}
+        asked = _HttpRequest(method, url, headers, body, aiohttp.ClientTimeout(total=timeout or self._timeout))
+        credentials = self._connection.credentials
+        try:
+            authorization = await credentials.header()
+            response = await self._send(asked, authorization)
+            if response.status == 401 and (renewed := await credentials.header(renew=True)) != authorization:
+                response = await self._send(asked, renewed)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            msg = f"{method} {path}: {_error_text(error)}"
+            raise TransportError(msg) from error
+        return response
+
+    async def _send(self, asked: _HttpRequest, authorization: str) -> Response:
+        assert self._requests is not None
+        headers = {**asked.headers, "Authorization": authorization} if authorization else asked.headers
+        data = io.BytesIO(asked.body) if len(asked.body) > _LARGE else asked.body or None
+        async with self._requests.request(
+            asked.method, asked.url, data=data, headers=headers, timeout=asked.limit, allow_redirects=False
+        ) as answer:
+            return Response(answer.status, await answer.read(), answer.headers)
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None
+    ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+        """A streamed GET as batches of lines. A `timeoutSeconds` in the query bounds how long it may live."""
+        if self._streams is None:
+            self._streams = self._session(limit=0)
+        lifetime = float(query["timeoutSeconds"]) + _WATCH_GRACE if query and "timeoutSeconds" in query else None
+        try:
+            authorization = await self._connection.credentials.header()
+            answer = await self._streams.get(
+                self._url(path, query),
+                headers={"Accept": "application/json", **({"Authorization": authorization} if authorization else {})},
+                timeout=aiohttp.ClientTimeout(total=lifetime, sock_connect=self._timeout),
+                allow_redirects=False,
+            )
+            refused = None if answer.status == 200 else Response(answer.status, await answer.read(), answer.headers)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            msg = f"GET {path}: {_error_text(error)}"
+            raise TransportError(msg) from error
+        if refused is not None:
+            answer.close()
+            raise StreamRefused(refused)
+        lines = _lines(answer.content, path)
+        try:
+            yield lines
+        finally:
+            await lines.aclose()
+            _close_connection(answer)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for session in (self._requests, self._streams):
+            if session is not None:
+                await session.close()
+        self._requests = self._streams = None
+
+    def _session(self, *, limit: int) -> aiohttp.ClientSession:
+        """A session with its own pool; made on first use because it belongs to the running loop."""
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=limit, ssl=self._connection.ssl, keepalive_timeout=60.0),
+            headers={"User-Agent": f"volcanoio/{__version__}", "Accept-Encoding": "identity"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            read_bufsize=_READ_BUFFER,
+            proxy=self._connection.proxy or None,
+        )
+
+    def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
+        text = self._connection.server + quote(path, safe=_SAFE_IN_PATH)
+        return URL(f"{text}?{urlencode(query)}" if query else text, encoded=True)
+
+
+async def _lines(content: aiohttp.StreamReader, path: str) -> AsyncGenerator[list[bytes], None]:
+    """Whole lines in batches, as they come off the wire; no limit on a line's length."""
+    pending: list[bytes] = []
+    try:
+        async for chunk in content.iter_any():
+            whole, newline, rest = chunk.rpartition(b"\n")
+            if newline:
+                pending.append(whole)
+                yield b"".join(pending).split(b"\n")
+                pending = [rest] if rest else []
+            else:
+                pending.append(chunk)
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        msg = f"GET {path}: stream broke: {_error_text(error)}"
+        raise TransportError(msg) from error
+    if pending:
+        yield [b"".join(pending)]
+
+
+def _close_connection(answer: aiohttp.ClientResponse) -> None:
+    """Close the connection of an answer that was not read to its end, without waiting for TLS to say goodbye.
+
+    Closed the polite way it would stay open until the server answers, which may be after the event loop has ended.
+    """
+    if answer.connection is not None and answer.connection.transport is not None:
+        answer.connection.transport.abort()
+    answer.close()
+
+
+def _error_text(error: Exception) -> str:
+    if isinstance(error, asyncio.TimeoutError):
+        return "no answer in time"
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        number = error.os_error.errno or 0  # asyncio says "Connect call failed" for all; name lookups count below 0
+        why = os.strerror(number) if number > 0 else error.os_error.strerror or error.os_error
+        return f"cannot connect to {error.host}:{error.port}: {why}"
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,337 @@
+"""Address and credentials of an API server: from a kubeconfig or a pod's service account.
+
+Tokens, client certificates, basic passwords and CAs are read here. Credentials that must be fetched (exec plug-ins,
+OIDC and other auth providers) and in-cluster ones go through kubernetes_asyncio, imported only then: importing it
+costs half a second and 60 MiB. They are refreshed as they age.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import os
+import ssl
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+import yaml
+
+_RECHECK = 30.0
+"""Seconds after which a token that can age is looked at again."""
+
+
+class Credentials(Protocol):
+    """The Authorization header of a request."""
+
+    async def header(self, *, renew: bool = False) -> str:
+        """The header's value, "" for none. `renew`: the server refused the last one, fetch another."""
+        ...
+
+
+class StaticCredentials:
+    """A fixed header, or a bearer token in a file that somebody else rotates."""
+
+    def __init__(self, value: str = "", token_file: str = "") -> None:
+        self._value = value
+        self._file = token_file
+        self._read_at = float("-inf")
+
+    async def header(self, *, renew: bool = False) -> str:
+        """The header's value; a token file is read again every 30 s."""
+        if self._file and (renew or time.monotonic() - self._read_at > _RECHECK):
+            self._value = "Bearer " + Path(self._file).read_text().strip()  # noqa: ASYNC240 - a small local file
+            self._read_at = time.monotonic()
+        return self._value
+
+
+def basic_authorization(username: str, password: str) -> str:
+    """The header's value for a name and a password (RFC 7617)."""
+    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
+
+
+class _LibraryCredentials:
+    """A kubernetes_asyncio Configuration kept fresh by its own loader. `load` refills it and knows token expiry."""
+
+    def __init__(self, configuration: Any, load: Any, *, expires: Any) -> None:
+        self._configuration = configuration
+        self._load = load
+        self._expires = expires
+        self._checked = time.monotonic()
+        self._lock = asyncio.Lock()
+
+    async def header(self, *, renew: bool = False) -> str:
+        """The header's value. A token without expiry is fetched again only when the server refused it."""
+        aged = self._expires() and time.monotonic() - self._checked > _RECHECK
+        if renew or aged:
+            async with self._lock:
+                await self._load(renew)
+                self._checked = time.monotonic()
+        value = await self._configuration.get_api_key_with_prefix("BearerToken")
+        return str(value or "")
+
+
+async def from_kubeconfig(path: Path, context: str) -> tuple[Credentials, tuple[bytes, bytes] | None]:
+    """Credentials of an exec plug-in or auth provider, and the client certificate and key (PEM) it may have given."""
+    from kubernetes_asyncio import client, config  # noqa: PLC0415 - half a second and 60 MiB, only where needed
+
+    configuration = client.Configuration()
+    loader = await config.load_kube_config(
+        config_file=str(path), context=context, client_configuration=configuration, persist_config=False
+    )
+
+    async def load(renew: bool) -> None:
+        if renew and hasattr(loader, "exec_plugin_expiry"):
+            del loader.exec_plugin_expiry
+        await loader.load_and_set(configuration)
+
+    credentials = _LibraryCredentials(
+        configuration, load, expires=lambda: loader.provider is not None or hasattr(loader, "exec_plugin_expiry")
+    )
+    return credentials, _pair(configuration.cert_file, configuration.key_file)
+
+
+def _pair(certificate: str | None, key: str | None) -> tuple[bytes, bytes] | None:
+    return (Path(certificate).read_bytes(), Path(key).read_bytes()) if certificate and key else None
+
+
+def from_cluster() -> tuple[str, str, Credentials]:
+    """Server, CA file and credentials of the service account of the pod we run in."""
+    from kubernetes_asyncio import client, config  # noqa: PLC0415 - half a second and 60 MiB, only where needed
+
+    configuration = client.Configuration()
+    read: Any = config.load_incluster_config
+    read(client_configuration=configuration)
+
+    async def load(renew: bool) -> None:
+        if renew:
+            read(client_configuration=configuration)
+
+    # The library's own hook, run by get_api_key_with_prefix, reads the rotated token file every minute.
+    credentials = _LibraryCredentials(configuration, load, expires=lambda: False)
+    return str(configuration.host), str(configuration.ssl_ca_cert), credentials
+
+
+DEFAULT_PATH = Path("~/.kube/config")
+
+
+class ConfigError(ValueError):
+    """A kubeconfig that cannot be used; the message names file, field and next step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """All a transport needs. `server` is the base URL without a trailing slash; `ssl` False means: verify nothing."""
+
+    server: str
+    ssl: ssl.SSLContext | bool = True
+    credentials: Credentials = field(default_factory=StaticCredentials)
+    namespace: str = "default"
+    proxy: str = ""
+
+
+class _Cluster(msgspec.Struct, rename="kebab"):
+    server: str = ""
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    insecure_skip_tls_verify: bool = False
+    proxy_url: str = ""
+    tls_server_name: str = ""
+
+
+class _User(msgspec.Struct, rename="kebab"):
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    username: str = ""
+    password: str = ""
+    exec: dict[str, Any] | None = None
+    auth_provider: dict[str, Any] | None = None
+
+
+class _Context(msgspec.Struct):
+    cluster: str = ""
+    user: str = ""
+    namespace: str = "default"
+
+
+class _NamedCluster(msgspec.Struct):
+    name: str
+    cluster: _Cluster
+
+
+class _NamedUser(msgspec.Struct):
+    name: str
+    user: _User
+
+
+class _NamedContext(msgspec.Struct):
+    name: str
+    context: _Context
+
+
+class _File(msgspec.Struct, rename="kebab"):
+    current_context: str = ""
+    clusters: tuple[_NamedCluster, ...] = ()
+    users: tuple[_NamedUser, ...] = ()
+    contexts: tuple[_NamedContext, ...] = ()
+
+
+async def load(path: str | Path | None = None, *, context: str = "") -> Connection:
+    """The connection to use: of `path`, else of $KUBECONFIG, else of ~/.kube/config, else of the pod we run in.
+
+    `context` overrides the file's current-context. Raises ConfigError.
+    """
+    file = _kubeconfig_path(path)
+    return in_cluster() if file is None else await from_file(file, context=context)
+
+
+def _kubeconfig_path(path: str | Path | None) -> Path | None:
+    """The kubeconfig to read; None when there is none and we run in a pod."""
+    if path is None and (named := os.environ.get("KUBECONFIG", "")):
+        if os.pathsep in named:
+            msg = "KUBECONFIG names several files; give one with --kubeconfig"
+            raise ConfigError(msg)
+        path = named
+    file = Path(path or DEFAULT_PATH).expanduser()
+    return None if path is None and not file.exists() and os.environ.get("KUBERNETES_SERVICE_HOST") else file
+
+
+def in_cluster() -> Connection:
+    """The connection of a pod with a service account; raises ConfigError outside a cluster."""
+    try:
+        server, ca_file, credentials = from_cluster()
+    except Exception as error:  # the library's own exception class would need the import
+        msg = f"no service account to use: {error}; run in a pod, or give a kubeconfig"
+        raise ConfigError(msg) from error
+    namespace = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+    return Connection(
+        server.rstrip("/"),
+        ssl.create_default_context(cafile=ca_file),
+        credentials,
+        namespace.read_text().strip() if namespace.exists() else "default",
+    )
+
+
+async def from_file(path: Path, *, context: str = "") -> Connection:
+    """The connection a kubeconfig file describes; raises ConfigError."""
+    file = _read(path)
+    context = context or file.current_context
+    if not context:
+        msg = f"{path}: current-context is not set; set it to the name of one of the contexts in the file"
+        raise ConfigError(msg)
+    chosen = _named_entry(path, "contexts", {item.name: item.context for item in file.contexts}, context)
+    cluster = _named_entry(path, "clusters", {item.name: item.cluster for item in file.clusters}, chosen.cluster)
+    users = {item.name: item.user for item in file.users}
+    user = _named_entry(path, "users", users, chosen.user) if chosen.user else _User()
+    if not cluster.server.startswith(("http://", "https://")):
+        msg = f"{path}: clusters[{chosen.cluster}].server must be an http(s) URL, not {cluster.server!r}"
+        raise ConfigError(msg)
+    certificate: tuple[bytes, bytes] | None = None
+    credentials: Credentials
+    if user.exec is not None or user.auth_provider is not None:
+        try:
+            credentials, certificate = await from_kubeconfig(path, context)
+        except Exception as error:  # the plug-in may raise anything; name the file that configured it
+            msg = f"{path}: users[{chosen.user}]: the credential plug-in failed: {error}"
+            raise ConfigError(msg) from error
+    else:
+        credentials = _static_credentials(path, user)
+        certificate = _certificate(path, user)
+    return Connection(
+        cluster.server.rstrip("/"),
+        _tls(path, cluster, certificate) if cluster.server.startswith("https://") else True,
+        credentials,
+        chosen.namespace,
+        cluster.proxy_url,
+    )
+
+
+def _read(path: Path) -> _File:
+    try:
+        content = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
+    except OSError as error:
+        msg = f"{path}: {error.strerror}; name a kubeconfig with --kubeconfig or KUBECONFIG"
+        raise ConfigError(msg) from error
+    except yaml.YAMLError as error:
+        msg = f"{path}: not YAML: {error}"
+        raise ConfigError(msg) from error
+    try:
+        return msgspec.convert(content or {}, _File)
+    except msgspec.ValidationError as error:
+        msg = f"{path}: not a kubeconfig: {error}; name one with --kubeconfig or KUBECONFIG"
+        raise ConfigError(msg) from error
+
+
+def _named_entry(path: Path, section: str, known: dict[str, Any], name: str) -> Any:
+    if name not in known:
+        msg = f"{path}: {section} has no {name!r}; it has {', '.join(sorted(known)) or 'none'}"
+        raise ConfigError(msg)
+    return known[name]
+
+
+def _static_credentials(path: Path, user: _User) -> StaticCredentials:
+    if user.token_file:
+        return StaticCredentials(token_file=str(path.parent / user.token_file))
+    if user.token:
+        return StaticCredentials(value=f"Bearer {user.token}")
+    if user.username:
+        return StaticCredentials(value=basic_authorization(user.username, user.password))
+    return StaticCredentials()
+
+
+def _read_pem(path: Path, name: str, data: str, file: str) -> bytes:
+    """A PEM given inline (base64) or as a file relative to the kubeconfig; b"" for none."""
+    try:
+        if data:
+            return base64.b64decode(data, validate=True)
+        return (path.parent / file).read_bytes() if file else b""
+    except (binascii.Error, OSError) as error:
+        msg = f"{path}: {name}: {error}"
+        raise ConfigError(msg) from error
+
+
+def _certificate(path: Path, user: _User) -> tuple[bytes, bytes] | None:
+    certificate = _read_pem(path, "client-certificate", user.client_certificate_data, user.client_certificate)
+    key = _read_pem(path, "client-key", user.client_key_data, user.client_key)
+    if bool(certificate) != bool(key):
+        msg = f"{path}: client-certificate and client-key belong together; one is missing"
+        raise ConfigError(msg)
+    return (certificate, key) if certificate else None
+
+
+def _tls(path: Path, cluster: _Cluster, certificate: tuple[bytes, bytes] | None) -> ssl.SSLContext:
+    """The client side of TLS for a cluster, with a client certificate (certificate, key in PEM) where there is one."""
+    if cluster.tls_server_name:
+        msg = f"{path}: tls-server-name is not supported; use a server name that its certificate holds"
+        raise ConfigError(msg)
+    authority = _read_pem(
+        path, "certificate-authority", cluster.certificate_authority_data, cluster.certificate_authority
+    )
+    try:
+        context = ssl.create_default_context(cadata=authority.decode() if authority else None)
+        if cluster.insecure_skip_tls_verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if certificate is not None:
+            _load_certificate(context, *certificate)
+    except (ssl.SSLError, UnicodeDecodeError) as error:
+        msg = f"{path}: certificates cannot be used: {error}"
+        raise ConfigError(msg) from error
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """OpenSSL reads a key from a file only: one of our own, private and gone at once."""
+    with tempfile.TemporaryDirectory(prefix="volcanoio-") as directory:
+        pair = Path(directory) / "pair.pem"
+        pair.touch(mode=0o600)
+        pair.write_bytes(certificate + b"\n" + key)
+        context.load_cert_chain(pair)

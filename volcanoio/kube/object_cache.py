@@ -1,0 +1,235 @@
+"""`ObjectCache`: the objects of one kind, folded from lists, watches and the responses to our own writes. Pure.
+
+All three report the same objects and may come in any order. The rules that make every order end the same:
+
+- Of two versions of one uid the higher resourceVersion wins; of two uids under one name the later one.
+- Everything up to the *floor*, the highest revision a list or watch has shown, has been seen: a response to our own
+  write at or below it adds nothing, whether its object is here or gone.
+- A deleted uid leaves a bounded tombstone, so that watch events still under way do not bring it back.
+- A list removes what it does not hold, except what our own writes added after the list was made.
+
+Kubernetes orders the versions of one resource type by number (KEP-5504); a watch delivers them in that order.
+
+`SharedParts` keeps parts that many objects have in common once, which is safe because objects are never written to
+after they are decoded: two thirds of the memory of 100,000 pods of a few jobs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import msgspec
+
+from volcanoio.framework.events import Change, Observed
+from volcanoio.model.base import ApiObject
+from volcanoio.model.core import ContainerStatus, Pod, PodStatus
+
+_TOMBSTONES = 10_000
+AT_ONCE = 512
+"""Objects of a list that are folded in one step."""
+
+
+class ObjectCache:
+    """The objects of one kind by `namespace/name`. Every method returns what it changed, as unstamped events.
+
+    `selective` says that selectors narrow what is listed and watched: a response to our own write then changes only
+    what is already here, as the server alone knows what the selectors match.
+    """
+
+    def __init__(self, resource: str, *, selective: bool = False, tombstones: int = _TOMBSTONES) -> None:
+        self._resource = resource
+        self._selective = selective
+        self._limit = tombstones
+        self._objects: dict[str, ApiObject] = {}
+        self._tombstones: dict[str, float] = {}
+        self._floor = 0
+
+    @property
+    def objects(self) -> Mapping[str, ApiObject]:
+        """All objects by `namespace/name` (the name alone for cluster-scoped ones); a live, read-only view."""
+        return MappingProxyType(self._objects)
+
+    @property
+    def floor(self) -> int:
+        """The revision up to which lists and watches have shown everything."""
+        return self._floor
+
+    def replace(self, objects: Iterable[ApiObject], revision: int) -> list[Observed]:
+        """Fold a whole list made at `revision` (0 when the server named none)."""
+        listed = {obj.metadata.key: obj for obj in objects}
+        return [event for events in self.replacing(listed, revision) for event in events]
+
+    def replacing(self, listed: Mapping[str, ApiObject], revision: int) -> Iterator[list[Observed]]:
+        """`replace` in steps, of objects by their keys; others may be folded between them."""
+        events = [
+            self._bury(key, known, known.metadata.revision)
+            for key, known in [(key, known) for key, known in self._objects.items() if key not in listed]
+            if not revision or known.metadata.revision <= revision
+        ]
+        for number, obj in enumerate(listed.values(), 1):
+            events += self._present(obj, obj.metadata.revision)
+            if not number % AT_ONCE:
+                yield events
+                events = []
+        yield events
+        self._floor = max(self._floor, revision)
+
+    def appeared_or_changed(self, obj: ApiObject) -> list[Observed]:
+        """Fold an ADDED or MODIFIED of the watch."""
+        revision = obj.metadata.revision
+        self._floor = max(self._floor, revision)
+        return self._present(obj, revision)
+
+    def deleted(self, obj: ApiObject) -> list[Observed]:
+        """Fold a DELETED of the watch; with selectors it may only have left the selection."""
+        self._floor = max(self._floor, obj.metadata.revision)
+        known = self._objects.get(obj.metadata.key)
+        if known is None or known.metadata.uid != obj.metadata.uid:
+            self._entomb(obj.metadata.uid, obj.metadata.revision)
+            return []
+        return [self._bury(obj.metadata.key, obj, obj.metadata.revision)]
+
+    def progressed(self, revision: int) -> None:
+        """Fold a bookmark: everything up to `revision` was sent."""
+        self._floor = max(self._floor, revision)
+
+    def own(self, obj: ApiObject) -> list[Observed]:
+        """Fold the object in a response to our own write."""
+        revision = obj.metadata.revision
+        if revision <= self._floor:
+            return []
+        if self._selective:
+            known = self._objects.get(obj.metadata.key)
+            if known is None or known.metadata.uid != obj.metadata.uid:
+                return []
+        return self._present(obj, revision)
+
+    def own_deleted(self, key: str, uid: str) -> list[Observed]:
+        """Fold the answer that our own delete removed that uid for good."""
+        known = self._objects.get(key)
+        if known is None or known.metadata.uid != uid:
+            self._entomb(uid, math.inf)
+            return []
+        return [self._bury(key, known, math.inf)]
+
+    def _present(self, obj: ApiObject, revision: int) -> list[Observed]:
+        meta = obj.metadata
+        if meta.uid in self._tombstones and revision <= self._tombstones[meta.uid]:
+            return []
+        key = meta.key
+        known = self._objects.get(key)
+        if known is None:
+            return [self._put(key, obj, Change.APPEARED)]
+        before = known.metadata.revision
+        if known.metadata.uid == meta.uid:
+            return [self._put(key, obj, Change.CHANGED, known)] if revision > before else []
+        if revision < before:  # an object of an earlier life of that name
+            self._entomb(meta.uid, math.inf)
+            return []
+        return [self._bury(key, known, math.inf), self._put(key, obj, Change.APPEARED)]
+
+    def _put(self, key: str, obj: ApiObject, change: Change, previous: ApiObject | None = None) -> Observed:
+        self._objects[key] = obj
+        return Observed(resource=self._resource, change=change, object=obj, previous=previous)
+
+    def _bury(self, key: str, last: ApiObject, revision: float) -> Observed:
+        known = self._objects.pop(key)
+        self._entomb(last.metadata.uid, revision)
+        return Observed(resource=self._resource, change=Change.GONE, object=last, previous=known)
+
+    def _entomb(self, uid: str, revision: float) -> None:
+        """Remember that versions of `uid` up to `revision` are over; the oldest tombstone makes room."""
+        self._tombstones[uid] = max(revision, self._tombstones.pop(uid, -1))
+        if len(self._tombstones) > self._limit:
+            del self._tombstones[next(iter(self._tombstones))]
+
+
+MAX_SHARED = 8192
+"""Different parts, or words, known at once; then all are forgotten, and later ones are shared among themselves."""
+LONGEST_SHARED_TEXT = 256
+"""Characters of a text that others may have, too."""
+Part = TypeVar("Part")
+_put = msgspec.structs.force_setattr
+
+
+class SharedParts:
+    """The parts of pods met so far."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Any] = {}
+        self._words: dict[str, str] = {}
+        self._encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
+
+    def of(self, obj: ApiObject) -> ApiObject:
+        """The same object, of parts that others have alike."""
+        if isinstance(obj, Pod):
+            if len(self._words) >= MAX_SHARED:
+                self._words.clear()
+            meta, spec = obj.metadata, obj.spec
+            _put(meta, "namespace", self._word(meta.namespace))
+            _put(meta, "annotations", self._texts(meta.annotations))
+            _put(meta, "labels", self._texts(meta.labels))
+            if meta.owner_references:
+                _put(meta, "owner_references", self._built(meta.owner_references))
+            _put(spec, "containers", self._built(spec.containers))
+            _put(spec, "node_selector", self._texts(spec.node_selector))
+            for field, part in (
+                ("init_containers", spec.init_containers),
+                ("tolerations", spec.tolerations),
+                ("volumes", spec.volumes),
+            ):
+                if part:
+                    _put(spec, field, self._built(part))
+            _put(spec, "node_name", self._word(spec.node_name))
+            _put(spec, "scheduler_name", self._word(spec.scheduler_name))
+            _put(spec, "restart_policy", self._word(spec.restart_policy))
+            _put(spec, "subdomain", self._word(spec.subdomain))
+            if meta.creation_timestamp:
+                _put(meta, "creation_timestamp", self._word(meta.creation_timestamp))
+            if obj.status.phase in ("", "Pending"):
+                _put(obj, "status", self._built(obj.status))
+            else:
+                self._status(obj.status)
+        return obj
+
+    def _status(self, status: PodStatus) -> None:
+        """Of a pod that was started little is its own: its address, and the ids of its containers."""
+        _put(status, "phase", self._word(status.phase))
+        if status.start_time:
+            _put(status, "start_time", self._word(status.start_time))
+        if status.conditions:
+            _put(status, "conditions", self._built(status.conditions))  # those of a gang, in the same second
+        for container in (*status.init_container_statuses, *status.container_statuses):
+            self._container(container)
+
+    def _container(self, container: ContainerStatus) -> None:
+        _put(container, "name", self._word(container.name))
+        _put(container, "state", self._built(container.state))
+        _put(container, "last_state", self._built(container.last_state))
+
+    def _built(self, part: Part) -> Part:
+        return self._one(self._encode(part), part)
+
+    def _texts(self, texts: Mapping[str, str]) -> Mapping[str, str]:
+        """The same texts: those that others have, or made of words that others have."""
+        key = tuple(texts.items())
+        known: Mapping[str, str] | None = self._known.get(key)
+        if known is not None:
+            return known
+        word = self._words.setdefault
+        made = {word(name, name): word(text, text) if len(text) <= LONGEST_SHARED_TEXT else text for name, text in key}
+        return self._one(tuple(made.items()), made)
+
+    def _word(self, text: str) -> str:
+        return self._words.setdefault(text, text) if len(text) <= LONGEST_SHARED_TEXT else text
+
+    def _one(self, key: Hashable, part: Part) -> Part:
+        known: Part | None = self._known.get(key)
+        if known is None:
+            if len(self._known) >= MAX_SHARED:
+                self._known.clear()
+            known = self._known[key] = part
+        return known

@@ -1,0 +1,185 @@
+"""`PreBinder`: the steps before the binds of a batch: writes, then waiting until objects have the wanted state.
+
+All of a batch or nothing: when one step fails, the writes are reverted, unless the wanted state was reached by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import anyio
+import msgspec
+
+from volcanoio.framework.events import Event, Observed
+from volcanoio.framework.scheduling_effects import BindRequest, PreBindStep
+from volcanoio.kube import requests
+from volcanoio.kube.clock import Clock
+from volcanoio.kube.errors import ApiError, Conflict, NotFound
+from volcanoio.kube.requests import PatchOptions
+from volcanoio.kube.sender import Sender
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+
+Steps: TypeAlias = list[PreBindStep]
+Work: TypeAlias = Callable[[BindRequest, Steps], Awaitable[None]]
+
+POLL_INTERVAL = 15.0
+"""Seconds after which an object is read again though nothing was seen of it."""
+_ATTEMPTS = 5
+"""How often taking back a write is tried while others change the object."""
+
+
+class PreBindFailure(NamedTuple):
+    """Whose step failed, and why; `code` is the HTTP status of a refused write, else 0."""
+
+    bind: BindRequest
+    code: int
+    message: str
+
+
+class _StepError(Exception):
+    """A step that failed."""
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class PreBinder:
+    """Subscribe `seen` to the bus of the process: objects seen there wake those who wait for them."""
+
+    def __init__(self, sender: Sender, *, clock: Clock) -> None:
+        self._sender = sender
+        self._clock = clock
+        self._waiting: dict[tuple[str, str], set[asyncio.Event]] = {}
+
+    def seen(self, batch: Iterable[Event]) -> None:
+        """Events were published."""
+        if self._waiting:
+            for event in batch:
+                if isinstance(event, Observed):
+                    for wake in self._waiting.get((event.resource, event.obj.metadata.key), ()):
+                        wake.set()
+
+    async def carry_out(self, binds: Sequence[BindRequest]) -> PreBindFailure | None:
+        """Carry out the steps of all binds; return the first failure, after undoing what was written."""
+        written: Steps = []
+        failure = await self._first_failure(binds, self._write_all, written, hurry=False)
+        failure = failure or await self._first_failure(binds, self._wait_all, written, hurry=True)
+        if failure is not None:
+            await self._take_back(written)
+        return failure
+
+    async def _take_back(self, steps: Sequence[PreBindStep]) -> None:
+        """Undo what was written, last first; what has come to be, or is not as we wrote it, stays."""
+        for step in reversed(steps):
+            for _ in range(_ATTEMPTS):
+                try:
+                    known = await self._read(step)
+                except _StepError:
+                    break
+                if not step.undo or (step.keeps and matches(known, step.keeps)) or not matches(known, step.patch):
+                    break
+                error = await self._write(step, step.undo, str(known["metadata"].get("resourceVersion", "")))
+                if not isinstance(error, Conflict):
+                    break
+
+    async def _first_failure(
+        self, binds: Sequence[BindRequest], work: Work, written: Steps, *, hurry: bool
+    ) -> PreBindFailure | None:
+        """Do the work of all binds side by side; in a `hurry` a failure ends the others: no write is left half done."""
+        failed: list[PreBindFailure] = []
+
+        async def one(bind: BindRequest) -> None:
+            try:
+                await work(bind, written)
+            except _StepError as error:
+                failed.append(PreBindFailure(bind, error.code, str(error)))
+                if hurry:
+                    tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            for bind in binds:
+                if bind.prebind:
+                    tasks.start_soon(one, bind)
+        return failed[0] if failed else None
+
+    async def _write_all(self, bind: BindRequest, written: Steps) -> None:
+        for step in bind.prebind:
+            if step.patch:
+                written.append(step)  # before the answer: who is cancelled meanwhile may have written
+                error = await self._write(step, step.patch, step.resource_version)
+                if error is not None:
+                    raise _StepError(f"writing {_step_object(step)}: {error.message}", error.code)
+
+    async def _write(self, step: PreBindStep, patch: Manifest, resource_version: str) -> ApiError | None:
+        kind = kinds.BY_RESOURCE[step.resource]
+        options = PatchOptions(uid=step.uid, resource_version=resource_version)
+        request = requests.patch(kind, step.namespace, step.name, patch, options)
+        return (await self._sender.send(request)).error
+
+    async def _wait_all(self, bind: BindRequest, _written: Steps) -> None:
+        for step in bind.prebind:
+            if step.until:
+                await self._wait(step)
+
+    async def _wait(self, step: PreBindStep) -> None:
+        """Return once the object says what is wanted."""
+        deadline = self._clock.monotonic() + step.timeout
+        key = step.resource, f"{step.namespace}/{step.name}" if step.namespace else step.name
+        wake = asyncio.Event()
+        self._waiting.setdefault(key, set()).add(wake)
+        try:
+            while True:
+                wake.clear()
+                known = await self._read(step)
+                if matches(known, step.until):
+                    return
+                if not matches(known, step.holds):
+                    raise _StepError(f"{_step_object(step)} no longer has what was written to it")
+                left = deadline - self._clock.monotonic()
+                if left <= 0:
+                    raise _StepError(f"timed out waiting for {_step_object(step)} after {step.timeout:g} seconds")
+                await self._wake_or(wake, min(left, POLL_INTERVAL))
+        finally:
+            waiting = self._waiting[key]
+            waiting.discard(wake)
+            if not waiting:
+                del self._waiting[key]
+
+    async def _wake_or(self, wake: asyncio.Event, seconds: float) -> None:
+        async def later() -> None:
+            await self._clock.idle(seconds)
+            wake.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(later)
+            await wake.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _read(self, step: PreBindStep) -> Manifest:
+        """The object as the server has it."""
+        outcome = await self._sender.send(requests.get(kinds.BY_RESOURCE[step.resource], step.namespace, step.name))
+        if outcome.response is None:
+            error = outcome.error
+            if isinstance(error, NotFound):
+                raise _StepError(f"{_step_object(step)} is gone", 404)
+            raise _StepError(f"reading {_step_object(step)}: {error.message if error else 'no answer'}")
+        known: Manifest = msgspec.json.decode(outcome.response.body)
+        if step.uid and known.get("metadata", {}).get("uid") != step.uid:
+            raise _StepError(f"{_step_object(step)} was replaced by another of its name", 404)
+        return known
+
+
+def matches(value: Any, pattern: Any) -> bool:
+    """Whether a value has all that a pattern asks (see `PreBindStep`)."""
+    if isinstance(pattern, dict):
+        return isinstance(value, dict) and all(matches(value.get(key), wanted) for key, wanted in pattern.items())
+    return bool(value) if pattern is True else bool(value == pattern)
+
+
+def _step_object(step: PreBindStep) -> str:
+    name = f"{step.namespace}/{step.name}" if step.namespace else step.name
+    return f'{kinds.BY_RESOURCE[step.resource].kind} "{name}"'

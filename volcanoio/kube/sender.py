@@ -1,0 +1,121 @@
+"""`Sender`: sends one write until its outcome is final: retried, fenced, and never lost between done and not done."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+import msgspec
+from msgspec.structs import replace
+
+from volcanoio.kube import requests
+from volcanoio.kube.clock import Clock, RetryBackoff
+from volcanoio.kube.errors import ApiError, NotFound, error_of
+from volcanoio.kube.requests import Request
+from volcanoio.kube.transport import Response, Transport, TransportError
+from volcanoio.model.kinds import Kind
+
+LeaderFence = Callable[[], bool]
+"""Whether a mutating request may be sent now: the fence of leadership. Asked before every attempt."""
+
+FENCED = "NotLeader"
+GIVEN_UP = "OutcomeUnknown"
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of a write: a 2xx `response`, or an `error`.
+
+    The error's code is 0 when no answer came (GIVEN_UP) or nothing was sent (FENCED). `unsure` says that an attempt
+    before the last one may have been carried out: then AlreadyExists may be our own object.
+    """
+
+    response: Response | None = None
+    error: ApiError | None = None
+    unsure: bool = False
+
+
+class SendLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """At most `concurrency` requests are under way. `timeout` (seconds) is that of each attempt and is sent to the
+    server; a request is retried for up to `patience` seconds.
+    """
+
+    concurrency: int = 64
+    timeout: float = 5.0
+    patience: float = 300.0
+
+
+DEFAULT_LIMITS = SendLimits()
+
+
+class Sender:
+    """Sends requests within limits.
+
+    Transport errors, 429 and 5xx are retried with back-off, never before Retry-After; other answers are final.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        clock: Clock,
+        gate: LeaderFence | None = None,
+        seed: int = 0,
+        limits: SendLimits = DEFAULT_LIMITS,
+    ) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._gate = gate
+        self._slots = asyncio.Semaphore(limits.concurrency)
+        self._timeout = limits.timeout
+        self._patience = limits.patience
+        self._rng = random.Random(f"{seed}/sender")
+
+    async def send(self, request: Request) -> Outcome:
+        """Carry out one request. Never raises for what a server or network does; only writes ask the gate."""
+        gate = None if request.method == "GET" else self._gate
+        began = self._clock.monotonic()
+        backoff: RetryBackoff | None = None
+        unsure = False
+        while True:
+            async with self._slots:
+                if gate is not None and not gate():
+                    return Outcome(error=ApiError(0, FENCED, "this process may not write now"), unsure=unsure)
+                outcome = await self._attempt(request)
+            error = outcome.error
+            if error is None or not _may_pass(error):
+                return replace(outcome, unsure=True) if unsure else outcome
+            unsure = unsure or error.code != 429
+            backoff = backoff or RetryBackoff(self._rng)
+            wait = backoff.next(error.retry_after)
+            if self._clock.monotonic() + wait > began + self._patience:
+                return replace(outcome, unsure=unsure)
+            await self._clock.sleep(wait)
+
+    async def _attempt(self, request: Request) -> Outcome:
+        try:
+            response = await request.send(self._transport, timeout=self._timeout)
+        except TransportError as lost:
+            return Outcome(error=ApiError(0, GIVEN_UP, str(lost)))
+        return Outcome(response=response) if response.ok else Outcome(error=error_of(response, now=self._clock.now()))
+
+
+def _may_pass(error: ApiError) -> bool:
+    """Whether trying again may help: no answer, overload, or a server's failure."""
+    return error.code in (0, 429) or error.code >= 500
+
+
+async def is_gone(sender: Sender, kind: Kind, namespace: str, name: str, uid: str) -> bool:
+    """Whether the name is free or belongs to another uid; False also without an answer."""
+    found = await sender.send(requests.get(kind, namespace, name))
+    if found.response is None:
+        return isinstance(found.error, NotFound)
+    return msgspec.json.decode(found.response.body, type=_PresentObject).metadata.uid != uid
+
+
+class _PresentMeta(msgspec.Struct, frozen=True):
+    uid: str = ""
+
+
+class _PresentObject(msgspec.Struct, frozen=True):
+    metadata: _PresentMeta = _PresentMeta()

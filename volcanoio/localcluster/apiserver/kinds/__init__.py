@@ -1,1 +1,0 @@
-"""What is particular about single built-in kinds: their defaults and rules."""

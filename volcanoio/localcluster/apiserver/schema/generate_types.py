@@ -1,0 +1,94 @@
+"""Writes data/builtin_types.json: fields of the built-in kinds, from the installed kubernetes_asyncio models.
+
+Run it after a new version of kubernetes_asyncio: `python -m volcanoio.localcluster.apiserver.schema.generate_types`. It
+is a command so that the server need not import those models (0.5 s).
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from volcanoio.localcluster.apiserver.apimachinery.resources import Resource
+from volcanoio.localcluster.apiserver.apimachinery.served_resources import BUILTINS
+
+TARGET = Path(__file__).parents[1] / "data" / "builtin_types.json"
+
+_QUANTITIES = {
+    *("allocatable", "capacity", "default", "defaultRequest", "hard", "limits", "max", "maxLimitRequestRatio", "min"),
+    *("overhead", "podFixed", "requests", "used", "allocatedResources", "averageValue", "divisor"),
+    *("resources", "sizeLimit", "tolerance"),
+}
+"""String fields that are quantities, which may be written as numbers."""
+
+_INTEGERS_OR_STRINGS = {"maxSurge", "maxUnavailable", "minAvailable", "port", "targetPort"}
+"""Int-or-string fields, which the models declare as objects."""
+
+_OPEN = {"V1JSONSchemaProps"}
+"""Recursive types, taken as any object."""
+
+
+def main() -> None:
+    """Write the table."""
+    TARGET.write_bytes(msgspec.json.format(msgspec.json.encode(table(), order="sorted"), indent=1) + b"\n")
+
+
+def table() -> dict[str, Any]:
+    """`resources`: resource name → type; `types`: type → field → type of the field; `required`: type → fields."""
+    models = import_module("kubernetes_asyncio.client.models")
+    resources = {one.name: name for one in BUILTINS if (name := _model_name(models, one)) is not None}
+    types: dict[str, dict[str, str]] = {}
+    required: dict[str, list[str]] = {}
+    todo = [*resources.values(), "V1Scale", "V1DeleteOptions", "V1Eviction"]
+    while todo:
+        name = todo.pop()
+        if name in types or name in _OPEN:
+            continue
+        model = getattr(models, name)
+        fields = {model.attribute_map[key]: type_ for key, type_ in model.openapi_types.items()}
+        types[name] = {field: _type(field, type_) for field, type_ in fields.items()}
+        required[name] = [field for key, field in model.attribute_map.items() if _is_required(model, key)]
+        todo += [found for type_ in types[name].values() for found in re.findall(r"\b[A-Z]\w+", type_)]
+    return {"resources": resources, "types": types, "required": {name: some for name, some in required.items() if some}}
+
+
+def _model_name(models: Any, resource: Resource) -> str | None:
+    version, group = resource.version.capitalize(), (resource.group.partition(".")[0] or "core").capitalize()
+    names = (f"{group}{version}{resource.kind}", version + resource.kind)
+    return next((name for name in names if hasattr(models, name)), None)
+
+
+def _is_required(model: Any, key: str) -> bool:
+    """Whether the field is required: models refuse None for those."""
+    blank = model.__new__(model)
+    blank.local_vars_configuration = import_module("kubernetes_asyncio.client").Configuration()
+    try:
+        setattr(blank, key, None)
+    except ValueError:
+        return True
+    return False
+
+
+def _type(field: str, type_: str) -> str:
+    """The model's type in short form.
+
+    That is: str, int, float, bool, quantity, intorstring, any, list[T], map[T] or a type's name.
+    """
+    if inner := re.fullmatch(r"list\[(.+)\]", type_):
+        return f"list[{_type('', inner[1])}]"
+    if inner := re.fullmatch(r"dict\(str, (.+)\)", type_):
+        return f"map[{_type(field, inner[1])}]"
+    if type_ == "str" and field in _QUANTITIES:
+        return "quantity"
+    if type_ == "object" and field in _INTEGERS_OR_STRINGS:
+        return "intorstring"
+    simple = {"datetime": "str", "object": "any", "bytearray": "str"}
+    return "any" if type_ in _OPEN else simple.get(type_, type_)
+
+
+if __name__ == "__main__":
+    main()

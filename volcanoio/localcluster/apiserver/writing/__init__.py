@@ -1,1 +1,0 @@
-"""Parts of a write; `writer` puts them in order."""

@@ -1,1 +1,0 @@
-"""PodDisruptionBudgets: how many pods may be evicted now (Kubernetes: pkg/controller/disruption)."""

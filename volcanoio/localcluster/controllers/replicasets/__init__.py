@@ -1,1 +1,0 @@
-"""ReplicaSets and ReplicationControllers: so many pods of one template (Kubernetes: pkg/controller/replicaset)."""

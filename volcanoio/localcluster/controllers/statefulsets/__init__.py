@@ -1,1 +1,0 @@
-"""StatefulSets: pods with names, claims and an order of their own (Kubernetes: pkg/controller/statefulset)."""

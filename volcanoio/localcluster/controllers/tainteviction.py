@@ -1,0 +1,115 @@
+"""The taint eviction controller: deletes pods that do not tolerate the NoExecute taints of their node.
+
+Kubernetes: pkg/controller/tainteviction. A pod goes at once or when its tolerationSeconds are over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from volcanoio.framework.effects import Delete, Record
+from volcanoio.framework.events import Change, Observed
+from volcanoio.framework.objects import Objects
+from volcanoio.framework.reconciler import NO_CHANGES, Plan, ReconcileView, Stage, Write
+from volcanoio.framework.statuses import pod_status_patch
+from volcanoio.localcluster.controllers.contract import ClusterController
+from volcanoio.localcluster.controllers.nodelifecycle import NOT_READY, UNREACHABLE, no_execute_taints, stays_until
+from volcanoio.localcluster.controllers.pods import finished, ready, terminating
+from volcanoio.model.core import Node, Pod
+from volcanoio.model.kinds import NODE, POD, object_reference
+from volcanoio.model.times import rfc3339
+
+
+class TaintEvictionController(ClusterController):
+    """Evicts pods from nodes with NoExecute taints. It watches no pods while no node has one."""
+
+    name = "taint-eviction-controller"
+    primary = NODE
+    reads = (POD,)
+
+    def __init__(self) -> None:
+        self._marked_not_ready: dict[str, set[str]] = {}
+        """The uids of pods that were marked not ready, by lost node; each pod is marked once."""
+
+    def wakes(self, event: Observed) -> bool:
+        """Return whether a node has NoExecute taints."""
+        return super().wakes(event) and isinstance(event.object, Node) and bool(no_execute_taints(event.object))
+
+    def keys(self, event: Observed, objects: Objects) -> Iterable[str]:
+        """Return the node, if it has NoExecute taints."""
+        obj = event.obj
+        if isinstance(obj, Node):
+            if event.change is not Change.GONE and no_execute_taints(obj):
+                return (obj.metadata.name,)
+            self._marked_not_ready.pop(obj.metadata.name, None)
+            return ()
+        if event.change is Change.GONE:
+            return ()
+        assert isinstance(obj, Pod)
+        if not obj.spec.node_name:
+            return ()
+        node = objects.get(NODE, obj.spec.node_name, Node)
+        return (obj.spec.node_name,) if node is not None and no_execute_taints(node) else ()
+
+    def all_keys(self, objects: Objects, now: float) -> Iterable[str]:
+        """Return all nodes with NoExecute taints."""
+        del now
+        return [node.metadata.name for node in objects.all(NODE, Node) if no_execute_taints(node)]
+
+    def reconcile(self, key: str, view: ReconcileView) -> Plan:
+        """Mark pods of a lost node not ready, and delete those whose time is over."""
+        node = view.objects.get(NODE, key, Node)
+        taints = no_execute_taints(node) if node is not None else []
+        if not taints or view.is_backing_off:
+            return NO_CHANGES
+        lost = any(taint.key in (NOT_READY, UNREACHABLE) for taint in taints)
+        marked = self._marked_not_ready.setdefault(key, set())
+        marks: list[Write] = []
+        events: list[Record] = []
+        reasons: list[Write] = []
+        deletions: list[Write] = []
+        again: list[float] = []
+        for pod in sorted(view.objects.on_node(key), key=lambda one: one.metadata.key):
+            assert isinstance(pod, Pod)
+            if lost and ready(pod) and not finished(pod) and pod.metadata.uid not in marked:
+                marked.add(pod.metadata.uid)
+                marks.append(_not_ready(pod, view.now))
+                events.append(_event(pod, "Warning", "NodeNotReady", "Node is not ready"))
+            if terminating(pod):
+                continue
+            until = stays_until(pod, taints, view.now)
+            if until is None:
+                continue
+            if until > view.now:
+                again.append(until)
+                continue
+            text = "Taint manager: deleting due to NoExecute taint"
+            reasons.append(disrupted(pod, "DeletionByTaintManager", text, view.now))
+            deletions.append(_deletion(pod))
+            text = f"Marking for deletion Pod {pod.metadata.key}"
+            events.append(_event(pod, "Normal", "TaintManagerEviction", text))
+        stages: list[Stage] = [tuple(writes) for writes in (marks, reasons, deletions) if writes]
+        return Plan(tuple(stages), tuple(events), min(again, default=None))
+
+
+def _event(pod: Pod, type_: str, reason: str, message: str) -> Record:
+    return Record(regarding=object_reference(POD, pod), type=type_, reason=reason, message=message)
+
+
+def _not_ready(pod: Pod, now: float) -> Write:
+    condition = {"type": "Ready", "status": "False", "lastTransitionTime": rfc3339(now)}
+    return Write(pod_status_patch(pod, {"conditions": [condition]}))
+
+
+def disrupted(pod: Pod, reason: str, message: str, now: float, **status: str) -> Write:
+    """Return the write of a pod's DisruptionTarget condition."""
+    condition = {
+        "type": "DisruptionTarget", "status": "True", "reason": reason, "message": message,
+        "lastTransitionTime": rfc3339(now),
+    }  # fmt: skip
+    return Write(pod_status_patch(pod, {**status, "conditions": [condition]}))
+
+
+def _deletion(pod: Pod) -> Write:
+    meta = pod.metadata
+    return Write(Delete(resource=POD.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid))

@@ -1,0 +1,167 @@
+"""The state of a pod on a node as a value: its containers, and the phase that follows from them.
+
+Kubernetes: `pkg/kubelet/kubelet_pods.go` (getPhase), `pkg/kubelet/status` (a terminal phase only once nothing runs).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from volcanoio.localcluster.nodes.pods.behaviour import Behaviour
+from volcanoio.localcluster.nodes.pods.containers import ContainerRun, Role, State
+from volcanoio.model.core import Pod
+
+
+class Phase(StrEnum):
+    """`status.phase` of a pod."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class RunContext(msgspec.Struct, frozen=True):
+    """Node-dependent facts of a run: addresses, earlier starts of this pod's place, and containers with a runtime."""
+
+    host_ip: str = ""
+    pod_ip: str = ""
+    earlier_starts: int = 0
+    external: frozenset[str] = frozenset()
+
+
+class PodRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A pod on a node, now. Times are epoch seconds.
+
+    `earlier_starts` counts starts of this pod's place in its job before this pod. `volumes_at` is when all its volumes
+    were found, None before. `pulled` are images that are there. `ending_at` is since when all of it is to end: it was
+    deleted, evicted, too old, or has nothing left to do. `reason` and `message` are set when it failed as a whole.
+    """
+
+    pod: Pod
+    behaviour: Behaviour
+    containers: tuple[ContainerRun, ...]
+    accepted_at: float
+    host_ip: str = ""
+    pod_ip: str = ""
+    earlier_starts: int = 0
+    volumes_at: float | None = None
+    pulled: frozenset[str] = frozenset()
+    ending_at: float | None = None
+    kill_at: float = 0.0
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def mains(self) -> tuple[ContainerRun, ...]:
+        """The containers that are not init containers."""
+        return tuple(c for c in self.containers if c.role is Role.MAIN)
+
+    @property
+    def started(self) -> bool:
+        """Whether any container has ever run."""
+        return not all(c.never_started for c in self.containers)
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing of the pod will run any more."""
+        return self.ending_at is not None and not any(c.state is State.RUNNING or c.starting for c in self.containers)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do: all main containers ended for good, or an init container failed for good."""
+        left = False
+        for c in self.containers:
+            if c.state is not State.TERMINATED:
+                left = left or c.role is Role.MAIN
+            elif c.role is Role.INIT and c.failed:
+                return True
+        return not left
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the manifest is such that the pod never starts."""
+        return any(c.waiting == "CreateContainerConfigError" for c in self.containers)
+
+    @property
+    def phase(self) -> Phase:
+        """`status.phase`."""
+        if self.finished:
+            well = not self.reason and all(c.succeeded for c in self.containers if c.role is not Role.SIDECAR)
+            return Phase.SUCCEEDED if well else Phase.FAILED
+        return Phase.PENDING if any(c.never_started for c in self.containers if c.role is Role.MAIN) else Phase.RUNNING
+
+    @property
+    def initialized_at(self) -> float | None:
+        """When the last init container was done, and the last sidecar started; None while one is left."""
+        done = self.accepted_at
+        for c in self.containers:
+            if c.role is Role.INIT:
+                if not c.succeeded or c.ended is None:
+                    return None
+                done = max(done, c.ended.finished_at)
+            elif c.role is Role.SIDECAR:
+                if not c.up and not self._has_run_mains:
+                    return None
+                done = max(done, c.started_at)
+        return done
+
+    @property
+    def _has_run_mains(self) -> bool:
+        return any(not c.never_started for c in self.containers if c.role is Role.MAIN)
+
+    @property
+    def due(self) -> float | None:
+        """When something changes by itself, None when never."""
+        if self.finished:
+            return None
+        first = self.deadline if self.ending_at is None else None
+        for c in self.containers:
+            moment = c.next
+            if moment is not None and (first is None or moment < first):
+                first = moment
+        return first
+
+    @property
+    def ends_at(self) -> float | None:
+        """When the last of a pod that is to end has ended; None while that is not known."""
+        if self.ending_at is None:
+            return None
+        last = self.ending_at
+        for c in self.containers:
+            if c.state is State.RUNNING or c.starting:
+                if c.stop is None or c.stop.end_at is None:
+                    return None
+                last = max(last, c.stop.end_at)
+        return last
+
+    @property
+    def futile(self) -> bool:
+        """Whether nothing is to come but pulls of an image that fails again."""
+        coming = [c.waiting for c in self.containers if c.next is not None]
+        return self.deadline is None and all(each in ("ErrImagePull", "ImagePullBackOff") for each in coming)
+
+    @property
+    def deadline(self) -> float | None:
+        """When `activeDeadlineSeconds` ends the pod."""
+        limit = self.pod.spec.active_deadline_seconds
+        return None if limit is None else self.accepted_at + limit
+
+    @property
+    def grace(self) -> float:
+        """The grace period its manifest asks for, in seconds."""
+        seconds = self.pod.spec.termination_grace_period_seconds
+        return 30.0 if seconds is None else float(seconds)
+
+    @property
+    def full_name(self) -> str:
+        """How a kubelet names it in messages."""
+        meta = self.pod.metadata
+        return f"{meta.name}_{meta.namespace}({meta.uid})"
+
+    def with_container(self, index: int, container: ContainerRun) -> PodRun:
+        """Return the pod with one container replaced."""
+        containers = (*self.containers[:index], container, *self.containers[index + 1 :])
+        return msgspec.structs.replace(self, containers=containers)

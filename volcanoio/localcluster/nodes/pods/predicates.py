@@ -1,0 +1,175 @@
+"""Kubelet admission: node affinity, NoExecute taints, host ports and resources, checked before a pod is accepted.
+
+Kubernetes: `pkg/kubelet/lifecycle/predicate.go` over `noderesources.Fits`; the messages are those of the scheduler's
+plugins. The node adds up requests with its own arithmetic, so it detects errors of the scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from volcanoio.model.core import Container, Pod, Taint
+from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts, add, amounts, maximum
+from volcanoio.model.selectors import NO_EXECUTE, first_untolerated, matches_required
+
+
+class Rejection(Protocol):
+    """Why a node refuses a pod, as Kubernetes words it."""
+
+    @property
+    def reason(self) -> str:
+        """One word: `OutOfcpu`, `NodeAffinity` …"""
+        ...
+
+    @property
+    def message(self) -> str:
+        """What is wrong."""
+        ...
+
+
+class PredicateFailure(NamedTuple):
+    """A refusal that is not about amounts."""
+
+    reason: str
+    message: str
+
+
+class Port(NamedTuple):
+    """A port of the host that a container takes."""
+
+    ip: str
+    protocol: str
+    number: int
+
+    def clashes(self, other: Port) -> bool:
+        """Return whether two ports conflict; no address means all addresses."""
+        everywhere = ("", "0.0.0.0")
+        same = self.ip == other.ip or self.ip in everywhere or other.ip in everywhere
+        return same and self.protocol == other.protocol and self.number == other.number
+
+
+def host_ports(pod: Pod) -> tuple[Port, ...]:
+    """Return the ports of the host that a pod takes."""
+    return tuple(
+        Port(port.host_ip, port.protocol or "TCP", port.host_port)
+        for container in pod.spec.containers
+        for port in container.ports
+        if port.host_port
+    )
+
+
+def failed_predicate(
+    pod: Pod, name: str, labels: Mapping[str, str], taints: Iterable[Taint], taken: Set[Port]
+) -> PredicateFailure | None:
+    """Return the first reason why a node of that name, with these labels, taints and ports taken, refuses a pod."""
+    if not matches_required(pod.spec, name, labels):
+        return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+    if taken and any(port.clashes(other) for port in host_ports(pod) for other in taken):
+        return _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+    if first_untolerated(taints, pod.spec.tolerations, (NO_EXECUTE,)) is not None:
+        return _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
+    return None
+
+
+def _failed(predicate: str, why: str) -> PredicateFailure:
+    return PredicateFailure(predicate, f"Predicate {predicate} failed: {why}")
+
+
+_WHOLE = frozenset({CPU, MEMORY, PODS})
+_FIRST = (PODS, CPU, MEMORY, "ephemeral-storage")
+
+
+@dataclass(frozen=True, slots=True)
+class InsufficientResource:
+    """Why a node refuses a pod; `reason` and `message` as Kubernetes words them."""
+
+    resource: str
+    requested: int
+    used: int
+    capacity: int
+
+    @property
+    def reason(self) -> str:
+        """`OutOfcpu`, `OutOfmemory`, `OutOfpods`, `OutOfnvidia.com/gpu` …"""
+        return f"OutOf{self.resource}"
+
+    @property
+    def message(self) -> str:
+        """CPU in milli-cores, memory in bytes, other resources in units."""
+        scale = 1 if self.resource in _WHOLE else 1000
+        requested, used, capacity = (-(-value // scale) for value in (self.requested, self.used, self.capacity))
+        return (
+            f"Node didn't have enough resource: {self.resource}, "
+            f"requested: {requested}, used: {used}, capacity: {capacity}"
+        )
+
+
+def pod_requests(pod: Pod) -> Amounts:
+    """What a pod takes: the larger of its containers together and each init step, plus overhead, and one pod.
+
+    A container without a request for a resource takes its limit. Sidecars (init containers that restart always) run
+    beside all that start after them.
+    """
+    running: Amounts = {}
+    peak: Amounts = {}
+    for container in pod.spec.init_containers:
+        need = _container_requests(container)
+        if container.restart_policy == "Always":
+            add(running, need)
+            peak = maximum(peak, running)
+        else:
+            step = dict(running)
+            add(step, need)
+            peak = maximum(peak, step)
+    for container in pod.spec.containers:
+        add(running, _container_requests(container))
+    result = maximum(running, peak)
+    if pod.spec.resources is not None:
+        result.update(amounts({**pod.spec.resources.limits, **pod.spec.resources.requests}))
+    add(result, amounts(pod.spec.overhead))
+    result[PODS] = 1
+    return result
+
+
+def _container_requests(container: Container) -> Amounts:
+    return amounts({**container.resources.limits, **container.resources.requests})
+
+
+class Usage:
+    """What the pods of one node take. Invariant: `used` never exceeds `allocatable` by an admission."""
+
+    def __init__(self, allocatable: Mapping[str, int]) -> None:
+        self.allocatable = dict(allocatable)
+        self.used: Amounts = {}
+        self._pods: dict[str, Amounts] = {}
+
+    def admit(self, uid: str, requests: Amounts) -> InsufficientResource | None:
+        """Take the pod in, or say why not; asking again for the same uid changes nothing."""
+        if uid in self._pods:
+            return None
+        for name in sorted(requests, key=_check_order):
+            requested, used = requests[name], self.used.get(name, 0)
+            capacity = self.allocatable.get(name, 0)
+            if requested > 0 and used + requested > capacity:
+                return InsufficientResource(name, requested, used, capacity)
+        self.restore(uid, requests)
+        return None
+
+    def restore(self, uid: str, requests: Amounts) -> None:
+        """Count a pod that was admitted before this process started."""
+        if uid not in self._pods:
+            self._pods[uid] = requests
+            add(self.used, requests)
+
+    def release(self, uid: str) -> None:
+        """Stop counting a pod; unknown ones are no error."""
+        requests = self._pods.pop(uid, None)
+        if requests is not None:
+            add(self.used, requests, -1)
+
+
+def _check_order(name: str) -> tuple[int, str]:
+    """Kubernetes checks pods, cpu, memory, ephemeral-storage, then the others."""
+    return (_FIRST.index(name), "") if name in _FIRST else (len(_FIRST), name)

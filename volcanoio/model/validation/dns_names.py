@@ -1,0 +1,129 @@
+"""Names, labels and annotations: the forms Kubernetes accepts and its texts (apimachinery `pkg/util/validation`).
+
+Answers are remembered: the same few names and labels come with every pod of a job.
+"""
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from volcanoio.model.selectors import LABEL_VALUE, QUALIFIED, SUBDOMAIN
+from volcanoio.model.validation.field_errors import FieldError, invalid
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?").fullmatch
+
+LABEL_RULE = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+QUALIFIED_RULE = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_TWO_PREFIXES = (
+    "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' "
+    "(e.g. 'example.com/MyName')"
+)
+_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+ANNOTATION_BYTES = 256 * 1024
+"""The most all annotations of an object may take."""
+
+
+@lru_cache(maxsize=8192)
+def label_rule(name: str) -> str:
+    """What is wrong with a DNS label; empty when nothing is."""
+    if len(name) > 63:
+        return "must be no more than 63 characters"
+    return "" if _LABEL(name) else LABEL_RULE
+
+
+@lru_cache(maxsize=8192)
+def subdomain_rule(name: str) -> str:
+    """What is wrong with a DNS subdomain; empty when nothing is."""
+    if len(name) > 253:
+        return "must be no more than 253 characters"
+    return "" if SUBDOMAIN(name) else SUBDOMAIN_RULE
+
+
+@lru_cache(maxsize=8192)
+def qualified_rule(name: str) -> str:
+    """What is wrong with a qualified name such as `example.com/key`; empty when nothing is."""
+    prefix, slash, part = name.rpartition("/")
+    if slash:
+        if "/" in prefix:
+            return _TWO_PREFIXES
+        if not prefix:
+            return "prefix part must be non-empty"
+        if rule := subdomain_rule(prefix):
+            return f"prefix part {rule}"
+    if not part:
+        return "name part must be non-empty"
+    if len(part) > 63:
+        return "name part must be no more than 63 characters"
+    return "" if QUALIFIED(part) else QUALIFIED_RULE
+
+
+@lru_cache(maxsize=8192)
+def _annotation_rule(key: str) -> str:
+    return qualified_rule(key.lower())
+
+
+def value_rule(value: Any) -> str:
+    """What is wrong with a label's value; empty when nothing is."""
+    return _text_rule(value) if isinstance(value, str) else "must be a string"
+
+
+@lru_cache(maxsize=8192)
+def _text_rule(value: str) -> str:
+    if len(value) > 63:
+        return "must be no more than 63 characters"
+    return "" if LABEL_VALUE(value) else _VALUE_RULE
+
+
+@lru_cache(maxsize=8192)
+def _are_keys(keys: tuple[str, ...]) -> bool:
+    """Whether all are names that labels may have, and so annotations: the same come with every pod of a job."""
+    return not any(map(qualified_rule, keys))
+
+
+def label_errors(labels: Any, path: str) -> list[FieldError]:
+    """What is wrong with a map of labels."""
+    if not labels:
+        return []
+    if not isinstance(labels, dict):
+        return [invalid(path, labels, "must be an object of strings")]
+    if _are_keys(tuple(labels)) and not any(map(value_rule, labels.values())):
+        return []
+    errors = [invalid(path, key, rule) for key in labels if (rule := qualified_rule(key))]
+    return errors + [invalid(path, value, rule) for value in labels.values() if (rule := value_rule(value))]
+
+
+def annotation_errors(annotations: Any, path: str) -> list[FieldError]:
+    """What is wrong with a map of annotations."""
+    if not annotations:
+        return []
+    if not isinstance(annotations, dict):
+        return [invalid(path, annotations, "must be an object of strings")]
+    keys = () if _are_keys(tuple(annotations)) else tuple(annotations)
+    errors = [invalid(path, key, rule) for key in keys if (rule := _annotation_rule(key))]
+    texts = [*annotations, *annotations.values()]
+    if set(map(type, texts)) != {str}:
+        errors += [
+            invalid(path, key, "must be a string") for key, one in annotations.items() if not isinstance(one, str)
+        ]
+    elif sum(map(len, texts)) > ANNOTATION_BYTES:
+        errors.append(FieldError(path, "FieldValueTooLong", f"Too long: may not be more than {ANNOTATION_BYTES} bytes"))
+    return errors

@@ -1,0 +1,179 @@
+"""Plugins and policies as files in a directory, such as a mounted ConfigMap.
+
+Every `*.py` file of the directory itself is run as a module of a private namespace named after its content's hash, so
+that two versions of a file never share a module. Names starting with `_`, `..` (a ConfigMap's own links) or
+`test_` (tests beside what they test) are skipped.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+from volcanoio.runtime.loading.interfaces import NOUNS, conforms, problems
+
+NAMESPACE = "volcanoio_mounted"
+
+
+class MountError(ValueError):
+    """A directory or file that cannot be loaded; the message names it and the next step."""
+
+
+class MountedClass(NamedTuple):
+    """A class of a file. `origin` is `FILE sha256:HEX`, `source` the file's text."""
+
+    group: str
+    cls: type
+    origin: str
+    file: str
+    source: str
+
+
+def classes(directory: Path, groups: Sequence[str]) -> Iterator[MountedClass]:
+    """Every class in the directory's files that has the shape of one of the groups. Raises MountError."""
+    for path in files_in(directory):
+        yield from classes_of(path, groups)
+
+
+def files_in(directory: Path) -> list[Path]:
+    """The files of a directory that are loaded, sorted. Raises MountError."""
+    if not directory.is_dir():
+        msg = f"{directory}: not a directory; give the directory that holds the .py files"
+        raise MountError(msg)
+    try:
+        return sorted(path for path in directory.iterdir() if _wanted(path))
+    except OSError as error:
+        msg = f"{directory}: cannot be listed ({error.strerror}); check its permissions"
+        raise MountError(msg) from error
+
+
+def _wanted(path: Path) -> bool:
+    return path.suffix == ".py" and not path.name.startswith(("_", "..", "test_")) and path.is_file()
+
+
+def classes_of(path: Path, groups: Sequence[str]) -> Iterator[MountedClass]:
+    """Every such class of one file. Raises MountError, also when there is none."""
+    yield from classes_in(path, _read(path), groups)
+
+
+def classes_in(path: Path, source: bytes, groups: Sequence[str]) -> Iterator[MountedClass]:
+    """Every such class of one file, where the source is at hand and the path is but its name."""
+    digest = hashlib.sha256(source).hexdigest()
+    own = _public_classes(_run(path, source, digest))
+    origin, text = f"{path.name} sha256:{digest}", source.decode(errors="replace")
+    found = [
+        MountedClass(group, cls, origin, path.name, text) for cls in own for group in groups if conforms(group, cls)
+    ]
+    if not found:
+        wanted = " or ".join(NOUNS[group] for group in groups)
+        advice = "give it a name and the methods of its Protocol"
+        if len(groups) == 1 and own:
+            advice = "; ".join(f"class {own[-1].__name__} {each}" for each in problems(groups[0], own[-1]))
+        msg = f"{path}: holds no class that is a {wanted}; {advice}"
+        raise MountError(msg)
+    yield from found
+
+
+class DeclaredClass(NamedTuple):
+    """A class that a file says it will define; `load` runs the file, once for all of its classes."""
+
+    name: str
+    origin: str
+    file: str
+    source: str
+    load: Callable[[], type]
+
+
+def declared_classes(directory: Path, group: str) -> Iterator[DeclaredClass]:
+    """The classes of the directory's files that give themselves a name in so many words; nothing is run yet.
+
+    So code of others that does not come back from its import can be run where that does no harm. Raises MountError for
+    what cannot be read, is no Python or announces nothing.
+    """
+    for path in files_in(directory):
+        source = _read(path)
+        digest = hashlib.sha256(source).hexdigest()
+        names = _declared_names(path, source)
+        if not names:
+            msg = f'{path}: announces no {NOUNS[group]}; write a class with an attribute such as name = "mine"'
+            raise MountError(msg)
+        found = cache(partial(_load_classes, path, source))
+        for name in names:
+            origin, text = f"{path.name} sha256:{digest}", source.decode(errors="replace")
+            yield DeclaredClass(name, origin, path.name, text, partial(_load_class, path, name, found))
+
+
+def _declared_names(path: Path, source: bytes) -> list[str]:
+    try:
+        tree = ast.parse(source, str(path))
+    except (SyntaxError, ValueError) as error:
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        msg = f"{path}{line}: cannot be loaded: {type(error).__name__}: {error}; fix or remove the file"
+        raise MountError(msg) from None
+    return [
+        statement.value.value
+        for definition in tree.body
+        if isinstance(definition, ast.ClassDef) and not definition.name.startswith("_")
+        for statement in definition.body
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and _targets(statement) == ["name"]
+        if isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
+    ]
+
+
+def _targets(statement: ast.Assign | ast.AnnAssign) -> list[str]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _public_classes(module: ModuleType) -> list[type]:
+    """The classes that a module defines and does not hide."""
+    return [
+        value
+        for name, value in vars(module).items()
+        if inspect.isclass(value) and value.__module__ == module.__name__ and not name.startswith("_")
+    ]
+
+
+def _load_classes(path: Path, source: bytes) -> dict[str, type]:
+    """Return the file's classes by their `name`; the caller checks whether each has the right methods."""
+    module = _run(path, source, hashlib.sha256(source).hexdigest())
+    return {str(getattr(cls, "name", "")): cls for cls in _public_classes(module)}
+
+
+def _load_class(path: Path, name: str, found: Callable[[], dict[str, type]]) -> type:
+    classes = found()
+    if name not in classes:
+        msg = f'{path}: no class calls itself "{name}" once the file was run; write name = "{name}" in it'
+        raise MountError(msg)
+    return classes[name]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        msg = f"{path}: cannot be read ({error.strerror}); check its permissions"
+        raise MountError(msg) from error
+
+
+def _run(path: Path, source: bytes, digest: str) -> ModuleType:
+    """The file as a module; the very bytes that were hashed are run."""
+    name = f"{NAMESPACE}.{path.stem}_{digest[:16]}"
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    sys.modules[name] = module  # msgspec and dataclasses look annotations up there
+    try:
+        exec(compile(source, str(path), "exec"), module.__dict__)
+    except Exception as error:
+        del sys.modules[name]
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        msg = f"{path}{line}: cannot be loaded: {type(error).__name__}: {error}; fix or remove the file"
+        raise MountError(msg) from error
+    return module

@@ -1,0 +1,290 @@
+"""Hot reload: files are read once a second, and changed content is adopted.
+
+Polling covers the symlink swap of a ConfigMap mount, a rename over the file and a write in place. Notifications of the
+operating system (inotify, as by `watchfiles`) would still need it: they are missing on network file systems, when no
+inotify watches are left, and for a ConfigMap read through the API. Reading a few kilobytes a second costs nothing. A
+change is adopted when two reads in a row return the same content, so a half-written file has no effect. All blocking
+work, including constructors of plugins, runs on a thread.
+
+Controllers and job plugins are not reloaded, because what a controller watches and what objects of running jobs look
+like must not change at run time. `StartupFiles` reports that a restart is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Generic, NamedTuple, TypeVar
+
+import anyio.to_thread
+import structlog
+
+from volcanoio.framework.probe import Probe
+from volcanoio.kube.clock import Clock
+from volcanoio.kube.errors import ApiError
+from volcanoio.kube.transport import TransportError
+from volcanoio.runtime.loading.mounted_files import MountError, files_in
+
+INTERVAL = 1.0
+"""Seconds between two looks."""
+Made = TypeVar("Made")
+_log = structlog.get_logger(__name__)
+
+
+class ReloadMetrics(NamedTuple):
+    """Names of metrics: whether what the files hold is in force, how often it was taken over, and when last."""
+
+    valid: str
+    reloads: str
+    last: str
+
+
+class SourceContent(NamedTuple):
+    """What a look saw: the file's text (None: unreadable), what kept it from being read, and the mounted files."""
+
+    text: str | None
+    unreadable: str = ""
+    mounted: tuple[tuple[str, str], ...] = ()
+    """Path and digest of each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigurationSource:
+    """Where the configuration comes from. `path` None: it is `default`, and only plugins may change.
+
+    `configmap_source` has the same for a ConfigMap.
+    """
+
+    path: Path | None
+    default: str
+    plugins_dirs: Sequence[Path] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is any file that may change."""
+        return self.path is not None or bool(self.plugins_dirs)
+
+    @property
+    def source(self) -> str:
+        """Where the configuration comes from, as logs name it."""
+        return str(self.path or "default")
+
+    async def see(self) -> SourceContent:
+        """What is there now, without blocking the event loop."""
+        return await anyio.to_thread.run_sync(self.look)
+
+    def look(self) -> SourceContent:
+        """What is there now; blocks on files."""
+        try:
+            mounted = tuple(
+                (str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+                for directory in self.plugins_dirs
+                for path in files_in(directory)
+            )
+            text = self.default if self.path is None else self.path.read_text(encoding="utf-8")
+        except MountError as error:
+            return SourceContent(None, str(error))
+        except OSError as error:
+            return SourceContent(None, f"{error.filename}: {error.strerror}; put a file that can be read there")
+        except UnicodeDecodeError:
+            return SourceContent(None, f"{self.path}: not UTF-8 text; give a YAML file")
+        return SourceContent(text, "", mounted)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedConfiguration:
+    """A source, and its content from which the configuration in force was made."""
+
+    source: ConfigurationSource
+    in_force: SourceContent
+
+
+class ConfigurationReloader(ABC, Generic[Made]):
+    """Looks once a second, and hands over what changed; `run` until cancelled.
+
+    `clock` is the machine's: files live in its time, however fast that of a simulated cluster runs.
+    """
+
+    what: ClassVar[str]
+    """How logs name the configuration."""
+    when: ClassVar[str]
+    """When a new one takes effect, as logs name it."""
+    metrics: ClassVar[ReloadMetrics]
+    refusals: ClassVar[tuple[type[Exception], ...]]
+    """What `make` raises for a configuration that cannot take effect."""
+
+    def __init__(self, watched: WatchedConfiguration, *, clock: Clock, probe: Probe) -> None:
+        self._watched = watched.source
+        self._in_force = self._evaluated = self._last = watched.in_force
+        self._clock = clock
+        self._probe = probe
+        self._default = False
+        """Whether the default is in force, because nothing else could be used so far."""
+        self._answered = True
+
+    @abstractmethod
+    def make(self, seen: SourceContent, *, mounted_changed: bool) -> Made:
+        """What is to be in force; runs on a thread. Raises one of the refusals."""
+
+    @abstractmethod
+    def take_over(self, made: Made) -> None:
+        """Put it in force."""
+
+    async def run(self) -> None:
+        """Look, for ever, where there is anything to look at."""
+        if self._evaluated == self._in_force:
+            self._good()
+        while self._watched.changes:
+            await self._clock.idle(INTERVAL)
+            await self.look()
+
+    async def begin(self) -> None:
+        """Take over what is there at the start, where only the default is in force; what cannot be used is logged."""
+        self._default = True
+        while (seen := await self._see()) is None:
+            await self._clock.idle(INTERVAL)
+        self._last = seen
+        await self._evaluate(seen)
+
+    async def look(self) -> None:
+        """One look, and what follows from it."""
+        seen = await self._see()
+        is_stable, self._last = seen == self._last, seen or self._last
+        if seen is not None and is_stable and seen != self._evaluated:
+            await self._evaluate(seen)
+
+    async def _see(self) -> SourceContent | None:
+        """What is there now; None when the API server did not answer, which is logged once."""
+        try:
+            seen = await self._watched.see()
+        except (ApiError, TransportError) as error:
+            if self._answered:
+                _log.warning(f"cannot look for changes of {self.what}", file=self.source, error=str(error))
+            self._answered = False
+            return None
+        self._answered = True
+        return seen
+
+    async def _evaluate(self, seen: SourceContent) -> None:
+        """Take over what was seen, or say why not."""
+        self._evaluated = seen
+        if seen == self._in_force:
+            _log.info(f"{self.what} was changed back to the one in force", file=self.source)
+            self._good()
+            return
+        try:
+            made = await anyio.to_thread.run_sync(self._make, seen)
+        except self.refusals as error:
+            problems = getattr(error, "problems", None)
+            self._refused(seen, [str(problem) for problem in problems] if problems else str(error).splitlines())
+        else:
+            was, self._in_force, self._default = "was found" if self._default else "changed", seen, False
+            self.take_over(made)
+            self._probe.count(self.metrics.reloads, result="success")
+            self._good()
+            _log.info(f"{self.what} {was}; it takes effect {self.when}", file=self.source)
+
+    @property
+    def source(self) -> str:
+        """The file, as logs name it."""
+        return self._watched.source
+
+    @property
+    def in_force(self) -> str:
+        """The text of the configuration in force."""
+        return self._in_force.text or ""
+
+    def _make(self, seen: SourceContent) -> Made:
+        if seen.text is None:
+            raise MountError(seen.unreadable)
+        return self.make(seen, mounted_changed=seen.mounted != self._in_force.mounted)
+
+    def _good(self) -> None:
+        self._probe.gauge(self.metrics.valid, 1.0)
+        self._probe.gauge(self.metrics.last, self._clock.now())
+
+    def _refused(self, seen: SourceContent, problems: list[str]) -> None:
+        """Say what is wrong, once for what was seen; what is in force stays."""
+        verb = "cannot be read" if seen.text is None else "is refused"
+        stays = "the default is in force" if self._default else "the last good one stays in force"
+        self._probe.count(self.metrics.reloads, result="failure")
+        self._probe.gauge(self.metrics.valid, 0.0)
+        for problem in problems:
+            _log.error(
+                f"{self.what} {verb}; {stays}",
+                file=self.source,
+                problem=problem,
+            )
+
+
+RESTART_NEEDED = "volcanoio_restart_needed"
+"""Files that differ from what was read at the start."""
+_JOB_PLUGIN = b"JobPlugin"
+"""Each derives from this class; other files of a plugins' directory are the scheduler's."""
+_LOG = structlog.get_logger(__name__)
+
+
+class StartupFiles:
+    """Looks once a second at the files of directories; `run` until cancelled.
+
+    `plugins_dirs` hold the scheduler's plugins too, which are reloaded. `clock` is the machine's.
+    """
+
+    def __init__(
+        self, controllers_dirs: Sequence[Path], plugins_dirs: Sequence[Path], *, clock: Clock, probe: Probe
+    ) -> None:
+        self._controllers_dirs = controllers_dirs
+        self._plugins_dirs = plugins_dirs
+        self._clock = clock
+        self._probe = probe
+        self._first: dict[str, str] = {}
+        self._first = self._last = self._seen() or {}
+        self._reported: Mapping[str, str] = {}
+
+    async def run(self) -> None:
+        """Look, for ever, where there is anything to look at."""
+        while self._controllers_dirs or self._plugins_dirs:
+            self._probe.gauge(RESTART_NEEDED, float(len(self._reported)))
+            await self._clock.idle(INTERVAL)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look once; a change is reported when two looks in a row saw it."""
+        seen = await anyio.to_thread.run_sync(self._seen)
+        if seen is None:
+            return
+        is_stable, self._last = seen == self._last, seen
+        if not is_stable:
+            return
+        differs = {
+            path: "removed" if path not in seen else "changed" if path in self._first else "added"
+            for path in sorted({*seen, *self._first})
+            if seen.get(path) != self._first.get(path)
+        }
+        for path, what in differs.items():
+            if self._reported.get(path) != what:
+                _LOG.warning(
+                    "a file of controllers or job plugins, which are read at the start, has changed; "
+                    "restart to load it",
+                    file=path,
+                    what=what,
+                )
+        for path in self._reported.keys() - differs.keys():
+            _LOG.info("a file of controllers or job plugins is again as it was read at the start", file=path)
+        self._reported = differs
+
+    def _seen(self) -> dict[str, str] | None:
+        """Digests by path, None while a directory cannot be read; blocks on files."""
+        found: dict[str, str] = {}
+        try:
+            for directory in (*self._controllers_dirs, *self._plugins_dirs):
+                for path in files_in(directory):
+                    text = path.read_bytes()
+                    if directory in self._controllers_dirs or str(path) in self._first or _JOB_PLUGIN in text:
+                        found[str(path)] = hashlib.sha256(text).hexdigest()
+        except (MountError, OSError):
+            return None
+        return found

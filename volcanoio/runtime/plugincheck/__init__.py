@@ -1,1 +1,0 @@
-"""Checks of a scheduler plugin or action on random clusters: `volcanoio plugin test`, and tests of plugins."""

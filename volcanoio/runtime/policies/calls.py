@@ -1,0 +1,246 @@
+"""Calls of lifecycle policies: on the main loop where they cannot suspend, else on a thread that can be abandoned.
+
+The loop of a coroutine is chosen before the coroutine is created. A coroutine function whose code object has no
+suspension point either returns or raises when it is driven by one `send(None)`, so it is called on the main loop.
+Every other one is created and finished on the policy thread. The test is conservative: a decorated or compiled
+function, whose code cannot be read, counts as suspending.
+
+A thread cannot be ended from outside. One that runs Python code can be made to raise, and one that waits in a system
+call costs nothing but itself. All threads are daemonic, and what an abandoned one still answers is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import dis
+import math
+import threading
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import suppress
+from types import coroutine
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from volcanoio.framework.decisions import Act, Decision, DecisionBase, Hold
+from volcanoio.framework.lifecycle import LifecyclePolicy, PolicyContext
+
+Result = TypeVar("Result")
+
+
+class Abandoned(BaseException):
+    """Raised in a thread that was given up: no `except Exception` of others catches it."""
+
+
+class OverrunError(TimeoutError):
+    """Code that did not come back within its limit."""
+
+
+def interrupt(thread: threading.Thread) -> None:
+    """Make a thread raise Abandoned at its next line of Python; nothing happens to one that has ended."""
+    if thread.ident is not None and thread.is_alive():
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Abandoned))
+
+
+class BoundedCall(Generic[Result]):
+    """One call on a thread of its own. `done` is called on that thread when it came back, unless it was given up."""
+
+    def __init__(self, call: Callable[[], Result], name: str, done: Callable[[], None] = lambda: None) -> None:
+        self._call = call
+        self._done = done
+        self._result: list[Result] = []
+        self.error: BaseException | None = None
+        self._ended = threading.Event()
+        self._given_up = False
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.thread.start()
+
+    def wait(self, limit: float) -> Result:
+        """What the call returned or raised, within `limit` seconds; raises OverrunError, and gives it up, after."""
+        if not self._ended.wait(limit):
+            self.give_up()
+            msg = f"took longer than its limit of {limit:g} s"
+            raise OverrunError(msg)
+        return self.result()
+
+    def result(self) -> Result:
+        """What a call that has ended returned or raised."""
+        if self.error is not None:
+            raise self.error
+        return self._result[0]
+
+    def give_up(self) -> None:
+        """Wait for it no more."""
+        self._given_up = True
+        interrupt(self.thread)
+
+    def _run(self) -> None:
+        try:
+            self._result.append(self._call())
+        except BaseException as error:  # whatever the code of others raises
+            self.error = error
+        self._ended.set()
+        if not self._given_up:
+            self._done()
+
+
+_SUSPENDING = frozenset({"GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "SEND", "YIELD_FROM", "ASYNC_GEN_WRAP"})
+"""Instructions of `await`, `async for` and `async with` in CPython 3.11 to 3.14 (module dis)."""
+
+
+class InvalidDecisionError(TypeError):
+    """A policy answered something that is no Decision."""
+
+
+def can_suspend(decide: Callable[..., Any]) -> bool:
+    """Whether a call of this coroutine function may ever wait; True when that is unknown."""
+    code = getattr(getattr(decide, "__func__", decide), "__code__", None)
+    if code is None:
+        return True
+    return any(instruction.opname in _SUSPENDING for instruction in dis.get_instructions(code))
+
+
+def decide_inline(policy: LifecyclePolicy, context: PolicyContext) -> Decision:
+    """The answer of a policy that cannot suspend; raises what it raises, and BadAnswerError."""
+    call: Coroutine[Any, Any, Any] = policy.decide(context)
+    try:
+        call.send(None)
+    except StopIteration as end:
+        return validate_decision(end.value)
+    finally:
+        call.close()
+    msg = "suspended although its code has no await"
+    raise InvalidDecisionError(msg)
+
+
+def validate_decision(answer: Any) -> Decision:
+    """The answer, if it is a Decision whose every field has its type; raises BadAnswerError."""
+    if not isinstance(answer, DecisionBase):
+        msg = f"answered {type(answer).__name__}, which is not a Decision; return Abstain() to say nothing"
+        raise InvalidDecisionError(msg)
+    try:
+        decision: Decision = msgspec.convert(msgspec.to_builtins(answer), Decision)
+    except (msgspec.ValidationError, TypeError) as error:
+        msg = f"answered a malformed {type(answer).__name__}: {error}"
+        raise InvalidDecisionError(msg) from None
+    match decision:
+        case Act(after=seconds) if not (math.isfinite(seconds) and seconds >= 0):
+            msg = f"answered Act with after={seconds}; give seconds from now, 0 or more"
+            raise InvalidDecisionError(msg)
+        case Hold(until=moment) if not math.isfinite(moment):
+            msg = f"answered Hold with until={moment}; give epoch seconds"
+            raise InvalidDecisionError(msg)
+    return decision
+
+
+def fault_text(error: BaseException) -> str:
+    """A fault as it is shown on the job."""
+    if isinstance(error, InvalidDecisionError):
+        return str(error)
+    text = str(error)
+    return f"raised {type(error).__name__}: {text}" if text else f"raised {type(error).__name__}"
+
+
+Outcome: TypeAlias = tuple[Any, BaseException | None]
+"""What decide returned, or what it raised."""
+OutcomeCallback: TypeAlias = Callable[[int, Outcome], None]
+
+
+class PolicyThread:
+    """Runs calls by ticket. `heard(ticket, outcome)` is called on the loop that made this object, unless abandoned."""
+
+    def __init__(self, heard: OutcomeCallback) -> None:
+        self._heard = heard
+        self._home = asyncio.get_running_loop()
+        self._loop = asyncio.new_event_loop()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._abandoned = False
+        self.running: LifecyclePolicy | None = None
+        """The policy whose code holds the thread right now; None between steps."""
+        self._thread = threading.Thread(target=self._run, name="lifecycle-policies", daemon=True)
+        self._thread.start()
+
+    def submit(self, ticket: int, policy: LifecyclePolicy, context: PolicyContext) -> None:
+        """Call a policy; called on the home loop."""
+        self._loop.call_soon_threadsafe(self._begin, ticket, policy, context)
+
+    def cancel(self, ticket: int) -> None:
+        """Cancel a call, which then is heard as cancelled."""
+        self._loop.call_soon_threadsafe(self._cancel, ticket)
+
+    def abandon(self) -> None:
+        """Hear it no more, and let it end when it can."""
+        self._abandoned = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the abandoned thread to end; whether it did. Blocks: call it off the loop."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def interrupt(self) -> bool:
+        """Have what the abandoned thread runs raise; False when it has ended."""
+        if not self._thread.is_alive():
+            return False
+        interrupt(self._thread)
+        return True
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        with suppress(Abandoned):  # an interrupt that came when the policy had just let go
+            self._loop.run_forever()
+        try:
+            for task in self._tasks.values():
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*self._tasks.values(), return_exceptions=True))
+        finally:
+            self._loop.close()
+
+    def _begin(self, ticket: int, policy: LifecyclePolicy, context: PolicyContext) -> None:
+        self._tasks[ticket] = self._loop.create_task(self._call(ticket, policy, context))
+
+    def _cancel(self, ticket: int) -> None:
+        if task := self._tasks.get(ticket):
+            task.cancel()
+
+    async def _call(self, ticket: int, policy: LifecyclePolicy, context: PolicyContext) -> None:
+        outcome: Outcome
+        try:
+            outcome = (await self._watched(policy, context), None)
+        except BaseException as error:
+            outcome = (None, error)
+        self._tasks.pop(ticket, None)
+        if not self._abandoned:
+            try:
+                self._home.call_soon_threadsafe(self._deliver, ticket, outcome)
+            except RuntimeError:  # the home loop is closed: there is no receiver
+                return
+
+    def _deliver(self, ticket: int, outcome: Outcome) -> None:
+        if not self._abandoned:  # on the home loop, so it cannot change meanwhile
+            self._heard(ticket, outcome)
+
+    @coroutine
+    def _watched(self, policy: LifecyclePolicy, context: PolicyContext) -> Generator[Any, Any, Any]:
+        """Await decide, noting while its code runs whose it is: so a blocked thread can be blamed on someone."""
+        call = None
+        send: Callable[..., Any] | None = None
+        argument: Any = None
+        while True:
+            self.running = policy
+            try:
+                if call is None:
+                    call = policy.decide(context)
+                    send = call.send
+                assert send is not None
+                waiting = send(argument)
+            except StopIteration as end:
+                return end.value
+            finally:
+                self.running = None
+            try:
+                argument = yield waiting
+                send = call.send
+            except BaseException as error:
+                argument, send = error, call.throw

@@ -1,0 +1,100 @@
+"""The controllers' configuration file, `volcano-controller.conf`: which lifecycle policies are asked, in which order.
+
+    policies:
+    - name: declared
+      enabled: true      # false: no job has it
+      jobs: all          # named: only jobs whose annotation names it
+      inline: true       # answer on the main loop, for a policy known to be quick; else it has a thread
+      arguments: {}
+
+No file, or no `policies`, means: `declared` alone, inline. A pure function over the text; files are read elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from volcanoio.engine.scheduling.config.yaml_nodes import Problem, Reader, Value
+from volcanoio.framework.arguments import suggestion
+
+CONTROLLER_CONFIGURATION = "volcano-controller.conf"
+"""Name of the file in ConfigMaps and journals; callers that read it from a path add the path to errors."""
+_ALL, _NAMED = "all", "named"
+_KEYS = ("name", "enabled", "jobs", "inline", "arguments")
+
+
+class PolicySetting(msgspec.Struct, frozen=True):
+    """One policy as configured; `line` is where, 0 for a default.
+
+    `everywhere`: every job has it, else those that name it. `inline`: it is trusted to be quick, so that it answers on
+    the main loop.
+    """
+
+    name: str
+    enabled: bool = True
+    arguments: dict[str, Any] = {}
+    line: int = 0
+    everywhere: bool = True
+    inline: bool = False
+
+
+class ControllerConfiguration(msgspec.Struct, frozen=True):
+    """The whole file."""
+
+    policies: tuple[PolicySetting, ...] = (PolicySetting("declared", inline=True),)
+
+
+class ConfigurationError(ValueError):
+    """A file that cannot take effect; one line a problem, each with line, rule and next step."""
+
+
+def parse(text: str, policies: Collection[str]) -> ControllerConfiguration:
+    """Read the file; `policies` are the known names. Raises ConfigurationError, so that the last good one stays."""
+    configuration, problems = read(text, policies)
+    if problems:
+        raise ConfigurationError("\n".join(map(str, problems)))
+    return configuration
+
+
+def read(text: str, policies: Collection[str]) -> tuple[ControllerConfiguration, Sequence[Problem]]:
+    """What can be read of the file, and all that is wrong with it."""
+    if is_empty(text):
+        return ControllerConfiguration(), ()
+    reader = Reader()
+    root = reader.document(text, "policies:")
+    settings = None if root is None else _policies(root, policies)
+    read_so_far = ControllerConfiguration() if settings is None else ControllerConfiguration(settings)
+    return read_so_far, reader.problems
+
+
+def is_empty(text: str) -> bool:
+    """Whether nothing is said: no lines but blank ones, comments and marks of documents."""
+    return all(line.strip() in ("", "---", "...") or line.lstrip().startswith("#") for line in text.splitlines())
+
+
+def _policies(root: Value, known: Collection[str]) -> tuple[PolicySetting, ...] | None:
+    section = root.mapping("the file", ("policies",)).get("policies")
+    if section is None:
+        return None
+    settings: dict[str, PolicySetting] = {}
+    for entry in section.items("policies"):
+        values = entry.mapping("a policy", _KEYS)
+        if "name" not in values:
+            entry.problem("a policy needs a name", "; write - name: declared")
+            continue
+        name = values["name"].string("name")
+        if name and name not in known:
+            values["name"].problem(f'policy "{name}" is unknown', suggestion(name, sorted(known)))
+        elif name in settings:
+            values["name"].problem(f'policy "{name}" is given twice', "; keep one of them")
+        enabled = values["enabled"].boolean("enabled", default=True) if "enabled" in values else True
+        inline = values["inline"].boolean("inline", default=False) if "inline" in values else False
+        jobs = values["jobs"].string("jobs") if "jobs" in values else _ALL
+        if jobs and jobs not in (_ALL, _NAMED):
+            values["jobs"].problem(f'jobs must be {_ALL} or {_NAMED}, not "{jobs}"', suggestion(jobs, (_ALL, _NAMED)))
+        arguments = values["arguments"].plain_mapping("arguments")[0] if "arguments" in values else {}
+        settings[name] = PolicySetting(name, enabled, arguments, entry.place.line, jobs != _NAMED, inline)
+    return tuple(settings.values())

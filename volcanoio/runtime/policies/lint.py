@@ -1,0 +1,88 @@
+"""Lint of the controllers' configuration: everything that is wrong or has no effect, each with its place."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+import yaml
+
+from volcanoio.engine.scheduling.config.lint import Finding, Severity
+from volcanoio.framework import entrypoints
+from volcanoio.framework.arguments import ArgumentError
+from volcanoio.runtime.loading.registry import PluginError, Registry
+from volcanoio.runtime.policies.calls import BoundedCall, OverrunError
+from volcanoio.runtime.policies.configuration import PolicySetting, is_empty, read
+from volcanoio.runtime.policies.policy_set import LOAD_LIMIT, Member
+
+
+def is_controller_configuration(text: str) -> bool:
+    """Whether a configuration is the controllers' and not a scheduler's: `policies`, also misspelt, and no `tiers`."""
+    try:
+        root = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text.lstrip().startswith("policies:")
+    if not isinstance(root, dict) or {"tiers", "actions"} & root.keys():
+        return False
+    return any(difflib.get_close_matches(str(key), ("policies",)) for key in root)
+
+
+def lint_empty(text: str, name: str) -> Finding | None:
+    """What is to be said of a configuration that says nothing: what would take effect, by whose it is.
+
+    `name` is that of the file or the ConfigMap's key; None for a text that is not empty.
+    """
+    if not is_empty(text):
+        return None
+    default = "the controllers ask the policy declared alone, as without a file"
+    if "controller" in name:
+        return Finding(Severity.WARNING, 1, 1, f"the file is empty: {default}", "write policies: [] to have none asked")
+    refused = "a scheduler refuses it"
+    scheduler = 'write actions: "enqueue, allocate, backfill" and tiers'
+    if "scheduler" in name:
+        return Finding(Severity.ERROR, 1, 1, f"the file is empty: {refused}", scheduler)
+    advice = f"{scheduler} for a scheduler, policies: for the controllers"
+    return Finding(Severity.ERROR, 1, 1, f"the file is empty: {refused}; {default}", advice)
+
+
+def lint(text: str, registry: Registry, scheduler: frozenset[str] | None) -> tuple[Finding, ...]:
+    """Everything found, in the order of lines. Makes the policies that are named.
+
+    `scheduler` are the plugins that are on in the scheduler, None where that is not known.
+    """
+    configuration, problems = read(text, registry.names(entrypoints.LIFECYCLE_POLICIES))
+    found = [Finding.of(Severity.ERROR, problem) for problem in problems]
+    known = registry.names(entrypoints.LIFECYCLE_POLICIES)
+    for setting in configuration.policies:
+        if setting.enabled and setting.name in known:
+            found += _lint_policy(setting, registry, scheduler)
+    return tuple(sorted(set(found), key=lambda finding: finding[1:3]))
+
+
+def _lint_policy(setting: PolicySetting, registry: Registry, scheduler: frozenset[str] | None) -> Iterator[Finding]:
+    place = (setting.line, 3)
+
+    def make() -> Member:
+        return Member.of(registry.get(entrypoints.LIFECYCLE_POLICIES, setting.name).factory(dict(setting.arguments)))
+
+    try:
+        member = BoundedCall(make, f"policy {setting.name}").wait(LOAD_LIMIT)
+    except ArgumentError as error:
+        for fault in error.faults:
+            yield Finding(Severity.ERROR, *place, fault.text)
+        return
+    except (PluginError, OverrunError) as error:
+        yield Finding(Severity.ERROR, *place, f'policy "{setting.name}": {error}')
+        return
+    except BaseException as error:  # what the code of others raises
+        yield Finding(
+            Severity.ERROR, *place, f'policy "{setting.name}" cannot be made: {type(error).__name__}: {error}'
+        )
+        return
+    for plugin in getattr(member.policy, "needs_scheduler_plugins", ()):
+        text = f'policy "{setting.name}" has no effect unless the scheduler has its plugin {plugin}'
+        if scheduler is None:
+            advice = "lint the scheduler's configuration together with this one to have that checked"
+            yield Finding(Severity.WARNING, *place, text, advice)
+        elif plugin not in scheduler:
+            yield Finding(Severity.WARNING, *place, f"{text}, which is off", f"add - name: {plugin} to a tier")

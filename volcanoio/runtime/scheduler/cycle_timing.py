@@ -1,0 +1,190 @@
+"""Timing of scheduling cycles: when the next one opens, its time budget, and its metrics.
+
+Metrics have Volcano's names where Volcano has them (pkg/scheduler/metrics).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import lru_cache
+from math import inf
+
+from volcanoio.engine.scheduling.session.cycle import Checkpoint, CycleResult
+from volcanoio.framework.probe import Probe
+from volcanoio.framework.scheduling.views import Job
+from volcanoio.kube.clock import Clock
+
+
+class CycleTimer:
+    """The rule: the first event after idleness opens a cycle at once; behind a cycle there is a debounce.
+
+    No gap between openings is longer than the period. A cycle cut short is followed by the next at once. All times
+    are seconds of one monotonic clock.
+    """
+
+    def __init__(self, *, debounce: float, period: float) -> None:
+        if debounce < 0 or period <= 0:
+            msg = f"debounce {debounce} and schedule period {period} are in seconds: give 0 or more, and more than 0"
+            raise ValueError(msg)
+        self.period = period
+        self._debounce = debounce
+        self._opened = -inf
+        self._closed = -inf
+        self._wanted = False
+        self._cut = False
+
+    @property
+    def wanted(self) -> bool:
+        """Whether something has happened that could change a decision, so that only the debounce is waited for."""
+        return self._wanted or self._cut
+
+    def want(self) -> None:
+        """Something has happened that could change a decision."""
+        self._wanted = True
+
+    def open(self, now: float) -> None:
+        """A cycle opens on all that is known."""
+        self._opened = now
+        self._wanted = self._cut = False
+
+    def close(self, now: float, *, cut: bool = False, fault: bool = False) -> None:
+        """The cycle has ended; `cut` when there was more to do, `fault` when trying again at once would not help."""
+        self._closed = now + self.period if fault else now
+        self._cut = cut
+
+    def wait(self, now: float) -> float:
+        """How long until the next cycle opens, if nothing more happens; 0 when it is due."""
+        if self._cut:
+            return 0.0
+        due = self._opened + self.period
+        if self._wanted:
+            due = min(due, self._closed + self._debounce)
+        return max(due - now, 0.0)
+
+
+class TimeBudget:
+    """Time for the gangs of a cycle, from its first gang boundary on: one gang is always tried, so that work goes on.
+
+    Between two boundaries no more than a fifth counts: what an action does once (sorting a backlog of 100,000 jobs)
+    would else leave no time for its gangs. `cut_at` is the boundary (counted from 1) at which the time was up, 0 while
+    it is not.
+    """
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self._left = seconds * clock.rate
+        self._most = self._left / 5
+        self._last = 0.0
+        self._asked = 0
+        self.cut_at = 0
+
+    def exhausted(self) -> bool:
+        """Whether the time is up; once it is, it stays so."""
+        self._asked += 1
+        now = self._clock.monotonic()
+        if self._asked > 1:
+            self._left -= min(now - self._last, self._most)
+            if not self.cut_at and self._left <= 0:
+                self.cut_at = self._asked
+        self._last = now
+        return bool(self.cut_at)
+
+
+OPENING, CLOSING = "open", "close"
+"""The parts of a cycle that are no actions."""
+_MILLISECONDS = 1000
+_OF_PLUGIN, _OF_TASK = "volcano_plugin_scheduling_latency_milliseconds", "volcano_task_scheduling_latency_milliseconds"
+_BY_JOB = tuple(f"volcano_e2e_job_scheduling_{what}" for what in ("duration", "start_time", "last_time"))
+
+
+class CycleMetrics:
+    """Times one cycle after the other; what the loop did at its checkpoints does not count."""
+
+    def __init__(self, probe: Probe, clock: Clock) -> None:
+        self._probe = probe
+        self._clock = clock
+        self._mark = 0.0
+        self._total = 0.0
+        self._actions: dict[str, float] = {}
+        self._plugins: dict[str, float] = {}
+        self._jobs: dict[str, dict[str, str]] = {}
+
+    def open(self) -> None:
+        """A cycle opens."""
+        self._mark = self._clock.monotonic()
+        self._total = 0.0
+        self._actions = {}
+        self._plugins = {}
+
+    def reached(self, point: Checkpoint) -> None:
+        """A checkpoint within the opening, an action or the close."""
+        elapsed = (self._clock.monotonic() - self._mark) / self._clock.rate
+        self._total += elapsed
+        if point.opened:
+            self._plugins[point.opened] = self._plugins.get(point.opened, 0.0) + elapsed
+        name = point.action or (CLOSING if self._actions.keys() - {OPENING} else OPENING)
+        self._actions[name] = self._actions.get(name, 0.0) + elapsed
+
+    def resumed(self) -> None:
+        """The cycle goes on after a checkpoint."""
+        self._mark = self._clock.monotonic()
+
+    def close(self, result: CycleResult, fault: str) -> None:
+        """The cycle has ended."""
+        self._total += (self._clock.monotonic() - self._mark) / self._clock.rate
+        probe, stats = self._probe, result.stats
+        probe.observe("volcano_e2e_scheduling_latency_milliseconds", self._total * _MILLISECONDS)
+        if OPENING in self._actions:
+            opening = self._actions.pop(OPENING) * _MILLISECONDS
+            probe.observe("volcano_open_session_duration_milliseconds", opening)
+        self._actions.pop(CLOSING, None)
+        for plugin, seconds in self._plugins.items():
+            probe.observe(_OF_PLUGIN, seconds * _MILLISECONDS, plugin=plugin, OnSession="OnSessionOpen")
+        for action, seconds in sorted(self._actions.items()):
+            probe.observe("volcano_action_scheduling_latency_milliseconds", seconds * _MILLISECONDS, action=action)
+        probe.count("volcanoio_cycles_total", end="fault" if fault else "cut" if result.cut_at else "complete")
+        if stats.placed:
+            probe.count("volcanoio_tasks_placed_total", stats.placed)
+        if stats.gangs:
+            probe.count("volcanoio_gangs_committed_total", stats.gangs)
+        if stats.attempts:
+            probe.count("volcano_total_preemption_attempts", stats.attempts)
+            probe.gauge("volcano_pod_preemption_victims", stats.victims)
+        for action, number in sorted(stats.evictions.items()):
+            probe.count("volcano_eviction_transactions_total", number, action=action)
+
+    def task_reached(self, stage: str, created: str, times: int = 1) -> None:
+        """Pods that were made then (stored in whole seconds) are so far: their node chosen (Assumed), or Bound."""
+        if (since := _created_milliseconds(created)) is not None:
+            now = self._clock.now() * _MILLISECONDS
+            self._probe.observe(_OF_TASK, max(now - since, 0.0), times, stage=stage)
+
+    def bound(self, job: Job) -> None:
+        """Tasks of a job were given nodes: how long after its PodGroup was made (stored in whole seconds)."""
+        if (created := _created_milliseconds(job.created)) is None:
+            return
+        now = self._clock.now() * _MILLISECONDS
+        self._probe.observe("volcano_e2e_job_scheduling_latency_milliseconds", max(now - created, 0.0))
+        labels = self._labels(job)
+        for name, value in zip(_BY_JOB, (max(now - created, 0.0), created, now), strict=True):
+            self._probe.gauge(name, value, **labels)
+        self._jobs[job.key] = labels
+
+    def gone(self, key: str) -> None:
+        """A job is no more: its series go too."""
+        if labels := self._jobs.pop(key, None):
+            for name in _BY_JOB:
+                self._probe.forget(name, **labels)
+
+    @staticmethod
+    def _labels(job: Job) -> dict[str, str]:
+        return {"job_name": job.key.partition("/")[2], "queue": job.queue, "job_namespace": job.namespace}
+
+
+@lru_cache(maxsize=1024)
+def _created_milliseconds(created: str) -> float | None:
+    """A timestamp in milliseconds since the epoch; pods of a gang have the same."""
+    try:
+        return datetime.fromisoformat(created).timestamp() * _MILLISECONDS
+    except ValueError:
+        return None

@@ -1,0 +1,156 @@
+"""Sends the decisions of a cycle: binds to the binder, evictions to the evictor, all else to the executor.
+
+`BindReporter` records the Kubernetes Events about the outcome of binds (Volcano: pkg/scheduler/cache/cache.go).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+from anyio.abc import TaskGroup
+
+from volcanoio.bus.event_bus import Batch
+from volcanoio.engine.scheduling.cluster.pod_fields import scheduler_of_single
+from volcanoio.engine.scheduling.cluster.state import effect_key
+from volcanoio.framework.effects import Create, Patch, Record, Stages
+from volcanoio.framework.scheduling_effects import BindBatch, Evict, Question, SchedulerEffect
+from volcanoio.framework.scheduling_events import BindDone, BindOutcome, BindRefused
+from volcanoio.kube.client import Client
+from volcanoio.model import kinds
+from volcanoio.model.base import ObjectReference
+
+CONTROLLER = "scheduler"
+"""The name under which outcomes of the scheduler's writes come back."""
+
+
+class Binder(Protocol):
+    """What the scheduler uses of `kube.Binder`."""
+
+    def submit(self, batch: BindBatch, cause: int = 0) -> None:
+        """Send a gang's binds, without waiting."""
+        ...
+
+
+class Evictor(Protocol):
+    """What the scheduler uses of `kube.Evictor`."""
+
+    def evict(self, effect: Evict, cause: int = 0) -> Coroutine[Any, Any, None]:
+        """Evict one pod."""
+        ...
+
+
+class Asker(Protocol):
+    """What the scheduler uses of `plugin_io.QuestionHost`."""
+
+    async def answer(self, questions: Sequence[Question]) -> None:
+        """Publish the answers; returns within the questions' limits."""
+        ...
+
+    async def notify(self, notice: Question) -> None:
+        """Post a notification without waiting for the outcome."""
+        ...
+
+
+class Executor(Protocol):
+    """What the scheduler uses of `kube.EffectExecutor`."""
+
+    def submit(self, controller: str, key: str, stages: Stages, cause: int = 0) -> None:
+        """Carry out the stages of one step, without waiting."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Writers:
+    """The edge that a scheduler writes through; `client` is for the queues it makes at its start.
+
+    Without `asker` questions of plugins have their defaults for answers.
+    """
+
+    binder: Binder
+    evictor: Evictor
+    executor: Executor
+    client: Client
+    asker: Asker | None = None
+
+
+class Dispatcher:
+    """Sends decisions in their order and without waiting; each write is numbered."""
+
+    def __init__(self, writers: Writers, tasks: TaskGroup) -> None:
+        self._writers = writers
+        self._tasks = tasks
+        self._numbers = itertools.count(1)
+
+    def send(self, decisions: Iterable[SchedulerEffect], cause: int) -> None:
+        """Send; outcomes come back with `cause` (the seq of the event that holds the decisions)."""
+        for effect in decisions:
+            match effect:
+                case BindBatch():
+                    self._writers.binder.submit(effect, cause)
+                case Evict():
+                    self._tasks.start_soon(self._writers.evictor.evict, effect, cause)
+                case Question():
+                    if self._writers.asker is not None:
+                        self._tasks.start_soon(self._writers.asker.notify, effect)
+                case Patch(resource=resource, namespace=namespace, name=name):
+                    self._write(effect_key(resource, namespace, name), effect, cause)
+                case Create(resource=resource, manifest=manifest):
+                    meta = manifest.get("metadata", {})
+                    self._write(effect_key(resource, meta.get("namespace", ""), meta.get("name", "")), effect, cause)
+                case Record(regarding=about):
+                    kind = kinds.named(about.api_version, about.kind)
+                    resource = kind.resource if kind else about.kind
+                    self._write(effect_key(resource, about.namespace, about.name), effect, cause)
+
+    def _write(self, key: str, effect: Patch | Create | Record, cause: int) -> None:
+        numbered = msgspec.structs.replace(effect, id=next(self._numbers))
+        self._writers.executor.submit(CONTROLLER, key, ((numbered,),), cause)
+
+
+class RecordEvent(Protocol):
+    """Who writes Events, such as `kube.EventRecorder.record`."""
+
+    def __call__(
+        self, regarding: ObjectReference, type_: str, reason: str, message: str, *, component: str = ""
+    ) -> None:
+        """Take an Event of a component, "" for the recorder's own."""
+        ...
+
+
+class BindReporter:
+    """A subscriber of the scheduler's bus that records what became of binds."""
+
+    def __init__(self, record: RecordEvent) -> None:
+        self._record = record
+
+    def __call__(self, batch: Batch) -> None:
+        """Look for outcomes of binds."""
+        for event in batch:
+            if isinstance(event, BindDone):
+                text = f"Successfully assigned {event.namespace}/{event.name} to {event.node}"
+                self._record(
+                    _pod_reference(event), "Normal", "Scheduled", text, component=scheduler_of_single(event.group)
+                )
+            elif isinstance(event, BindRefused):
+                text = f"failed to bind to node {event.node}: {event.message}"
+                self._record(
+                    _pod_reference(event),
+                    "Warning",
+                    "FailedScheduling",
+                    text,
+                    component=scheduler_of_single(event.group),
+                )
+
+
+def _pod_reference(outcome: BindOutcome) -> ObjectReference:
+    return ObjectReference(
+        api_version=kinds.POD.api_version,
+        kind=kinds.POD.kind,
+        namespace=outcome.namespace,
+        name=outcome.name,
+        uid=outcome.uid,
+    )

@@ -1,0 +1,436 @@
+"""`Scheduler`: the actor that folds its bus into a ClusterState and runs cycles on it.
+
+Events wait in the inbox while a cycle runs; between cycles they are folded. A cycle is a generator: at each of its
+checkpoints the event loop turns once, and what was committed by then is sent at once. The Protocols say what the
+scheduler uses of bus, informers and sources. `ensure_queues` creates the root and the default queue, as Volcano's
+newDefaultAndRootQueue does (pkg/scheduler/cache).
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import anyio
+import structlog
+from anyio.lowlevel import checkpoint
+
+from volcanoio.bus.event_bus import Inbox
+from volcanoio.engine.scheduling.cluster.state import ClusterState
+from volcanoio.engine.scheduling.config.configuration import Configuration, default_text
+from volcanoio.engine.scheduling.config.profile import Profile, watched_resources
+from volcanoio.engine.scheduling.offline.replay import OWN_EVENTS
+from volcanoio.engine.scheduling.session.cycle import CycleResult, run_cycle
+from volcanoio.framework.events import Change, Event, Observed, Synced
+from volcanoio.framework.probe import NoProbe, Probe
+from volcanoio.framework.scheduling.points import Reports
+from volcanoio.framework.scheduling_effects import BindBatch, SchedulerEffect
+from volcanoio.framework.scheduling_events import BindDone, CycleClosed, CycleOpened, Decided
+from volcanoio.kube.client import Client
+from volcanoio.kube.clock import Clock
+from volcanoio.kube.errors import AlreadyExists, ApiError
+from volcanoio.kube.transport import TransportError
+from volcanoio.model import kinds
+from volcanoio.model.base import Manifest
+from volcanoio.model.kinds import Kind
+from volcanoio.model.names import ROOT_QUEUE
+from volcanoio.model.scheduling import PodGroup
+from volcanoio.runtime.scheduler.cycle_timing import CycleMetrics, CycleTimer, TimeBudget
+from volcanoio.runtime.scheduler.dispatcher import Asker, Dispatcher, Writers
+from volcanoio.runtime.scheduler.setup import VALID, PluginCatalog, Setup
+
+
+class Bus(Protocol):
+    """What the scheduler uses of `bus.EventBus`."""
+
+    def subscribe_async(self) -> Inbox:
+        """An inbox of all later events."""
+        ...
+
+    def publish(self, events: list[Event]) -> tuple[Event, ...]:
+        """Take events in; returns them stamped."""
+        ...
+
+
+class Informers(Protocol):
+    """What the scheduler uses of `kube.InformerSet`."""
+
+    def informer(self, kind: Kind, *, label_selector: str = "", field_selector: str = "") -> object:
+        """Have a kind watched."""
+        ...
+
+    def forget(self, kind: Kind) -> None:
+        """Have a kind watched no more: all of it is gone, and it is not listed."""
+        ...
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        ...
+
+
+class Sources(Protocol):
+    """What the scheduler uses of `plugin_io.SourceHost`."""
+
+    def follow(self, profile: Profile) -> None:
+        """Run the sources of this profile from now on."""
+        ...
+
+    async def run(self) -> None:
+        """Run them until cancelled."""
+        ...
+
+
+WATCHED: tuple[Kind, ...] = (kinds.NODE, kinds.PRIORITY_CLASS, kinds.QUEUE, kinds.POD_GROUP, kinds.POD)
+DEBOUNCE, PERIOD, BUDGET = 0.002, 1.0, 0.25
+"""Defaults, in seconds."""
+FREEZE_GROWTH_DIVISOR, FREEZE_MIN_GROWTH = 10, 1000
+"""What is a new order of size: by a tenth and so many pods more."""
+ITEMS_PER_TURN = 128
+"""Events folded between two turns of the loop."""
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerOptions:
+    """`configuration` is the first configuration, as its text or made; None takes the default.
+
+    `debounce`, `schedule_period` and `budget` are in seconds. `seed` breaks ties. No cycle opens while `leading`
+    returns False.
+    """
+
+    configuration: str | Setup | None = None
+    state: ClusterState = field(default_factory=ClusterState)
+    seed: int = 0
+    debounce: float = DEBOUNCE
+    schedule_period: float = PERIOD
+    budget: float = BUDGET
+    leading: Callable[[], bool] = lambda: True
+    probe: Probe = field(default_factory=NoProbe)
+    sources: Sources | None = None
+
+
+class Scheduler:
+    """Construct, then `run`. `known` is what configurations may name.
+
+    Raises ConfigurationError when the first configuration cannot be used.
+    """
+
+    def __init__(
+        self,
+        *,
+        bus: Bus,
+        informers: Informers,
+        clock: Clock,
+        known: PluginCatalog,
+        options: SchedulerOptions | None = None,
+    ) -> None:
+        options = options or SchedulerOptions()
+        self.state = options.state
+        self._bus = bus
+        self._informers = informers
+        self._clock = clock
+        self._known = known
+        self._seed = options.seed
+        self._budget = options.budget
+        self._leading = options.leading
+        self._pace = CycleTimer(debounce=options.debounce, period=options.schedule_period)
+        self._probe = options.probe
+        self._metrics = CycleMetrics(self._probe, clock)
+        self._sources = options.sources
+        self._report_due = 0.0
+        self._cycle = 0
+        self._folded = 0
+        self._trigger = 0
+        self._next: Setup | None = None
+        self._profile: Profile | None = None
+        self._setup: Setup | None = None
+        self._proven: Setup | None = None
+        """What is in force, and with what a cycle ended without a fault last."""
+        self._watching: frozenset[str] = frozenset()
+        self._running = False
+        self._next_freeze_pods = 0
+        """Pod count above which `gc.freeze()` is called again."""
+        if isinstance(options.configuration, Setup):
+            self.adopt(options.configuration)
+        else:
+            self.configure(default_text() if options.configuration is None else options.configuration)
+
+    @property
+    def cycles(self) -> int:
+        """How many cycles have been opened."""
+        return self._cycle
+
+    @property
+    def folded(self) -> int:
+        """The seq of the newest event that `state` holds."""
+        return self._folded
+
+    def configure(self, text: str) -> Configuration:
+        """Use another configuration from the next cycle on.
+
+        Raises ConfigurationError and changes nothing when it cannot be used.
+        """
+        setup = Setup.make(text, self._known)
+        self.adopt(setup)
+        return setup.configuration
+
+    def adopt(self, setup: Setup) -> None:
+        """Use a setup made elsewhere from the next cycle on."""
+        self._next = setup
+        if self._profile is None:
+            self.state.require_resources(watched_resources(setup.profile))
+        self._watch()
+        self._pace.want()
+
+    async def run(self, writers: Writers) -> None:
+        """Watch, decide and send until cancelled."""
+        inbox = self._bus.subscribe_async()
+        try:
+            for kind in WATCHED:
+                self._informers.informer(kind)
+            self._running = True
+            self._watch()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._informers.run)
+                if self._sources is not None:
+                    tasks.start_soon(self._sources.run)
+                tasks.start_soon(ensure_queues, writers.client, self.state.default_queue, self._clock)
+                dispatcher = Dispatcher(writers, tasks)
+                while True:
+                    await self._until_due(inbox)
+                    await self._run_cycle(dispatcher, writers.asker)
+        finally:
+            inbox.close()
+
+    async def _until_due(self, inbox: Inbox) -> None:
+        """Fold what comes in until a cycle is due and may be opened."""
+        while True:
+            await self._fold(inbox)
+            wait = self._pace.wait(self._clock.monotonic())
+            if not self.state.is_ready or not self._leading():
+                await self._event_or(inbox, self._pace.period)
+            elif wait <= 0:
+                return
+            elif self._pace.wanted:  # a debounce: what comes meanwhile is folded after it
+                await self._clock.sleep(wait)
+            else:
+                await self._event_or(inbox, wait)
+
+    async def _event_or(self, inbox: Inbox, seconds: float) -> None:
+        """Return when there is something in the inbox, or after that many seconds."""
+
+        async def wake() -> None:
+            await self._clock.idle(seconds)
+            tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wake)
+            await inbox.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _fold(self, inbox: Inbox) -> None:
+        """Take in what waits, with turns of the loop where it is much."""
+        waiting = len(inbox)
+        while waiting > ITEMS_PER_TURN:
+            await self._take_in(inbox.drain(ITEMS_PER_TURN))
+            waiting -= ITEMS_PER_TURN
+            if not self._cycle:
+                gc.freeze()  # what is listed lives long: the collector need not look at it
+            await checkpoint()
+        await self._take_in(inbox.drain(waiting))
+
+    async def _take_in(self, events: list[Event]) -> None:
+        """Fold events; what could alter a decision asks for a cycle."""
+        for event in events:
+            self._folded = event.seq
+            if isinstance(event, OWN_EVENTS):
+                continue
+            if isinstance(event, Observed) and event.change is Change.GONE and isinstance(event.object, PodGroup):
+                self._metrics.gone(event.object.metadata.key)
+            elif isinstance(event, BindDone) and (task := self.state.ledger.tasks.get(event.uid)):
+                self._metrics.task_reached("Bound", task.created)
+            if isinstance(event, Synced) and self._next is not None:
+                self._pace.want()
+            folded: Any = event  # the bus carries this process's family only
+            if self.state.fold(folded):
+                self._trigger = event.seq
+                self._pace.want()
+            if self.state.unfinished_fold is not None:
+                for _ in self.state.finish_fold():
+                    await checkpoint()
+
+    async def _run_cycle(self, dispatcher: Dispatcher, asker: Asker | None) -> None:
+        """Run one cycle, from its opening to its close; both are events."""
+        self._reconfigure()
+        self._freeze_when_grown()
+        opened = self._open_cycle(answering=asker is not None)
+        budget = TimeBudget(self._clock, self._budget)
+        self._metrics.open()
+        result, fault = await self._decide(opened, budget, dispatcher)
+        closed = CycleClosed(
+            cause=opened.seq, cycle=self._cycle, where=result.cut_at, boundaries=budget.cut_at, fault=fault
+        )
+        self._bus.publish([closed])
+        self._pace.close(self._clock.monotonic(), cut=bool(result.cut_at), fault=bool(fault))
+        self._metrics.close(result, fault)
+        self._check_setup(fault)
+        if result.questions and asker is not None:
+            await asker.answer(result.questions)
+        await self._report()
+
+    def _freeze_when_grown(self) -> None:
+        if (pods := len(self.state.ledger.tasks)) >= self._next_freeze_pods:
+            gc.freeze()  # what there is lives long: later collections need not look at it
+            self._next_freeze_pods = pods + pods // FREEZE_GROWTH_DIVISOR + FREEZE_MIN_GROWTH
+
+    def _open_cycle(self, *, answering: bool) -> CycleOpened:
+        self._cycle += 1
+        opening = CycleOpened(
+            cause=self._trigger,
+            cycle=self._cycle,
+            upto=self._folded,
+            seed=self._seed,
+            period=self._pace.period,
+            answering=answering,
+        )
+        opened = self._bus.publish([opening])[0]
+        assert isinstance(opened, CycleOpened)
+        self._pace.open(self._clock.monotonic())
+        return opened
+
+    async def _decide(self, opened: CycleOpened, budget: TimeBudget, dispatcher: Dispatcher) -> tuple[CycleResult, str]:
+        """Run the cycle's generator and send what it decides; return its result and the error that ended it."""
+        points = 0
+        assert self._profile is not None  # what it watches is listed, else the state were not ready
+        cycle = run_cycle(self.state, self._profile, opened, budget=budget, period=self._pace.period)
+        try:
+            while True:
+                point = next(cycle)
+                points += 1
+                self._metrics.reached(point)
+                if _has_large_gang(point.decisions):
+                    await checkpoint()  # sending a large gang takes as long as deciding that it goes
+                self._send(point.decisions, opened, dispatcher)
+                await checkpoint()
+                self._metrics.resumed()
+        except StopIteration as stop:
+            result: CycleResult = stop.value
+            self._send(result.decisions, opened, dispatcher)
+            return result, ""
+        except Exception as error:
+            _log.exception(
+                "a cycle ended with an error; the next one opens after the schedule period", cycle=self._cycle
+            )
+            return CycleResult(()), f"{type(error).__name__}: {error}"
+        except anyio.get_cancelled_exc_class():
+            given_up = CycleClosed(cause=opened.seq, cycle=self._cycle, boundaries=budget.cut_at, stopped=points)
+            self._bus.publish([given_up])
+            raise
+        finally:
+            cycle.close()
+
+    async def _report(self) -> None:
+        """Collect the metrics of plugins, at most once a period."""
+        now = self._clock.monotonic()
+        if now >= self._report_due and self._profile is not None:
+            self._report_due = now + self._pace.period
+            for enabled in itertools.chain.from_iterable(self._profile.tiers):
+                if isinstance(enabled.plugin, Reports):
+                    for _ in enabled.plugin.report(self._probe) or ():
+                        await checkpoint()
+
+    def _reconfigure(self) -> None:
+        """Between cycles, take over a configuration that was given, once all that its plugins read is listed."""
+        setup = self._next
+        if setup is not None and watched_resources(setup.profile).issubset(self.state.listed_resources):
+            self._profile, self._next, self._setup = setup.profile, None, setup
+            self._watch()
+            self._bus.publish([setup.event])
+            if self._sources is not None:
+                self._sources.follow(setup.profile)
+
+    def _check_setup(self, fault: str) -> None:
+        """Return to the last good configuration if the first cycle with a new one ended with a fault.
+
+        A plugin that raises as its first session opens would else end every cycle from then on.
+        """
+        if not fault:
+            self._proven = self._setup
+        elif self._proven is not None and self._proven is not self._setup and self._next is None:
+            self._next = self._proven
+            self._probe.gauge(VALID, 0.0)
+            _log.error(
+                "the new configuration is set aside, because the first cycle with it ended with an error; the last"
+                " good one stays in force: fix the plugin or the configuration and write it again",
+                fault=fault,
+            )
+
+    def _watch(self) -> None:
+        """Have watched what the plugins of the profile read, and those of the next one, and nothing else."""
+        if not self._running:
+            return
+        profiles = (self._profile, None if self._next is None else self._next.profile)
+        wanted = frozenset[str]().union(*(watched_resources(profile) for profile in profiles if profile is not None))
+        for resource in sorted(wanted - self._watching):
+            self._informers.informer(kinds.BY_RESOURCE[resource])
+        for resource in sorted(self._watching - wanted):
+            self._informers.forget(kinds.BY_RESOURCE[resource])
+        self._watching = wanted
+
+    def _send(self, decisions: tuple[SchedulerEffect, ...], opened: CycleOpened, dispatcher: Dispatcher) -> None:
+        """Say what was decided, and send it."""
+        if decisions:
+            said = self._bus.publish([Decided(cause=opened.seq, cycle=opened.cycle, decisions=decisions)])[0]
+            dispatcher.send(decisions, said.seq)
+            for effect in decisions:
+                if isinstance(effect, BindBatch):
+                    self._assumed(effect)
+
+    def _assumed(self, batch: BindBatch) -> None:
+        """Figures of tasks that were given nodes."""
+        ledger = self.state.ledger
+        if job := ledger.schedulable_jobs.get(batch.group):
+            self._metrics.bound(job)
+        known = [task for bind in batch.binds if (task := ledger.tasks.get(bind.uid)) is not None]
+        for created, times in Counter([task.created for task in known]).items():
+            self._metrics.task_reached("Assumed", created, times)
+
+
+def _has_large_gang(decisions: tuple[SchedulerEffect, ...]) -> bool:
+    return any(isinstance(effect, BindBatch) and len(effect.binds) > ITEMS_PER_TURN for effect in decisions)
+
+
+QUEUE_RETRY_INTERVAL = 1.0
+"""Seconds between attempts."""
+
+
+def standard_queues(default_queue: str) -> tuple[Manifest, ...]:
+    """Root (weight 1, not reclaimable) and the default queue (weight 1, reclaimable)."""
+    return tuple(
+        {
+            "apiVersion": kinds.QUEUE.api_version,
+            "kind": kinds.QUEUE.kind,
+            "metadata": {"name": name},
+            "spec": {"weight": 1, "reclaimable": reclaimable},
+        }
+        for name, reclaimable in ((ROOT_QUEUE, False), (default_queue, True))
+    )
+
+
+async def ensure_queues(client: Client, default_queue: str, clock: Clock) -> None:
+    """Create what is missing and keep what exists; tried again until the server has said either."""
+    for manifest in standard_queues(default_queue):
+        while True:
+            try:
+                await client.create(kinds.QUEUE, manifest)
+            except AlreadyExists:
+                pass
+            except (ApiError, TransportError) as error:
+                _log.warning("queue not created yet", queue=manifest["metadata"]["name"], error=str(error))
+                await clock.sleep(QUEUE_RETRY_INTERVAL)
+                continue
+            break
