@@ -176,11 +176,7 @@ class ControllerManager:
     def _reloader(self) -> PolicyReloader:
         """What hands changes of the configuration and of mounted policies to the host."""
         return PolicyReloader(
-            self._watched,
-            self._settings.registry,
-            host=self.host,
-            clock=WallClock(),
-            probe=self._probe,
+            self._watched, self._settings.registry, host=self.host, clock=WallClock(), probe=self._probe
         )
 
     async def synced(self) -> None:

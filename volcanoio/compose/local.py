@@ -67,14 +67,7 @@ from volcanoio.runtime.loading.registry import PluginError, Registry, discover
 from volcanoio.runtime.metrics import PrometheusProbe
 from volcanoio.runtime.policies.configuration import ConfigurationError
 
-_OPTION_ERRORS = (
-    DataDirectoryError,
-    PortBusy,
-    NodeResourcesError,
-    PluginError,
-    MountError,
-    OptionError,
-)
+_OPTION_ERRORS = (DataDirectoryError, PortBusy, NodeResourcesError, PluginError, MountError, OptionError)
 """What is wrong with what was asked for, as each room says it."""
 
 
@@ -349,8 +342,7 @@ def _read_configuration(path: Path | None) -> str | None:
     try:
         return None if path is None else path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        msg = f"{path}: not UTF-8 text; give a YAML file"
-        raise OptionError(msg) from None
+        raise OptionError(f"{path}: not UTF-8 text; give a YAML file") from None
 
 
 _CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -76,25 +76,20 @@ class LocalOptions:
             raise OptionError(str(error)) from None
         for flag, number in (("--speed", options.speed), ("--kubelet-lag", options.kubelet_lag)):
             if not math.isfinite(number) and not (flag == "--speed" and number == math.inf):
-                msg = f"{flag}: {number} is not a finite number; give a number such as 10"
-                raise OptionError(msg)
+                raise OptionError(f"{flag}: {number} is not a finite number; give a number such as 10")
         if not options.scheduler_name or not all(options.scheduler_name):
-            msg = "--scheduler-name: a name must not be empty; give one such as volcano"
-            raise OptionError(msg)
+            raise OptionError("--scheduler-name: a name must not be empty; give one such as volcano")
         if rule := subdomain_rule(options.default_queue):
-            msg = f'--default-queue: "{options.default_queue}" cannot be the name of a queue: {rule}'
-            raise OptionError(msg)
+            raise OptionError(f'--default-queue: "{options.default_queue}" cannot be the name of a queue: {rule}')
         if options.schedule_period <= 0:
-            msg = "--schedule-period: it must be longer than 0; write for instance 1s"
-            raise OptionError(msg)
+            raise OptionError("--schedule-period: it must be longer than 0; write for instance 1s")
         _check_run(options)
         for flag, path in (
             ("--scheduler-conf", options.scheduler_conf),
             ("--controller-conf", options.controller_conf),
         ):
             if isinstance(path, Path) and not os.path.isfile(path):  # noqa: PTH113 - False where is_file raises
-                msg = f"{flag}: there is no file {path}; give the path of a YAML file"
-                raise OptionError(msg)
+                raise OptionError(f"{flag}: there is no file {path}; give the path of a YAML file")
         return options
 
 
@@ -105,20 +100,16 @@ def _scheduler_conf(given: Path | ConfigMapKey | None) -> Path | ConfigMapKey | 
     try:
         return ConfigMapKey.parse(str(given))
     except ValueError as error:
-        msg = f"--scheduler-conf: {error}"
-        raise OptionError(msg) from None
+        raise OptionError(f"--scheduler-conf: {error}") from None
 
 
 def _check_run(options: LocalOptions) -> None:
     """Raises OptionError for what does not go with local processes."""
     if options.run_image and not options.run:
-        msg = "--run-image: it says what to run for an image, so it needs --run"
-        raise OptionError(msg)
+        raise OptionError("--run-image: it says what to run for an image, so it needs --run")
     if options.run and options.speed != 1.0:
-        msg = "--speed: processes take the time they take; leave it at 1 with --run"
-        raise OptionError(msg)
+        raise OptionError("--speed: processes take the time they take; leave it at 1 with --run")
     try:
         Images.parse(options.run_image)
     except ImageMapError as error:
-        msg = f"--run-image: {error}"
-        raise OptionError(msg) from None
+        raise OptionError(f"--run-image: {error}") from None

@@ -113,11 +113,7 @@ class SchedulerProcess:
         self.bus = EventBus(clock.now)
         self.informers = InformerSet(transport, self.bus.publish, clock=clock, seed=settings.seed, probe=self._probe)
         self.scheduler = Scheduler(
-            bus=self.bus,
-            informers=self.informers,
-            clock=clock,
-            known=self._known,
-            options=self._options(setup),
+            bus=self.bus, informers=self.informers, clock=clock, known=self._known, options=self._options(setup)
         )
         self._configured = _journal_configurations(settings, text)
         self._in_use = {
@@ -193,11 +189,7 @@ class SchedulerProcess:
     def _reloader(self) -> SchedulerReloader:
         """What hands changes of the configuration and of mounted plugins to the scheduler."""
         return SchedulerReloader(
-            self._watched,
-            self._known,
-            adopt=self.scheduler.adopt,
-            clock=WallClock(),
-            probe=self._probe,
+            self._watched, self._known, adopt=self.scheduler.adopt, clock=WallClock(), probe=self._probe
         )
 
     async def synced(self) -> None:
@@ -233,5 +225,4 @@ def _journal_configurations(settings: SchedulerSettings, text: str) -> dict[str,
 
 
 def _no_local_effects(controller: str, key: str, effect: LocalEffect) -> None:
-    msg = f"{controller} {key}: the scheduler has no timers or questions, but asked for {effect}"
-    raise AssertionError(msg)
+    raise AssertionError(f"{controller} {key}: the scheduler has no timers or questions, but asked for {effect}")

@@ -40,11 +40,9 @@ def check_quantities(obj: ApiObject) -> None:
             try:
                 negative = parse(str(text)) < 0
             except QuantityError as error:
-                msg = f"{path}[{name}]: {error}"
-                raise QuantityError(msg) from None
+                raise QuantityError(f"{path}[{name}]: {error}") from None
             if negative:
-                msg = f"{path}[{name}]: {text} is below zero; write an amount of zero or more"
-                raise QuantityError(msg)
+                raise QuantityError(f"{path}[{name}]: {text} is below zero; write an amount of zero or more")
 
 
 def _resource_lists(obj: ApiObject) -> Iterator[tuple[str, ResourceList]]:
@@ -130,8 +128,7 @@ def decode_node_metrics(item: Any) -> NodeMetrics:
         try:
             getattr(found, name)
         except QuantityError as error:
-            msg = f"usage[{name}]: {error}"
-            raise QuantityError(msg) from None
+            raise QuantityError(f"usage[{name}]: {error}") from None
     return found
 
 
@@ -199,14 +196,12 @@ def read_state(files: Sequence[Path | tuple[str, bytes]], reads: Collection[Kind
             key = (kind.resource, obj.metadata.key)
             title = f"{kind.kind} {obj.metadata.key}"
             if (first := seen.get(key)) is not None:
-                msg = f"{where}: {title} is in the state twice, first in {first}; remove one of them"
-                raise StateError(msg)
+                raise StateError(f"{where}: {title} is in the state twice, first in {first}; remove one of them")
             seen[key] = where
             try:
                 check_quantities(obj)
             except QuantityError as error:
-                msg = f"{where}: {title}: {error}"
-                raise StateError(msg) from None
+                raise StateError(f"{where}: {title}: {error}") from None
             state.objects.append(obj)
     return state
 
@@ -249,8 +244,7 @@ def _items(content: bytes, source: str) -> Iterator[tuple[str, _Header, Any]]:
     except ManifestError as error:
         raise StateError(str(error)) from None
     except UnicodeDecodeError:
-        msg = f"{source}: not UTF-8 text; give YAML or JSON"
-        raise StateError(msg) from None
+        raise StateError(f"{source}: not UTF-8 text; give YAML or JSON") from None
     for number, document in enumerate(documents, start=1):
         header = _header(document, f"{source}, object {number}")
         if header.items is None or not header.kind.endswith("List"):
@@ -274,8 +268,7 @@ def _header(item: Any, where: str, of: _Header | None = None) -> _Header:
         header.kind = header.kind or of.kind.removesuffix("List")
     if not header.api_version or not header.kind:
         missing = "kind" if header.api_version else "apiVersion" if header.kind else "apiVersion and kind"
-        msg = f"{where}: an object without {missing}; write both apiVersion and kind at its top"
-        raise StateError(msg)
+        raise StateError(f"{where}: an object without {missing}; write both apiVersion and kind at its top")
     return header
 
 
@@ -320,8 +313,7 @@ def _object(kind: Kind, item: Any, where: str) -> ApiObject:
         raise StateError(msg) from None
     meta = obj.metadata
     if not meta.name:
-        msg = f"{where}: a {kind.kind} without metadata.name; name it"
-        raise StateError(msg)
+        raise StateError(f"{where}: a {kind.kind} without metadata.name; name it")
     namespace = (meta.namespace or "default") if kind.namespaced else ""
     uid = meta.uid or f"{kind.resource}/{namespace}/{meta.name}"
     if (namespace, uid) != (meta.namespace, meta.uid):

@@ -41,13 +41,7 @@ class Client:
         return _manifest(await self._send(requests.get(kind, namespace, name)))
 
     async def list(
-        self,
-        kind: Kind,
-        namespace: str = "",
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = 500,
+        self, kind: Kind, namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500
     ) -> list[ApiObject]:
         """All objects of a namespace (all namespaces for ""), read in pages of `limit`."""
         decoder, result = self._decoder(kind), list[ApiObject]()
@@ -59,13 +53,7 @@ class Client:
         return result
 
     async def list_raw(
-        self,
-        kind: Kind,
-        namespace: str = "",
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = 500,
+        self, kind: Kind, namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500
     ) -> tuple[Manifest, ...]:
         """A list, or a page of one, with every field of each object."""
         result: tuple[Manifest, ...] = ()
@@ -78,12 +66,7 @@ class Client:
         return _manifest(await self._send(requests.create(kind, manifest, namespace=namespace)))
 
     async def patch(
-        self,
-        kind: Kind,
-        name: str,
-        patch: Any,
-        namespace: str = "",
-        options: PatchOptions = PATCH,
+        self, kind: Kind, name: str, patch: Any, namespace: str = "", options: PatchOptions = PATCH
     ) -> Manifest:
         """Patch an object and return what was stored; raises Conflict when uid or resourceVersion do not match."""
         return _manifest(await self._send(requests.patch(kind, namespace, name, patch, options)))

@@ -74,8 +74,7 @@ class ObjectDecoder:
         except msgspec.ValidationError:
             return self.lenient(msgspec.json.decode(data))
         except msgspec.DecodeError as error:
-            msg = f"{self._kind}: not JSON: {error}"
-            raise UndecodableError(msg) from error
+            raise UndecodableError(f"{self._kind}: not JSON: {error}") from error
 
     def lenient(self, content: Any) -> ApiObject:
         """One object out of decoded JSON, with null as absent; raises UndecodableError."""
@@ -136,8 +135,7 @@ class ObjectDecoder:
         try:
             odd = self._raw_line.decode(data)
         except msgspec.DecodeError as error:
-            msg = f"{self._kind}: not a watch line: {error}"
-            raise UndecodableError(msg) from error
+            raise UndecodableError(f"{self._kind}: not a watch line: {error}") from error
         return WatchLine(odd.type, self.one(odd.object)) if odd.type in OBJECT_TYPES else odd
 
 

@@ -81,14 +81,7 @@ class EventRecorder:
         self._names = 0
 
     def record(  # noqa: PLR0913 - the fields of an Event, as callers have them
-        self,
-        regarding: ObjectReference,
-        type_: str,
-        reason: str,
-        message: str,
-        *,
-        component: str = "",
-        host: str = "",
+        self, regarding: ObjectReference, type_: str, reason: str, message: str, *, component: str = "", host: str = ""
     ) -> None:
         """Queue an Event (type Normal or Warning) for writing; it is dropped when too many wait.
 

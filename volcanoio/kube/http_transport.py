@@ -76,8 +76,7 @@ class HttpTransport:
             if response.status == 401 and (renewed := await credentials.header(renew=True)) != authorization:
                 response = await self._send(asked, renewed)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            msg = f"{method} {path}: {_error_text(error)}"
-            raise TransportError(msg) from error
+            raise TransportError(f"{method} {path}: {_error_text(error)}") from error
         return response
 
     async def _send(self, asked: _HttpRequest, authorization: str) -> Response:
@@ -107,8 +106,7 @@ class HttpTransport:
             )
             refused = None if answer.status == 200 else Response(answer.status, await answer.read(), answer.headers)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            msg = f"GET {path}: {_error_text(error)}"
-            raise TransportError(msg) from error
+            raise TransportError(f"GET {path}: {_error_text(error)}") from error
         if refused is not None:
             answer.close()
             raise StreamRefused(refused)
@@ -154,8 +152,7 @@ async def _lines(content: aiohttp.StreamReader, path: str) -> AsyncGenerator[lis
             else:
                 pending.append(chunk)
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        msg = f"GET {path}: stream broke: {_error_text(error)}"
-        raise TransportError(msg) from error
+        raise TransportError(f"GET {path}: stream broke: {_error_text(error)}") from error
     if pending:
         yield [b"".join(pending)]
 

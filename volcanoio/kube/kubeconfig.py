@@ -197,8 +197,7 @@ def _kubeconfig_path(path: str | Path | None) -> Path | None:
     """The kubeconfig to read; None when there is none and we run in a pod."""
     if path is None and (named := os.environ.get("KUBECONFIG", "")):
         if os.pathsep in named:
-            msg = "KUBECONFIG names several files; give one with --kubeconfig"
-            raise ConfigError(msg)
+            raise ConfigError("KUBECONFIG names several files; give one with --kubeconfig")
         path = named
     file = Path(path or DEFAULT_PATH).expanduser()
     return None if path is None and not file.exists() and os.environ.get("KUBERNETES_SERVICE_HOST") else file
@@ -209,8 +208,7 @@ def in_cluster() -> Connection:
     try:
         server, ca_file, credentials = from_cluster()
     except Exception as error:  # the library's own exception class would need the import
-        msg = f"no service account to use: {error}; run in a pod, or give a kubeconfig"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"no service account to use: {error}; run in a pod, or give a kubeconfig") from error
     namespace = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
     return Connection(
         server.rstrip("/"),
@@ -225,23 +223,20 @@ async def from_file(path: Path, *, context: str = "") -> Connection:
     file = _read(path)
     context = context or file.current_context
     if not context:
-        msg = f"{path}: current-context is not set; set it to the name of one of the contexts in the file"
-        raise ConfigError(msg)
+        raise ConfigError(f"{path}: current-context is not set; set it to the name of one of the contexts in the file")
     chosen = _named_entry(path, "contexts", {item.name: item.context for item in file.contexts}, context)
     cluster = _named_entry(path, "clusters", {item.name: item.cluster for item in file.clusters}, chosen.cluster)
     users = {item.name: item.user for item in file.users}
     user = _named_entry(path, "users", users, chosen.user) if chosen.user else _User()
     if not cluster.server.startswith(("http://", "https://")):
-        msg = f"{path}: clusters[{chosen.cluster}].server must be an http(s) URL, not {cluster.server!r}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{path}: clusters[{chosen.cluster}].server must be an http(s) URL, not {cluster.server!r}")
     certificate: tuple[bytes, bytes] | None = None
     credentials: Credentials
     if user.exec is not None or user.auth_provider is not None:
         try:
             credentials, certificate = await from_kubeconfig(path, context)
         except Exception as error:  # the plug-in may raise anything; name the file that configured it
-            msg = f"{path}: users[{chosen.user}]: the credential plug-in failed: {error}"
-            raise ConfigError(msg) from error
+            raise ConfigError(f"{path}: users[{chosen.user}]: the credential plug-in failed: {error}") from error
     else:
         credentials = _static_credentials(path, user)
         certificate = _certificate(path, user)
@@ -258,22 +253,18 @@ def _read(path: Path) -> _File:
     try:
         content = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
     except OSError as error:
-        msg = f"{path}: {error.strerror}; name a kubeconfig with --kubeconfig or KUBECONFIG"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"{path}: {error.strerror}; name a kubeconfig with --kubeconfig or KUBECONFIG") from error
     except yaml.YAMLError as error:
-        msg = f"{path}: not YAML: {error}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"{path}: not YAML: {error}") from error
     try:
         return msgspec.convert(content or {}, _File)
     except msgspec.ValidationError as error:
-        msg = f"{path}: not a kubeconfig: {error}; name one with --kubeconfig or KUBECONFIG"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"{path}: not a kubeconfig: {error}; name one with --kubeconfig or KUBECONFIG") from error
 
 
 def _named_entry(path: Path, section: str, known: dict[str, Any], name: str) -> Any:
     if name not in known:
-        msg = f"{path}: {section} has no {name!r}; it has {', '.join(sorted(known)) or 'none'}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{path}: {section} has no {name!r}; it has {', '.join(sorted(known)) or 'none'}")
     return known[name]
 
 
@@ -294,24 +285,21 @@ def _read_pem(path: Path, name: str, data: str, file: str) -> bytes:
             return base64.b64decode(data, validate=True)
         return (path.parent / file).read_bytes() if file else b""
     except (binascii.Error, OSError) as error:
-        msg = f"{path}: {name}: {error}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"{path}: {name}: {error}") from error
 
 
 def _certificate(path: Path, user: _User) -> tuple[bytes, bytes] | None:
     certificate = _read_pem(path, "client-certificate", user.client_certificate_data, user.client_certificate)
     key = _read_pem(path, "client-key", user.client_key_data, user.client_key)
     if bool(certificate) != bool(key):
-        msg = f"{path}: client-certificate and client-key belong together; one is missing"
-        raise ConfigError(msg)
+        raise ConfigError(f"{path}: client-certificate and client-key belong together; one is missing")
     return (certificate, key) if certificate else None
 
 
 def _tls(path: Path, cluster: _Cluster, certificate: tuple[bytes, bytes] | None) -> ssl.SSLContext:
     """The client side of TLS for a cluster, with a client certificate (certificate, key in PEM) where there is one."""
     if cluster.tls_server_name:
-        msg = f"{path}: tls-server-name is not supported; use a server name that its certificate holds"
-        raise ConfigError(msg)
+        raise ConfigError(f"{path}: tls-server-name is not supported; use a server name that its certificate holds")
     authority = _read_pem(
         path, "certificate-authority", cluster.certificate_authority_data, cluster.certificate_authority
     )
@@ -323,8 +311,7 @@ def _tls(path: Path, cluster: _Cluster, certificate: tuple[bytes, bytes] | None)
         if certificate is not None:
             _load_certificate(context, *certificate)
     except (ssl.SSLError, UnicodeDecodeError) as error:
-        msg = f"{path}: certificates cannot be used: {error}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"{path}: certificates cannot be used: {error}") from error
     return context
 
 

@@ -53,9 +53,7 @@ def ssh_keypair(manifest: Manifest) -> Manifest:
     if "id_rsa" not in given or "id_rsa.pub" not in given:
         key = rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
         private = key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.TraditionalOpenSSL,
-            serialization.NoEncryption(),
+            serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
         )
         public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
         line = public + b"\n"
@@ -194,10 +192,7 @@ class ObjectWriter:
     async def _delete(self, kind: Kind, effect: Delete) -> tuple[Outcome, list[Observed]]:
         where = (effect.namespace, effect.name)
         options = DeleteOptions(
-            uid=effect.uid,
-            resource_version=effect.resource_version,
-            grace=effect.grace,
-            propagation=effect.propagation,
+            uid=effect.uid, resource_version=effect.resource_version, grace=effect.grace, propagation=effect.propagation
         )
         outcome = await self._sender.send(requests.delete(kind, *where, options))
         self._count(effect, outcome)
@@ -254,9 +249,7 @@ class PatchSlots:
     """Carries patches out through `send`, slot by slot. `spawn` starts a task that lives as long as the executor."""
 
     def __init__(
-        self,
-        send: Callable[[Patch], Awaitable[Outcome]],
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        self, send: Callable[[Patch], Awaitable[Outcome]], spawn: Callable[[Coroutine[Any, Any, None]], object]
     ) -> None:
         self._send = send
         self._spawn = spawn

@@ -22,11 +22,9 @@ def set_up(*, form: Literal["json", "console"] = "console", level: str = "info",
     Raises ValueError for an unknown level or form. Call it once, before anything logs.
     """
     if level not in LEVELS:
-        msg = f'log level "{level}" is unknown; use one of {", ".join(LEVELS)}'
-        raise ValueError(msg)
+        raise ValueError(f'log level "{level}" is unknown; use one of {", ".join(LEVELS)}')
     if form not in ("json", "console"):
-        msg = f'log format "{form}" is unknown; use json or console'
-        raise ValueError(msg)
+        raise ValueError(f'log format "{form}" is unknown; use json or console')
     out = stream or sys.stderr
     number = logging.getLevelNamesMapping()[level.upper()]
     shared: list[Processor] = [
@@ -45,8 +43,7 @@ def set_up(*, form: Literal["json", "console"] = "console", level: str = "info",
     handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+            foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
         )
     )
     root = logging.getLogger()

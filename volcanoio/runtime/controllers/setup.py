@@ -41,8 +41,7 @@ def select_controllers(entries: Sequence[str], known: Collection[str]) -> tuple[
     for entry in filter(None, map(str.strip, entries)):
         name = entry.removeprefix("-" if entry.startswith("-") else "+")
         if name in signs:
-            msg = f'--controllers: "{name}" is given twice; name each controller once'
-            raise PluginError(msg)
+            raise PluginError(f'--controllers: "{name}" is given twice; name each controller once')
         if name != "*" and name not in known and name not in VOLCANO_NAMES:
             msg = f'--controllers: there is no controller "{name}"{suggestion(name, sorted({*known, *VOLCANO_NAMES}))}'
             raise PluginError(msg)
@@ -50,8 +49,7 @@ def select_controllers(entries: Sequence[str], known: Collection[str]) -> tuple[
     everything = signs.get("*", not signs)
     names = tuple(sorted(name for name in known if signs.get(name, everything)))
     if not names:
-        msg = "--controllers: nothing is left to run; begin the list with * to run all but those after a -"
-        raise PluginError(msg)
+        raise PluginError("--controllers: nothing is left to run; begin the list with * to run all but those after a -")
     return names
 
 

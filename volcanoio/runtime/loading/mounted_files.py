@@ -45,13 +45,11 @@ def classes(directory: Path, groups: Sequence[str]) -> Iterator[MountedClass]:
 def files_in(directory: Path) -> list[Path]:
     """The files of a directory that are loaded, sorted. Raises MountError."""
     if not directory.is_dir():
-        msg = f"{directory}: not a directory; give the directory that holds the .py files"
-        raise MountError(msg)
+        raise MountError(f"{directory}: not a directory; give the directory that holds the .py files")
     try:
         return sorted(path for path in directory.iterdir() if _wanted(path))
     except OSError as error:
-        msg = f"{directory}: cannot be listed ({error.strerror}); check its permissions"
-        raise MountError(msg) from error
+        raise MountError(f"{directory}: cannot be listed ({error.strerror}); check its permissions") from error
 
 
 def _wanted(path: Path) -> bool:
@@ -76,8 +74,7 @@ def classes_in(path: Path, source: bytes, groups: Sequence[str]) -> Iterator[Mou
         advice = "give it a name and the methods of its Protocol"
         if len(groups) == 1 and own:
             advice = "; ".join(f"class {own[-1].__name__} {each}" for each in problems(groups[0], own[-1]))
-        msg = f"{path}: holds no class that is a {wanted}; {advice}"
-        raise MountError(msg)
+        raise MountError(f"{path}: holds no class that is a {wanted}; {advice}")
     yield from found
 
 
@@ -150,8 +147,7 @@ def _load_classes(path: Path, source: bytes) -> dict[str, type]:
 def _load_class(path: Path, name: str, found: Callable[[], dict[str, type]]) -> type:
     classes = found()
     if name not in classes:
-        msg = f'{path}: no class calls itself "{name}" once the file was run; write name = "{name}" in it'
-        raise MountError(msg)
+        raise MountError(f'{path}: no class calls itself "{name}" once the file was run; write name = "{name}" in it')
     return classes[name]
 
 
@@ -159,8 +155,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        msg = f"{path}: cannot be read ({error.strerror}); check its permissions"
-        raise MountError(msg) from error
+        raise MountError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
 
 
 def _run(path: Path, source: bytes, digest: str) -> ModuleType:

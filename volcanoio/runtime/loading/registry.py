@@ -73,8 +73,7 @@ class Registry:
         if key not in self._loaded:
             candidate = self._candidates.get(key)
             if candidate is None:
-                msg = f'there is no {NOUNS[group]} "{name}"{suggestion(name, self.names(group))}'
-                raise PluginError(msg)
+                raise PluginError(f'there is no {NOUNS[group]} "{name}"{suggestion(name, self.names(group))}')
             self._loaded[key] = _load(candidate)
         return self._loaded[key]
 
@@ -155,8 +154,7 @@ def _load(candidate: Candidate) -> Loaded:
     try:
         factory = candidate.load()
     except MountError as error:  # it names the file, and what to do
-        msg = f'{NOUNS[candidate.group]} "{candidate.name}": {error}'
-        raise PluginError(msg) from error
+        raise PluginError(f'{NOUNS[candidate.group]} "{candidate.name}": {error}') from error
     except Exception as error:
         msg = f"{title} cannot be imported: {type(error).__name__}: {error}; fix or uninstall it"
         raise PluginError(msg) from error
@@ -165,6 +163,5 @@ def _load(candidate: Candidate) -> Loaded:
     if isinstance(name, str) and name != candidate.name:
         wrong.append(f'calls itself "{name}"; register it under that name')
     if wrong:
-        msg = f"{title} {'; it '.join(wrong)}"
-        raise PluginError(msg)
+        raise PluginError(f"{title} {'; it '.join(wrong)}")
     return Loaded(candidate.group, candidate.name, factory, candidate.origin)

@@ -213,11 +213,7 @@ class ConfigurationReloader(ABC, Generic[Made]):
         self._probe.count(self.metrics.reloads, result="failure")
         self._probe.gauge(self.metrics.valid, 0.0)
         for problem in problems:
-            _log.error(
-                f"{self.what} {verb}; {stays}",
-                file=self.source,
-                problem=problem,
-            )
+            _log.error(f"{self.what} {verb}; {stays}", file=self.source, problem=problem)
 
 
 RESTART_NEEDED = "volcanoio_restart_needed"

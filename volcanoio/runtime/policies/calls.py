@@ -60,8 +60,7 @@ class BoundedCall(Generic[Result]):
         """What the call returned or raised, within `limit` seconds; raises OverrunError, and gives it up, after."""
         if not self._ended.wait(limit):
             self.give_up()
-            msg = f"took longer than its limit of {limit:g} s"
-            raise OverrunError(msg)
+            raise OverrunError(f"took longer than its limit of {limit:g} s")
         return self.result()
 
     def result(self) -> Result:
@@ -110,8 +109,7 @@ def decide_inline(policy: LifecyclePolicy, context: PolicyContext) -> Decision:
         return validate_decision(end.value)
     finally:
         call.close()
-    msg = "suspended although its code has no await"
-    raise InvalidDecisionError(msg)
+    raise InvalidDecisionError("suspended although its code has no await")
 
 
 def validate_decision(answer: Any) -> Decision:
@@ -122,15 +120,12 @@ def validate_decision(answer: Any) -> Decision:
     try:
         decision: Decision = msgspec.convert(msgspec.to_builtins(answer), Decision)
     except (msgspec.ValidationError, TypeError) as error:
-        msg = f"answered a malformed {type(answer).__name__}: {error}"
-        raise InvalidDecisionError(msg) from None
+        raise InvalidDecisionError(f"answered a malformed {type(answer).__name__}: {error}") from None
     match decision:
         case Act(after=seconds) if not (math.isfinite(seconds) and seconds >= 0):
-            msg = f"answered Act with after={seconds}; give seconds from now, 0 or more"
-            raise InvalidDecisionError(msg)
+            raise InvalidDecisionError(f"answered Act with after={seconds}; give seconds from now, 0 or more")
         case Hold(until=moment) if not math.isfinite(moment):
-            msg = f"answered Hold with until={moment}; give epoch seconds"
-            raise InvalidDecisionError(msg)
+            raise InvalidDecisionError(f"answered Hold with until={moment}; give epoch seconds")
     return decision
 
 

@@ -200,13 +200,7 @@ class PolicyReloader(ConfigurationReloader[LoadedPolicies]):
     refusals = (ConfigurationError, PluginError, MountError)
 
     def __init__(
-        self,
-        watched: WatchedConfiguration,
-        registry: Registry,
-        *,
-        host: AdoptingHost,
-        clock: Clock,
-        probe: Probe,
+        self, watched: WatchedConfiguration, registry: Registry, *, host: AdoptingHost, clock: Clock, probe: Probe
     ) -> None:
         super().__init__(watched, clock=clock, probe=probe)
         self._dirs = watched.source.plugins_dirs
@@ -222,8 +216,7 @@ class PolicyReloader(ConfigurationReloader[LoadedPolicies]):
         for wanted, before in self._host.named_policies().items():
             members[wanted] = member = policies.named(*wanted)
             if member.fault and not before.fault and wanted[0] in known:
-                msg = f'policy "{member.name}" {member.fault}'
-                raise PluginError(msg)
+                raise PluginError(f'policy "{member.name}" {member.fault}')
         return registry, policies, members
 
     def take_over(self, made: LoadedPolicies) -> None:

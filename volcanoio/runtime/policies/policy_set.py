@@ -80,8 +80,7 @@ class PolicySet:
                 member = _make_member(registry, setting, setting.arguments)
                 if member.fault and strict:
                     whose = "" if f'policy "{setting.name}"' in member.fault else f'policy "{setting.name}" '
-                    msg = f"line {setting.line}: {whose}{member.fault}"
-                    raise ConfigurationError(msg)
+                    raise ConfigurationError(f"line {setting.line}: {whose}{member.fault}")
                 members.append(member)
         settings = {setting.name: setting for setting in configuration.policies}
         return cls(everywhere=tuple(members), settings=settings, registry=registry)
@@ -146,8 +145,7 @@ def _make_member(registry: Registry, setting: PolicySetting, arguments: Mapping[
         policy = BoundedCall(make, f"policy {setting.name}").wait(LOAD_LIMIT)
         return Member.of(policy, inline=setting.inline)
     except ArgumentError as error:
-        msg = f"line {setting.line}: {error}"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"line {setting.line}: {error}") from error
     except OverrunError as error:
         return Member(setting.name, fault=f"cannot be loaded: its import or constructor {error}")
     except PluginError as error:
@@ -177,15 +175,12 @@ def _wants(policy: LifecyclePolicy) -> PolicySubscription:
     events = getattr(policy, "events", None)
     every = getattr(policy, "every", 0.0)
     if events is not None and not all(isinstance(event, str) for event in events):
-        msg = f'policy "{policy.name}": events must be names of events, not {events!r}'
-        raise PluginError(msg)
+        raise PluginError(f'policy "{policy.name}": events must be names of events, not {events!r}')
     for event in events or ():
         if event not in _EVENTS:
-            msg = f'policy "{policy.name}": event "{event}" is unknown{suggestion(event, _EVENTS)}'
-            raise PluginError(msg)
+            raise PluginError(f'policy "{policy.name}": event "{event}" is unknown{suggestion(event, _EVENTS)}')
     if not isinstance(every, int | float) or not math.isfinite(every) or every < 0:
-        msg = f'policy "{policy.name}": every must be seconds between two Ticks, not {every!r}'
-        raise PluginError(msg)
+        raise PluginError(f'policy "{policy.name}": every must be seconds between two Ticks, not {every!r}')
     named = None if events is None else frozenset(map(str, events))
     return PolicySubscription(named, float(every) if named is not None and PolicyEvent.TICK in named else 0.0)
 

@@ -41,8 +41,7 @@ def decoded(answer: Response, form: type[Form], who: str) -> Form:
     try:
         return msgspec.json.decode(answer.body, type=form)
     except msgspec.DecodeError as error:
-        msg = f"{who} answered what its API does not say: {error}; check metrics.address"
-        raise MetricsError(msg) from error
+        raise MetricsError(f"{who} answered what its API does not say: {error}; check metrics.address") from error
 
 
 def number(text: Any) -> float | None:
@@ -177,8 +176,7 @@ async def _metric(transport: Transport, name: str) -> Percent:
     try:
         return {item.described_object.name: float(parse(item.value) * 100) for item in answer.items}
     except QuantityError as error:
-        msg = f"custom metric {name}: {error}"
-        raise MetricsError(msg) from error
+        raise MetricsError(f"custom metric {name}: {error}") from error
 
 
 POLL_TIMEOUT = 60.0
@@ -246,7 +244,5 @@ def _connection(settings: MetricsSettings) -> Connection:
     account = settings.elasticsearch if settings.type is MetricsType.ELASTICSEARCH else None
     header = basic_authorization(account.username, account.password) if account is not None and account.username else ""
     return Connection(
-        server=settings.address,
-        ssl=not settings.insecure_skip_verify,
-        credentials=StaticCredentials(header),
+        server=settings.address, ssl=not settings.insecure_skip_verify, credentials=StaticCredentials(header)
     )

@@ -239,6 +239,5 @@ async def _read_body(answer: aiohttp.ClientResponse) -> bytes:
     async for chunk in answer.content.iter_any():
         body += chunk
         if len(body) > MAX_ANSWER_BYTES:
-            msg = f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB"
-            raise ValueError(msg)
+            raise ValueError(f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB")
     return bytes(body)

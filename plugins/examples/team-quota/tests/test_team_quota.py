@@ -46,11 +46,7 @@ def job(team: str, name: str, gpus: int) -> list[dict[str, Any]]:
         {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {
-                "name": name,
-                "namespace": team,
-                "annotations": {"scheduling.k8s.io/group-name": name},
-            },
+            "metadata": {"name": name, "namespace": team, "annotations": {"scheduling.k8s.io/group-name": name}},
             "spec": {
                 "schedulerName": "volcano",
                 "containers": [{"name": "main", "resources": {"requests": {"nvidia.com/gpu": gpus}}}],
