@@ -40,7 +40,7 @@ class GroupFacts:
 
 @dataclass(slots=True)
 class Report:
-    """What was found; `violations` are told in full up to a number."""
+    """Result of a check; `violations` lists the first ones in full."""
 
     placed: int = 0
     gangs_placed: int = 0

@@ -2,7 +2,7 @@
 
 A backlog of gangs is folded into a ClusterState and placed by `run_cycle` with the default configuration: the same
 entry and the same rules as live, cut into cycles by the same budget of time. Printed is JSON. The checker's time, and
-that of building the objects, is not counted; folding them in is told apart.
+that of building the objects, is not counted; folding them in is measured separately.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def default_profile() -> Profile:
 
 
 def observed(objects: Iterable[ApiObject], seq: int) -> list[Observed]:
-    """The objects as the informers would tell of them."""
+    """Return the objects as the events that informers would publish."""
     return [
         Observed(seq=seq + index, resource=kinds.of(obj).resource, change=Change.APPEARED, object=obj)
         for index, obj in enumerate(objects)

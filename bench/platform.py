@@ -1,7 +1,7 @@
 """A platform's day: `python -m bench.platform [--pods 300000] [--uncounted]`, in virtual time.
 
 200 nodes that see changes late; gangs that run for a week hold most of the cores, and pods of a minute come all day
-long through the whole system, each created, bound, run and deleted. No node may have to refuse a pod for lack of
+long through the whole system, each created, bound, run and deleted. No node may have to refuse a pod for want of
 resources (OutOf*), and no job may be lost. With fewer pods the day is shorter, not quieter. `--uncounted` is the
 negative control: what the scheduler has bound is not counted until it is seen, and the nodes must refuse pods.
 """

@@ -14,7 +14,7 @@ _POD = {
         "annotations": {f"bench.volcanoio.dev/annotation-{number}": "x" * 60 for number in range(8)},
     },
     "spec": {
-        "schedulerName": "nobody",
+        "schedulerName": "none",
         "restartPolicy": "Never",
         "containers": [
             {

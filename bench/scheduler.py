@@ -19,7 +19,7 @@ from bench.machine import machine
 ROWS = {
     "gangs": "placing.gangs",
     "turns": "placing.turns",
-    "singles": "placing.singles",
+    "single-pods": "placing.single_pods",
     "constrained": "placing.constrained",
     "holds": "starting.holds",
     "quiet": "steady.quiet",

@@ -1,7 +1,7 @@
 """How long `volcanoio up` takes to be ready: `python -m bench.startup [--runs 5] [--nodes 4]`.
 
-Each run is a fresh process on a fresh directory, and once more on the directory of the run before. Told apart are the
-imports alone and the interpreter alone. Printed is one JSON, in seconds; CPU seconds are the process's own.
+Each run is a fresh process on a fresh directory, and once more on the directory of the run before. The imports alone
+and the interpreter alone are measured too. Prints one JSON object, in seconds; CPU seconds are the process's own.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Every node is full of pods of two cores of elastic jobs (eight members, of which one must run). Gangs of eight such pods
 want so many nodes' worth of them: of the same queue and a higher priority (preempt), or of a queue that has nothing yet
 (reclaim; it may have half of the cluster). Measured is the cycle that evicts, with predicates, proportion and nodeorder
-on, and two more, a tenth of a second apart, in which nothing changed: the victims terminate. With `--helpless` so many
-more gangs wait for whom nobody may be evicted. Printed is JSON; 1 is returned when a gang was served in part, an
-eviction paid for nothing, or a victim was taken twice.
+on, and two more, a tenth of a second apart, in which nothing changed: the victims terminate. With `--helpless N`,
+N more gangs wait that may not evict any pod. Prints JSON; the exit status is 1 if a gang was served in part, an
+eviction served no gang, or a victim was evicted twice.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def faults(first: dict[str, Any], *later: dict[str, Any]) -> list[str]:
     members = Counter(pod.rpartition("-worker-")[0] for pod in first["pipelined"])
     found += [f"{name}: {count} of {GANG} have a place" for name, count in members.items() if count != GANG]
     if {each.node for each in first["evicted"]} - set(first["pipelined"].values()):
-        found.append("evictions on nodes where nobody has a place by them")
+        found.append("evictions on nodes that no preemptor was nominated to")
     if len({each.uid for each in first["evicted"]}) != len(first["evicted"]):
         found.append("a victim was evicted twice")
     found += [f"{len(each['evicted'])} more were evicted while victims terminate" for each in later if each["evicted"]]
@@ -157,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--action", choices=("preempt", "reclaim", "gangpreempt", "gangreclaim"), default="preempt")
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--worth", type=int, default=1000, help="nodes' worth of pods that wait")
-    parser.add_argument("--helpless", type=int, default=0, help="gangs more for whom nobody may be evicted")
+    parser.add_argument("--helpless", type=int, default=0, help="number of additional gangs that may not evict any pod")
     given = parser.parse_args(arguments)
     state, profile = ClusterState(), profile_of(given.action)
     for event in observed(cluster(given.action, given.nodes, given.worth, given.helpless), 1):

@@ -33,7 +33,7 @@ class CountedRequests(Faults):
         self._noted.clear()
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Reset all counts."""
         self._noted.clear()
         self._counted.clear()
 

@@ -19,7 +19,7 @@ from volcanoio.model.kinds import Kind
 
 NAME = "specimen"
 OWNED = (kinds.JOB, kinds.POD_GROUP, kinds.POD)
-SETTLED = (kinds.QUEUE,)
+UNOWNED = (kinds.QUEUE,)
 SIZE = 10
 """Pods of a job."""
 _TIME = rb"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"
@@ -48,7 +48,7 @@ async def specimen() -> list[Piece]:
                 if isinstance(change.object, Job) and change.object.status.running == SIZE:
                     break
         found = []
-        for kind in (*OWNED, *SETTLED):
+        for kind in (*OWNED, *UNOWNED):
             namespace = NAMESPACE if kind.namespaced else ""
             for obj in await client.list(kind, namespace):
                 answer = await cluster.transport.request("GET", kind.path(namespace, obj.metadata.name))
@@ -59,7 +59,7 @@ async def specimen() -> list[Piece]:
 
 def copies(pieces: list[Piece], jobs: int) -> Iterator[Piece]:
     """The objects of so many such jobs; what no job owns comes once."""
-    yield from (piece for piece in pieces if piece.kind in SETTLED)
+    yield from (piece for piece in pieces if piece.kind in UNOWNED)
     owned = [piece for piece in pieces if piece.kind in OWNED]
     own = {uid for piece in owned for uid in _UID.findall(piece.data)}
     pattern = re.compile(b"|".join([NAME.encode(), _TIME, *(re.escape(uid) for uid in own)]))

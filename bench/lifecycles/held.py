@@ -60,7 +60,7 @@ def _process(part: str, jobs: int) -> dict[str, Any]:
 
 
 def hold(part: str, jobs: int) -> dict[str, Any]:
-    """In a process of its own: memory with the lists alone, or with controllers that were told them and are at rest."""
+    """Measure the memory with the lists alone, or with controllers that read them and are idle."""
     empty = memory_now()
     lists: Any = Lists(())
     by_path: dict[str, list[bytes]] = {}
@@ -92,7 +92,7 @@ async def _listed(lists: Any) -> dict[str, Any]:
 
 async def _synced(manager: ControllerManager) -> None:
     """Return once all is listed, from a moment before it runs on."""
-    while not tuple(manager.informers):  # noqa: ASYNC110 - it tells nobody
+    while not tuple(manager.informers):  # noqa: ASYNC110 - it offers no event
         await asyncio.sleep(0)
     await manager.synced()
 
@@ -196,7 +196,7 @@ async def _reactions(
 ) -> dict[str, Any]:
     """From the bytes of a pod's watch event until the Job's status is sent; one event at a time, of random jobs.
 
-    A pod that failed has its Job restarted; one that succeeded only counts, which rests for a moment on purpose.
+    A failed pod restarts its Job. A succeeded pod only changes counts, whose status write is delayed.
     """
     drawn = random.Random(0).sample(range(jobs), min(2 * SAMPLES, jobs))
     found: dict[str, Any] = {}
@@ -207,7 +207,7 @@ async def _reactions(
             if times is not None:
                 took.append(times[0])
                 cpus.append(times[1])
-            while manager.executor.steps_under_way:  # noqa: ASYNC110 - it tells nobody
+            while manager.executor.steps_under_way:  # noqa: ASYNC110 - it offers no event
                 await asyncio.sleep(0.001)
         found[what] = {
             "events": len(took),
@@ -229,13 +229,13 @@ async def _reaction(
     took = cpu = 0.0
     began = time.process_time()
 
-    def told(path: str) -> None:
+    def on_write(path: str) -> None:
         nonlocal took, cpu
         if path.endswith(f"/jobs/{job}/status") and not sent.is_set():
             took, cpu = time.perf_counter() - tapped.came, time.process_time() - began
             sent.set()
 
-    tapped.told = told
+    tapped.on_write = on_write
     check(
         await transport.request(
             "PATCH",
@@ -245,7 +245,7 @@ async def _reaction(
         )
     )
     await sent.wait()
-    tapped.told = None
+    tapped.on_write = None
     return took, cpu
 
 

@@ -69,7 +69,7 @@ async def _life(jobs: int, *, apart: bool) -> dict[str, Any]:
                 completed = time.perf_counter() - started
                 await seen.until(lambda: seen.gone >= jobs * SIZE)
             gone = time.perf_counter() - started
-            while await client.list(kinds.JOB, NAMESPACE):  # noqa: ASYNC110 - the last deletes are nobody's to tell
+            while await client.list(kinds.JOB, NAMESPACE):  # noqa: ASYNC110 - no watch reports the last deletes
                 await asyncio.sleep(0.1)
             figures = {
                 "jobs": jobs,
@@ -135,7 +135,7 @@ async def _run_controllers(kubeconfig: str) -> None:
         manager = ControllerManager(transport, clock=WallClock(), settings=ControllerSettings(registry=discover()))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(manager.run)
-            while not tuple(manager.informers):  # noqa: ASYNC110 - it tells nobody
+            while not tuple(manager.informers):  # noqa: ASYNC110 - it offers no event
                 await asyncio.sleep(0)
             await manager.synced()
             before = time.process_time()

@@ -16,23 +16,24 @@ PODS = kinds.POD.path("")
 
 
 class Tapped:
-    """Between the controllers and the server. `told` is called with the path of each write, before it is sent.
+    """Transport between the controllers and the server that counts writes and notes times.
 
-    `came` is when the watch of pods spoke last, `last_answer` when a write was answered last (`time.perf_counter`).
+    `on_write` is called with the path of each write, before it is sent. `came` is the time of the last event on the
+    watch of pods, `last_answer` that of the last response to a write (`time.perf_counter`).
     """
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
         self.came = self.last_answer = 0.0
         self.writes: Counter[str] = Counter()
-        self.told: Callable[[str], None] | None = None
+        self.on_write: Callable[[str], None] | None = None
 
     async def request(self, method: str, path: str, **given: Any) -> Response:
         """As the inner one."""
         if method not in VERBS:
             return await self._inner.request(method, path, **given)
-        if self.told is not None:
-            self.told(path)
+        if self.on_write is not None:
+            self.on_write(path)
         self.writes[f"{VERBS[method]} {resource_of(path)}"] += 1
         answer = await self._inner.request(method, path, **given)
         self.last_answer = time.perf_counter()

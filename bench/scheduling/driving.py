@@ -33,8 +33,8 @@ class Driven:
     result: CycleResult = field(default_factory=lambda: CycleResult(()))
 
 
-def settle() -> None:
-    """Set the collector as a process does that has listed everything."""
+def freeze_garbage() -> None:
+    """Set up the garbage collector as a process does once it has listed everything."""
     tune_garbage_collector()
     gc.collect()
     gc.freeze()
@@ -44,7 +44,7 @@ def loaded(workload: Workload) -> tuple[ClusterState, Profile]:
     """A state that holds the workload, and the default profile."""
     state, profile = ClusterState(), default_profile()
     load(state, workload)
-    settle()
+    freeze_garbage()
     return state, profile
 
 

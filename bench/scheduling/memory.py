@@ -9,7 +9,7 @@ from typing import Any
 
 
 def memory(nodes: int, pods: int) -> dict[str, Any]:
-    """The most memory of such a process, less what the bytes it is told and their server take in it."""
+    """Measure the peak memory of such a process, without the listed bytes and their server."""
     lists, all_of_it = (_peak(part, nodes, pods) for part in ("lists", "all"))
     return {
         "nodes": nodes,

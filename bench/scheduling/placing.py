@@ -57,7 +57,7 @@ def turns(nodes: int, pods: int) -> dict[str, Any]:
     return placed(Workload(nodes, pods, 8, minimum=1, priorities=3, used=True))
 
 
-def singles(nodes: int, pods: int) -> dict[str, Any]:
+def single_pods(nodes: int, pods: int) -> dict[str, Any]:
     """Jobs of one pod, of 1,000 shapes."""
     return placed(Workload(nodes, pods, 1, shapes=1000, used=True))
 

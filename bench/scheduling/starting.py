@@ -219,7 +219,7 @@ def _measured(workload: Workload, upto: int) -> dict[str, Any]:
 
 
 def remembered(part: str, nodes: int, pods: int) -> dict[str, Any]:
-    """Memory of a process with the lists alone, or with the scheduler that was told them and bound all."""
+    """Measure the memory with the lists alone, or with a scheduler that read them and bound all pods."""
     workload, empty = Workload(nodes, pods, 8, used=True), peak_memory()
     lists = Lists(_objects(workload))
     listed = peak_memory()

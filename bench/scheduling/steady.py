@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from bench.engine import default_profile
-from bench.scheduling.driving import LATE, drive, fold, settle
+from bench.scheduling.driving import LATE, drive, fold, freeze_garbage
 from bench.statistics import percentile
 from bench.workload import NODE_TYPES, SHAPES, TYPE_OF_TEN, Workload
 from volcanoio.engine.scheduling.cluster.state import ClusterState
@@ -89,7 +89,7 @@ def full(nodes: int, pods: int) -> tuple[ClusterState, FullCluster]:
     workload = FullCluster(nodes, pods, GANG)
     state = ClusterState()
     fold(state, [*workload.running(), *workload.waiting(0, WAITING)])
-    settle()
+    freeze_garbage()
     return state, workload
 
 
@@ -122,8 +122,8 @@ def event(nodes: int, pods: int) -> dict[str, Any]:
     walls, cpus, holds = [], [], []
     by_cause: dict[str, list[float]] = {}
     for number in range(EVENTS):
-        what, happening = causes[number % len(causes)]
-        objects = [(change, obj) for change, obj in happening(number // len(causes))]
+        what, changes = causes[number % len(causes)]
+        objects = [(change, obj) for change, obj in changes(number // len(causes))]
         started, cpu = time.perf_counter(), time.process_time()
         for change, obj in objects:
             state.fold(Observed(seq=LATE + number, resource=kinds.of(obj).resource, change=change, object=obj))
@@ -147,10 +147,10 @@ def event(nodes: int, pods: int) -> dict[str, Any]:
     }
 
 
-_Happening = Callable[[int], Iterator[tuple[Change, ApiObject]]]
+_Changes = Callable[[int], Iterator[tuple[Change, ApiObject]]]
 
 
-def _causes(workload: FullCluster) -> list[tuple[str, _Happening]]:
+def _causes(workload: FullCluster) -> list[tuple[str, _Changes]]:
     nodes = list(workload.node_objects())
     running = [obj for obj in workload.running() if isinstance(obj, Pod)]
 

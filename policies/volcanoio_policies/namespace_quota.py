@@ -189,11 +189,11 @@ class NamespaceUsage:
             if each.metadata.uid == job.metadata.uid or each.status.state.phase in INACTIVE_PHASES:
                 continue
             in_the_way = not started or waiting_jobs.is_before(each, job)
-            for task, (promised, share) in self._missing(each).items():
+            for task, (reserved, share) in self._missing(each).items():
                 usage = memory.of_task(each, task)
-                add(used, usage, share if in_the_way else promised)
-                if share > promised and not in_the_way:
-                    add(behind, usage, share - promised)
+                add(used, usage, share if in_the_way else reserved)
+                if share > reserved and not in_the_way:
+                    add(behind, usage, share - reserved)
         self.free_for_gang: Usage = {name: cap - used.get(name, 0) for name, cap in caps.items()}
         self.free: Usage = {name: amount - behind.get(name, 0) for name, amount in self.free_for_gang.items()}
 
@@ -240,7 +240,7 @@ class NamespaceUsage:
 
     def _missing(self, job: Job) -> dict[str, tuple[int, int]]:
         """Return the missing pods by task: those that were reserved, and those of the job's complete share."""
-        if not (promised := self._memory.reserved(job)) and job.metadata.uid not in self._groups:
+        if not (reserved := self._memory.reserved(job)) and job.metadata.uid not in self._groups:
             return {}
         target = gang_members(job, self.priorities) if self.started(job) else {}
         there = self.existing(job)
@@ -248,9 +248,9 @@ class NamespaceUsage:
             there[task] -= number
         replicas = {task.name: task.replicas for task in job.spec.tasks}
         found: dict[str, tuple[int, int]] = {}
-        for task in {*target, *promised}:
+        for task in {*target, *reserved}:
             most, here = replicas.get(task, 0), there.get(task, 0)
-            first = max(0, min(promised.get(task, 0), most) - here)
+            first = max(0, min(reserved.get(task, 0), most) - here)
             if share := max(first, min(target.get(task, 0), most) - here):
                 found[task] = (first, share)
         return found

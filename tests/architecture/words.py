@@ -76,7 +76,7 @@ PHRASES = {
     "has not got": "does not have",
 }
 
-ALLOWED = ("roll back", "rolls back", "roll out")
+ALLOWED = ("roll back", "rolls back", "roll out", "np.roll")
 """Ordinary terms that contain a listed word."""
 
 TERM = {word: instead for words, instead in WORDS.items() for word in words.split()}

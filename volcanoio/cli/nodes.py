@@ -115,7 +115,7 @@ async def _check(client: Client, name: str) -> None:
         raise CommandError(msg) from None
     if names.SIM_NODE not in node.metadata.labels:
         raise CommandError(
-            f'node "{name}" is not a simulated one (it has no label {names.SIM_NODE}), so nobody would carry this out; '
+            f'node "{name}" is not a simulated one (it has no label {names.SIM_NODE}), so no component acts on this; '
             f"use kubectl for real nodes"
         )
 

@@ -46,7 +46,7 @@ def ending_signals() -> tuple[signal.Signals, ...]:
 
 _RUN_WARNING = (
     "warning: --run: pods run their commands as processes of user {user} on this machine, with its files and its "
-    "network; whoever may create pods here may do what {user} may. Apply only manifests you trust."
+    "network; any client that may create pods here has the rights of {user}. Apply only manifests you trust."
 )
 
 

@@ -170,9 +170,9 @@ class MemoryQos(Model):
     high_ratio: int = 100
     """Percentage of the memory limit at which the pod is slowed down."""
     low_ratio: int = 0
-    """Percentage of the memory request that is taken back last."""
+    """Percentage of the memory request that is reclaimed last."""
     min_ratio: int = 0
-    """Percentage of the memory request that is never taken back."""
+    """Percentage of the memory request that is never reclaimed."""
 
 
 class ColocationConfigurationSpec(Model):

@@ -42,7 +42,7 @@ class SubGroupPolicy(Model):
     label_selector: Manifest | None = None
     """Selects the pods that the policy divides."""
     match_label_keys: tuple[str, ...] = ()
-    """Labels whose values tell the sub-groups apart."""
+    """Labels whose values distinguish the sub-groups."""
 
 
 class PodGroupSpec(Model):
@@ -119,9 +119,9 @@ class QueueSpec(Model):
     weight: int = 1
     """Share of the queue among its siblings, where plugin proportion divides the cluster."""
     capability: ResourceList = {}
-    """Most that the queue may use; resources that are left out are unlimited."""
+    """Maximum that the queue may use; resources that are not listed are unlimited."""
     reclaimable: bool | None = None
-    """Whether other queues may take back what this one uses beyond what it deserves; true if left out."""
+    """Whether other queues may reclaim what this one uses beyond its deserved amount; true by default."""
     extend_clusters: tuple[Manifest, ...] = ()
     """Clusters that jobs of the queue may be forwarded to."""
     guarantee: Guarantee = Guarantee()
@@ -133,7 +133,7 @@ class QueueSpec(Model):
     parent: str = ""
     """Queue that this one is part of; root if left out."""
     deserved: ResourceList = {}
-    """Amounts that the queue is entitled to: for these, what others use beyond their own may be taken back."""
+    """Amounts that the queue is entitled to; to reach them, it may reclaim what other queues use beyond theirs."""
     priority: int = 0
     """Order among queues: higher ones come first."""
     dequeue_strategy: str = "traverse"

@@ -1,6 +1,6 @@
 """Kubernetes kinds outside core/v1 that are only read: apps/v1 and batch/v1 workloads, and pod metrics.
 
-Of workloads, the fields that tell which pods they own and what their annotations are. PodMetrics
+Workloads have only the fields that identify their pods, and their annotations. PodMetrics
 (metrics.k8s.io/v1beta1, served by metrics-server) can be listed but not watched.
 """
 

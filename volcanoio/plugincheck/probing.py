@@ -98,7 +98,7 @@ class Probing:
         for key, answer in current.items():
             old = before.get(key)
             if answer.facts is not None and old is not None and old.facts == answer.facts and not answer.same(old):
-                text = "though nothing of the job changed; take back keeps_job_keys"
+                text = "though nothing of the job changed; remove keeps_job_keys"
                 self._report.add(
                     CACHED, f"{answer.call} went from {old.value} to {answer.value} for {answer.about}, {text}"
                 )

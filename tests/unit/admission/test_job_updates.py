@@ -65,7 +65,7 @@ REFUSED_UPDATES: dict[str, tuple[Manifest, str]] = {
     ),
     "one more task": (
         changed(tasks=[*stored()["spec"]["tasks"], task("c")]),
-        "spec.tasks: job updates may not add or remove tasks; delete the Job and create it anew to change this",
+        "spec.tasks: job updates may not add or remove tasks; delete the Job and create it again to change this",
     ),
     "task below its minimum": (
         scaled(replicas=1),

@@ -170,5 +170,5 @@ def test_a_sub_group_policy_without_keys_takes_no_pod() -> None:
     (warning,) = create(kinds.POD_GROUP, group(subGroupPolicy=[{"name": "a"}])).warnings
     assert warning == (
         "spec.subGroupPolicy[0]: a policy without matchLabelKeys takes no pod; "
-        "name the labels that tell its sub-groups apart"
+        "name the labels that distinguish its sub-groups"
     )

@@ -210,7 +210,7 @@ def test_keys_that_are_kept_too_long_are_found(known: PluginCatalog) -> None:
     report = check_plugin(Outdated, Trial(known, configuration=alone, seeds=(7,)))
     text = "declare in feasible_depends, score_depends and keeps_job_keys no less than answers depend on"
     assert any(text in problem for problem in report.findings[FRESH])
-    assert any("take back keeps_job_keys" in problem for problem in report.findings[CACHED])
+    assert any("remove keeps_job_keys" in problem for problem in report.findings[CACHED])
 
 
 class Hasty:

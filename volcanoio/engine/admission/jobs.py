@@ -344,7 +344,7 @@ UPDATE_RULE = (
     "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and "
     "`PriorityClassName`"
 )
-_UPDATE_ADVICE = "delete the Job and create it anew to change this"
+_UPDATE_ADVICE = "delete the Job and create it again to change this"
 FREE_KEYS = frozenset({
     "annotations", "labels", "limits", "matchLabels", "nodeSelector", "options", "overhead", "plugins", "requests",
     "userAnnotations", "volumeAttributes",

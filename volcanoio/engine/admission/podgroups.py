@@ -57,4 +57,4 @@ def check_pod_group(group: PodGroup, lookup: AdmissionLookup, findings: Findings
         check_topology(policy.network_topology, path, findings, prefix=prefix)
         if not policy.match_label_keys:
             rule = "a policy without matchLabelKeys takes no pod"
-            findings.warn(f"spec.subGroupPolicy[{index}]", rule, "name the labels that tell its sub-groups apart")
+            findings.warn(f"spec.subGroupPolicy[{index}]", rule, "name the labels that distinguish its sub-groups")

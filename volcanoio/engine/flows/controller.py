@@ -160,7 +160,7 @@ def _send_checks(state: JobFlowState, checks: list[CheckEndpoint], now: float) -
     """Send the next batch of a round of checks; the next round waits for its time."""
     unique = {check.check: check for check in checks}
     rest = [check for name, check in unique.items() if name not in state.checked]
-    if not state.checked and now < state.check_at:  # only news of the last round were looked for
+    if not state.checked and now < state.check_at:  # only changes since the last round count
         rest = []
     portion = rest[:MAX_PARALLEL_CHECKS]
     asked = state.checked | {check.check for check in portion} if len(rest) > MAX_PARALLEL_CHECKS else frozenset()

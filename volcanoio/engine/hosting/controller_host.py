@@ -187,7 +187,7 @@ def _event_subject(event: ControllerEvent) -> tuple[object, ...]:
         case TimerFired():
             return (event.name,)
         case Answered():
-            return ("question", event.question, type(event.decision).__name__, event.policy or "nobody")
+            return ("question", event.question, type(event.decision).__name__, event.policy or "no policy")
         case Notified():
             return ("notice", event.notice, "delivered" if event.delivered else event.problem)
         case PoliciesLoaded():

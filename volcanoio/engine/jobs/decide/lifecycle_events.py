@@ -219,7 +219,7 @@ def _evictions(job: Job, stored: StoredState, pods: Sequence[Pod]) -> list[Lifec
 def _is_being_restarted(job: Job, task: str, index: int | None, partition: str) -> bool:
     """Whether the current restart replaces the pod: until then its changes raise no events.
 
-    That includes its deletion, whoever did it: nothing stored shows who deleted a pod that is gone.
+    That includes its deletion by any client: no stored object shows who deleted a pod.
     """
     if RECONCILE_MODES[phase_of(job.status.state.phase)] is not ReconcileMode.RESTART:
         return False

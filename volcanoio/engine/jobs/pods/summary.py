@@ -85,7 +85,7 @@ def _flag_positions(flags: str, flag: str) -> list[int]:
 
 
 CACHE_THRESHOLD = 256
-"""Number of pods from which the summary is kept for the next plan; for smaller jobs it is computed anew."""
+"""Number of pods from which the summary is kept for the next plan; for smaller jobs it is computed each time."""
 _TERMINATING = "terminating"
 
 
@@ -127,8 +127,8 @@ class IndexMark(NamedTuple):
     """A property of indexes of a task, for pods of a version where that matters.
 
     - `taken`: a pod of any owner has the name; `in_place`: a pod of the job itself has it
-    - `present`: a pod that nobody deletes has it, so that its absence is an eviction
-    - `leaving`: a pod that somebody else is deleting has it
+    - `present`: a pod that is not being deleted has it; once it is missing, it was evicted
+    - `leaving`: a pod that another client is deleting has it
     """
 
     name: str

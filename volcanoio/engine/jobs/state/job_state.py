@@ -153,7 +153,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
     Observed objects
       - `pods`, `pod_groups`, `commands`, `support_objects`: by uid
-      - `succeeded_by_task`: succeeded pods by task, whoever owns them
+      - `succeeded_by_task`: succeeded pods by task, also those of other owners
       - `is_started`: the inputs are synced, and the events that storage proves were raised
 
     Questions to the policies and their answers

@@ -32,7 +32,7 @@ class TaskListeners:
             if len(self._by_shape) >= MAX_CACHED_SHAPES:
                 self._by_shape.clear()
             known = tuple(
-                [tell for tracks_shape, tell in self._listeners if tracks_shape is None or tracks_shape(shape)]
+                [listener for tracks_shape, listener in self._listeners if tracks_shape is None or tracks_shape(shape)]
             )
             self._by_shape[shape.id] = known
         return known
@@ -85,8 +85,8 @@ class Rules:
         self.placed = self._task_listeners("task_placed")
         """Listeners of placed tasks."""
         self.evicted = self._task_listeners("task_evicted")
-        for tell, enabled in self._methods("use_hierarchy"):
-            tell(enabled.switches.get("enableHierarchy", False))
+        for use_hierarchy, enabled in self._methods("use_hierarchy"):
+            use_hierarchy(enabled.switches.get("enableHierarchy", False))
         self._prebinds: tuple[points.PreBind, ...] = tuple(
             enabled.plugin for _, enabled in self._methods("prebind") if isinstance(enabled.plugin, points.PreBind)
         )
@@ -288,8 +288,8 @@ class Rules:
 
     def job_enqueued(self, job: Job) -> None:
         """Notify all plugins."""
-        for tell in self._enqueued:
-            tell(job)
+        for job_enqueued in self._enqueued:
+            job_enqueued(job)
 
     def job_starving(self, job: Job) -> bool:
         """All of the first tier that has any must agree; without any, false."""
@@ -404,7 +404,7 @@ class Rules:
 
     def _task_listeners(self, method: str) -> TaskListeners:
         return TaskListeners(
-            [(getattr(enabled.plugin, "tracks_shape", None), tell) for tell, enabled in self._methods(method)]
+            [(getattr(enabled.plugin, "tracks_shape", None), listener) for listener, enabled in self._methods(method)]
         )
 
     def _plugins_with(self, point: type, methods: Sequence[str], parts: str = "") -> list[Any]:

@@ -17,7 +17,7 @@ class QuotaReservations:
     def __init__(self, session: SessionContext) -> None:
         self._session = session
         self._gates = session.state.queue_gates
-        self._counts = session.tables.get(_OWNER, "promised")
+        self._counts = session.tables.get(_OWNER, "reserved")
 
     def open(self) -> None:
         """Notify plugins of the reservations of earlier cycles."""

@@ -368,10 +368,10 @@ class CycleSession(SessionContext):
         ledger = self.state.ledger
         for logs in (self.open_logs, self.kept_logs):
             while logs:
-                seated = logs[-1].assumed
-                while seated:
-                    last = seated[: -UNDONE - 1 : -1]  # in reverse order
-                    del seated[-UNDONE:]
+                assumed = logs[-1].assumed
+                while assumed:
+                    last = assumed[: -UNDONE - 1 : -1]  # in reverse order
+                    del assumed[-UNDONE:]
                     ledger.forget(last)
                     yield
                 logs.pop().rollback(ledger, self.state.reservations)

@@ -13,7 +13,7 @@ PASSED = 16
 """Unschedulable pods skipped in one step."""
 SOME = 0.25
 """Effort counted for each step of ordering pods, in evaluations of all nodes."""
-NAME = "singles"
+NAME = "single pods"
 """`CycleResult.cut_at` of a cycle that was cut short while placing single pods."""
 
 

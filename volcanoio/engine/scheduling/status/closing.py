@@ -225,8 +225,8 @@ def _review(session: CycleSession, job: JobInfo, period: float) -> None:
     if lasting:
         _report_group(session, job, period)
     after = job.status
-    news = (after.phase, after.conditions) != (before.phase, before.conditions)
-    if not short and news and job.phase not in UNSETTLED:
+    is_changed = (after.phase, after.conditions) != (before.phase, before.conditions)
+    if not short and is_changed and job.phase not in UNSETTLED:
         session.outbox.put(record_event(kinds.POD_GROUP, job.group, SCHEDULED, "pod group is ready"))
     unfinished = session.is_cut_short and job.key in session.partly_placed_jobs
     if job.pending or job.counts[TaskStatus.ALLOCATED] or job.counts[TaskStatus.PIPELINED]:

@@ -65,7 +65,7 @@ class TeamQuota:
         if admitted + self._minimum(job) <= limit:
             return PERMIT
         held, most = format_amount(self._resource, admitted), format_amount(self._resource, limit)
-        return reject(OVER, f"team {job.namespace} has {held} of {most} {self._resource} in use or promised")
+        return reject(OVER, f"team {job.namespace} has {held} of {most} {self._resource} in use or reserved")
 
     def job_enqueued(self, job: Job) -> None:
         """Count the job, for later jobs of this cycle."""
