@@ -6,10 +6,10 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Unpack
 
 from bench.writes import VERBS, resource_of
-from volcanoio.kube.transport import Response, Transport
+from volcanoio.kube.transport import RequestOptions, Response, Transport
 from volcanoio.model import kinds
 
 PODS = kinds.POD.path("")
@@ -28,14 +28,14 @@ class Tapped:
         self.writes: Counter[str] = Counter()
         self.on_write: Callable[[str], None] | None = None
 
-    async def request(self, method: str, path: str, **given: Any) -> Response:
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
         """As the inner one."""
         if method not in VERBS:
-            return await self._inner.request(method, path, **given)
+            return await self._inner.request(method, path, **options)
         if self.on_write is not None:
             self.on_write(path)
         self.writes[f"{VERBS[method]} {resource_of(path)}"] += 1
-        answer = await self._inner.request(method, path, **given)
+        answer = await self._inner.request(method, path, **options)
         self.last_answer = time.perf_counter()
         return answer
 

@@ -11,7 +11,7 @@ import gc
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Unpack
 
 import anyio
 import msgspec
@@ -24,7 +24,7 @@ from volcanoio.framework.scheduling_effects import BindBatch, Evict
 from volcanoio.kube.client import Client
 from volcanoio.kube.clock import WallClock
 from volcanoio.kube.informer import InformerSet
-from volcanoio.kube.transport import Response
+from volcanoio.kube.transport import RequestOptions, Response
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.runtime.loading.registry import discover
@@ -57,7 +57,7 @@ class Lists:
             path: [self._page(bodies, at) for at in range(0, len(bodies), PAGE)] for path, bodies in by_path.items()
         }
 
-    async def request(self, method: str, path: str, *, query: Mapping[str, str] | None = None, **_: Any) -> Response:
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
         """A page of a list; the list of what there is nothing of; what is created exists already."""
         if method != "GET":
             return Response(409, b'{"kind":"Status","code":409,"reason":"AlreadyExists"}')
@@ -65,7 +65,7 @@ class Lists:
         pages = self.pages.get(path)
         if pages is None:
             return Response(200, b'{"metadata":{"resourceVersion":"1"},"items":[]}')
-        return Response(200, pages[int((query or {}).get("continue", "0"))])
+        return Response(200, pages[int((options.get("query") or {}).get("continue", "0"))])
 
     @asynccontextmanager
     async def stream(self, path: str, *, query: Mapping[str, str] | None = None) -> AsyncIterator[Any]:  # noqa: ARG002 - every watch is silent

@@ -14,7 +14,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pytest
 
@@ -22,7 +22,7 @@ from tests.localcluster.apiserver.api import CONFIG_MAPS
 from tests.soak.clients import Client
 from volcanoio.kube.http_transport import HttpTransport
 from volcanoio.kube.kubeconfig import Connection
-from volcanoio.kube.transport import Response, TransportError
+from volcanoio.kube.transport import RequestOptions, Response, TransportError
 
 KILLS = int(os.environ.get("VOLCANOIO_SOAK_KILLS", "3"))
 CLIENTS = 8
@@ -45,11 +45,11 @@ class Reconnecting:
         """The server is about to go."""
         self._back.clear()
 
-    async def request(self, method: str, path: str, **more: Any) -> Response:
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
         """See Transport."""
         assert self._current is not None
         try:
-            return await self._current.request(method, path, **more)
+            return await self._current.request(method, path, **options)
         except TransportError:
             await self._back.wait()
             raise

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
+from typing import Unpack
 
-from volcanoio.kube.transport import ContentType, Response, Transport
+from volcanoio.kube.transport import RequestOptions, Response, Transport
 
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -25,17 +26,7 @@ class Mortal:
         self.writes: list[str] = []
         self.died = asyncio.Event()
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes = b"",
-        content_type: str = ContentType.JSON,
-        accept: str = "application/json",
-        timeout: float | None = None,  # noqa: ASYNC109 - part of the Protocol
-    ) -> Response:
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
         """One request, unless the process is dead."""
         if method in _WRITES and not path.endswith("/events"):
             if self.died.is_set():
@@ -45,9 +36,7 @@ class Mortal:
                 self.died.set()
                 if not self.after:
                     await _never()
-        response = await self._inner.request(
-            method, path, query=query, body=body, content_type=content_type, accept=accept, timeout=timeout
-        )
+        response = await self._inner.request(method, path, **options)
         if self.died.is_set():
             await _never()
         return response

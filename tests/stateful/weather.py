@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from enum import StrEnum
+from typing import Unpack
 
 import msgspec
 
-from volcanoio.kube.transport import ContentType, Response, StreamRefused, Transport, TransportError
+from volcanoio.kube.transport import RequestOptions, Response, StreamRefused, Transport, TransportError
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _STATUS = {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
@@ -87,17 +88,7 @@ class Weather:
         self._coming, self.lag = [], 0.0
         self._passable.set()
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes = b"",
-        content_type: str = ContentType.JSON,
-        accept: str = "application/json",
-        timeout: float | None = None,  # noqa: ASYNC109 - part of the Protocol
-    ) -> Response:
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
         """One request."""
         is_write = method in WRITES
         trouble = self._coming.pop(0) if self._coming and is_write and "/events" not in path else None
@@ -111,9 +102,7 @@ class Weather:
             raise TransportError(f"{method} {path}: reset")
         if trouble is Trouble.SLOW:
             await asyncio.sleep(0.5)
-        response = await self._inner.request(
-            method, path, query=query, body=body, content_type=content_type, accept=accept, timeout=timeout
-        )
+        response = await self._inner.request(method, path, **options)
         if trouble is Trouble.SLOW:
             await asyncio.sleep(0.5)
         if trouble is Trouble.UNHEARD:

@@ -10,14 +10,14 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from volcanoio.cli.terminal import CommandError, ExitCode
 from volcanoio.kube.client import Client
 from volcanoio.kube.errors import ApiError, Forbidden, Invalid, Unauthorized
 from volcanoio.kube.http_transport import HttpTransport
 from volcanoio.kube.kubeconfig import ConfigError, from_file
-from volcanoio.kube.transport import Response, TransportError
+from volcanoio.kube.transport import RequestOptions, Response, TransportError
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.kinds import Kind, owner_reference
@@ -56,7 +56,7 @@ def warning_text(header: str) -> str:
 class _WarningTransport(HttpTransport):
     """Prints the warnings that come with an answer to stderr, as kubectl does."""
 
-    async def request(self, method: str, path: str, **options: Any) -> Response:
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
         response = await super().request(method, path, **options)
         for name, value in response.headers.items():  # a header that came twice is there twice
             if name.lower() == "warning" and (text := warning_text(value)):

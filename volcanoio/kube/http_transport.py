@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -15,7 +15,7 @@ from yarl import URL
 
 from volcanoio import __version__
 from volcanoio.kube.kubeconfig import Connection
-from volcanoio.kube.transport import ContentType, Response, StreamRefused, TransportError
+from volcanoio.kube.transport import ContentType, RequestOptions, Response, StreamRefused, TransportError
 
 _SAFE_IN_PATH = "/:@!$&'()*+,;=~-._"
 _READ_BUFFER = 2 << 20
@@ -50,24 +50,17 @@ class HttpTransport:
         self._requests: aiohttp.ClientSession | None = None
         self._streams: aiohttp.ClientSession | None = None
 
-    async def request(  # noqa: PLR0913 - the signature of the Protocol
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes = b"",
-        content_type: str = ContentType.JSON,
-        accept: str = "application/json",
-        timeout: float | None = None,  # noqa: ASYNC109 - part of the Transport Protocol: also sent to the server
-    ) -> Response:
-        """One request and its whole answer; raises TransportError when there is none within `timeout` seconds."""
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
+        """Send one request and return its whole answer; raises TransportError if there is none within `timeout`."""
         if self._requests is None:
             self._requests = self._session(limit=self._connections)
+        query, body, timeout = options.get("query"), options.get("body", b""), options.get("timeout")
         if timeout is not None:
             query = {**(query or {}), "timeout": f"{timeout:.3f}s"}
         url = self._url(path, query)
-        headers = {"Accept": accept, "Content-Type": content_type} if body else {"Accept": accept}
+        headers = {"Accept": options.get("accept", "application/json")}
+        if body:
+            headers["Content-Type"] = options.get("content_type", ContentType.JSON)
         asked = _HttpRequest(method, url, headers, body, aiohttp.ClientTimeout(total=timeout or self._timeout))
         credentials = self._connection.credentials
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypedDict, Unpack
 
 import msgspec
 
@@ -62,6 +62,19 @@ class SharedLine(SharedObject):
     event: str
 
 
+class RequestOptions(TypedDict, total=False):
+    """Keyword arguments of `Transport.request`."""
+
+    query: Mapping[str, str] | None
+    body: bytes
+    content_type: str
+    """Media type of the body; JSON if it is not given."""
+    accept: str
+    """Media type of the answer; JSON if it is not given."""
+    timeout: float | None
+    """Seconds; also sent to the server, so that it refuses a write that comes late."""
+
+
 class TransportError(Exception):
     """The answer is unknown: no connection, a reset, or a time-out. A write may or may not have happened."""
 
@@ -69,20 +82,10 @@ class TransportError(Exception):
 class Transport(Protocol):
     """Requests and streams of an API server. Cancellation of a call closes it."""
 
-    async def request(  # noqa: PLR0913 - the parts of an HTTP request
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes = b"",
-        content_type: str = ContentType.JSON,
-        accept: str = "application/json",
-        timeout: float | None = None,  # noqa: ASYNC109 - also sent to the server, as a fence for late writes
-    ) -> Response:
-        """One request and its whole answer; any status is an answer. Raises TransportError when there is none.
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
+        """Send one request and return its whole answer, whatever its status.
 
-        `timeout` is in seconds.
+        Raises TransportError if there is no answer.
         """
         ...
 

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 
-from volcanoio.kube.transport import ContentType, Response, StreamRefused, TransportError
+from volcanoio.kube.transport import ContentType, RequestOptions, Response, StreamRefused, TransportError
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,11 @@ class ScriptedTransport:
         self.calls: list[Call] = []
         self.watches: list[Mapping[str, str]] = []
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes = b"",
-        content_type: str = ContentType.JSON,
-        accept: str = "application/json",
-        timeout: float | None = None,  # noqa: ASYNC109 - the Protocol's
-    ) -> Response:
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
+        body = options.get("body", b"")
         content = msgspec.json.decode(body) if body else None
-        call = Call(method, path, dict(query or {}), content, content_type, timeout)
+        query, content_type = dict(options.get("query") or {}), options.get("content_type", ContentType.JSON)
+        call = Call(method, path, query, content, content_type, options.get("timeout"))
         self.calls.append(call)
         return await self.script(call)
 

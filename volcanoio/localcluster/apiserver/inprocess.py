@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mappi
 from contextlib import asynccontextmanager
 from functools import partial
 from types import coroutine
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, Unpack
 
-from volcanoio.kube.transport import ContentType, Response, StreamRefused, TransportError
+from volcanoio.kube.transport import ContentType, RequestOptions, Response, StreamRefused, TransportError
 from volcanoio.localcluster.apiserver.apimachinery.request import ApiRequest, ApiResponse, ApiStream
 from volcanoio.localcluster.apiserver.http.faults import ConnectionDropped
 from volcanoio.localcluster.apiserver.server import ApiServer
@@ -26,19 +26,14 @@ class InProcessTransport:
         self._server = server
         self._since_turn = 0
 
-    async def request(  # noqa: PLR0913 - the signature of the Protocol
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes = b"",
-        content_type: str = ContentType.JSON,
-        accept: str = "application/json",
-        timeout: float | None = None,  # noqa: ASYNC109 - part of the Protocol
-    ) -> Response:
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
         """Send one request and return its whole answer."""
-        request = ApiRequest(method, path, _values(query), {"content-type": content_type, "accept": accept}, body)
+        timeout = options.get("timeout")
+        headers = {
+            "content-type": options.get("content_type", ContentType.JSON),
+            "accept": options.get("accept", "application/json"),
+        }
+        request = ApiRequest(method, path, _values(options.get("query")), headers, options.get("body", b""))
         self._since_turn += 1
         if self._since_turn >= TURN:
             self._since_turn = 0
