@@ -11,8 +11,9 @@ import math
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 import click
@@ -24,6 +25,8 @@ from volcanoio.cli.terminal import CommandError, ExitCode, help_command, replace
 
 if TYPE_CHECKING:
     from volcanoio.kube.client import Client
+
+Work: TypeAlias = "Callable[[Client], Awaitable[None]]"
 
 
 class Speed(click.ParamType[float]):
@@ -46,7 +49,10 @@ class Speed(click.ParamType[float]):
         return number
 
 
-_STATE_PATH = click.Path(path_type=Path, readable=False, allow_dash=True)
+_PATH = click.Path(path_type=Path, readable=False)
+"""A path that the command itself tries to use: it says better than click what is wrong with it."""
+_INPUT = click.Path(path_type=Path, readable=False, allow_dash=True)
+"""A path, or - for stdin."""
 
 
 @click.command(short_help="Show what the scheduler would do with a cluster's state, offline.")
@@ -54,31 +60,23 @@ _STATE_PATH = click.Path(path_type=Path, readable=False, allow_dash=True)
     "-f",
     "--filename",
     "files",
-    type=_STATE_PATH,
+    type=_INPUT,
     multiple=True,
     required=True,
     metavar="STATE",
     help="YAML or JSON as `kubectl get -A -o yaml` prints it; - is stdin, a directory all such files of it.",
 )
 @click.option(
-    "--conf", "--scheduler-conf", "conf", type=_STATE_PATH, help="The scheduler's configuration; by default Volcano's."
+    "--conf", "--scheduler-conf", "conf", type=_INPUT, help="The scheduler's configuration; by default Volcano's."
 )
-@click.option("--cycles", type=click.IntRange(min=1), default=1, show_default=True, help="Cycles to run.")
-@click.option(
-    "-o", "--output", type=click.Choice(["json", "table"]), default="table", show_default=True, help="What to print."
-)
+@click.option("--cycles", type=click.IntRange(min=1), default=1, help="Cycles to run.")
+@click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", help="What to print.")
 @click.option(
     "--now", metavar="TIME", help="Simulated time, such as 2026-01-01T00:00:00Z; by default that of the clock."
 )
-@click.option(
-    "--scheduler-name",
-    multiple=True,
-    default=("volcano",),
-    show_default=True,
-    help="Whose pods are placed; repeatable.",
-)
+@click.option("--scheduler-name", multiple=True, default=("volcano",), help="Whose pods are placed; repeatable.")
 @scheduler_flags
-@click.option("--plugins-dir", type=_STATE_PATH, multiple=True, help="Directory of scheduler plugins.")
+@click.option("--plugins-dir", type=_INPUT, multiple=True, help="Directory of scheduler plugins.")
 @switch("--ignore-unavailable-plugins", False, "Leave out plugins and actions that are not available yet.")
 def simulate(**given: Any) -> int:
     """Run scheduling cycles on a cluster's state from files and print what is decided.
@@ -91,26 +89,16 @@ def simulate(**given: Any) -> int:
     return run_simulate(**given)
 
 
-_CONFIG_PATH = click.Path(path_type=Path, readable=False, allow_dash=True)
-
-
 @click.group(short_help="Check configurations, and print what follows from them.")
 def config() -> None:
     """Check configurations, and print what follows from them."""
 
 
 @config.command("lint", short_help="Find what is wrong in a configuration; exit code 1 on errors.")
-@click.argument("files", type=_CONFIG_PATH, nargs=-1, required=True, metavar="FILES")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="For people or machines.",
-)
-@click.option("--plugins-dir", type=_CONFIG_PATH, multiple=True, help="Directory of scheduler plugins and actions.")
-@click.option("--policies-dir", type=_CONFIG_PATH, multiple=True, help="Directory of policies.")
+@click.argument("files", type=_INPUT, nargs=-1, required=True, metavar="FILES")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="For people or machines.")
+@click.option("--plugins-dir", type=_INPUT, multiple=True, help="Directory of scheduler plugins and actions.")
+@click.option("--policies-dir", type=_INPUT, multiple=True, help="Directory of policies.")
 @click.option("--ignore-unavailable-plugins", is_flag=True, help="Warn of plugins that are not available yet.")
 def lint_command(
     files: tuple[Path, ...],
@@ -132,8 +120,8 @@ def lint_command(
 
 
 @config.command("rbac", short_help="Print the ClusterRole that the controllers need.")
-@click.option("--controllers-dir", type=_CONFIG_PATH, multiple=True, help="Directory of controllers.")
-@click.option("--policies-dir", type=_CONFIG_PATH, multiple=True, help="Directory of policies.")
+@click.option("--controllers-dir", type=_INPUT, multiple=True, help="Directory of controllers.")
+@click.option("--policies-dir", type=_INPUT, multiple=True, help="Directory of policies.")
 def rbac_command(controllers_dir: tuple[Path, ...], policies_dir: tuple[Path, ...]) -> int:
     """Print the ClusterRole that the installed controllers need, those of the directories included.
 
@@ -153,7 +141,7 @@ def rbac_command(controllers_dir: tuple[Path, ...], policies_dir: tuple[Path, ..
 
 _KUBECONFIG = click.option(
     "--kubeconfig",
-    type=click.Path(path_type=Path, readable=False),
+    type=_PATH,
     help="The cluster; else $KUBECONFIG, else .volcanoio/kubeconfig of a local `volcanoio up`.",
 )
 _NODES = click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
@@ -164,80 +152,88 @@ def node() -> None:
     """Have simulated nodes fail, flap and be drained; `list` shows them."""
 
 
+def _on_cluster(prepare: Callable[..., Work]) -> Callable[..., None]:
+    """Add --kubeconfig to a command and run what it returns with a client.
+
+    Without --kubeconfig and $KUBECONFIG the local cluster is meant, never that of ~/.kube/config.
+    """
+
+    @_KUBECONFIG
+    @wraps(prepare)
+    def run(kubeconfig: Path | None, **given: Any) -> None:
+        from volcanoio.cli.connection import LOCAL, connected
+
+        work = prepare(**given)
+
+        async def call() -> None:
+            async with connected(kubeconfig or (None if os.environ.get("KUBECONFIG") else LOCAL)) as client:
+                await work(client)
+
+        anyio.run(call)
+
+    return run
+
+
 @node.command("list")
-@_KUBECONFIG
-def list_nodes(kubeconfig: Path | None) -> None:
+@_on_cluster
+def list_nodes() -> Work:
     """Show the simulated nodes and what is to befall them."""
     from volcanoio.cli import nodes as work
 
-    _on_cluster(kubeconfig, work.show)
+    return work.show
 
 
 @node.command(short_help="Have nodes fall silent; their pods run on.")
 @_NODES
-@click.option("--for", "lasting", default="", metavar="DURATION", help="Come back after this time, such as 5m.")
-@_KUBECONFIG
-def fail(nodes: tuple[str, ...], lasting: str, kubeconfig: Path | None) -> None:
+@click.option("--for", "lasting", metavar="DURATION", help="Come back after this time, such as 5m.")
+@_on_cluster
+def fail(nodes: tuple[str, ...], lasting: str | None) -> Work:
     """Have nodes fall silent: their pods run on, but nothing is heard of either."""
     from volcanoio.cli import nodes as work
 
-    annotations = work.failure_annotations(lasting)
-    _on_cluster(kubeconfig, lambda client: work.annotate(client, nodes, annotations, "fails"))
+    return partial(work.annotate, wanted=nodes, annotations=work.failure_annotations(lasting), done="fails")
 
 
 @node.command()
 @_NODES
-@_KUBECONFIG
-def recover(nodes: tuple[str, ...], kubeconfig: Path | None) -> None:
+@_on_cluster
+def recover(nodes: tuple[str, ...]) -> Work:
     """Bring nodes back that failed or flap."""
     from volcanoio.cli import nodes as work
 
-    _on_cluster(kubeconfig, lambda client: work.annotate(client, nodes, work.RECOVERY_ANNOTATIONS, "recovers"))
+    return partial(work.annotate, wanted=nodes, annotations=work.RECOVERY_ANNOTATIONS, done="recovers")
 
 
 @node.command()
 @_NODES
 @click.option("--every", required=True, metavar="DURATION", help="The time from one failure to the next, such as 2m.")
-@click.option("--for", "down", default="", metavar="DURATION", help="How long each failure lasts; half of --every.")
-@_KUBECONFIG
-def flap(nodes: tuple[str, ...], every: str, down: str, kubeconfig: Path | None) -> None:
+@click.option("--for", "down", metavar="DURATION", help="How long each failure lasts; half of --every.")
+@_on_cluster
+def flap(nodes: tuple[str, ...], every: str, down: str | None) -> Work:
     """Have nodes fail and come back again and again, until `recover`."""
     from volcanoio.cli import nodes as work
 
-    annotations = work.flap_annotations(every, down)
-    _on_cluster(kubeconfig, lambda client: work.annotate(client, nodes, annotations, "flaps"))
+    return partial(work.annotate, wanted=nodes, annotations=work.flap_annotations(every, down), done="flaps")
 
 
 @node.command()
 @_NODES
-@_KUBECONFIG
-def drain(nodes: tuple[str, ...], kubeconfig: Path | None) -> None:
+@_on_cluster
+def drain(nodes: tuple[str, ...]) -> Work:
     """Cordon nodes and evict their pods, as disruption budgets allow."""
     from volcanoio.cli import nodes as work
 
-    _on_cluster(kubeconfig, lambda client: work.annotate(client, nodes, work.DRAIN_ANNOTATIONS, "drains"))
+    return partial(work.annotate, wanted=nodes, annotations=work.DRAIN_ANNOTATIONS, done="drains")
 
 
 @node.command()
 @_NODES
-@_KUBECONFIG
-def uncordon(nodes: tuple[str, ...], kubeconfig: Path | None) -> None:
+@_on_cluster
+def uncordon(nodes: tuple[str, ...]) -> Work:
     """Let pods be scheduled on nodes again."""
     from volcanoio.cli import nodes as work
 
-    _on_cluster(kubeconfig, lambda client: work.uncordon(client, nodes))
-
-
-def _on_cluster(kubeconfig: Path | None, work: Callable[[Client], Awaitable[Any]]) -> None:
-    """Do something with a client; without a kubeconfig the local cluster is meant, never somebody's own."""
-    from volcanoio.cli.connection import LOCAL, connected
-
-    async def run() -> None:
-        chosen = kubeconfig or (None if os.environ.get("KUBECONFIG") else LOCAL)
-        async with connected(chosen) as client:
-            await work(client)
-
-    anyio.run(run)
+    return partial(work.uncordon, wanted=nodes)
 
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE)
@@ -272,7 +268,7 @@ class _Root(click.Group):
         sys.exit(code if isinstance(code, int) else ExitCode.OK)
 
 
-@click.group(cls=_Root, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Root, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(__version__, message="volcanoio %(version)s")
 def volcanoio() -> None:
     """Volcano, the Kubernetes batch system, in one process: no cluster needed."""
@@ -284,32 +280,28 @@ def version() -> None:
     print(f"volcanoio {__version__}")
 
 
-_PATH = click.Path(path_type=Path, readable=False)
-"""A path that the command itself tries to use: it says better than click what is wrong with it."""
+_VERBOSE = click.option("-v", "--verbose", count=True, show_default=False, help="Log more; twice for debugging.")
 _NODE_OPTIONS = (
     click.option(
         "--node-resources",
         default="cpu=8,memory=32Gi,pods=110,ephemeral-storage=100Gi",
-        show_default=True,
         help="What each node offers, as NAME=QUANTITY[,NAME=QUANTITY...].",
     ),
     click.option(
         "--kubelet-lag",
         type=click.FloatRange(min=0),
         default=0.0,
-        show_default=True,
         help="Delay, in seconds, with which kubelets observe changes.",
     ),
 )
 _CLUSTER_OPTIONS = (
-    click.option("--nodes", type=click.IntRange(min=1), default=4, show_default=True, help="Simulated nodes."),
+    click.option("--nodes", type=click.IntRange(min=1), default=4, help="Simulated nodes."),
     *_NODE_OPTIONS,
     click.option(
         "--speed",
         type=Speed(),
         metavar="NUMBER|max",
         default="1",
-        show_default=True,
         help="How fast the cluster's time runs: a number, or max to skip every wait.",
     ),
     click.option(
@@ -332,7 +324,6 @@ _CLUSTER_OPTIONS = (
         "--scheduler-name",
         multiple=True,
         default=("volcano",),
-        show_default=True,
         help="Schedule pods of this schedulerName; Jobs that name none get the first.",
     ),
     click.option(
@@ -341,22 +332,17 @@ _CLUSTER_OPTIONS = (
         is_flag=False,
         flag_value=True,
         default=True,
-        show_default=True,
         help="PodGroups of pods without a Job take volcano.sh/ annotations from the pods' owners.",
     ),
     click.option("--strict-admission", is_flag=True, help="Refuse what Volcano's newest admission refuses."),
     click.option(
-        "--max-queue-depth",
-        type=click.IntRange(min=1),
-        default=5,
-        show_default=True,
-        help="How deep the tree of queues may be.",
+        "--max-queue-depth", type=click.IntRange(min=1), default=5, help="How deep the tree of queues may be."
     ),
     click.option(
         "--enable-queue-allocated-pods-check", is_flag=True, help="Refuse the deletion of a queue that has pods."
     ),
     click.option("--journal", type=_PATH, help="Record events and decisions in this directory."),
-    click.option("-v", "--verbose", count=True, help="Log more; twice for debugging."),
+    _VERBOSE,
 )
 
 
@@ -366,13 +352,12 @@ _cluster_options = options(*_CLUSTER_OPTIONS)
 @volcanoio.command(short_help="Run a whole cluster in this process until Ctrl-C.")
 @_cluster_options
 @scheduler_flags
-@click.option("--data", type=_PATH, default=Path(".volcanoio"), show_default=True, help="Data directory.")
+@click.option("--data", type=_PATH, default=Path(".volcanoio"), help="Data directory.")
 @click.option("--memory", is_flag=True, help="Keep objects in memory only; --data then holds the kubeconfig alone.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=0,
-    show_default=True,
     help="Port on 127.0.0.1; 0 takes that of the last start if it is free, else any free one.",
 )
 @click.option("--run", is_flag=True, help="Run the pods' commands as your processes on this machine.")
@@ -392,9 +377,7 @@ def up(data: Path, memory: bool, port: int, verbose: int, **given: Any) -> int:
 @volcanoio.command(short_help="Run the example jobs and show them live.")
 @_cluster_options
 @click.option("--examples", type=_PATH, help="A directory of manifests instead of ours.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Give up after this many seconds."
-)
+@click.option("--timeout", type=click.FloatRange(min=1), default=120.0, help="Give up after this many seconds.")
 def demo(examples: Path | None, timeout: float, verbose: int, **given: Any) -> int:
     """Run the example jobs on an embedded cluster and show them live."""
     from volcanoio.cli.demo import run_demo
@@ -410,11 +393,9 @@ def demo(examples: Path | None, timeout: float, verbose: int, **given: Any) -> i
     required=True,
     help="How many nodes; those of an earlier run beyond it are removed. 0 removes all and ends.",
 )
-@click.option(
-    "--prefix", default="hollow", show_default=True, help="Node names are PREFIX-0 and up; use one process per prefix."
-)
+@click.option("--prefix", default="hollow", help="Node names are PREFIX-0 and up; use one process per prefix.")
 @options(*_NODE_OPTIONS)
-@click.option("-v", "--verbose", count=True, help="Log more; twice for debugging.")
+@_VERBOSE
 def hollow_nodes(kubeconfig: Path | None, verbose: int, **given: Any) -> int:
     """Serve simulated nodes to any cluster, until Ctrl-C: pods bound to them start, run and end as on our own."""
     from volcanoio.cli.serving import run_hollow_nodes

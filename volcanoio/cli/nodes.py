@@ -64,12 +64,12 @@ def _words(expected: NodeFailures) -> list[str]:
     return words
 
 
-def failure_annotations(lasting: str) -> dict[str, str | None]:
-    """The annotations of nodes that fail now, for so long or (empty) until they recover; raises CommandError."""
+def failure_annotations(lasting: str | None) -> dict[str, str | None]:
+    """The annotations of nodes that fail now, for so long or (None) until they recover; raises CommandError."""
     return {names.NODE_NOT_READY_AT: f"now,for={_duration('--for', lasting)}" if lasting else "now"}
 
 
-def flap_annotations(every: str, down: str) -> dict[str, str | None]:
+def flap_annotations(every: str, down: str | None) -> dict[str, str | None]:
     """The annotations of nodes that fail and come back again and again; raises CommandError."""
     options = [f"every={_duration('--every', every)}", "from=now"]
     if down:

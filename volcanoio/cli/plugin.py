@@ -29,7 +29,7 @@ def plugin() -> None:
 
 @plugin.command("new", short_help="Write a small plugin that works, and its test.")
 @click.argument("name")
-@click.option("--dir", "directory", type=_PATH, default=Path(), help="Where to write it; the current directory.")
+@click.option("--dir", "directory", type=_PATH, default=Path(), help="Where to write it.")
 def new(name: str, directory: Path) -> int:
     """Write a scheduler plugin NAME that works, and its test. Nothing is overwritten."""
     if _NAME.fullmatch(name) is None:

@@ -29,9 +29,7 @@ def options(*decorators: Decorator) -> Decorator:
 
 def switch(name: str, default: bool, text: str) -> Decorator:
     """A switch as Go writes it: --name, --name=true, --name=false."""
-    return click.option(
-        name, type=click.BOOL, is_flag=False, flag_value="true", default=default, show_default=True, help=text
-    )
+    return click.option(name, type=click.BOOL, is_flag=False, flag_value="true", default=default, help=text)
 
 
 SAMPLING = ("minimum_feasible_nodes", "minimum_percentage_nodes_to_find", "percentage_nodes_to_find")
@@ -52,10 +50,8 @@ GATES = {
 """Volcano's feature gates and their defaults."""
 
 scheduler_flags = options(
-    click.option(
-        "--default-queue", default="default", show_default=True, help="The queue of PodGroups that name none."
-    ),
-    click.option("--schedule-period", default="1s", show_default=True, help="Longest time between two cycles."),
+    click.option("--default-queue", default="default", help="The queue of PodGroups that name none."),
+    click.option("--schedule-period", default="1s", help="Longest time between two cycles."),
     switch("--priority-class", True, "Whether PriorityClasses count."),
     switch("--csi-storage", True, "Whether storage capacity counts."),
     click.option(
@@ -77,10 +73,8 @@ scheduler_flags = options(
         click.option(f"--{name.replace('_', '-')}", type=int, help="Accepted: all nodes are looked at.")
         for name in SAMPLING
     ),
-    click.option(
-        "--scheduler-sharding-mode", default="none", show_default=True, help="none; others are not available yet."
-    ),
-    click.option("--scheduler-sharding-name", default="volcano", show_default=True, help="The NodeShard to use."),
+    click.option("--scheduler-sharding-mode", default="none", help="none; others are not available yet."),
+    click.option("--scheduler-sharding-name", default="volcano", help="The NodeShard to use."),
 )
 """The flags as options of a command; `SchedulerFlags.take` reads them."""
 

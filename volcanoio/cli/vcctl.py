@@ -5,10 +5,13 @@ Errors are printed to stdout as `Failed to <command>: <reason>` with exit code 2
 Only click declarations are here; the commands are implemented in `jobs`, `queues` and `flows`, imported when they run.
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Awaitable, Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import click
@@ -16,7 +19,11 @@ import click
 from volcanoio import __version__
 from volcanoio.cli.terminal import help_command, replace_unencodable
 
+if TYPE_CHECKING:
+    from volcanoio.kube.client import Client
+
 FAILURE = 255
+_PATH = click.Path(path_type=Path, readable=False)
 
 
 def _log_flags() -> list[click.Parameter]:
@@ -63,41 +70,38 @@ class Group(click.Group):
             sys.exit(130)
 
 
-def cluster_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the flags that say which cluster."""
-    for flag in (
-        click.option(
-            "--kubeconfig", "-k", type=click.Path(path_type=Path, readable=False), help="Path of the kubeconfig."
-        ),
-        click.option("--master", "-s", default="", help="Address of the API server, overriding the kubeconfig."),
-    ):
-        command = flag(command)
-    return command
+def _on_cluster(body: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Add the flags that select a cluster to a command, and run it with a client.
 
+    Failures are printed as `Failed to <command>`, such as `list job`, with exit code 255.
+    """
 
-def run_with_client(
-    path: str, kubeconfig: Path | None, master: str, body: Callable[..., Awaitable[None]], *args: Any
-) -> None:
-    """Run a command's body with a client; failures are printed as `Failed to <path>`, with exit code 255."""
-    from volcanoio.cli.connection import connected
-    from volcanoio.cli.terminal import CommandError, sole_error
+    @click.option("--master", "-s", default="", help="Address of the API server, overriding the kubeconfig.")
+    @click.option("--kubeconfig", "-k", type=_PATH, help="Path of the kubeconfig.")
+    @wraps(body)
+    def run(kubeconfig: Path | None, master: str, **given: Any) -> None:
+        from volcanoio.cli.connection import connected
+        from volcanoio.cli.terminal import CommandError, sole_error
 
-    async def call() -> None:
-        async with connected(kubeconfig, master) as client:
-            await body(client, *args)
+        async def call() -> None:
+            async with connected(kubeconfig, master) as client:
+                await body(client, **given)
 
-    try:
-        anyio.run(call)
-    except (CommandError, BaseExceptionGroup) as error:
-        if not isinstance(cause := sole_error(error), CommandError):
-            raise
-        print(f"Failed to {path}: {cause}")
-        sys.exit(FAILURE)
+        try:
+            anyio.run(call)
+        except (CommandError, BaseExceptionGroup) as error:
+            if not isinstance(cause := sole_error(error), CommandError):
+                raise
+            group, command = click.get_current_context().command_path.split()[-2:]
+            print(f"Failed to {command} {group}: {cause}")
+            sys.exit(FAILURE)
+
+    return run
 
 
 _name = click.option("--name", "-N", default="", help="Name of the object.")
 _namespace = click.option("--namespace", "-n", default="default", show_default=True, help="Namespace of the object.")
-_file = click.option("--file", "-f", type=click.Path(path_type=Path, readable=False), help="YAML file of objects.")
+_file = click.option("--file", "-f", type=_PATH, help="YAML file of objects.")
 _form = click.option(
     "--format",
     "--output",
@@ -125,50 +129,49 @@ def _add_commands(group: click.Group, word: str, title: str) -> None:
 
     @group.command("create", help=f"Create {title}s from a file.")
     @_file
-    @cluster_flags
-    def create(file: Path | None, kubeconfig: Path | None, master: str) -> None:
+    @_on_cluster
+    async def create(client: Client, file: Path | None) -> None:
         from volcanoio.cli import flows
 
-        run_with_client(f"create {word}", kubeconfig, master, flows.create, word, file)
+        await flows.create(client, word, file)
 
     @group.command("list", help=f"List {title}s.")
     @_namespace
     @click.option("--all-namespaces", "-A", is_flag=True, help="List those of all namespaces.")
-    @cluster_flags
-    def listed(namespace: str, all_namespaces: bool, kubeconfig: Path | None, master: str) -> None:
+    @_on_cluster
+    async def listed(client: Client, namespace: str, all_namespaces: bool) -> None:
         from volcanoio.cli import flows
 
-        where = "" if all_namespaces else namespace
-        run_with_client(f"list {word}", kubeconfig, master, flows.show_all, word, where)
+        await flows.show_all(client, word, "" if all_namespaces else namespace)
 
     @group.command("get", help=f"Show one {title}.")
     @_name
     @_namespace
-    @cluster_flags
-    def get(name: str, namespace: str, kubeconfig: Path | None, master: str) -> None:
+    @_on_cluster
+    async def get(client: Client, name: str, namespace: str) -> None:
         from volcanoio.cli import flows
 
-        run_with_client(f"get {word}", kubeconfig, master, flows.show, word, namespace, name)
+        await flows.show(client, word, namespace, name)
 
     @group.command("describe", help=f"Print one {title}, or all of a namespace, whole.")
     @_name
     @_namespace
     @_form
-    @cluster_flags
-    def describe(name: str, namespace: str, form: str, kubeconfig: Path | None, master: str) -> None:
+    @_on_cluster
+    async def describe(client: Client, name: str, namespace: str, form: str) -> None:
         from volcanoio.cli import flows
 
-        run_with_client(f"describe {word}", kubeconfig, master, flows.describe, word, namespace, name, form)
+        await flows.describe(client, word, namespace, name, form)
 
     @group.command("delete", help=f"Delete one {title}, or those of a file.")
     @_name
     @_namespace
     @_file
-    @cluster_flags
-    def delete(name: str, namespace: str, file: Path | None, kubeconfig: Path | None, master: str) -> None:
+    @_on_cluster
+    async def delete(client: Client, name: str, namespace: str, file: Path | None) -> None:
         from volcanoio.cli import flows
 
-        run_with_client(f"delete {word}", kubeconfig, master, flows.delete, word, namespace, name, file)
+        await flows.delete(client, word, namespace, name, file)
 
 
 _add_commands(jobflow, "jobflow", "job flow")
@@ -206,15 +209,12 @@ def pod() -> None:
 @click.option("--all-namespaces", "-A", is_flag=True, help="List the pods of all namespaces.")
 @click.option("--job", "-j", "job_name", default="", help="Only pods of this job.")
 @click.option("--queue", "-q", default="", help="Only pods of this queue.")
-@cluster_flags
-def pod_list(  # noqa: PLR0913 - click passes each flag as a parameter
-    namespace: str, all_namespaces: bool, job_name: str, queue: str, kubeconfig: Path | None, master: str
-) -> None:
+@_on_cluster
+async def pod_list(client: Client, namespace: str, all_namespaces: bool, job_name: str, queue: str) -> None:
     """List pods."""
     from volcanoio.cli import jobs
 
-    where = "" if all_namespaces else namespace
-    run_with_client("list pod", kubeconfig, master, jobs.list_pods, where, job_name, queue)
+    await jobs.list_pods(client, "" if all_namespaces else namespace, job_name, queue)
 
 
 @job.command("run")
@@ -226,26 +226,13 @@ def pod_list(  # noqa: PLR0913 - click passes each flag as a parameter
 @click.option("--requests", "-R", default="cpu=1000m,memory=100Mi", show_default=True, help="Requests of a pod.")
 @click.option("--limits", "-L", default="cpu=1000m,memory=100Mi", show_default=True, help="Limits of a pod.")
 @click.option("--scheduler", "-S", default="volcano", show_default=True, help="Scheduler of the job.")
-@click.option("--filename", "-f", type=click.Path(path_type=Path, readable=False), help="YAML file of the job.")
-@cluster_flags
-def job_run(  # noqa: PLR0913 - click passes each flag as a parameter
-    name: str,
-    namespace: str,
-    image: str,
-    minimum: int,
-    replicas: int,
-    requests: str,
-    limits: str,
-    scheduler: str,
-    filename: Path | None,
-    kubeconfig: Path | None,
-    master: str,
-) -> None:
+@click.option("--filename", "-f", type=_PATH, help="YAML file of the job.")
+@_on_cluster
+async def job_run(client: Client, filename: Path | None, **flags: Any) -> None:
     """Run a job from flags or from a file."""
     from volcanoio.cli import jobs
 
-    shape = jobs.JobFlags(name, namespace, image, minimum, replicas, requests, limits, scheduler)
-    run_with_client("run job", kubeconfig, master, jobs.run, shape, filename)
+    await jobs.run(client, jobs.JobFlags(**flags), filename)
 
 
 @job.command("list")
@@ -254,32 +241,23 @@ def job_run(  # noqa: PLR0913 - click passes each flag as a parameter
 @click.option("--queue", "-q", default="", help="Only jobs of this queue.")
 @click.option("--scheduler", "-S", default="", help="Only jobs of this scheduler.")
 @click.option("--selector", default="", help="Only jobs whose name contains this.")
-@cluster_flags
-def job_list(  # noqa: PLR0913 - click passes each flag as a parameter
-    namespace: str,
-    all_namespaces: bool,
-    queue: str,
-    scheduler: str,
-    selector: str,
-    kubeconfig: Path | None,
-    master: str,
-) -> None:
+@_on_cluster
+async def job_list(client: Client, namespace: str, all_namespaces: bool, **filters: str) -> None:
     """List jobs."""
     from volcanoio.cli import jobs
 
-    where = "" if all_namespaces else namespace
-    run_with_client("list job", kubeconfig, master, jobs.list_jobs, where, queue, scheduler, selector)
+    await jobs.list_jobs(client, "" if all_namespaces else namespace, **filters)
 
 
 def _named_job(verb: str, summary: str) -> None:
     @click.option("--name", "-N", default="", help="Name of the job.")
     @click.option("--namespace", "-n", default="default", show_default=True, help="Namespace of the job.")
-    @cluster_flags
-    def command(name: str, namespace: str, kubeconfig: Path | None, master: str) -> None:
+    @_on_cluster
+    async def command(client: Client, name: str, namespace: str) -> None:
         from volcanoio.cli import jobs
 
         bodies = {"view": jobs.view_job, "suspend": jobs.suspend, "resume": jobs.resume, "delete": jobs.delete}
-        run_with_client(f"{verb} job", kubeconfig, master, bodies[verb], namespace, name)
+        await bodies[verb](client, namespace, name)
 
     job.command(verb, help=summary)(command)
 
@@ -297,53 +275,53 @@ for _verb, _summary in {
 @click.option("--name", "-n", default="test", show_default=True, help="Name of the queue.")
 @click.option("--weight", "-w", type=int, default=1, show_default=True, help="Weight of the queue.")
 @click.option("--state", "-S", default="Open", show_default=True, help="Accepted for compatibility; queues open.")
-@cluster_flags
-def queue_create(name: str, weight: int, state: str, kubeconfig: Path | None, master: str) -> None:
+@_on_cluster
+async def queue_create(client: Client, name: str, weight: int, state: str) -> None:
     """Create a queue."""
     from volcanoio.cli import queues
 
-    run_with_client("create queue", kubeconfig, master, queues.create, name, weight, state)
+    await queues.create(client, name, weight, state)
 
 
 @queue.command("list")
-@cluster_flags
-def queue_list(kubeconfig: Path | None, master: str) -> None:
+@_on_cluster
+async def queue_list(client: Client) -> None:
     """List queues."""
     from volcanoio.cli import queues
 
-    run_with_client("list queue", kubeconfig, master, queues.show, "")
+    await queues.show(client, "")
 
 
 @queue.command("get")
 @click.option("--name", "-n", required=True, help="Name of the queue.")
-@cluster_flags
-def queue_get(name: str, kubeconfig: Path | None, master: str) -> None:
+@_on_cluster
+async def queue_get(client: Client, name: str) -> None:
     """Show one queue."""
     from volcanoio.cli import queues
 
-    run_with_client("get queue", kubeconfig, master, queues.show, name)
+    await queues.show(client, name)
 
 
 @queue.command("operate")
 @click.option("--name", "-n", required=True, help="Name of the queue.")
 @click.option("--action", "-a", required=True, help="open, close or update.")
 @click.option("--weight", "-w", type=int, default=0, help="New weight, with update.")
-@cluster_flags
-def queue_operate(name: str, action: str, weight: int, kubeconfig: Path | None, master: str) -> None:
+@_on_cluster
+async def queue_operate(client: Client, name: str, action: str, weight: int) -> None:
     """Open or close a queue, or change its weight."""
     from volcanoio.cli import queues
 
-    run_with_client("operate queue", kubeconfig, master, queues.operate, name, action, weight)
+    await queues.operate(client, name, action, weight)
 
 
 @queue.command("delete")
 @click.option("--name", "-n", required=True, help="Name of the queue.")
-@cluster_flags
-def queue_delete(name: str, kubeconfig: Path | None, master: str) -> None:
+@_on_cluster
+async def queue_delete(client: Client, name: str) -> None:
     """Delete a queue."""
     from volcanoio.cli import queues
 
-    run_with_client("delete queue", kubeconfig, master, queues.delete, name)
+    await queues.delete(client, name)
 
 
 vcctl.add_command(help_command)
