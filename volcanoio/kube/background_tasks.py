@@ -1,4 +1,4 @@
-"""`BackgroundTasks`: tasks that run beside their starter and end with it."""
+"""`BackgroundTasks`: tasks that run in the background and end with their owner."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Self
 
 
 class BackgroundTasks:
-    """An async context manager that keeps tasks: leaving it cancels what is under way. Outside it nothing starts."""
+    """Set of tasks, used as a context manager: leaving it cancels them. Outside it nothing starts."""
 
     def __init__(self) -> None:
         self._tasks: asyncio.TaskGroup | None = None
@@ -19,14 +19,14 @@ class BackgroundTasks:
         return len(self._running)
 
     async def __aenter__(self) -> Self:
-        """Be ready to start."""
+        """Prepare for `start`."""
         self._tasks = await asyncio.TaskGroup().__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Cancel everything under way."""
+        """Cancel all tasks."""
         for task in self._running:
             task.cancel()
         tasks, self._tasks = self._tasks, None
@@ -34,7 +34,7 @@ class BackgroundTasks:
         await tasks.__aexit__(kind, error, trace)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` from now on and without waiting."""
+        """Start `work` without waiting for it."""
         if self._tasks is None:
             work.close()
             return

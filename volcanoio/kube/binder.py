@@ -1,10 +1,10 @@
 """`Binder`: sends the binds of committed gangs and determines the outcome of each.
 
-A gang's binds go out together, first come first served. The number in flight adapts to 429s: additive increase,
-multiplicative decrease. There are three outcomes: BindDone; BindRefused, a definite no; BindUnknown, when no definite
-answer came. An unknown one is followed up with an uncached GET of the pod until that decides: bound here is Done,
-bound elsewhere or gone is Refused, and an unbound pod is bound again. So a bind is sent at least once, with the uid as
-its precondition, and never leaves a row undecided.
+A gang's binds are sent together, in the order of submission. The number in flight adapts to 429 responses: additive
+increase, multiplicative decrease. There are three outcomes: BindDone; BindRefused, a final error; and BindUnknown, if
+no definite response was received. An unknown outcome is resolved by uncached GETs of the pod: bound to our node is
+done, bound to another one or gone is refused, and an unbound pod is bound again. So each bind is sent at least once,
+with the uid as precondition, and always gets a final outcome.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PREBIND_FAILED = "PreBindFailed"
 
 
 class _Batch:
-    """A batch under way; `open` binds have no final outcome."""
+    """A submitted batch; `open` binds have no final outcome."""
 
     __slots__ = ("cause", "group", "open")
 
@@ -49,7 +49,7 @@ class _Batch:
 
 
 class _Bind:
-    """One bind under way."""
+    """One bind in progress."""
 
     __slots__ = ("backoff", "batch", "request", "sent_at")
 
@@ -62,9 +62,9 @@ class _Bind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinderOptions:
-    """`timeout` (seconds) is that of each bind and is sent to the server. `window` bounds the binds in flight.
+    """Options: `timeout` (seconds) of each bind, also sent to the server; `window` limits the binds in flight.
 
-    `prebinder` carries out what comes before binds.
+    `prebinder` carries out the steps that precede binds.
     """
 
     window: InFlightWindow | None = None
@@ -75,7 +75,7 @@ class BinderOptions:
 
 
 class Binder:
-    """An async context manager: leaving it cancels what is under way. `gate` is the fence of leadership."""
+    """Sender of binds, used as a context manager: leaving it cancels requests. `gate` is the fence of leadership."""
 
     def __init__(
         self,
@@ -105,20 +105,20 @@ class Binder:
         self._under_way = BackgroundTasks()
 
     async def __aenter__(self) -> Binder:
-        """Be ready for `submit`."""
+        """Prepare for `submit`."""
         await self._under_way.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Cancel everything under way: a successor finds out from the API server."""
+        """Cancel all requests; the next leader reads the outcomes from the API server."""
         self._waiting.clear()
         await self._under_way.__aexit__(kind, error, trace)
         self._flush()
 
     def submit(self, batch: BindBatch, cause: int = 0) -> None:
-        """Send a gang's binds; their outcomes name `cause` (the seq of the event that led to the commit)."""
+        """Send a gang's binds; their outcomes contain `cause` (the seq of the event that led to the commit)."""
         self._probe.observe("volcanoio_bind_batch_size", len(batch.binds))
         if not batch.binds:
             return
@@ -132,7 +132,7 @@ class Binder:
             self._pump()
 
     async def _prepare(self, items: list[_Bind]) -> None:
-        """Carry out what comes before the binds; then send all of them, or none."""
+        """Carry out the steps before the binds; then send all of them, or none."""
         since = self._clock.monotonic()
         failure = await self._prebinder.carry_out([item.request for item in items])
         self._took("PreBind", since)
@@ -151,7 +151,7 @@ class Binder:
         return sum(batch.open for batches in self._batches.values() for batch in batches)
 
     def _pump(self) -> None:
-        """Send what the window has room for."""
+        """Send as many binds as the window allows."""
         now = self._clock.monotonic()
         while self._waiting and self._window.has_room(now):
             self._window.in_flight += 1
@@ -167,13 +167,13 @@ class Binder:
         self._pump()
 
     async def _carry_out(self, item: _Bind) -> None:
-        """One bind after the other, as long as they are done at once and more are waiting: a task costs, too."""
+        """Carry out binds one after another while they finish at once and more wait; a task for each is slower."""
         following: _Bind | None = item
         while following is not None:
             following = await self._attempt(following)
 
     def _next(self) -> _Bind | None:
-        """What a task whose bind is done goes on with; what else there is room for gets tasks of its own."""
+        """Return the bind that a task continues with; other binds that the window admits get their own tasks."""
         now = self._clock.monotonic()
         if not self._waiting or not self._window.has_room(now):
             self._pump()
@@ -185,7 +185,7 @@ class Binder:
         return item
 
     async def _attempt(self, item: _Bind) -> _Bind | None:
-        """One attempt inside the window, then whatever its answer asks for, outside it; gives what to go on with."""
+        """Send one attempt within the window, then handle its response outside it; returns the next bind."""
         item.sent_at = self._clock.monotonic()
         try:
             answer = await self._post(item)
@@ -213,7 +213,7 @@ class Binder:
         return None
 
     async def _post(self, item: _Bind) -> Response | str | None:
-        """The answer, or why there is none; None when nothing was sent."""
+        """Return the response, or the error without one; None if nothing was sent."""
         if self._gate is not None and not self._gate():
             return None
         try:
@@ -222,7 +222,7 @@ class Binder:
             return str(error)
 
     def _again_later(self, item: _Bind, answer: Response) -> None:
-        """429: nothing was done. The same bind goes first when the server wants to hear from us again."""
+        """Queue a bind that was refused with 429 again: it goes first once the server accepts requests."""
         now = self._clock.monotonic()
         wait = item.backoff.next(error_of(answer, now=self._clock.now()).retry_after)
         self._window.overloaded(sent_at=item.sent_at, now=now, retry_after=wait)
@@ -230,7 +230,7 @@ class Binder:
         self._waiting.appendleft(item)
 
     async def _resolve_conflict(self, item: _Bind, answer: Response) -> None:
-        """409: already bound, perhaps by us and to our node (an earlier attempt, or an earlier process)."""
+        """Resolve a 409: the pod is bound already, perhaps to our node by an earlier attempt or process."""
         self._pump()
         if await self._look(item) is Finding.BOUND_HERE:
             self._done(item)
@@ -239,7 +239,7 @@ class Binder:
             self._refuse(item, error.code, error.reason, error.message)
 
     async def _find_out(self, item: _Bind, message: str) -> None:
-        """Unknown: say so, then ask until the pod decides."""
+        """Publish the unknown outcome, then read the pod until the outcome is known."""
         self._pump()
         self._queue_outcome(BindUnknown(cause=item.batch.cause, **self._where(item), message=message))
         await self._clock.sleep(item.backoff.next())
@@ -253,7 +253,7 @@ class Binder:
             self._refuse(item, code, reason, f"the pod is {found.value}")
 
     async def _look(self, item: _Bind) -> Finding:
-        """Read the pod, uncached, until there is an answer."""
+        """Read the pod, uncached, until there is a response."""
         request = requests.get(POD, item.request.namespace, item.request.name)
         while True:
             retry_after = 0.0
@@ -268,7 +268,7 @@ class Binder:
             await self._clock.sleep(item.backoff.next(retry_after))
 
     def _took(self, stage: str, since: float) -> None:
-        """A stage of scheduling has ended; `since` is on the monotonic clock."""
+        """Record the duration of a stage of scheduling; `since` is on the monotonic clock."""
         took = (self._clock.monotonic() - since) * 1000 / self._clock.rate
         self._probe.observe("volcano_scheduling_stage_duration_milliseconds", took, stage=stage)
 
@@ -300,7 +300,7 @@ class Binder:
         self._queue_outcome(outcome)
 
     def _queue_outcome(self, event: Event) -> None:
-        """Outcomes of one turn of the loop are one publish."""
+        """Publish all outcomes of one turn of the event loop together."""
         if not self._outbox:
             asyncio.get_running_loop().call_soon(self._flush)
         self._outbox.append(event)
@@ -319,7 +319,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class Finding(StrEnum):
-    """What the pod, read uncached, says about our bind."""
+    """Result of an uncached read of the pod, with respect to our bind."""
 
     BOUND_HERE = "bound here"
     BOUND_ELSEWHERE = "bound to another node"
@@ -344,7 +344,7 @@ _DECODER = msgspec.json.Decoder(_Pod)
 
 
 def bind(request: BindRequest) -> Request:
-    """POST pods/NAME/binding. The uid is a precondition: a successor of that name is not bound."""
+    """Build POST pods/NAME/binding. The uid is a precondition: a new pod of the same name is not bound."""
     encode = _ENCODER.encode
     annotations = b',"annotations":' + encode(request.annotations) if request.annotations else b""
     body = _TEMPLATE % (
@@ -358,7 +358,7 @@ def bind(request: BindRequest) -> Request:
 
 
 def finding(request: BindRequest, response: Response) -> Finding | None:
-    """What a GET of the pod means; None when it answers nothing and must be asked again."""
+    """Evaluate a GET of the pod; returns None if it does not decide and must be repeated."""
     if response.status == 404:
         return Finding.GONE
     if not response.ok:
@@ -372,9 +372,11 @@ def finding(request: BindRequest, response: Response) -> Finding | None:
 
 
 class InFlightWindow:
-    """Opens by one for each windowful of successes, halves on overload, and pauses as long as the server asks.
+    """Limit of requests in flight that follows the server's load.
 
-    Times are seconds of a monotonic clock. Several 429s to requests that were under way together are one overload.
+    It grows by one for each window of successes, halves on overload, and pauses for the Retry-After of the server.
+    Times are seconds of a monotonic clock. Several 429s for requests that were in flight together count as one
+    overload.
     """
 
     def __init__(self, *, start: int = 64, least: int = 4, most: int = 256) -> None:
@@ -387,23 +389,23 @@ class InFlightWindow:
 
     @property
     def size(self) -> int:
-        """How many may be in flight."""
+        """Number of requests that may be in flight."""
         return int(self._size)
 
     def has_room(self, now: float) -> bool:
-        """Whether one more may be sent."""
+        """Whether one more request may be sent."""
         return self.in_flight < self.size and now >= self._paused_until
 
     def pause_left(self, now: float) -> float:
-        """Seconds until sending may go on; 0 when it may."""
+        """Return the seconds until the next request may be sent; 0 if it may be sent now."""
         return max(0.0, self._paused_until - now)
 
     def succeeded(self) -> None:
-        """A request was answered without complaint."""
+        """Count a response without overload."""
         self._size = min(float(self._most), self._size + 1.0 / self._size)
 
     def overloaded(self, *, sent_at: float, now: float, retry_after: float) -> None:
-        """A request sent at `sent_at` was answered 429."""
+        """Count a 429 response to a request that was sent at `sent_at`."""
         if sent_at > self._cut_at:
             self._size = max(float(self._least), self._size / 2)
             self._cut_at = now

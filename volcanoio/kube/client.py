@@ -1,4 +1,4 @@
-"""`Client`: generic verbs over kinds, for rare calls. What runs all the time has informers and executors."""
+"""`Client`: generic verbs over kinds, for rare calls. Continuous work uses informers and executors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WatchEvent(msgspec.Struct, frozen=True):
 
 
 class Client:
-    """Reads and writes objects; every refusal is an ApiError, silence a TransportError. `timeout` in seconds."""
+    """Reads and writes objects; raises ApiError, and TransportError without a response. `timeout` in seconds."""
 
     def __init__(self, transport: Transport, *, timeout: float = 30.0) -> None:
         self.transport = transport
@@ -33,17 +33,17 @@ class Client:
         self._decoders: dict[Kind, ObjectDecoder] = {}
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> ApiObject:
-        """One object in its Struct, uncached; raises NotFound."""
+        """Read one object into its Struct, uncached; raises NotFound."""
         return self._decoder(kind).one((await self._send(requests.get(kind, namespace, name))).body)
 
     async def get_raw(self, kind: Kind, name: str, namespace: str = "") -> Manifest:
-        """One object with every field; raises NotFound."""
+        """Read one object with every field; raises NotFound."""
         return _manifest(await self._send(requests.get(kind, namespace, name)))
 
     async def list(
         self, kind: Kind, namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500
     ) -> list[ApiObject]:
-        """All objects of a namespace (all namespaces for ""), read in pages of `limit`."""
+        """List all objects of a namespace (of all namespaces for ""), in pages of `limit`."""
         decoder, result = self._decoder(kind), list[ApiObject]()
         async for page in self._pages(kind, namespace, label_selector, field_selector, limit):
             _, objects, faults = decoder.page(page)
@@ -55,24 +55,24 @@ class Client:
     async def list_raw(
         self, kind: Kind, namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500
     ) -> tuple[Manifest, ...]:
-        """A list, or a page of one, with every field of each object."""
+        """Read a list, or one page of it, with every field of each object."""
         result: tuple[Manifest, ...] = ()
         async for page in self._pages(kind, namespace, label_selector, field_selector, limit):
             result += tuple(msgspec.json.decode(page).get("items") or ())
         return result
 
     async def create(self, kind: Kind, manifest: Manifest, *, namespace: str = "") -> Manifest:
-        """Create an object and return what was stored; raises AlreadyExists, Invalid, Forbidden."""
+        """Create an object and return the stored one; raises AlreadyExists, Invalid, Forbidden."""
         return _manifest(await self._send(requests.create(kind, manifest, namespace=namespace)))
 
     async def patch(
         self, kind: Kind, name: str, patch: Any, namespace: str = "", options: PatchOptions = PATCH
     ) -> Manifest:
-        """Patch an object and return what was stored; raises Conflict when uid or resourceVersion do not match."""
+        """Patch an object and return the stored one; raises Conflict if uid or resourceVersion do not match."""
         return _manifest(await self._send(requests.patch(kind, namespace, name, patch, options)))
 
     async def delete(self, kind: Kind, name: str, namespace: str = "", options: DeleteOptions = DELETE) -> Manifest:
-        """Delete an object; the answer is the object while it terminates, else a Status. Raises NotFound, Conflict."""
+        """Delete an object; returns the object while it terminates, else a Status. Raises NotFound, Conflict."""
         return _manifest(await self._send(requests.delete(kind, namespace, name, options)))
 
     @asynccontextmanager
@@ -85,9 +85,9 @@ class Client:
         label_selector: str = "",
         timeout: int = 300,  # noqa: ASYNC109 - it is the server that ends the watch
     ) -> AsyncIterator[AsyncIterator[WatchEvent]]:
-        """Changes after `resource_version` ("" starts with what is there as ADDED), until the server ends the watch.
+        """Watch changes after `resource_version` until the server ends the watch; "" starts with all objects as ADDED.
 
-        Raises Expired when the version is too old. For a cache that lasts use `volcanoio.kube.informer`.
+        Raises Expired if the version is too old. For a lasting cache use `volcanoio.kube.informer`.
         """
         query = {
             "watch": "true",

@@ -1,4 +1,4 @@
-"""Time, injected so that tests and replays can set it: the clock, and the back-off between retries."""
+"""Clocks that tests and replays can replace, and the back-off between retries."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from volcanoio.framework.backoff import Backoff
 
 
 class Clock(Protocol):
-    """All times are seconds. The machine's clock, or that of a cluster whose time runs faster."""
+    """A clock in seconds: the machine's, or that of a cluster whose virtual time runs faster."""
 
     @property
     def rate(self) -> float:
-        """Its seconds in one second of the machine's while work is done: what measures our own work divides by it."""
+        """Seconds of this clock per second of the machine's while working; measurements divide by it."""
         ...
 
     def now(self) -> float:
-        """Time of day, since the epoch."""
+        """Return the time of day, in seconds since the epoch."""
         ...
 
     def monotonic(self) -> float:
-        """A clock that is never set back; its zero means nothing."""
+        """Return a time that is never set back; its zero has no meaning."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Return after that many seconds of `monotonic`."""
+        """Sleep for that many seconds of `monotonic`."""
         ...
 
     async def idle(self, seconds: float) -> None:
-        """As `sleep`, for what recurs without end and changes nothing by itself: time never hurries for its sake."""
+        """Sleep before periodic work that changes nothing by itself: virtual time does not skip ahead to it."""
         ...
 
 
@@ -41,11 +41,11 @@ class WallClock:
     rate = 1.0
 
     def now(self) -> float:
-        """Time of day, since the epoch."""
+        """Return the time of day, in seconds since the epoch."""
         return time.time()
 
     def monotonic(self) -> float:
-        """The machine's monotonic clock."""
+        """Return the machine's monotonic time."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
@@ -69,7 +69,7 @@ class RetryBackoff:
         """Consecutive failures."""
 
     def reset(self) -> None:
-        """Begin with the first delay again, after a success."""
+        """Reset to the first delay, after a success."""
         self.failures = 0
 
     def next(self, at_least: float = 0.0) -> float:

@@ -1,8 +1,8 @@
-"""API objects from bytes: straight into their Structs, with a second, lenient try for odd objects.
+"""Decoding of API objects from bytes into their Structs, with a second, lenient attempt for unusual objects.
 
-A server may hand out an object our narrow Structs refuse, mostly a null where Kubernetes' own types have a zero value
-(a bookmark's `spec.containers: null`, or what a user wrote). Null means absent in Kubernetes' API, so it is dropped
-then. What fails even so is skipped and reported: one odd object must not blind an informer.
+A server may return an object that our narrow Structs refuse, mostly a null where Kubernetes' own types have a zero
+value (a bookmark's `spec.containers: null`, or what a user wrote). Null means absent in Kubernetes' API, so the lenient
+attempt drops nulls. An object that still fails is skipped and reported: one such object must not stop an informer.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class WatchLine(msgspec.Struct, Generic[Object], frozen=True):
 
 
 class ObjectDecoder:
-    """Decoders of one kind. Building them costs, so keep it.
+    """Decoders of one kind; building them is slow, so keep the instance.
 
-    `made` sees each object of a page or watch line once, as it is made: those that others decoded before it does not.
+    `made` is called once for each newly decoded object of a page or watch line, not for shared objects decoded earlier.
     """
 
     def __init__(self, kind: Kind, made: Callable[[ApiObject], object] | None = None) -> None:
@@ -60,7 +60,7 @@ class ObjectDecoder:
         self._raw_line = msgspec.json.Decoder(WatchLine[msgspec.Raw])
 
     def one(self, data: bytes | msgspec.Raw) -> ApiObject:
-        """One object; raises UndecodableError."""
+        """Decode one object; raises UndecodableError."""
         if not isinstance(data, SharedObject):
             return self._one_alone(data)
         known = data.decoded.get(self._kind.type)
@@ -77,7 +77,7 @@ class ObjectDecoder:
             raise UndecodableError(f"{self._kind}: not JSON: {error}") from error
 
     def lenient(self, content: Any) -> ApiObject:
-        """One object out of decoded JSON, with null as absent; raises UndecodableError."""
+        """Convert one object from decoded JSON, with null as absent; raises UndecodableError."""
         try:
             return msgspec.convert(without_nulls(content), self._kind.type)
         except msgspec.ValidationError as error:
@@ -86,7 +86,7 @@ class ObjectDecoder:
             raise UndecodableError(msg) from error
 
     def page(self, data: bytes) -> tuple[ListMeta, list[ApiObject], list[UndecodableError]]:
-        """A page's metadata, its objects, and what could not be decoded."""
+        """Decode a page: its metadata, its objects, and the errors of objects that could not be decoded."""
         try:
             page = self._page.decode(data)
         except msgspec.ValidationError:
@@ -110,7 +110,7 @@ class ObjectDecoder:
         return page.metadata, objects, faults
 
     def line(self, data: bytes) -> WatchLine[ApiObject] | WatchLine[msgspec.Raw]:
-        """A watch line: decoded for ADDED, MODIFIED and DELETED, raw for others; raises UndecodableError."""
+        """Decode a watch line: ADDED, MODIFIED and DELETED to objects, others stay raw; raises UndecodableError."""
         if isinstance(data, SharedLine):
             known = data.decoded.get(self._kind.type)
             if isinstance(known, ApiObject):
@@ -140,21 +140,21 @@ class ObjectDecoder:
 
 
 def _ignore_object(_obj: ApiObject) -> None:
-    """Default observer of decoded objects: does nothing."""
+    """Ignore a decoded object (the default of `made`)."""
 
 
 OBJECT_TYPES = frozenset({"ADDED", "MODIFIED", "DELETED"})
-"""Watch lines whose object is one of the kind."""
+"""Types of watch lines whose object is of the watched kind."""
 
 
 class WithMeta(msgspec.Struct, frozen=True):
-    """Anything with list metadata: a bookmark's object, or a list without items."""
+    """Part of an object with list metadata: a bookmark's object, or a list without its items."""
 
     metadata: ListMeta = ListMeta()
 
 
 def without_nulls(content: Any) -> Any:
-    """Decoded JSON without object members that are null, at any depth."""
+    """Return decoded JSON without object members that are null, at any depth."""
     if isinstance(content, dict):
         return {key: without_nulls(value) for key, value in content.items() if value is not None}
     if isinstance(content, list):

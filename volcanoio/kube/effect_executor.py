@@ -1,4 +1,4 @@
-"""`EffectExecutor`: carries out what reducers ask for, stage by stage, and brings every outcome back as an event."""
+"""`EffectExecutor`: carries out the effects of reducers, stage by stage, and publishes each outcome as an event."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ from volcanoio.kube.object_writer import ObjectWriter, OwnWrites, Writable
 from volcanoio.kube.sender import Outcome, Sender
 
 CONCURRENT_WRITES = 256
-"""Writes of one stage under way: a few times what a Sender sends, as some may be waiting to be sent again. A task for
-each of thousands would only wait its turn."""
+"""Limit of concurrent writes of one stage: a few times what a Sender sends, since some wait for a retry.
+
+More tasks than that would only wait.
+"""
 Local = Callable[[str, str, LocalEffect], None]
-"""Takes (controller, key, effect): the host's own effects, in their place among the stages."""
+"""Receives (controller, key, effect) for effects of the host itself, in their order among the stages."""
 
 
 @dataclass(frozen=True, slots=True)
 class EffectSinks:
-    """Where results of effects go.
+    """Receivers of the results of effects.
 
-    `publish` takes the outcome events, `own` folds responses: what they changed is published with, and before, the
-    EffectSucceeded. `local` is given the effects that never leave the process; those have no outcome event here.
+    `publish` takes the outcome events. `own` folds responses; the changes are published together with, and before, the
+    EffectSucceeded. `local` takes the effects that need no request; those have no outcome event here.
     """
 
     publish: Publish
@@ -40,7 +42,7 @@ class EffectSinks:
 
 
 class EffectExecutor:
-    """An async context manager: leaving it cancels what is under way."""
+    """Executor of effects, used as a context manager: leaving it cancels all work in progress."""
 
     def __init__(
         self,
@@ -61,26 +63,26 @@ class EffectExecutor:
         )
 
     async def __aenter__(self) -> EffectExecutor:
-        """Be ready for `submit`."""
+        """Prepare for `submit`."""
         await self._under_way.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Cancel everything under way."""
+        """Cancel all work in progress."""
         await self._under_way.__aexit__(kind, error, trace)
 
     @property
     def steps_under_way(self) -> int:
-        """Steps (and queued patches) that are not finished."""
+        """Number of steps (and queued patches) that are not finished."""
         return len(self._under_way)
 
     def submit(self, controller: str, key: str, stages: Stages, cause: int = 0) -> None:
-        """Carry out the stages of one step, from now on and without waiting.
+        """Start the stages of one step, without waiting for them.
 
-        What is local up to the first stage with writes is done before this returns, else a timer that the next step
-        starts would be stopped by this one.
+        Local effects before the first stage with writes are carried out before this returns; otherwise this step could
+        stop a timer that the next step starts.
         """
         step = _Step(self, controller, key, cause)
         for position, stage in enumerate(stages):
@@ -90,14 +92,14 @@ class EffectExecutor:
                 return
 
     def record(self, effect: Record) -> None:
-        """Hand an Event to the recorder, if there is one."""
+        """Pass an Event to the recorder, if there is one."""
         if self._recorder is not None:
             self._recorder.record(
                 effect.regarding, effect.type, effect.reason, effect.message, component=effect.component
             )
 
     def measure(self, effect: Measure) -> None:
-        """Report a figure."""
+        """Record a metric."""
         match effect.measurement:
             case Measurement.COUNT:
                 self._probe.count(effect.name, effect.value, **effect.labels)
@@ -109,17 +111,17 @@ class EffectExecutor:
                 self._probe.forget(effect.name, **effect.labels)
 
     def keep(self, controller: str, key: str, effect: LocalEffect) -> None:
-        """Give a local effect to the host."""
+        """Pass a local effect to the host."""
         self._local(controller, key, effect)
 
     async def write(self, effect: Create | Patch | Delete) -> tuple[Outcome, list[Observed]]:
-        """Carry out one write; gives its outcome and what the response changed in the caches."""
+        """Carry out one write; returns its outcome and the changes of the caches."""
         return await self._writer.write(effect)
 
     def publish_success(
         self, step: _Step, effect: Create | Patch | Delete, outcome: Outcome, observed: list[Observed]
     ) -> None:
-        """What changed and that it was our effect, in one publish."""
+        """Publish the changes and the success of our effect together."""
         done = EffectSucceeded(
             cause=step.cause,
             controller=step.controller,
@@ -130,7 +132,7 @@ class EffectExecutor:
         self._publish([*(msgspec.structs.replace(event, cause=step.cause) for event in observed), done])
 
     def publish_failure(self, step: _Step, effect: Effect, error: ApiError, dropped: tuple[int, ...]) -> None:
-        """That an effect failed, and which ones are not sent because of it."""
+        """Publish that an effect failed, and which effects are dropped because of it."""
         failed = EffectFailed(
             cause=step.cause,
             controller=step.controller,
@@ -145,7 +147,7 @@ class EffectExecutor:
 
 
 class _Step:
-    """One step of one key on its way through its stages."""
+    """One step of one key with its stages."""
 
     def __init__(self, executor: EffectExecutor, controller: str, key: str, cause: int) -> None:
         self.executor = executor
@@ -169,7 +171,7 @@ class _Step:
                 self.executor.keep(self.controller, self.key, effect)
 
     async def run(self, stages: Stages) -> None:
-        """Stage after stage, until one has a failure; what is local in the first was done."""
+        """Carry out the stages in order until one fails; local effects of the first one are done already."""
         for position, stage in enumerate(stages):
             if position:
                 self.carry_out_locally(stage)
@@ -186,7 +188,7 @@ class _Step:
                 return
 
     async def _write_all(self, waiting: Iterator[Create | Patch | Delete], dropped: tuple[int, ...]) -> None:
-        """Carry out writes that several share, one after the other."""
+        """Carry out the writes of one task one after another."""
         for effect in waiting:
             await self._write(effect, dropped)
 

@@ -1,4 +1,4 @@
-"""Refusals of an API server as exceptions, made from the Status it answers with.
+"""Error responses of an API server as exceptions, built from the Status in the response.
 
 Reasons and codes: `k8s.io/apimachinery/pkg/apis/meta/v1` (`StatusReason`).
 """
@@ -16,7 +16,7 @@ from volcanoio.kube.transport import Response
 
 
 class StatusCause(msgspec.Struct, frozen=True):
-    """`details.causes[]`: one field's error."""
+    """One field's error, from `details.causes[]`."""
 
     reason: str = ""
     message: str = ""
@@ -24,7 +24,7 @@ class StatusCause(msgspec.Struct, frozen=True):
 
 
 class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
-    """`details` of a Status: what the refusal is about."""
+    """The object of the error, from `details` of a Status."""
 
     name: str = ""
     group: str = ""
@@ -46,9 +46,9 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class ApiError(Exception):
-    """The server refused. `code` is the HTTP status, `reason` and `message` are the Status' own.
+    """Error response of the server; `code` is the HTTP status, `reason` and `message` come from its Status.
 
-    `retry_after` is in seconds, 0 where the server named none.
+    `retry_after` is in seconds, 0 if the server sent none.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """403: no permission, or refused by admission."""
+    """403: missing permission, or refused by admission."""
 
 
 class NotFound(ApiError):
@@ -79,7 +79,7 @@ class NotFound(ApiError):
 
 
 class MethodNotAllowed(ApiError):
-    """405: the resource does not offer that verb."""
+    """405: the resource does not support that verb."""
 
 
 class Conflict(ApiError):
@@ -87,7 +87,7 @@ class Conflict(ApiError):
 
 
 class AlreadyExists(ApiError):
-    """409: an object of that name exists."""
+    """409: an object with that name exists."""
 
 
 class Expired(ApiError):
@@ -99,19 +99,19 @@ class TooLarge(ApiError):
 
 
 class UnsupportedMediaType(ApiError):
-    """415: the server does not take that body or patch type."""
+    """415: the server does not accept that body or patch type."""
 
 
 class Invalid(ApiError):
-    """422: the object does not validate; `details.causes` name the fields."""
+    """422: the object is not valid; `details.causes` name the fields."""
 
 
 class TooManyRequests(ApiError):
-    """429: the server asks for patience; nothing was done."""
+    """429: the server is overloaded or limits requests; nothing was changed."""
 
 
 class ServerFailure(ApiError):
-    """5xx: the server failed. A write may have happened all the same."""
+    """5xx: the server failed. A write may have been carried out."""
 
 
 _BY_CODE: dict[int, type[ApiError]] = {
@@ -132,8 +132,8 @@ _STATUS = msgspec.json.Decoder(Status)
 
 
 def status_of(body: bytes) -> Status | None:
-    """The Status in a body, None if it is something else."""
-    if b'"Status"' not in body:  # most answers are objects: those are not read for it
+    """Return the Status in a body, None if it contains something else."""
+    if b'"Status"' not in body:  # most bodies are objects; this avoids decoding them
         return None
     try:
         status = _STATUS.decode(body)
@@ -143,7 +143,7 @@ def status_of(body: bytes) -> Status | None:
 
 
 def error_from_status(status: Status, *, code: int = 0, retry_after: float = 0.0) -> ApiError:
-    """The exception a Status means (also the object of a watch's ERROR event)."""
+    """Return the exception for a Status, also for the object of a watch's ERROR event."""
     code = status.code or code
     kind = _BY_REASON.get(status.reason) or _BY_CODE.get(code) or (ServerFailure if code >= 500 else ApiError)
     if not retry_after and status.details is not None:
@@ -152,24 +152,24 @@ def error_from_status(status: Status, *, code: int = 0, retry_after: float = 0.0
 
 
 def error_of(response: Response, *, now: float = 0.0) -> ApiError:
-    """The exception a refusal means. `now` (epoch seconds) serves to read a Retry-After that is a date."""
+    """Return the exception for an error response; `now` (epoch seconds) is needed for a Retry-After that is a date."""
     wait = _retry_after(response, now)
     status = status_of(response.body)
-    if status is None:  # a proxy, or a server that is not an API server
+    if status is None:  # from a proxy, or a server that is not an API server
         text = response.body[:500].decode("utf-8", "replace").strip() or "empty answer"
         status = Status(message=text, reason="Unknown")
     return error_from_status(status, code=response.status, retry_after=wait)
 
 
 def check(response: Response) -> Response:
-    """The response if it is 2xx; raises an ApiError otherwise."""
+    """Return the response if it is 2xx; raises an ApiError otherwise."""
     if response.ok:
         return response
     raise error_of(response)
 
 
 def _retry_after(response: Response, now: float) -> float:
-    """Seconds of the Retry-After header (RFC 9110, 10.2.3: a number or a date); 0 without one."""
+    """Return the seconds of the Retry-After header (RFC 9110, 10.2.3: a number or a date); 0 without one."""
     text: Any = response.headers.get("Retry-After") or response.headers.get("retry-after") or ""
     if text.isdigit():
         return float(text)

@@ -1,9 +1,9 @@
-"""`EventRecorder`: writes Kubernetes Events, best effort. It never blocks, retries or fails its caller.
+"""`EventRecorder`: writes Kubernetes Events without guarantee. It never blocks, retries or raises.
 
-`Correlator` does what client-go's `tools/record/events_cache.go` does, without loss. Equal Events of a component about
-an object are one with a count. Of Events that differ only in their message, the first nine within ten minutes of each
-other are written, the others are combined into one. A component writes a burst of 25 Events about an object, then one
-every five minutes; client-go drops the excess, here it is counted and written later.
+`Correlator` follows client-go's `tools/record/events_cache.go`, but loses no occurrence. Equal Events of a component
+about an object are one Event with a count. Of Events that differ only in their message, the first nine within ten
+minutes of each other are written, the others are combined into one. A component writes a burst of 25 Events about an
+object, then one every five minutes; client-go drops the excess, here it is counted and written later.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _MAX_NAME_LENGTH = 253
 _TIMEOUT = 5.0
 _OK, _REDIRECTED, _NOT_FOUND = 200, 300, 404
 _HELD_CHECK_INTERVAL = 30.0
-"""Upper limit to the seconds between two checks of held Events."""
+"""Maximum seconds between two checks of held Events."""
 _IDLE_TURN, _YIELD_FACTOR, _MAX_YIELD = 0.001, 10.0, 0.25
-"""Seconds a turn of an idle loop may take; factor by which a writer then yields; upper limit in seconds."""
+"""Seconds that a turn of an idle loop may take; factor by which a writer then yields; maximum seconds of a yield."""
 
 
 @dataclass(slots=True)
 class _Series:
-    """An Event as it was written (`count` times, 0: not yet) and `new` occurrences since."""
+    """An Event as it was last written (`count` times, 0: not yet) and the `new` occurrences since."""
 
     regarding: ObjectReference
     name: str
@@ -53,11 +53,11 @@ class _Series:
     count: int = 0
     new: int = 0
     is_busy: bool = False
-    """Whether a request for it is under way."""
+    """Whether a request for it is in flight."""
 
 
 class EventRecorder:
-    """Records Events for `component` (`source.component`), or those named in calls; `run` writes them."""
+    """Recorder of Events for `component` (`source.component`), or for the component of a call; `run` writes them."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class EventRecorder:
     def record(  # noqa: PLR0913 - the fields of an Event, as callers have them
         self, regarding: ObjectReference, type_: str, reason: str, message: str, *, component: str = "", host: str = ""
     ) -> None:
-        """Queue an Event (type Normal or Warning) for writing; it is dropped when too many wait.
+        """Queue an Event (type Normal or Warning) for writing; it is dropped if too many are queued.
 
         `component` is by default the recorder's own; `host` is the node that the component serves, if any.
         """
@@ -117,7 +117,7 @@ class EventRecorder:
             self._held.set()
 
     async def run(self, writers: int = 4) -> None:
-        """Write Events until cancelled, with at most `writers` requests under way."""
+        """Write Events until cancelled, with at most `writers` requests in flight."""
         async with asyncio.TaskGroup() as group:
             for _ in range(writers):
                 group.create_task(self._run_writer())
@@ -148,7 +148,7 @@ class EventRecorder:
                 await self._clock.idle(min(max(0.0, due - now), _HELD_CHECK_INTERVAL))
 
     async def _yield_to_others(self) -> None:
-        """Wait where a turn of the event loop takes long: Events have the lowest priority of all work."""
+        """Wait while turns of the event loop take long: Events have the lowest priority."""
         began, rate = self._clock.monotonic(), self._clock.rate
         await asyncio.sleep(0)
         busy = (self._clock.monotonic() - began) / rate
@@ -167,7 +167,7 @@ class EventRecorder:
             status = await self._send(_create_request(key, series, total))
         series.is_busy = False
         if not _OK <= status < _REDIRECTED:
-            self._series.pop(key, None)  # the next occurrence begins a new Event
+            self._series.pop(key, None)  # the next occurrence creates a new Event
             return
         series.count = total
         if series.new:
@@ -185,13 +185,13 @@ class EventRecorder:
         return response.status
 
     def _name(self, subject: str, now: float) -> str:
-        """Return a name as client-go's: the object's name and a unique time."""
+        """Return a name in client-go's form: the object's name and a unique time."""
         self._names += 1
         suffix = f".{int(now * 1e6) * 1000 + self._names:x}"
         return subject[: _MAX_NAME_LENGTH - len(suffix)] + suffix
 
     def _forget_oldest(self) -> None:
-        """Make room; a series that still waits to be written is kept and forgotten later."""
+        """Drop the oldest series; those with unwritten occurrences are kept and dropped later."""
         key, series = next(iter(self._series.items()))
         if series.new:
             self._series.move_to_end(key)
@@ -232,7 +232,7 @@ def _create_request(key: EventKey, series: _Series, total: int) -> Request:
 _BURST = 25.0
 _REFILL_SECONDS = 300.0
 _ONE_TOKEN = 1 - 1e-6
-"""One token less the rounding error: else the wait for the rest of a token could be zero seconds."""
+"""One token without the rounding error; otherwise the wait for the rest of a token could be zero seconds."""
 _MAX_SIMILAR = 9
 _WINDOW = 600.0
 _MAX_SOURCES = 4096
@@ -240,7 +240,7 @@ _MAX_HELD = 10_000
 
 
 class EventSource(NamedTuple):
-    """The object of an Event and who reports it: the component, and the node it serves, if any."""
+    """Object of an Event and its reporter: the component, and the node it serves, if any."""
 
     kind: str
     namespace: str
@@ -270,7 +270,7 @@ class _SimilarEvents:
 
 @dataclass(slots=True)
 class _SourceState:
-    """A source's tokens at time `at`, its Events by type and reason, and those that wait for tokens."""
+    """Tokens of a source at time `at`, its Events by type and reason, and those that wait for tokens."""
 
     tokens: float
     at: float
@@ -288,9 +288,9 @@ class _SourceState:
 
 
 class Correlator:
-    """Correlates the Events of a recorder and limits their rate. Times are seconds since the epoch.
+    """Correlator of a recorder's Events, which also limits their rate. Times are seconds since the epoch.
 
-    Of too many sources, the one silent for longest is forgotten.
+    If there are too many sources, the one without Events for longest is dropped.
     """
 
     def __init__(self) -> None:
@@ -317,7 +317,7 @@ class Correlator:
     def admit(self, key: EventKey, now: float) -> bool | None:
         """Return whether an Event may be written now.
 
-        False: it is held until `release`; None: too many are held.
+        False: it is held until `release`; None: too many are held, so it is dropped.
         """
         source = key.source
         state = self._source_state(source, now)
@@ -368,7 +368,7 @@ class Correlator:
         return state
 
     def _forget_oldest(self) -> None:
-        """Make room; a source with held Events is kept and forgotten later."""
+        """Drop the oldest source; those with held Events are kept and dropped later."""
         source, state = next(iter(self._sources.items()))
         if state.held:
             self._sources.move_to_end(source)

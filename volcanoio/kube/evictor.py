@@ -1,4 +1,4 @@
-"""`Evictor`: ends a pod so that another may run: condition DisruptionTarget first, then deletion of that very uid.
+"""`Evictor`: evicts a pod by setting condition DisruptionTarget and then deleting that uid.
 
 Volcano: pkg/scheduler/cache/cache.go (Evict) and its pod conditions.
 """
@@ -22,7 +22,7 @@ from volcanoio.model.times import rfc3339
 
 
 class Evictor:
-    """Carries out evictions through a Sender, which retries and is fenced."""
+    """Carries out evictions through a Sender, which retries and checks the leadership fence."""
 
     def __init__(self, sender: Sender, publish: Publish, *, clock: Clock, scheduler: str) -> None:
         self._sender = sender
@@ -31,7 +31,7 @@ class Evictor:
         self._scheduler = scheduler
 
     async def evict(self, effect: Evict, cause: int = 0) -> None:
-        """Evict one pod and publish what became of it. A pod that is gone, or replaced, is evicted."""
+        """Evict one pod and publish the outcome. A pod that is gone or was replaced counts as evicted."""
         where: dict[str, Any] = {
             "group": effect.group,
             "uid": effect.uid,
@@ -47,7 +47,7 @@ class Evictor:
             PatchOptions(subresource="status", type=PatchType.STRATEGIC, uid=effect.uid),
         )
         outcome = await self._sender.send(conditions)
-        # Whatever the patch's uid collided with, the deletion's precondition decides.
+        # A conflict of the patch is ignored: the precondition of the deletion decides.
         if outcome.error is None or isinstance(outcome.error, Conflict | Invalid):
             deletion = requests.delete(POD, effect.namespace, effect.name, DeleteOptions(uid=effect.uid))
             outcome = await self._sender.send(deletion)

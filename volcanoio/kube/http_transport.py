@@ -1,4 +1,4 @@
-"""`HttpTransport`: bytes to and from any API server over HTTP/1.1, with a keep-alive pool (aiohttp)."""
+"""`HttpTransport`: a Transport to any API server over HTTP/1.1, with a keep-alive pool (aiohttp)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from volcanoio.kube.transport import ContentType, RequestOptions, Response, Stre
 _SAFE_IN_PATH = "/:@!$&'()*+,;=~-._"
 _READ_BUFFER = 2 << 20
 _WATCH_GRACE = 30.0
-"""Seconds a watch may outlive the timeoutSeconds it asked for before its connection counts as dead."""
+"""Seconds by which a watch may exceed its timeoutSeconds before its connection counts as broken."""
 
 _LARGE = 2**20
-"""Bytes above which aiohttp wants a body as a file, to send it in pieces."""
+"""Bytes above which a body is passed to aiohttp as a file, which it sends in chunks."""
 
 
 class _HttpRequest(NamedTuple):
-    """One request without its credentials, which may be renewed between two attempts."""
+    """One request without credentials, which may be renewed between two attempts."""
 
     method: str
     url: URL
@@ -39,8 +39,8 @@ class _HttpRequest(NamedTuple):
 class HttpTransport:
     """A `Transport` to one API server.
 
-    `connections` bounds the pool: HTTP/1.1 answers one request at a time on a connection, so this is how many requests
-    run at once; streams come on top. `timeout` (seconds) is that of a request that names none.
+    `connections` limits the pool. HTTP/1.1 sends one request at a time per connection, so this is the number of
+    concurrent requests; streams have further connections. `timeout` (seconds) is the default of a request.
     """
 
     def __init__(self, connection: Connection, *, connections: int = 96, timeout: float = 60.0) -> None:
@@ -85,7 +85,7 @@ class HttpTransport:
     async def stream(
         self, path: str, *, query: Mapping[str, str] | None = None
     ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
-        """A streamed GET as batches of lines. A `timeoutSeconds` in the query bounds how long it may live."""
+        """Open a streamed GET as batches of lines. A `timeoutSeconds` in the query limits its duration."""
         if self._streams is None:
             self._streams = self._session(limit=0)
         lifetime = float(query["timeoutSeconds"]) + _WATCH_GRACE if query and "timeoutSeconds" in query else None
@@ -118,7 +118,7 @@ class HttpTransport:
         self._requests = self._streams = None
 
     def _session(self, *, limit: int) -> aiohttp.ClientSession:
-        """A session with its own pool; made on first use because it belongs to the running loop."""
+        """Return the session with its own pool, made on first use because it belongs to the running loop."""
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=limit, ssl=self._connection.ssl, keepalive_timeout=60.0),
             headers={"User-Agent": f"volcanoio/{__version__}", "Accept-Encoding": "identity"},
@@ -133,7 +133,7 @@ class HttpTransport:
 
 
 async def _lines(content: aiohttp.StreamReader, path: str) -> AsyncGenerator[list[bytes], None]:
-    """Whole lines in batches, as they come off the wire; no limit on a line's length."""
+    """Yield whole lines in batches as they are received; a line may have any length."""
     pending: list[bytes] = []
     try:
         async for chunk in content.iter_any():
@@ -151,9 +151,9 @@ async def _lines(content: aiohttp.StreamReader, path: str) -> AsyncGenerator[lis
 
 
 def _close_connection(answer: aiohttp.ClientResponse) -> None:
-    """Close the connection of an answer that was not read to its end, without waiting for TLS to say goodbye.
+    """Close the connection of a response that was not read to its end, without the closing handshake of TLS.
 
-    Closed the polite way it would stay open until the server answers, which may be after the event loop has ended.
+    A regular close would wait for the server's answer, which may arrive after the event loop has ended.
     """
     if answer.connection is not None and answer.connection.transport is not None:
         answer.connection.transport.abort()
@@ -164,7 +164,7 @@ def _error_text(error: Exception) -> str:
     if isinstance(error, asyncio.TimeoutError):
         return "no answer in time"
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
-        number = error.os_error.errno or 0  # asyncio says "Connect call failed" for all; name lookups count below 0
+        number = error.os_error.errno or 0  # asyncio has one text for all; name lookups have negative numbers
         why = os.strerror(number) if number > 0 else error.os_error.strerror or error.os_error
         return f"cannot connect to {error.host}:{error.port}: {why}"
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,8 +1,8 @@
-"""`Informer`: keeps a cache of one kind by list and watch, and publishes what changed.
+"""`Informer`: keeps a cache of one kind by list and watch, and publishes the changes.
 
-A watch batch becomes one publish of Observed events. A watch that breaks resumes where it was; one that the server can
-no longer resume (410) publishes Relisting, lists again and publishes Synced. `InformerSet` has one informer per kind
-and selectors, however many consumers ask for it.
+A watch batch becomes one publish of Observed events. A broken watch resumes where it ended. If the server can no longer
+resume it (410), the informer publishes Relisting, lists again and publishes Synced. `InformerSet` has one informer per
+kind and selectors, shared by all consumers.
 """
 
 from __future__ import annotations
@@ -31,21 +31,25 @@ from volcanoio.model.kinds import Kind
 _LOG = structlog.get_logger(__name__)
 _WATCH_SECONDS = (300, 600)
 _ABSENT_SECONDS = 2.0
-"""Between questions for a kind that is not served."""
+"""Seconds between requests for a kind that is not served."""
 _ABSENT_TRIES = 20
-"""Questions, in about half a minute, after which a kind of somebody else that is still not served is a warning: who
-follows a guide starts the controller first and defines its kind then."""
+"""Requests, within about half a minute, after which a custom kind that is still not served is logged as a warning.
+
+Users that follow a guide may start the controller before they define its kind.
+"""
 _AT_A_TIME, _TURNS = 64, 8
-"""Lines of a watch that are folded, and acted upon, before the event loop gets a turn; and the most turns that a batch
-takes, so that who is behind those who write catches up with them."""
+"""Lines of a watch that are folded and acted upon between two turns of the event loop, and the most turns per batch.
+
+The limit on turns lets a consumer that is behind the writers catch up.
+"""
 _SHORT_LIVED = 1.0
-"""Seconds; a watch that ends sooner, and without a line, counts as a failure."""
+"""Seconds; a watch that ends sooner without a line counts as a failure."""
 
 Publish = Callable[[Iterable[Event]], object]
 
 
 def _discard(_events: Iterable[Event]) -> None:
-    """Where a stopped informer publishes."""
+    """Discard events; a stopped informer publishes here."""
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +60,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
 
     def query(self) -> dict[str, str]:
-        """The selectors as a list or watch takes them."""
+        """Return the selectors as query parameters of a list or watch."""
         selectors = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
         return {key: value for key, value in selectors.items() if value}
 
@@ -65,7 +69,7 @@ EVERYTHING = Selection()
 
 
 class WatchContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What the informers of a process share."""
+    """Objects that all informers of a process share."""
 
     transport: Transport
     publish: Publish
@@ -75,7 +79,7 @@ class WatchContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Informer:
-    """A selection of one kind. `run` it once; `page` is the size of a list's pages."""
+    """Cache of one selection of a kind; call `run` once. `page` is the page size of lists."""
 
     def __init__(
         self, kind: Kind, context: WatchContext, selection: Selection = EVERYTHING, *, page: int = 500
@@ -95,7 +99,7 @@ class Informer:
         self._decoder = ObjectDecoder(kind, made=SharedParts().of)
         self._cache = ObjectCache(kind.resource, selective=selection != EVERYTHING)
         self._revision = ""
-        """Where the watch goes on; "" when a list is needed."""
+        """Version at which the watch resumes; "" if a list is needed."""
         self._synced = asyncio.Event()
         self._answered = asyncio.Event()
         self._scope = anyio.CancelScope()
@@ -107,7 +111,7 @@ class Informer:
 
     @property
     def is_synced(self) -> bool:
-        """Whether what is not in the cache does not exist."""
+        """Whether an object that is not in the cache does not exist."""
         return self._synced.is_set()
 
     async def synced(self) -> None:
@@ -115,11 +119,11 @@ class Informer:
         await self._synced.wait()
 
     async def answered(self) -> None:
-        """Return once the kind is listed, or the server has said that it does not serve it (yet)."""
+        """Return once the kind is listed, or the server answered that it does not serve it (yet)."""
         await self._answered.wait()
 
     def observe_own(self, response: bytes | Manifest) -> list[Observed]:
-        """Fold the object in a response to our own write. The events are the caller's to publish."""
+        """Fold the object in a response to our own write; the caller publishes the returned events."""
         try:
             obj = self._decoder.one(response) if isinstance(response, bytes) else self._decoder.lenient(response)
         except UndecodableError as error:
@@ -128,11 +132,11 @@ class Informer:
         return self._cache.own(obj)
 
     def observe_own_delete(self, namespace: str, name: str, uid: str) -> list[Observed]:
-        """Fold that our own delete removed the object for good. The events are the caller's to publish."""
+        """Fold that our own delete removed the object; the caller publishes the returned events."""
         return self._cache.own_deleted(f"{namespace}/{name}" if namespace else name, uid)
 
     def stop(self) -> None:
-        """End `run`, and publish nothing from now on but that all of it is gone and not listed any more."""
+        """End `run`; publish that all objects are gone and the kind is not listed, and then nothing more."""
         self._scope.cancel()
         publish, self._publish = self._publish, _discard
         publish([*self._cache.replace((), 0), Relisting(resource=self.kind.resource)])
@@ -154,7 +158,7 @@ class Informer:
             except Expired:
                 self._lose()
                 wait = self._backoff.next() if self._backoff.failures else 0.0
-            except (TooManyRequests, TransportError) as error:  # the watch can go on from where it was
+            except (TooManyRequests, TransportError) as error:  # the watch can resume from its last version
                 wait = self._failed(error)
             except NotFound:
                 self._lose()
@@ -172,7 +176,7 @@ class Informer:
         return wait
 
     def _absent(self) -> float:
-        """The kind is not served: its definition may come at any time, and asking costs little."""
+        """Wait for a kind that is not served: its definition may be created at any time, and asking is cheap."""
         asked, ours = self._backoff.failures, self.kind.resource in kinds.BY_RESOURCE
         if asked == (0 if ours else _ABSENT_TRIES):
             _LOG.warning("this kind is not served; install its CustomResourceDefinition", resource=self.kind.resource)
@@ -182,7 +186,7 @@ class Informer:
         return min(self._backoff.next(), _ABSENT_SECONDS)
 
     def _lose(self) -> None:
-        """The watch cannot go on: say so, once, and list next."""
+        """Publish once that the watch cannot resume; the next step is a list."""
         self._revision = ""
         if self._synced.is_set():
             self._synced.clear()
@@ -195,7 +199,7 @@ class Informer:
         revision = ""
         while True:
             response = await self._transport.request("GET", self._path, query=query)
-            if response.status == 410 and "continue" in query:  # pages came too slowly: all in one then
+            if response.status == 410 and "continue" in query:  # the continue token expired: list in one request
                 query, objects = dict(self._selectors), {}
                 continue
             if not response.ok:
@@ -208,10 +212,10 @@ class Informer:
             if not meta.continue_:
                 break
             query["continue"] = meta.continue_
-            await checkpoint()  # a server in this process answers at once, page after page
+            await checkpoint()  # an in-process server responds without suspending, page after page
         events: list[Event] = []
         for step in self._cache.replacing(objects, int(revision) if revision.isdigit() else 0):
-            if events:  # a long list must not hold the loop
+            if events:  # a long list must not block the loop
                 self._publish(events)
                 await checkpoint()
             events = [*step]
@@ -236,7 +240,7 @@ class Informer:
                     any_line = True
                     step = max(_AT_A_TIME, len(batch) // _TURNS)
                     for first in range(0, len(batch), step):
-                        if first:  # a long batch must not hold the loop
+                        if first:  # a long batch must not block the loop
                             await checkpoint()
                         self._fold(batch[first : first + step])
                     self._backoff.reset()
@@ -247,7 +251,7 @@ class Informer:
         return self._backoff.next()
 
     def _fold(self, batch: list[bytes]) -> None:
-        """Some lines of a batch, one publish. What came before an ERROR among them is published, then it is raised."""
+        """Fold lines of a batch in one publish. Lines before an ERROR are published before it is raised."""
         events: list[Event] = []
         try:
             for data in batch:
@@ -280,10 +284,10 @@ class Informer:
 
 
 class InformerSet:
-    """The informers of one process, all publishing to the same place.
+    """The informers of one process, all with the same publisher.
 
-    An Observed event names its resource, not its selectors: a caller that asks for one resource under several selectors
-    gets an object once from each informer that has it.
+    An Observed event contains its resource, not its selectors: a caller that asks for one resource under several
+    selectors gets an object once from each informer that has it.
     """
 
     def __init__(
@@ -299,7 +303,7 @@ class InformerSet:
     def informer(
         self, kind: Kind, *, label_selector: str = "", field_selector: str = "", namespace: str = ""
     ) -> Informer:
-        """The informer of that kind and selection; a new one starts at once if the set is running."""
+        """Return the informer of a kind and selection; a new one starts at once if the set is running."""
         selection = Selection(label_selector=label_selector, field_selector=field_selector, namespace=namespace)
         key = (kind, selection)
         if key not in self._informers:
@@ -310,7 +314,7 @@ class InformerSet:
         return self._informers[key]
 
     def forget(self, kind: Kind) -> None:
-        """Stop the informer of all objects of a kind; what it knew is published as gone, and the kind as not listed."""
+        """Stop the informer of all objects of a kind; publishes its objects as gone and the kind as not listed."""
         informer = self._informers.pop((kind, EVERYTHING), None)
         if informer is not None:
             self._by_resource[kind.resource].remove(informer)
@@ -320,7 +324,7 @@ class InformerSet:
         return iter(tuple(self._informers.values()))
 
     async def run(self) -> None:
-        """Run all informers, also those asked for later, until cancelled."""
+        """Run all informers, including those that are added later, until cancelled."""
         async with anyio.create_task_group() as self._tasks:
             try:
                 for informer in self._informers.values():
@@ -330,16 +334,16 @@ class InformerSet:
                 self._tasks = None
 
     async def synced(self) -> None:
-        """Return once all informers asked for so far are synced."""
+        """Return once all informers that were added so far are synced."""
         for informer in tuple(self._informers.values()):
             await informer.synced()
 
     def observe_own(self, resource: str, response: bytes | Manifest) -> list[Observed]:
-        """Fold the object in a response to our own write; the events are the caller's to publish."""
+        """Fold the object in a response to our own write; the caller publishes the returned events."""
         return [event for informer in self._by_resource.get(resource, ()) for event in informer.observe_own(response)]
 
     def observe_own_delete(self, resource: str, namespace: str, name: str, uid: str) -> list[Observed]:
-        """Fold that our own delete removed an object for good; the events are the caller's to publish."""
+        """Fold that our own delete removed an object; the caller publishes the returned events."""
         return [
             event
             for informer in self._by_resource.get(resource, ())

@@ -1,8 +1,8 @@
-"""Address and credentials of an API server: from a kubeconfig or a pod's service account.
+"""Address and credentials of an API server, from a kubeconfig or a pod's service account.
 
 Tokens, client certificates, basic passwords and CAs are read here. Credentials that must be fetched (exec plug-ins,
-OIDC and other auth providers) and in-cluster ones go through kubernetes_asyncio, imported only then: importing it
-costs half a second and 60 MiB. They are refreshed as they age.
+OIDC and other auth providers) and in-cluster ones use kubernetes_asyncio, which is imported only then: the import takes
+half a second and 60 MiB. These credentials are renewed before they expire.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ import msgspec
 import yaml
 
 _RECHECK = 30.0
-"""Seconds after which a token that can age is looked at again."""
+"""Seconds after which a token that can expire is checked again."""
 
 
 class Credentials(Protocol):
-    """The Authorization header of a request."""
+    """Source of the Authorization header of requests."""
 
     async def header(self, *, renew: bool = False) -> str:
-        """The header's value, "" for none. `renew`: the server refused the last one, fetch another."""
+        """Return the header's value, "" for none. `renew`: the server refused the last one, fetch another."""
         ...
 
 
 class StaticCredentials:
-    """A fixed header, or a bearer token in a file that somebody else rotates."""
+    """A fixed header, or a bearer token in a file that another program rotates."""
 
     def __init__(self, value: str = "", token_file: str = "") -> None:
         self._value = value
@@ -42,7 +42,7 @@ class StaticCredentials:
         self._read_at = float("-inf")
 
     async def header(self, *, renew: bool = False) -> str:
-        """The header's value; a token file is read again every 30 s."""
+        """Return the header's value; a token file is read again every 30 s."""
         if self._file and (renew or time.monotonic() - self._read_at > _RECHECK):
             self._value = "Bearer " + Path(self._file).read_text().strip()  # noqa: ASYNC240 - a small local file
             self._read_at = time.monotonic()
@@ -50,12 +50,12 @@ class StaticCredentials:
 
 
 def basic_authorization(username: str, password: str) -> str:
-    """The header's value for a name and a password (RFC 7617)."""
+    """Return the header's value for a name and a password (RFC 7617)."""
     return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
 
 
 class _LibraryCredentials:
-    """A kubernetes_asyncio Configuration kept fresh by its own loader. `load` refills it and knows token expiry."""
+    """Credentials that kubernetes_asyncio's loader renews. `load` updates its Configuration and checks token expiry."""
 
     def __init__(self, configuration: Any, load: Any, *, expires: Any) -> None:
         self._configuration = configuration
@@ -65,7 +65,7 @@ class _LibraryCredentials:
         self._lock = asyncio.Lock()
 
     async def header(self, *, renew: bool = False) -> str:
-        """The header's value. A token without expiry is fetched again only when the server refused it."""
+        """Return the header's value. A token without expiry is fetched again only after the server refused it."""
         aged = self._expires() and time.monotonic() - self._checked > _RECHECK
         if renew or aged:
             async with self._lock:
@@ -76,7 +76,7 @@ class _LibraryCredentials:
 
 
 async def from_kubeconfig(path: Path, context: str) -> tuple[Credentials, tuple[bytes, bytes] | None]:
-    """Credentials of an exec plug-in or auth provider, and the client certificate and key (PEM) it may have given."""
+    """Return credentials from an exec plug-in or auth provider, with its client certificate and key (PEM) if any."""
     from kubernetes_asyncio import client, config  # noqa: PLC0415 - half a second and 60 MiB, only where needed
 
     configuration = client.Configuration()
@@ -100,7 +100,7 @@ def _pair(certificate: str | None, key: str | None) -> tuple[bytes, bytes] | Non
 
 
 def from_cluster() -> tuple[str, str, Credentials]:
-    """Server, CA file and credentials of the service account of the pod we run in."""
+    """Return server, CA file and credentials of the service account of the pod that we run in."""
     from kubernetes_asyncio import client, config  # noqa: PLC0415 - half a second and 60 MiB, only where needed
 
     configuration = client.Configuration()
@@ -111,7 +111,7 @@ def from_cluster() -> tuple[str, str, Credentials]:
         if renew:
             read(client_configuration=configuration)
 
-    # The library's own hook, run by get_api_key_with_prefix, reads the rotated token file every minute.
+    # The library's own hook, called by get_api_key_with_prefix, reads the rotated token file every minute.
     credentials = _LibraryCredentials(configuration, load, expires=lambda: False)
     return str(configuration.host), str(configuration.ssl_ca_cert), credentials
 
@@ -120,12 +120,12 @@ DEFAULT_PATH = Path("~/.kube/config")
 
 
 class ConfigError(ValueError):
-    """A kubeconfig that cannot be used; the message names file, field and next step."""
+    """The kubeconfig cannot be used; the message contains file, field and next step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """All a transport needs. `server` is the base URL without a trailing slash; `ssl` False means: verify nothing."""
+    """Settings of a transport. `server` is the base URL without a trailing slash; `ssl` False disables verification."""
 
     server: str
     ssl: ssl.SSLContext | bool = True
@@ -185,7 +185,7 @@ class _File(msgspec.Struct, rename="kebab"):
 
 
 async def load(path: str | Path | None = None, *, context: str = "") -> Connection:
-    """The connection to use: of `path`, else of $KUBECONFIG, else of ~/.kube/config, else of the pod we run in.
+    """Load the connection from `path`, else $KUBECONFIG, else ~/.kube/config, else the pod that we run in.
 
     `context` overrides the file's current-context. Raises ConfigError.
     """
@@ -194,7 +194,7 @@ async def load(path: str | Path | None = None, *, context: str = "") -> Connecti
 
 
 def _kubeconfig_path(path: str | Path | None) -> Path | None:
-    """The kubeconfig to read; None when there is none and we run in a pod."""
+    """Return the kubeconfig to read; None if there is none and we run in a pod."""
     if path is None and (named := os.environ.get("KUBECONFIG", "")):
         if os.pathsep in named:
             raise ConfigError("KUBECONFIG names several files; give one with --kubeconfig")
@@ -204,10 +204,10 @@ def _kubeconfig_path(path: str | Path | None) -> Path | None:
 
 
 def in_cluster() -> Connection:
-    """The connection of a pod with a service account; raises ConfigError outside a cluster."""
+    """Return the connection of a pod with a service account; raises ConfigError outside a cluster."""
     try:
         server, ca_file, credentials = from_cluster()
-    except Exception as error:  # the library's own exception class would need the import
+    except Exception as error:  # naming the library's exception class would require its import
         raise ConfigError(f"no service account to use: {error}; run in a pod, or give a kubeconfig") from error
     namespace = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
     return Connection(
@@ -219,7 +219,7 @@ def in_cluster() -> Connection:
 
 
 async def from_file(path: Path, *, context: str = "") -> Connection:
-    """The connection a kubeconfig file describes; raises ConfigError."""
+    """Return the connection that a kubeconfig file describes; raises ConfigError."""
     file = _read(path)
     context = context or file.current_context
     if not context:
@@ -279,7 +279,7 @@ def _static_credentials(path: Path, user: _User) -> StaticCredentials:
 
 
 def _read_pem(path: Path, name: str, data: str, file: str) -> bytes:
-    """A PEM given inline (base64) or as a file relative to the kubeconfig; b"" for none."""
+    """Return a PEM given inline (base64) or as a file relative to the kubeconfig; b"" for none."""
     try:
         if data:
             return base64.b64decode(data, validate=True)
@@ -297,7 +297,7 @@ def _certificate(path: Path, user: _User) -> tuple[bytes, bytes] | None:
 
 
 def _tls(path: Path, cluster: _Cluster, certificate: tuple[bytes, bytes] | None) -> ssl.SSLContext:
-    """The client side of TLS for a cluster, with a client certificate (certificate, key in PEM) where there is one."""
+    """Return the client's TLS context, with a client certificate (certificate, key in PEM) if there is one."""
     if cluster.tls_server_name:
         raise ConfigError(f"{path}: tls-server-name is not supported; use a server name that its certificate holds")
     authority = _read_pem(
@@ -316,7 +316,7 @@ def _tls(path: Path, cluster: _Cluster, certificate: tuple[bytes, bytes] | None)
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """OpenSSL reads a key from a file only: one of our own, private and gone at once."""
+    """Load a certificate through a private temporary file: OpenSSL reads a key only from a file."""
     with tempfile.TemporaryDirectory(prefix="volcanoio-") as directory:
         pair = Path(directory) / "pair.pem"
         pair.touch(mode=0o600)

@@ -1,17 +1,17 @@
-"""`ObjectCache`: the objects of one kind, folded from lists, watches and the responses to our own writes. Pure.
+"""`ObjectCache`: the objects of one kind, folded from lists, watches and responses to our own writes. No I/O.
 
-All three report the same objects and may come in any order. The rules that make every order end the same:
+All three sources report the same objects and may arrive in any order. These rules give the same result for every order:
 
-- Of two versions of one uid the higher resourceVersion wins; of two uids under one name the later one.
-- Everything up to the *floor*, the highest revision a list or watch has shown, has been seen: a response to our own
-  write at or below it adds nothing, whether its object is here or gone.
-- A deleted uid leaves a bounded tombstone, so that watch events still under way do not bring it back.
-- A list removes what it does not hold, except what our own writes added after the list was made.
+- Of two versions of one uid the higher resourceVersion is kept; of two uids with one name the later one.
+- The *floor* is the highest revision that a list or watch has reached. A response to our own write at or below the
+  floor adds nothing, whether its object still exists or not.
+- A deleted uid leaves a tombstone (their number is limited), so that a late watch event does not add the object again.
+- A list removes objects that it does not contain, except those that our own writes added after the list was made.
 
 Kubernetes orders the versions of one resource type by number (KEP-5504); a watch delivers them in that order.
 
-`SharedParts` keeps parts that many objects have in common once, which is safe because objects are never written to
-after they are decoded: two thirds of the memory of 100,000 pods of a few jobs.
+`SharedParts` stores parts that many objects have in common once. This is safe because decoded objects are never
+changed, and saves two thirds of the memory of 100,000 pods of a few jobs.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from volcanoio.model.core import ContainerStatus, Pod, PodStatus
 
 _TOMBSTONES = 10_000
 AT_ONCE = 512
-"""Objects of a list that are folded in one step."""
+"""Number of objects of a list that are folded in one step."""
 
 
 class ObjectCache:
-    """The objects of one kind by `namespace/name`. Every method returns what it changed, as unstamped events.
+    """Objects of one kind by `namespace/name`; every method returns its changes as events without sequence number.
 
-    `selective` says that selectors narrow what is listed and watched: a response to our own write then changes only
-    what is already here, as the server alone knows what the selectors match.
+    `selective`: selectors restrict lists and watches. A response to our own write then only changes objects that are in
+    the cache already, because only the server evaluates the selectors.
     """
 
     def __init__(self, resource: str, *, selective: bool = False, tombstones: int = _TOMBSTONES) -> None:
@@ -54,16 +54,16 @@ class ObjectCache:
 
     @property
     def floor(self) -> int:
-        """The revision up to which lists and watches have shown everything."""
+        """The revision up to which lists and watches are complete."""
         return self._floor
 
     def replace(self, objects: Iterable[ApiObject], revision: int) -> list[Observed]:
-        """Fold a whole list made at `revision` (0 when the server named none)."""
+        """Fold a complete list made at `revision` (0 if the server sent none)."""
         listed = {obj.metadata.key: obj for obj in objects}
         return [event for events in self.replacing(listed, revision) for event in events]
 
     def replacing(self, listed: Mapping[str, ApiObject], revision: int) -> Iterator[list[Observed]]:
-        """`replace` in steps, of objects by their keys; others may be folded between them."""
+        """Fold a list as `replace` does, but in steps; other events may be folded between them."""
         events = [
             self._bury(key, known, known.metadata.revision)
             for key, known in [(key, known) for key, known in self._objects.items() if key not in listed]
@@ -78,13 +78,13 @@ class ObjectCache:
         self._floor = max(self._floor, revision)
 
     def appeared_or_changed(self, obj: ApiObject) -> list[Observed]:
-        """Fold an ADDED or MODIFIED of the watch."""
+        """Fold an ADDED or MODIFIED event of the watch."""
         revision = obj.metadata.revision
         self._floor = max(self._floor, revision)
         return self._present(obj, revision)
 
     def deleted(self, obj: ApiObject) -> list[Observed]:
-        """Fold a DELETED of the watch; with selectors it may only have left the selection."""
+        """Fold a DELETED event of the watch; with selectors, the object may still exist outside the selection."""
         self._floor = max(self._floor, obj.metadata.revision)
         known = self._objects.get(obj.metadata.key)
         if known is None or known.metadata.uid != obj.metadata.uid:
@@ -93,7 +93,7 @@ class ObjectCache:
         return [self._bury(obj.metadata.key, obj, obj.metadata.revision)]
 
     def progressed(self, revision: int) -> None:
-        """Fold a bookmark: everything up to `revision` was sent."""
+        """Fold a bookmark: all events up to `revision` were received."""
         self._floor = max(self._floor, revision)
 
     def own(self, obj: ApiObject) -> list[Observed]:
@@ -108,7 +108,7 @@ class ObjectCache:
         return self._present(obj, revision)
 
     def own_deleted(self, key: str, uid: str) -> list[Observed]:
-        """Fold the answer that our own delete removed that uid for good."""
+        """Fold the response that our own delete removed that uid."""
         known = self._objects.get(key)
         if known is None or known.metadata.uid != uid:
             self._entomb(uid, math.inf)
@@ -126,7 +126,7 @@ class ObjectCache:
         before = known.metadata.revision
         if known.metadata.uid == meta.uid:
             return [self._put(key, obj, Change.CHANGED, known)] if revision > before else []
-        if revision < before:  # an object of an earlier life of that name
+        if revision < before:  # the object had the same name and an older uid
             self._entomb(meta.uid, math.inf)
             return []
         return [self._bury(key, known, math.inf), self._put(key, obj, Change.APPEARED)]
@@ -141,22 +141,22 @@ class ObjectCache:
         return Observed(resource=self._resource, change=Change.GONE, object=last, previous=known)
 
     def _entomb(self, uid: str, revision: float) -> None:
-        """Remember that versions of `uid` up to `revision` are over; the oldest tombstone makes room."""
+        """Add a tombstone for versions of `uid` up to `revision`; removes the oldest one if there are too many."""
         self._tombstones[uid] = max(revision, self._tombstones.pop(uid, -1))
         if len(self._tombstones) > self._limit:
             del self._tombstones[next(iter(self._tombstones))]
 
 
 MAX_SHARED = 8192
-"""Different parts, or words, known at once; then all are forgotten, and later ones are shared among themselves."""
+"""Number of different parts, or words, that are kept; beyond it all are dropped and sharing starts again."""
 LONGEST_SHARED_TEXT = 256
-"""Characters of a text that others may have, too."""
+"""Length in characters up to which texts are shared."""
 Part = TypeVar("Part")
 _put = msgspec.structs.force_setattr
 
 
 class SharedParts:
-    """The parts of pods met so far."""
+    """Interned parts of the pods seen so far."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, Any] = {}
@@ -164,7 +164,7 @@ class SharedParts:
         self._encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
 
     def of(self, obj: ApiObject) -> ApiObject:
-        """The same object, of parts that others have alike."""
+        """Return an equal object that uses shared parts where possible."""
         if isinstance(obj, Pod):
             if len(self._words) >= MAX_SHARED:
                 self._words.clear()
@@ -196,12 +196,12 @@ class SharedParts:
         return obj
 
     def _status(self, status: PodStatus) -> None:
-        """Of a pod that was started little is its own: its address, and the ids of its containers."""
+        """Share the status parts; only the address and container ids of a started pod are unique."""
         _put(status, "phase", self._word(status.phase))
         if status.start_time:
             _put(status, "start_time", self._word(status.start_time))
         if status.conditions:
-            _put(status, "conditions", self._built(status.conditions))  # those of a gang, in the same second
+            _put(status, "conditions", self._built(status.conditions))  # a gang's pods get theirs within a second
         for container in (*status.init_container_statuses, *status.container_statuses):
             self._container(container)
 
@@ -214,7 +214,7 @@ class SharedParts:
         return self._one(self._encode(part), part)
 
     def _texts(self, texts: Mapping[str, str]) -> Mapping[str, str]:
-        """The same texts: those that others have, or made of words that others have."""
+        """Return the same texts, shared or composed of shared words."""
         key = tuple(texts.items())
         known: Mapping[str, str] | None = self._known.get(key)
         if known is not None:

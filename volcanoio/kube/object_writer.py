@@ -1,10 +1,10 @@
-"""`ObjectWriter`: turns one effect into one write, and its response into the outcome for the object.
+"""`ObjectWriter`: turns one effect into one write, and the response into its outcome.
 
-Patches of one object form a slot: one is in flight, and unsent ones are combined. A newer merge patch is laid over the
-unsent older one, so that nothing is lost; both share the outcome. A patch with other preconditions was computed from
-another state: it supersedes the unsent one, which fails with 409 as it would have on the server.
+Patches of one object form a slot: one is in flight, and unsent ones are combined. A newer merge patch is laid over an
+unsent older one, so that no change is lost; both have the same outcome. A patch with other preconditions was computed
+from another state: it replaces the unsent one, which fails with 409 as it would have on the server.
 
-Secret material (SSH keys) is made here, just before it is sent: it is in no event, effect or journal.
+Secret material (SSH keys) is made here, just before it is sent: no event, effect or journal contains it.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind
 
 Filler: TypeAlias = Callable[[Manifest], Manifest]
-"""Gives a copy of a manifest with the missing material added. Runs in a worker thread."""
+"""Returns a copy of a manifest with the missing material added. Runs in a worker thread."""
 
 _KEY_BITS = 2048
 
 
 def ssh_keypair(manifest: Manifest) -> Manifest:
-    """Add an SSH key pair to a Secret: `id_rsa`, `id_rsa.pub` and `authorized_keys`; a pair it holds is kept.
+    """Add an SSH key pair to a Secret as `id_rsa`, `id_rsa.pub` and `authorized_keys`; an existing pair is kept.
 
-    Formats as Volcano's (pkg/controllers/job/plugins/ssh/ssh.go): RSA 2048, the private key in PKCS #1 PEM, the public
-    one as a line of authorized_keys.
+    The formats are Volcano's (pkg/controllers/job/plugins/ssh/ssh.go): RSA 2048, the private key in PKCS #1 PEM, the
+    public one as a line of authorized_keys.
     """
     data = dict(manifest.get("data") or {})
     given = {**data, **(manifest.get("stringData") or {})}
@@ -68,7 +68,7 @@ def _base64(content: bytes) -> str:
 
 
 FILLERS: Mapping[str, Filler] = {"ssh-keypair": ssh_keypair}
-"""What `effects.Create.fill` may name."""
+"""Valid values of `effects.Create.fill`."""
 
 
 _LOG = structlog.get_logger(__name__)
@@ -76,27 +76,27 @@ _FILLING_THREADS = 2
 
 
 class OwnWrites(Protocol):
-    """Where responses to our own writes are folded (`InformerSet`)."""
+    """Receiver of responses to our own writes (`InformerSet`)."""
 
     def observe_own(self, resource: str, response: bytes | Manifest) -> list[Observed]:
-        """Fold the object in a response; the events are the caller's to publish."""
+        """Fold the object in a response; the caller publishes the returned events."""
         ...
 
     def observe_own_delete(self, resource: str, namespace: str, name: str, uid: str) -> list[Observed]:
-        """Fold that an object is gone for good; the events are the caller's to publish."""
+        """Fold that an object was removed; the caller publishes the returned events."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Writable:
-    """What effects may name: `known` kinds, and in `Create.fill` one of `fillers`."""
+    """Values that effects may use: `known` kinds, and for `Create.fill` one of `fillers`."""
 
     known: Iterable[Kind] = kinds.ALL
     fillers: Mapping[str, Filler] = field(default_factory=lambda: FILLERS)
 
 
 class ObjectWriter:
-    """Creates, patches and deletes. `spawn` starts a task that lives as long as the owner does."""
+    """Sender of creates, patches and deletes. `spawn` starts a task that lives as long as the owner."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class ObjectWriter:
         self._fill_limit = anyio.CapacityLimiter(_FILLING_THREADS)
 
     async def write(self, effect: Create | Patch | Delete) -> tuple[Outcome, list[Observed]]:
-        """Carry out one write; gives its outcome and what the response changed in the caches."""
+        """Carry out one write; returns its outcome and the changes of the caches."""
         kind = self._kinds.get(effect.resource)
         if kind is None:
             message = f"no kind is known for {effect.resource}; register it with the executor"
@@ -136,7 +136,7 @@ class ObjectWriter:
         return outcome, self._own.observe_own(kind.resource, body)
 
     def object_of(self, effect: Create | Patch | Delete, outcome: Outcome) -> ApiObject | None:
-        """The object in the response to a write; None where there is none that can be read."""
+        """Return the object in the response to a write; None if there is none that can be decoded."""
         body = outcome.response.body if outcome.response is not None else b""
         if not body or status_of(body):
             return None
@@ -179,7 +179,7 @@ class ObjectWriter:
         return outcome
 
     async def _ours_after_all(self, kind: Kind, manifest: Manifest, outcome: Outcome) -> Outcome:
-        """AlreadyExists after an attempt whose outcome is unknown: a success if the object there is the one we made."""
+        """Resolve AlreadyExists after an unknown outcome: a success if the existing object is the one we sent."""
         meta = manifest.get("metadata", {})
         found = await self._sender.send(requests.get(kind, meta.get("namespace", ""), meta.get("name", "")))
         if found.response is None:
@@ -239,14 +239,14 @@ SUPERSEDED = "Superseded"
 
 @dataclass(slots=True)
 class _Unsent:
-    """One patch that waits its turn, and those who wait for its outcome."""
+    """A patch that waits for its slot, and the callers that wait for its outcome."""
 
     effect: Patch
     waiting: list[asyncio.Future[Outcome]]
 
 
 class PatchSlots:
-    """Carries patches out through `send`, slot by slot. `spawn` starts a task that lives as long as the executor."""
+    """Queue of patches by slot, sent through `send`. `spawn` starts a task that lives as long as the executor."""
 
     def __init__(
         self, send: Callable[[Patch], Awaitable[Outcome]], spawn: Callable[[Coroutine[Any, Any, None]], object]
@@ -256,7 +256,7 @@ class PatchSlots:
         self._slots: dict[SlotKey, deque[_Unsent]] = {}
 
     async def carry_out(self, effect: Patch) -> Outcome:
-        """Send a patch when its slot is free; returns its outcome, or that of the patch it became part of."""
+        """Send a patch when its slot is free; returns its outcome, or that of the patch it was combined with."""
         key = (effect.resource, effect.namespace, effect.name, effect.subresource)
         queue = self._slots.get(key)
         if queue is None:
@@ -305,7 +305,7 @@ def _resolve(waiting: list[asyncio.Future[Outcome]], outcome: Outcome) -> None:
 
 
 def combine_patches(older: Patch, newer: Patch) -> Patch | None:
-    """One patch that does what both do in turn; None when no single patch can."""
+    """Return one patch equal to both in sequence; None if no single patch is."""
     if older.type is not PatchType.MERGE or newer.type is not PatchType.MERGE:
         return None
     content = overlay_merge_patch(older.patch, newer.patch)
@@ -313,9 +313,9 @@ def combine_patches(older: Patch, newer: Patch) -> Patch | None:
 
 
 def overlay_merge_patch(older: dict[str, Any], newer: dict[str, Any]) -> dict[str, Any] | None:
-    """The merge patch (RFC 7386) equal to `older`, then `newer`.
+    """Return the merge patch (RFC 7386) equal to `older` and then `newer`, or None if there is none.
 
-    None where there is none: `older` sets a plain value or deletes, and `newer` merges an object into the result.
+    There is none if `older` sets a plain value or deletes, and `newer` merges an object into the result.
     """
     result = dict(older)
     for key, value in newer.items():

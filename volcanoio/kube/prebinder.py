@@ -1,6 +1,6 @@
-"""`PreBinder`: the steps before the binds of a batch: writes, then waiting until objects have the wanted state.
+"""`PreBinder`: the steps before the binds of a batch: writes, then waiting until objects reach the wanted state.
 
-All of a batch or nothing: when one step fails, the writes are reverted, unless the wanted state was reached by then.
+Either all steps of a batch succeed or none: if one fails, the writes are reverted, unless the wanted state was reached.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Steps: TypeAlias = list[PreBindStep]
 Work: TypeAlias = Callable[[BindRequest, Steps], Awaitable[None]]
 
 POLL_INTERVAL = 15.0
-"""Seconds after which an object is read again though nothing was seen of it."""
+"""Seconds after which an object is read again if no event about it arrived."""
 _ATTEMPTS = 5
-"""How often taking back a write is tried while others change the object."""
+"""Attempts to revert a write while other clients change the object."""
 
 
 class PreBindFailure(NamedTuple):
-    """Whose step failed, and why; `code` is the HTTP status of a refused write, else 0."""
+    """The step that failed and its error; `code` is the HTTP status of a refused write, else 0."""
 
     bind: BindRequest
     code: int
@@ -48,7 +48,7 @@ class _StepError(Exception):
 
 
 class PreBinder:
-    """Subscribe `seen` to the bus of the process: objects seen there wake those who wait for them."""
+    """Runner of pre-bind steps; subscribe `seen` to the bus, so that observed objects resume waiting steps."""
 
     def __init__(self, sender: Sender, *, clock: Clock) -> None:
         self._sender = sender
@@ -56,7 +56,7 @@ class PreBinder:
         self._waiting: dict[tuple[str, str], set[asyncio.Event]] = {}
 
     def seen(self, batch: Iterable[Event]) -> None:
-        """Events were published."""
+        """Handle published events."""
         if self._waiting:
             for event in batch:
                 if isinstance(event, Observed):
@@ -64,7 +64,7 @@ class PreBinder:
                         wake.set()
 
     async def carry_out(self, binds: Sequence[BindRequest]) -> PreBindFailure | None:
-        """Carry out the steps of all binds; return the first failure, after undoing what was written."""
+        """Carry out the steps of all binds; returns the first failure, after its writes were reverted."""
         written: Steps = []
         failure = await self._first_failure(binds, self._write_all, written, hurry=False)
         failure = failure or await self._first_failure(binds, self._wait_all, written, hurry=True)
@@ -73,7 +73,7 @@ class PreBinder:
         return failure
 
     async def _take_back(self, steps: Sequence[PreBindStep]) -> None:
-        """Undo what was written, last first; what has come to be, or is not as we wrote it, stays."""
+        """Revert the writes, last first; objects that reached the wanted state or differ from our write stay."""
         for step in reversed(steps):
             for _ in range(_ATTEMPTS):
                 try:
@@ -89,7 +89,7 @@ class PreBinder:
     async def _first_failure(
         self, binds: Sequence[BindRequest], work: Work, written: Steps, *, hurry: bool
     ) -> PreBindFailure | None:
-        """Do the work of all binds side by side; in a `hurry` a failure ends the others: no write is left half done."""
+        """Carry out the steps of all binds concurrently; with `hurry` a failure cancels the others between writes."""
         failed: list[PreBindFailure] = []
 
         async def one(bind: BindRequest) -> None:
@@ -109,7 +109,7 @@ class PreBinder:
     async def _write_all(self, bind: BindRequest, written: Steps) -> None:
         for step in bind.prebind:
             if step.patch:
-                written.append(step)  # before the answer: who is cancelled meanwhile may have written
+                written.append(step)  # before the response: a cancelled request may have been carried out
                 error = await self._write(step, step.patch, step.resource_version)
                 if error is not None:
                     raise _StepError(f"writing {_step_object(step)}: {error.message}", error.code)
@@ -126,7 +126,7 @@ class PreBinder:
                 await self._wait(step)
 
     async def _wait(self, step: PreBindStep) -> None:
-        """Return once the object says what is wanted."""
+        """Return once the object has the wanted state."""
         deadline = self._clock.monotonic() + step.timeout
         key = step.resource, f"{step.namespace}/{step.name}" if step.namespace else step.name
         wake = asyncio.Event()
@@ -160,7 +160,7 @@ class PreBinder:
             tasks.cancel_scope.cancel()
 
     async def _read(self, step: PreBindStep) -> Manifest:
-        """The object as the server has it."""
+        """Read the object from the server."""
         outcome = await self._sender.send(requests.get(kinds.BY_RESOURCE[step.resource], step.namespace, step.name))
         if outcome.response is None:
             error = outcome.error
@@ -174,7 +174,7 @@ class PreBinder:
 
 
 def matches(value: Any, pattern: Any) -> bool:
-    """Whether a value has all that a pattern asks (see `PreBindStep`)."""
+    """Return whether a value contains everything that a pattern requires (see `PreBindStep`)."""
     if isinstance(pattern, dict):
         return isinstance(value, dict) and all(matches(value.get(key), wanted) for key, wanted in pattern.items())
     return bool(value) if pattern is True else bool(value == pattern)

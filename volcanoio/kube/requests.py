@@ -1,4 +1,4 @@
-"""Requests as values: what the verbs of Kubernetes' API look like on the wire."""
+"""Requests as values: the verbs of Kubernetes' API as they are sent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CONTENT_TYPES = {
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One request, ready to be sent (again)."""
+    """One request that can be sent several times."""
 
     method: str
     path: str
@@ -33,7 +33,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - handed to the server, too
     ) -> Response:
-        """Send it; `timeout` in seconds. Raises TransportError."""
+        """Send the request; `timeout` in seconds. Raises TransportError."""
         return await transport.request(
             self.method,
             self.path,
@@ -45,7 +45,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PatchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How an object is patched; with `uid` or `resource_version`, only the object that has them."""
+    """Options of a patch; with `uid` or `resource_version`, only an object that matches is patched."""
 
     subresource: str = ""
     type: PatchType = PatchType.MERGE
@@ -54,7 +54,7 @@ class PatchOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How an object is deleted; with `uid` or `resource_version`, only the object that has them.
+    """Options of a delete; with `uid` or `resource_version`, only an object that matches is deleted.
 
     `grace` is in seconds, None for the object's own grace period.
     """
@@ -66,16 +66,16 @@ class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 PATCH, DELETE = PatchOptions(), DeleteOptions()
-"""The defaults."""
+"""Default options."""
 
 
 def get(kind: Kind, namespace: str, name: str) -> Request:
-    """Read one object, uncached."""
+    """Build the request that reads one object, uncached."""
     return Request(method="GET", path=kind.path(namespace, name))
 
 
 def create(kind: Kind, manifest: Manifest, *, namespace: str = "") -> Request:
-    """Create an object, in its own namespace unless one is given. apiVersion and kind are added where missing."""
+    """Build a create, in the object's own namespace unless one is given; adds missing apiVersion and kind."""
     if "kind" not in manifest:
         manifest = {"apiVersion": kind.api_version, "kind": kind.kind, **manifest}
     where = namespace or str(manifest.get("metadata", {}).get("namespace", ""))
@@ -83,7 +83,7 @@ def create(kind: Kind, manifest: Manifest, *, namespace: str = "") -> Request:
 
 
 def patch(kind: Kind, namespace: str, name: str, content: Any, options: PatchOptions = PATCH) -> Request:
-    """Patch an object or subresource; it is refused with 409 or 422 if a precondition does not hold."""
+    """Build a patch of an object or subresource; it is refused with 409 or 422 if a precondition does not hold."""
     return Request(
         method="PATCH",
         path=kind.path(namespace, name, options.subresource),
@@ -93,7 +93,7 @@ def patch(kind: Kind, namespace: str, name: str, content: Any, options: PatchOpt
 
 
 def delete(kind: Kind, namespace: str, name: str, options: DeleteOptions = DELETE) -> Request:
-    """Delete an object; it is refused with 409 if a precondition does not hold."""
+    """Build a delete; the server refuses it with 409 if a precondition does not hold."""
     body: Manifest = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": options.propagation}
     if preconditions := _preconditions(options):
         body["preconditions"] = preconditions
@@ -108,12 +108,12 @@ def _preconditions(options: PatchOptions | DeleteOptions) -> dict[str, str]:
 
 
 def _with_preconditions(content: Any, options: PatchOptions) -> Any:
-    """The patch with metadata that must match: a server refuses a change of uid or an old resourceVersion."""
+    """Add metadata that must match: a server refuses a changed uid or an old resourceVersion."""
     wanted = _preconditions(options)
     if not wanted:
         return content
     if options.type is PatchType.JSON:
-        # "replace" rather than "test": a wrong resourceVersion is then the usual Conflict, not an invalid patch.
+        # "replace" rather than "test": a wrong resourceVersion is then a Conflict, not an invalid patch.
         return [
             {"op": "replace", "path": f"/metadata/{key}", "value": value} for key, value in wanted.items()
         ] + content

@@ -1,4 +1,4 @@
-"""`Sender`: sends one write until its outcome is final: retried, fenced, and never lost between done and not done."""
+"""`Sender`: sends one write with retries, checked against leadership, until its outcome is final."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from volcanoio.kube.transport import Response, Transport, TransportError
 from volcanoio.model.kinds import Kind
 
 LeaderFence = Callable[[], bool]
-"""Whether a mutating request may be sent now: the fence of leadership. Asked before every attempt."""
+"""Returns whether a write may be sent now (the fence of leadership); called before every attempt."""
 
 FENCED = "NotLeader"
 GIVEN_UP = "OutcomeUnknown"
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of a write: a 2xx `response`, or an `error`.
+    """Outcome of a write: a 2xx `response`, or an `error`.
 
-    The error's code is 0 when no answer came (GIVEN_UP) or nothing was sent (FENCED). `unsure` says that an attempt
-    before the last one may have been carried out: then AlreadyExists may be our own object.
+    The error's code is 0 if there was no response (GIVEN_UP) or nothing was sent (FENCED). `unsure` means that an
+    attempt before the last one may have been carried out: then AlreadyExists may refer to our own object.
     """
 
     response: Response | None = None
@@ -36,8 +36,9 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class SendLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """At most `concurrency` requests are under way. `timeout` (seconds) is that of each attempt and is sent to the
-    server; a request is retried for up to `patience` seconds.
+    """Limits of a Sender: concurrent requests, and times in seconds.
+
+    `timeout` is that of each attempt and is sent to the server; a request is retried for up to `patience` seconds.
     """
 
     concurrency: int = 64
@@ -49,9 +50,9 @@ DEFAULT_LIMITS = SendLimits()
 
 
 class Sender:
-    """Sends requests within limits.
+    """Sender of requests within limits.
 
-    Transport errors, 429 and 5xx are retried with back-off, never before Retry-After; other answers are final.
+    Transport errors, 429 and 5xx are retried with back-off, never before Retry-After; other responses are final.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Sender:
         self._rng = random.Random(f"{seed}/sender")
 
     async def send(self, request: Request) -> Outcome:
-        """Carry out one request. Never raises for what a server or network does; only writes ask the gate."""
+        """Send a request until its outcome is final; server and network errors do not raise. Only writes are fenced."""
         gate = None if request.method == "GET" else self._gate
         began = self._clock.monotonic()
         backoff: RetryBackoff | None = None
@@ -101,12 +102,12 @@ class Sender:
 
 
 def _may_pass(error: ApiError) -> bool:
-    """Whether trying again may help: no answer, overload, or a server's failure."""
+    """Return whether a retry may help: no response, overload, or a server error."""
     return error.code in (0, 429) or error.code >= 500
 
 
 async def is_gone(sender: Sender, kind: Kind, namespace: str, name: str, uid: str) -> bool:
-    """Whether the name is free or belongs to another uid; False also without an answer."""
+    """Return whether the name is free or belongs to another uid; False also without a response."""
     found = await sender.send(requests.get(kind, namespace, name))
     if found.response is None:
         return isinstance(found.error, NotFound)

@@ -1,7 +1,7 @@
-"""The one way to an API server: a byte-level Protocol with two implementations.
+"""`Transport`: the byte-level interface to an API server, with two implementations.
 
-`http_transport` connects to any API server; the embedded server has an in-process one with the same semantics, so that
-components in one process pay microseconds for a write. No caller knows which one it uses.
+`http_transport` connects to any API server. The embedded server has an in-process one with the same semantics, where a
+write takes microseconds. Callers do not depend on which one they have.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ContentType(StrEnum):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """A whole answer. `status` is the HTTP code; `body` is JSON (an object, a list or a Status)."""
+    """A complete response. `status` is the HTTP code; `body` is JSON (an object, a list or a Status)."""
 
     status: int
     body: bytes
@@ -38,17 +38,18 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class SharedObject(bytes):
-    """JSON of an object that several readers in this process get: what one has decoded, the next need not.
+    """JSON of an object that several readers in this process receive, with the Structs it was decoded into.
 
-    `decoded` is the object by the type it was decoded into. The answer to a write and the watch lines about the version
-    that it made share it. An in-process transport gives these; to who does not care they are bytes.
+    `decoded` is the object by decoded type, so that only the first reader decodes. The response to a write and the
+    watch lines about that version share one instance. In-process transports return these; other callers use them as
+    bytes.
     """
 
     decoded: dict[type[object], object]
 
     @classmethod
     def of(cls, data: bytes) -> SharedObject:
-        """The JSON itself if it is shared, else as the first that will be."""
+        """Return the argument if it is shared JSON already, else wrap it."""
         if isinstance(data, cls):
             return data
         made = cls(data)
@@ -57,7 +58,7 @@ class SharedObject(bytes):
 
 
 class SharedLine(SharedObject):
-    """A watch line with such an object; `event` is its type."""
+    """A watch line with a shared object; `event` is its type."""
 
     event: str
 
@@ -76,11 +77,11 @@ class RequestOptions(TypedDict, total=False):
 
 
 class TransportError(Exception):
-    """The answer is unknown: no connection, a reset, or a time-out. A write may or may not have happened."""
+    """No response was received: no connection, a reset, or a timeout. A write may or may not have been carried out."""
 
 
 class Transport(Protocol):
-    """Requests and streams of an API server. Cancellation of a call closes it."""
+    """Requests and streams of an API server. Cancelling a call closes its connection."""
 
     async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
         """Send one request and return its whole answer, whatever its status.
@@ -92,10 +93,10 @@ class Transport(Protocol):
     def stream(
         self, path: str, *, query: Mapping[str, str] | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[list[bytes]]]:
-        """A streamed GET (a watch, or logs): batches of whole lines without their newline.
+        """Open a streamed GET (a watch, or logs): yields batches of whole lines without their newline.
 
-        Entering raises StreamRefused when the server answers other than 200, TransportError when it cannot be reached.
-        The iterator ends when the server ends the stream and raises TransportError when the connection breaks.
+        Entering raises StreamRefused for a status other than 200, TransportError if the server cannot be reached. The
+        iterator ends when the server ends the stream and raises TransportError when the connection breaks.
         """
         ...
 
@@ -105,7 +106,7 @@ class Transport(Protocol):
 
 
 class StreamRefused(Exception):  # noqa: N818 - named for what happened
-    """The server answered a stream request with an error."""
+    """The server refused a stream request with an error status."""
 
     def __init__(self, response: Response) -> None:
         super().__init__(f"stream refused with HTTP {response.status}: {response.body[:200]!r}")
