@@ -1,18 +1,22 @@
-"""A cluster in one literal, run through fold and cycle: what goes in are objects, what comes out are decisions.
+"""Scheduling scenarios: a cluster goes in as a literal, the decisions come out as a literal.
 
-`World` stands in for the API server and its echoes: binds become pods with nodeName, patches of PodGroups and Queues
-come back as watch events. Time moves by one period a cycle.
+`Scenario` states the cluster and every decision that is expected. `World` runs it: it stands in for the API server and
+the kubelets, so that binds become pods with a nodeName, and patches of PodGroups and Queues return as watch events.
+Time moves by one period in each cycle. Tests of several cycles with events in between use `World` directly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import blake2b
 from importlib.metadata import entry_points
 from typing import Any, cast
 
 import msgspec
+import pytest
 
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.config.configuration import Configuration, default_configuration, parse
@@ -34,35 +38,35 @@ CREATED = "2026-01-01T00:00:00Z"
 
 @cache
 def plugins() -> dict[str, PluginFactory]:
-    """All registered scheduler plugins."""
+    """Return all registered scheduler plugins."""
     return {entry.name: entry.load() for entry in entry_points(group="volcanoio.scheduler_plugins")}
 
 
 @cache
 def actions() -> dict[str, ActionFactory]:
-    """All registered actions."""
+    """Return all registered actions."""
     return {entry.name: entry.load() for entry in entry_points(group="volcanoio.actions")}
 
 
 def configured(text: str | None = None) -> Configuration:
-    """A configuration of that text, or the default."""
+    """Parse a configuration; without text, return the default one."""
     if text is None:
         return default_configuration(actions=actions(), plugins=plugins())
     return parse(text, actions=actions(), plugins=plugins())
 
 
 def profile(text: str | None = None) -> Profile:
-    """A profile of that configuration text, or of the default."""
+    """Build the profile of a configuration; without text, of the default one."""
     return Profile.build(configured(text), plugins(), actions())
 
 
 def random_uid(kind: str, name: str) -> str:
-    """A uid whose order is unrelated to names, as those of API servers; always the same one for a name."""
+    """Return a uid whose order is unrelated to the name, as with API servers; a name always has the same uid."""
     return blake2b(f"{kind}/{name}".encode(), digest_size=16).hexdigest()
 
 
 def node(name: str, cpu: str = "8", memory: str = "32Gi", pods: str = "110", **more: Any) -> Manifest:
-    """A node; `labels`, `taints`, `unschedulable` and further resources by name."""
+    """Return a node; `more` are `labels`, `taints`, `unschedulable` and further resources by name."""
     labels, taints = more.pop("labels", {}), more.pop("taints", [])
     spec = {"taints": taints, "unschedulable": more.pop("unschedulable", False)}
     resources = {"cpu": cpu, "memory": memory, "pods": pods, **more}
@@ -76,7 +80,7 @@ def node(name: str, cpu: str = "8", memory: str = "32Gi", pods: str = "110", **m
 
 
 def queue(name: str, **spec: Any) -> Manifest:
-    """A queue."""
+    """Return a queue."""
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "Queue",
@@ -87,7 +91,7 @@ def queue(name: str, **spec: Any) -> Manifest:
 
 
 def group(name: str, minimum: int, *, queue: str = "default", phase: str = "Pending", **spec: Any) -> Manifest:
-    """A PodGroup."""
+    """Return a PodGroup."""
     meta = {"name": name, "namespace": "ns", "uid": random_uid("group", name), "creationTimestamp": CREATED}
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
@@ -99,7 +103,7 @@ def group(name: str, minimum: int, *, queue: str = "default", phase: str = "Pend
 
 
 def pod(name: str, group: str = "", *, role: str = "", on: str = "", phase: str = "Pending", **more: Any) -> Manifest:
-    """A pod; requests by resource name (`cpu="1"`), `spec` and `status` for anything else."""
+    """Return a pod; `more` are requests by resource name (`cpu="1"`), and `spec` and `status` for other fields."""
     spec, status = more.pop("spec", {}), more.pop("status", {})
     annotations = {"scheduling.k8s.io/group-name": group} if group else {}
     if role:
@@ -117,19 +121,52 @@ def pod(name: str, group: str = "", *, role: str = "", on: str = "", phase: str 
 
 
 def pods(prefix: str, count: int, group: str, **more: Any) -> list[Manifest]:
-    """`count` alike pods of a group, named prefix-0 and so on."""
+    """Return `count` equal pods of a group, named prefix-0 and so on."""
     return [pod(f"{prefix}-{index}", group, **more) for index in range(count)]
 
 
+def running(name: str, count: int, *, on: str = "n1", cpu: str = "1", **more: Any) -> list[Manifest]:
+    """Return running pods of the group of that name."""
+    return pods(name, count, name, cpu=cpu, on=on, phase="Running", **more)
+
+
+def waiting(name: str, count: int, *, cpu: str = "1", **more: Any) -> list[Manifest]:
+    """Return pending pods of the group of that name."""
+    return pods(name, count, name, cpu=cpu, **more)
+
+
+def priority_class(name: str, value: int) -> Manifest:
+    """Return a PriorityClass."""
+    meta = {"name": name, "uid": name}
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta, "value": value}
+
+
+def labelled(manifest: Manifest, **labels: str) -> Manifest:
+    """Set the labels of a manifest, and return it."""
+    manifest["metadata"]["labels"] = labels
+    return manifest
+
+
+def with_uids(objects: Sequence[Manifest], names: Sequence[str], uids: str) -> list[Manifest]:
+    """Return copies of the objects; those with one of the names have the letter at its index in `uids` as their uid."""
+    uid_of = dict(zip(names, uids, strict=True))
+
+    def renamed(manifest: Manifest) -> Manifest:
+        meta = manifest["metadata"]
+        return {**manifest, "metadata": {**meta, "uid": uid_of.get(meta["name"], meta["uid"])}}
+
+    return [renamed(each) for each in objects]
+
+
 def decoded(manifest: Manifest) -> ApiObject:
-    """A manifest as its Struct."""
+    """Convert a manifest to its Struct."""
     kind = kinds.named(manifest["apiVersion"], manifest["kind"])
     assert kind is not None
     return msgspec.convert(manifest, kind.type)
 
 
 class World(Offline):
-    """A cluster under the scheduler, whose pods run as soon as they are bound; nodes may refuse them."""
+    """A cluster under the scheduler, whose pods run as soon as they are bound."""
 
     def __init__(
         self,
@@ -148,7 +185,7 @@ class World(Offline):
             self.sync()
 
     def fold(self, event: SchedulerEvent) -> bool:
-        """Fold one event, and remember it."""
+        """Fold one event, and record it in `events`."""
         self.events.append(event)
         return super().fold(event)
 
@@ -157,19 +194,19 @@ class World(Offline):
         return super().put(decoded(obj) if isinstance(obj, dict) else obj)
 
     def pod(self, name: str) -> Pod:
-        """A pod, of namespace ns unless that is said."""
+        """Return a pod by name, or by namespace/name; the default namespace is ns."""
         return cast("Pod", self.objects[kinds.POD.resource, name if "/" in name else f"ns/{name}"])
 
     def group(self, name: str) -> PodGroup:
-        """A PodGroup of namespace ns."""
+        """Return a PodGroup of namespace ns."""
         return cast("PodGroup", self.objects[kinds.POD_GROUP.resource, f"ns/{name}"])
 
     def queue(self, name: str) -> Queue:
-        """A queue."""
+        """Return a queue."""
         return cast("Queue", self.objects[kinds.QUEUE.resource, name])
 
     def set_pod(self, name: str, *, phase: str | None = None, node: str | None = None, deleting: bool = False) -> bool:
-        """Change a pod as kubelet or API server would."""
+        """Change a pod as a kubelet or the API server would."""
         pod = self.pod(name)
         if node is not None:
             pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
@@ -181,7 +218,7 @@ class World(Offline):
         return self.put(pod)
 
     def echo(self, *, refuse: Mapping[str, int] | None = None, phase: str = "Running") -> None:
-        """Carry out the last decisions: pods in `refuse` (by name, with the code) are refused, the others run."""
+        """Carry out the last decisions; binds of pods in `refuse` (code by pod name) are refused, other pods run."""
         for decision in self.last:
             if isinstance(decision, BindBatch):
                 for bind in decision.binds:
@@ -205,22 +242,39 @@ class World(Offline):
                 self.carry_out(decision)
 
     def run(self, cycles: int = 1, *, phase: str = "Running") -> World:  # type: ignore[override]  # for chains
-        """Cycles with everything carried out in between."""
+        """Run cycles, and carry out the decisions after each."""
         for _ in range(cycles):
             self.cycle()
             self.echo(phase=phase)
         return self
 
-    # What came of it.
+    def remove_terminating_pods(self) -> None:
+        """Remove the pods that have a deletion timestamp, as kubelets do once the containers have ended."""
+        for (resource, key), obj in list(self.objects.items()):
+            if resource == kinds.POD.resource and obj.metadata.deletion_timestamp:
+                self.remove(kinds.POD, key)
+
+    # Decisions so far.
 
     @property
     def binds(self) -> dict[str, str]:
-        """All binds decided so far: pod name to node."""
+        """The node of each pod that was bound."""
         return {bind.name: bind.node for bind in self.requests}
 
     @property
+    def bind_order(self) -> list[str]:
+        """Names of the bound pods, in the order of the decisions."""
+        return [bind.name for bind in self.requests]
+
+    @property
+    def pipelines(self) -> dict[str, str]:
+        """The node of each pod of namespace ns that the last cycle pipelined."""
+        assert self.snapshot is not None
+        return {key.removeprefix("ns/"): node for key, node in self.snapshot.pipelined.items()}
+
+    @property
     def batches(self) -> list[list[str]]:
-        """The batches of binds, as sorted pod names."""
+        """The sorted pod names of each bind batch."""
         return [
             sorted(bind.name for bind in decision.binds)
             for decision in self.decisions
@@ -229,12 +283,12 @@ class World(Offline):
 
     @property
     def evictions(self) -> list[str]:
-        """The pods evicted."""
+        """Names of the evicted pods, in the order of the decisions."""
         return [decision.name for decision in self.decisions if isinstance(decision, Evict)]
 
     @property
-    def told(self) -> list[tuple[str, str, str]]:
-        """The Events: name of the object, reason, message."""
+    def recorded(self) -> list[tuple[str, str, str]]:
+        """The Kubernetes Events recorded: name of the object, reason, message."""
         return [
             (decision.regarding.name, decision.reason, decision.message)
             for decision in self.decisions
@@ -242,10 +296,85 @@ class World(Offline):
         ]
 
     def phase(self, name: str) -> str:
-        """The phase of a PodGroup as the scheduler has it."""
+        """Return the phase of a PodGroup in the scheduler's state."""
         return self.state.ledger.jobs[f"ns/{name}"].phase
 
     def statuses(self, name: str) -> dict[str, int]:
-        """How many tasks of a group are in which status."""
+        """Return the number of tasks of a group in each status."""
         counts = self.state.ledger.jobs[f"ns/{name}"].counts
         return {TaskStatus(at).name: count for at, count in enumerate(counts) if count}
+
+    def condition(self, name: str) -> tuple[str, str, str]:
+        """Return type, reason and message of the last condition of a PodGroup."""
+        last = self.group(name).status.conditions[-1]
+        return last.type, last.reason, last.message
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A cluster, and the decisions that the scheduler must make about it.
+
+    Binds and evictions are complete: a pod that is not listed must be neither bound nor evicted. The other decisions
+    are compared only if they are given.
+    """
+
+    name: str
+    """A sentence that states the rule; it is the name of the test case."""
+    cluster: Sequence[Manifest]
+    conf: str | None = None
+    cycles: int = 1
+    """Number of cycles; the decisions of each are carried out before the next."""
+    binds: Mapping[str, str] = field(default_factory=dict)
+    """The node of each pod that is bound."""
+    bind_order: Sequence[str] | None = None
+    """Names of the bound pods in the order of the decisions; if given without `binds`, nodes are not compared."""
+    bind_counts: Mapping[str, int] | None = None
+    """Number of bound pods of each prefix ("a" of "a-0"); if given without `binds`, pods and nodes are not compared."""
+    evicts: Collection[str] = ()
+    """Names of the evicted pods, in any order."""
+    pipelines: Mapping[str, str] | None = None
+    """The node of each pod that the last cycle pipelined."""
+    phases: Mapping[str, str] | None = None
+    """Phases of PodGroups."""
+    conditions: Mapping[str, tuple[str, str, str]] | None = None
+    """Type, reason and message of the last condition of PodGroups."""
+
+    def check(self) -> None:
+        """Run the cycles, and compare the decisions."""
+        world = World(*self.cluster, conf=self.conf).run(self.cycles)
+        decided: dict[str, object] = {"evicts": sorted(world.evictions)}
+        expected: dict[str, object] = {"evicts": sorted(self.evicts)}
+        if self.binds or (self.bind_order is None and self.bind_counts is None):
+            decided["binds"], expected["binds"] = world.binds, self.binds
+        if self.bind_order is not None:
+            decided["bind_order"], expected["bind_order"] = world.bind_order, self.bind_order
+        if self.bind_counts is not None:
+            decided["bind_counts"] = Counter(name.rpartition("-")[0] for name in world.binds)
+            expected["bind_counts"] = self.bind_counts
+        if self.pipelines is not None:
+            decided["pipelines"], expected["pipelines"] = world.pipelines, self.pipelines
+        if self.phases is not None:
+            decided["phases"], expected["phases"] = {name: world.phase(name) for name in self.phases}, self.phases
+        if self.conditions is not None:
+            decided["conditions"] = {name: world.condition(name) for name in self.conditions}
+            expected["conditions"] = self.conditions
+        wrong = "; ".join(
+            f"{what}: {decided[what]}, not {expected[what]}" for what in decided if decided[what] != expected[what]
+        )
+        assert not wrong, wrong
+
+
+def scenarios(*cases: Scenario, conf: str | None = None, common: Sequence[Manifest] = ()) -> pytest.MarkDecorator:
+    """Parametrize a test by scenarios.
+
+    `conf` is the configuration of those that have none of their own; every cluster also has the objects in `common`.
+    """
+    names = [case.name for case in cases]
+    assert len(set(names)) == len(names), "two scenarios have the same name"
+    complete = [replace(each, conf=each.conf or conf, cluster=[*common, *each.cluster]) for each in cases]
+    return pytest.mark.parametrize("scenario", complete, ids=names)
+
+
+def on_node(node: str, *pods: str) -> dict[str, str]:
+    """Return binds or pipelines of several pods to one node."""
+    return dict.fromkeys(pods, node)

@@ -84,7 +84,7 @@ def test_every_ancestor_has_a_say_in_admission_and_the_event_names_the_resource(
     world.run(3)
     assert (world.phase("a"), world.phase("b")) == ("Inqueue", "Pending")
     amounts = "queue top, above queue b: needs cpu 3, in use 0, admitted 3, limit 4"
-    assert ("b", "Unschedulable", f"queue resource quota insufficient: insufficient cpu ({amounts})") in world.told
+    assert ("b", "Unschedulable", f"queue resource quota insufficient: insufficient cpu ({amounts})") in world.recorded
 
 
 def test_what_waits_behind_gates_is_no_demand() -> None:

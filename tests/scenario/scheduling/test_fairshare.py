@@ -200,7 +200,7 @@ def test_who_needs_much_at_once_gets_it_though_others_take_every_piece(patience:
     users.submit("b", 1, cpu="4", lasting=100)
     users.seconds(50)
     assert users.running["b"] == placed
-    texts = {message for _, _, message in users.told}
+    texts = {message for _, _, message in users.recorded}
     assert any("namespace b has less of queue default and waits for room" in text for text in texts) is bool(placed)
 
 

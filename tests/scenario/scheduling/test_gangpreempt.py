@@ -1,15 +1,26 @@
-"""gangpreempt: a whole gang takes the places of jobs of lower priority, what they can spare first, then whole gangs."""
+"""Action gangpreempt: a gang evicts jobs of lower priority for all of its tasks at once.
+
+Spare tasks, which their jobs do not need, are evicted before whole gangs.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from tests.scenario.scheduling.harness import World, node, pod, pods, queue
-from tests.scenario.scheduling.preemption_worlds import job, world
+from tests.scenario.scheduling.harness import (
+    Scenario,
+    World,
+    node,
+    on_node,
+    pod,
+    pods,
+    queue,
+    running,
+    scenarios,
+    waiting,
+)
+from tests.scenario.scheduling.preemption_clusters import PRIORITY_CLASSES, job, preemption_world
 from tests.scenario.scheduling.storage import claim, on, storage_class, volume
-from tests.scenario.scheduling.victims import bury, running, waiting
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.framework.effects import Patch
 from volcanoio.model.base import Manifest
@@ -26,23 +37,25 @@ tiers:
   - name: proportion
   - name: nodeorder
 """
-SAFE_ONLY = f"""{CONF}
+SPARE_TASKS_ONLY = f"""{CONF}
 configurations:
 - name: gangpreempt
   arguments: {{allowWholeBundle: false, maxDomains: 0}}
 """
-NODES = (node("n1", cpu="4"), node("n2", cpu="4"))
-
-
-def evicted(*objects: Manifest, conf: str = CONF) -> list[str]:
-    """Who is evicted in the first cycle."""
-    it = world(*objects, conf=conf)
-    it.cycle()
-    return sorted(it.evictions)
+CAPACITY = CONF.replace("proportion", "capacity")
+NOT_STARVING = CONF.replace("- name: gang", "- {name: gang, enableJobStarving: false}")
+"""A job that has its minimum may still preempt."""
+SHARES = """
+actions: "allocate, gangpreempt, {last}"
+tiers:
+- plugins: [{{name: gang, enablePreemptable: false}}]
+- plugins: [{{name: predicates}}, {{name: drf}}]
+"""
+"""drf alone chooses victims."""
 
 
 def gang(name: str, count: int, minimum: int | None = None, *, on: str = "n1", **more: Any) -> list[Manifest]:
-    """A running job of that many pods, which needs them all unless told otherwise."""
+    """Return a running job of `count` pods; its minimum is all of them by default."""
     priority = more.pop("priority", "low")
     spec = {key: more.pop(key) for key in ("minTaskMember", "queue", "annotations") if key in more}
     made = job(name, count if minimum is None else minimum, *running(name, count, on=on, **more), priority=priority)
@@ -52,272 +65,413 @@ def gang(name: str, count: int, minimum: int | None = None, *, on: str = "n1", *
 
 
 def new(count: int, minimum: int | None = None, *, cpu: str = "1", **more: Any) -> list[Manifest]:
-    """A job of high priority that waits."""
+    """Return a waiting job of high priority; its minimum is all of its pods by default."""
     return job("new", count if minimum is None else minimum, *waiting("new", count, cpu=cpu, **more), priority="high")
 
 
-def test_a_gang_ends_a_whole_gang() -> None:
-    it = world(*NODES, *gang("a", 4, on="n1"), *gang("b", 4, on="n2"), *new(4), conf=CONF)
-    it.cycle()
-    assert sorted(it.evictions) in (["a-0", "a-1", "a-2", "a-3"], ["b-0", "b-1", "b-2", "b-3"])
-    assert {reason for _, reason, message in it.told if "gangpreempt" in message} == {"Evict"}
-    assert it.snapshot is not None
-    assert len(it.snapshot.pipelined) == 4
+def in_sub_jobs_of_two(name: str, count: int, **more: Any) -> list[Manifest]:
+    """Return pods labelled in pairs, which `pairs` makes sub-jobs."""
+    members = [pod(f"{name}-{at}", name, cpu="1", **more) for at in range(2 * count)]
+    for at, member in enumerate(members):
+        member["metadata"]["labels"] = {"part": str(at // 2)}
+    return members
+
+
+def pairs(least: int) -> dict[str, Any]:
+    """Return a sub-group policy: sub-jobs of two pods, of which at least so many must run."""
+    return {
+        "subGroupPolicy": [{"name": "w", "matchLabelKeys": ["part"], "subGroupSize": 2, "minSubGroups": least}],
+    }
+
+
+HOST_PORT = {
+    "containers": [
+        {
+            "name": "main",
+            "ports": [{"hostPort": 80, "containerPort": 80}],
+            "resources": {"requests": {"cpu": "1"}},
+        }
+    ]
+}
+CRITICAL = {"priorityClassName": "system-node-critical"}
+NODES = (node("n1", cpu="4"), node("n2", cpu="4"))
+FULL = (node("n1", cpu="4"), *gang("old", 4))
+OLD = ["old-0", "old-1", "old-2", "old-3"]
+WORKERS_AND_PS = [
+    *pods("w", 3, "old", role="worker", cpu="1", on="n1", phase="Running"),
+    pod("ps", "old", role="ps", cpu="1", on="n1", phase="Running"),
+]
+
+
+def started(*numbers: int) -> list[Manifest]:
+    """Return pods of job new, in sub-jobs of two: numbers 0 and 1 run on n2, and of the rest those listed wait."""
+    first, second, *others = in_sub_jobs_of_two("new", 3)
+    for member in (first, second):
+        member["spec"]["nodeName"], member["status"]["phase"] = "n2", "Running"
+    pending = [each for each in others if int(each["metadata"]["name"].removeprefix("new-")) in numbers]
+    return job("new", 2, first, second, *pending, priority="high", phase="Running", **pairs(1))
+
+
+@scenarios(
+    Scenario(
+        name="the action preempt does not evict a gang that has no spare task",
+        conf=CONF.replace("gangpreempt", "preempt"),
+        cluster=[*NODES, *gang("a", 4), *gang("b", 4, on="n2"), *new(4)],
+    ),
+    Scenario(
+        name="spare tasks are evicted before a gang, even one of lower priority",
+        cluster=[*NODES, *gang("a", 4), *gang("b", 4, 2, on="n2", priority="middle"), *new(2)],
+        evicts=["b-0", "b-1"],
+    ),
+    Scenario(
+        name="where a gang must be evicted no spare task is evicted beside it without need",
+        cluster=[*NODES, *gang("a", 4), *gang("b", 4, 2, on="n2", priority="middle"), *new(4)],
+        evicts=["a-0", "a-1", "a-2", "a-3"],
+    ),
+    Scenario(
+        name="a gang is evicted whole although fewer of its tasks would make enough room",
+        cluster=[node("n1", cpu="4"), *gang("a", 4), *new(1)],
+        evicts=["a-0", "a-1", "a-2", "a-3"],
+    ),
+    Scenario(
+        name="the job of lowest priority is evicted first",
+        cluster=[
+            node("n1", cpu="2"),
+            node("n2", cpu="2"),
+            *gang("a", 2, priority="middle"),
+            *gang("b", 2, on="n2"),
+            *new(2),
+        ],
+        evicts=["b-0", "b-1"],
+    ),
+    Scenario(
+        name="a gang that fits on free nodes is bound without evictions",
+        cluster=[node("n1", cpu="4"), node("n2", cpu="2"), *gang("a", 4), *new(2)],
+        binds=on_node("n2", "new-0", "new-1"),
+    ),
+    Scenario(
+        name="a gang that can get only part of its room evicts nothing",
+        cluster=[*FULL, *new(5)],
+    ),
+    Scenario(
+        name="a gang evicts nothing of a job of its own priority",
+        cluster=[*FULL, *job("new", 4, *waiting("new", 4), priority="low")],
+    ),
+    Scenario(
+        name="a gang evicts nothing of another queue",
+        cluster=[*FULL, queue("q"), *job("new", 4, *waiting("new", 4), priority="high", queue="q")],
+    ),
+    Scenario(
+        name="a gang whose pods are annotated as not preemptable is not evicted",
+        cluster=[
+            node("n1", cpu="4"),
+            *job("old", 4, *running("old", 4, annotations={"volcano.sh/preemptable": "false"})),
+            *new(4),
+        ],
+    ),
+    Scenario(
+        name="a gang whose PodGroup is annotated as not preemptable is not evicted",
+        cluster=[node("n1", cpu="4"), *gang("old", 4, annotations={"volcano.sh/preemptable": "false"}), *new(4)],
+    ),
+    Scenario(
+        name="a gang whose PodGroup is annotated as preemptable is evicted",
+        cluster=[node("n1", cpu="4"), *gang("old", 4, annotations={"volcano.sh/preemptable": "true"}), *new(4)],
+        evicts=OLD,
+    ),
+    Scenario(
+        name="a gang of pods with preemptionPolicy Never evicts nothing",
+        cluster=[*FULL, *new(4, spec={"preemptionPolicy": "Never"})],
+    ),
+    Scenario(
+        name="a gang of critical pods of the cluster is not evicted",
+        cluster=[node("n1", cpu="4"), *job("old", 4, *running("old", 4, spec=CRITICAL)), *new(4)],
+    ),
+    Scenario(
+        name="a gang with fewer pods than its minimum evicts nothing",
+        cluster=[*FULL, *job("new", 4, *waiting("new", 2), priority="high")],
+    ),
+    Scenario(
+        name="a gang of pods larger than the node evicts nothing",
+        cluster=[*FULL, *new(4, cpu="9")],
+    ),
+    Scenario(
+        name="a gang whose node selector matches no node evicts nothing",
+        cluster=[*FULL, *new(2, spec={"nodeSelector": {"no": "where"}})],
+    ),
+    Scenario(
+        name="without allowWholeBundle no gang is evicted",
+        conf=SPARE_TASKS_ONLY,
+        cluster=[*FULL, *new(1)],
+    ),
+    Scenario(
+        name="without allowWholeBundle a spare task is evicted",
+        conf=SPARE_TASKS_ONLY,
+        cluster=[node("n1", cpu="4"), *gang("old", 4, 3), *new(1)],
+        evicts=["old-0"],
+    ),
+    Scenario(
+        name="one task that must stay keeps its whole gang from being evicted",
+        cluster=[
+            node("n1", cpu="4"),
+            *job("old", 4, *running("old", 3), pod("old-9", "old", cpu="1", on="n1", phase="Running", spec=CRITICAL)),
+            *new(2),
+        ],
+    ),
+    Scenario(
+        name="one task that must stay does not keep spare tasks of its job from being evicted",
+        cluster=[
+            node("n1", cpu="4"),
+            *job("old", 1, *running("old", 3), pod("old-9", "old", cpu="1", on="n1", phase="Running", spec=CRITICAL)),
+            *new(2),
+        ],
+        evicts=["old-0", "old-1"],
+    ),
+    Scenario(
+        name="tasks that a role has above its minimum are spare",
+        conf=SPARE_TASKS_ONLY,
+        cluster=[
+            node("n1", cpu="4"),
+            *job("old", 2, *WORKERS_AND_PS, minTaskMember={"worker": 1, "ps": 1}),
+            *new(2),
+        ],
+        evicts=["w-0", "w-1"],
+    ),
+    Scenario(
+        name="no role falls below its minimum",
+        conf=SPARE_TASKS_ONLY,
+        cluster=[
+            node("n1", cpu="4"),
+            *job("old", 2, *WORKERS_AND_PS, minTaskMember={"worker": 1, "ps": 1}),
+            *new(3),
+        ],
+    ),
+    Scenario(
+        name="a sub-job that its group has above its minimum is spare",
+        conf=SPARE_TASKS_ONLY,
+        cluster=[
+            node("n1", cpu="4"),
+            *job("old", 1, *in_sub_jobs_of_two("old", 2, on="n1", phase="Running"), **pairs(1)),
+            *new(2),
+        ],
+        evicts=["old-0", "old-1"],
+    ),
+    Scenario(
+        name="no group of sub-jobs falls below its minimum",
+        conf=SPARE_TASKS_ONLY,
+        cluster=[
+            node("n1", cpu="4"),
+            *job("old", 1, *in_sub_jobs_of_two("old", 2, on="n1", phase="Running"), **pairs(1)),
+            *new(3),
+        ],
+    ),
+    Scenario(
+        name="where spare sub-jobs are not enough the whole job is evicted",
+        cluster=[
+            node("n1", cpu="4"),
+            *job("old", 1, *in_sub_jobs_of_two("old", 2, on="n1", phase="Running"), **pairs(1)),
+            *new(3),
+        ],
+        evicts=OLD,
+    ),
+    Scenario(
+        name="all tasks of a job below its minimum are spare",
+        conf=SPARE_TASKS_ONLY,
+        cluster=[node("n1", cpu="3"), *job("old", 4, *running("old", 3), phase="Running"), *new(1)],
+        evicts=["old-0"],
+    ),
+    Scenario(
+        name="room is made for the minimum of a job only",
+        cluster=[node("n1", cpu="4"), *gang("old", 4, 0), *new(4, 2)],
+        evicts=["old-0", "old-1"],
+        pipelines=on_node("n1", "new-0", "new-1"),
+    ),
+    Scenario(
+        name="room is made for the minimum of each role",
+        cluster=[
+            node("n1", cpu="4"),
+            *gang("old", 4, 0),
+            *job(
+                "new",
+                2,
+                *pods("w", 3, "new", role="worker", cpu="1"),
+                pod("z-ps", "new", role="ps", cpu="1"),
+                priority="high",
+                minTaskMember={"worker": 1, "ps": 1},
+            ),
+        ],
+        evicts=["old-0", "old-1"],
+        pipelines=on_node("n1", "w-0", "z-ps"),
+    ),
+    Scenario(
+        name="a job that has its minimum gets room for one more whole sub-job",
+        conf=NOT_STARVING,
+        cluster=[node("n1", cpu="4"), node("n2", cpu="2"), *gang("old", 4, 0), *started(2, 3, 4, 5)],
+        evicts=["old-0", "old-1"],
+    ),
+    Scenario(
+        name="a job that has its minimum gets no room for part of a sub-job",
+        conf=NOT_STARVING,
+        cluster=[node("n1", cpu="4"), node("n2", cpu="2"), *gang("old", 4, 0), *started(2)],
+    ),
+    Scenario(
+        name="a sub-job that misses a pod is passed over for the next one",
+        conf=NOT_STARVING,
+        cluster=[node("n1", cpu="4"), node("n2", cpu="2"), *gang("old", 4, 0), *started(2, 4, 5)],
+        evicts=["old-0", "old-1"],
+    ),
+    Scenario(
+        name="of two possible victims the one that uses the wanted host port is evicted",
+        cluster=[
+            node("n1", cpu="2"),
+            *gang("a", 1, 0),
+            *job("b", 0, pod("b-0", "b", on="n1", phase="Running", spec=HOST_PORT)),
+            *job("new", 1, pod("new-0", "new", spec=HOST_PORT), priority="high"),
+        ],
+        evicts=["b-0"],
+    ),
+    Scenario(
+        name="by shares a gang is evicted where its tasks could not evict in return",
+        conf=SHARES.format(last="backfill"),
+        cluster=[*FULL, *new(4)],
+        evicts=OLD,
+    ),
+    Scenario(
+        name="by shares no gang is evicted where the action preempt would evict in return",
+        conf=SHARES.format(last="preempt"),
+        cluster=[*FULL, *new(4)],
+    ),
+    Scenario(
+        name="evicted pods count as freed towards the limit of the queue",
+        conf=CAPACITY,
+        cluster=[
+            node("n1", cpu="8"),
+            queue("q", capability={"cpu": "4"}),
+            *job("old", 4, *running("old", 4), queue="q"),
+            *job("new", 4, *waiting("new", 4), priority="high", queue="q"),
+        ],
+        evicts=OLD,
+    ),
+    Scenario(
+        name="pods are evicted for the limit of the queue although the nodes have room",
+        conf=CAPACITY,
+        cluster=[
+            *NODES,
+            queue("q", capability={"cpu": "4"}),
+            *job("old", 0, *running("old", 4), queue="q"),
+            *job("new", 2, *waiting("new", 2), priority="high", queue="q"),
+        ],
+        evicts=["old-0", "old-1"],
+    ),
+    conf=CONF,
+    common=PRIORITY_CLASSES,
+)
+def test_gangpreempt(scenario: Scenario) -> None:
+    scenario.check()
+
+
+CLAIMED = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+VOLUME_ON_N2 = (
+    storage_class(),
+    claim("data", volume="v"),
+    volume("v", phase="Bound", reach=on("disk", "there")),
+    node("n1", cpu="4"),
+    node("n2", cpu="4", labels={"disk": "there"}),
+    queue("q", capability={"cpu": "6"}),
+    *job("old", 0, *running("old", 2), *pods("other", 4, "old", cpu="1", on="n2", phase="Running"), queue="q"),
+)
+"""A queue at its limit, whose first victim is on n1, while the volume can be used on n2 only."""
+
+
+@scenarios(
+    Scenario(
+        name="a pod without a claim evicts the first victim of the queue",
+        cluster=[*VOLUME_ON_N2, *job("new", 1, *waiting("new", 1), priority="high", queue="q")],
+        evicts=["old-0"],
+    ),
+    Scenario(
+        name="a pod with a claim evicts a victim on the node where its volume can be used",
+        cluster=[*VOLUME_ON_N2, *job("new", 1, *waiting("new", 1, spec=CLAIMED), priority="high", queue="q")],
+        evicts=["other-0"],
+    ),
+    conf=CAPACITY,
+    common=PRIORITY_CLASSES,
+)
+def test_gangpreempt_with_volume_claims(scenario: Scenario) -> None:
+    scenario.check()
+
+
+def test_a_gang_replaces_a_whole_gang_and_all_its_tasks_are_nominated() -> None:
+    world = preemption_world(*NODES, *gang("a", 4, on="n1"), *gang("b", 4, on="n2"), *new(4), conf=CONF)
+    world.cycle()
+    assert sorted(world.evictions) in (["a-0", "a-1", "a-2", "a-3"], ["b-0", "b-1", "b-2", "b-3"])
+    assert {reason for _, reason, message in world.recorded if "gangpreempt" in message} == {"Evict"}
+    assert len(world.pipelines) == 4
     nominated = [
-        one for one in it.last if isinstance(one, Patch) and "nominatedNodeName" in one.patch.get("status", {})
+        one for one in world.last if isinstance(one, Patch) and "nominatedNodeName" in one.patch.get("status", {})
     ]
     assert sorted(one.name for one in nominated) == ["new-0", "new-1", "new-2", "new-3"]
 
 
-def test_preempt_alone_could_not() -> None:
-    assert evicted(*NODES, *gang("a", 4), *gang("b", 4, on="n2"), *new(4),
-                   conf=CONF.replace("gangpreempt", "preempt")) == []  # fmt: skip
+def test_no_more_spare_tasks_are_evicted_than_needed() -> None:
+    world = preemption_world(*NODES, *gang("a", 4, 1), *gang("b", 4, 1, on="n2"), *new(2), conf=CONF)
+    world.cycle()
+    assert sorted(world.evictions) in (["a-0", "a-1"], ["b-0", "b-1"])
 
 
-def test_what_jobs_can_spare_goes_before_whole_gangs() -> None:
-    objects = *NODES, *gang("a", 4, on="n1"), *gang("b", 4, 2, on="n2", priority="middle")
-    assert evicted(*objects, *new(2)) == ["b-0", "b-1"], "though the other is of lower priority"
-    whole = evicted(*objects, *new(4, cpu="1"))
-    assert whole == ["a-0", "a-1", "a-2", "a-3"], "of what can be spared nothing is needed then"
+def test_room_on_several_nodes_is_combined() -> None:
+    world = preemption_world(*NODES, *gang("a", 4), *gang("b", 4, on="n2"), *new(4, cpu="2"), conf=CONF)
+    world.cycle()
+    assert len(world.evictions) == 8
+    assert sorted(world.pipelines.values()) == ["n1", "n1", "n2", "n2"]
 
 
-def test_no_more_is_evicted_than_is_needed() -> None:
-    assert evicted(*NODES, *gang("a", 4, 1), *gang("b", 4, 1, on="n2"), *new(2)) in (["a-0", "a-1"], ["b-0", "b-1"])
-
-
-def test_a_gang_goes_whole_also_where_fewer_would_do() -> None:
-    assert evicted(node("n1", cpu="4"), *gang("a", 4), *new(1)) == ["a-0", "a-1", "a-2", "a-3"]
-
-
-def test_the_lowest_job_goes_first() -> None:
-    three = (node("n1", cpu="2"), node("n2", cpu="2"))
-    assert evicted(*three, *gang("a", 2, priority="middle"), *gang("b", 2, on="n2"), *new(2)) == ["b-0", "b-1"]
-
-
-def test_rooms_on_several_nodes_are_put_together() -> None:
-    it = world(*NODES, *gang("a", 4), *gang("b", 4, on="n2"), *new(4, cpu="2"), conf=CONF)
-    it.cycle()
-    assert len(it.evictions) == 8
-    assert it.snapshot is not None
-    assert sorted(it.snapshot.pipelined.values()) == ["n1", "n1", "n2", "n2"]
-
-
-def test_room_that_is_there_is_used_and_no_gang_ended_for_it() -> None:
-    objects = node("n1", cpu="4"), node("n2", cpu="2"), *gang("a", 4)
-    assert evicted(*objects, *new(2)) == []
-    it = world(*objects, *new(3), conf=CONF)
-    it.cycle()
-    assert it.evictions == ["a-0", "a-1", "a-2", "a-3"]
-    assert it.snapshot is not None
-    assert sorted(it.snapshot.pipelined.values()) == ["n1", "n2", "n2"], "free nodes first"
-
-
-FULL = (node("n1", cpu="4"), *gang("old", 4))
-MUST: dict[str, Any] = {"annotations": {"volcano.sh/preemptable": "false"}}
-
-
-@pytest.mark.parametrize(
-    "objects",
-    [
-        [*FULL, *new(5)],  # all or nothing
-        [*FULL, *job("new", 4, *waiting("new", 4), priority="low")],  # not from its equals
-        [*FULL, queue("q"), *job("new", 4, *waiting("new", 4), priority="high", queue="q")],  # nor other queues
-        [node("n1", cpu="4"), *job("old", 4, *running("old", 4, **MUST)), *new(4)],
-        [node("n1", cpu="4"), *gang("old", 4, annotations={"volcano.sh/preemptable": "false"}), *new(4)],
-        [*FULL, *new(4, spec={"preemptionPolicy": "Never"})],
-        [node("n1", cpu="4"), *job("old", 4, *running("old", 4, spec={"priorityClassName": "system-node-critical"})),
-         *new(4)],
-        [*FULL, *job("new", 4, *waiting("new", 2), priority="high")],  # a job that is not valid
-        [*FULL, *new(4, cpu="9")],
-        [*FULL, *new(2, spec={"nodeSelector": {"no": "where"}})],
-    ],
-)  # fmt: skip
-def test_who_is_spared(objects: list[Manifest]) -> None:
-    assert evicted(*objects) == []
-
-
-def test_a_podgroup_that_says_it_may_be_preempted_may() -> None:
-    assert (
-        len(evicted(node("n1", cpu="4"), *gang("old", 4, annotations={"volcano.sh/preemptable": "true"}), *new(4))) == 4
-    )
-
-
-def test_whole_gangs_may_be_spared_by_configuration() -> None:
-    assert evicted(*FULL, *new(1), conf=SAFE_ONLY) == []
-    assert evicted(node("n1", cpu="4"), *gang("old", 4, 3), *new(1), conf=SAFE_ONLY) == ["old-0"]
-
-
-def test_a_veto_of_one_spares_the_whole_gang_but_not_what_can_be_spared() -> None:
-    critical = pod(
-        "old-9", "old", cpu="1", on="n1", phase="Running", spec={"priorityClassName": "system-node-critical"}
-    )
-    nodes = node("n1", cpu="4")
-    assert evicted(nodes, *job("old", 4, *running("old", 3), critical), *new(2)) == []
-    assert evicted(nodes, *job("old", 1, *running("old", 3), critical), *new(2)) == ["old-0", "old-1"]
-
-
-def test_roles_keep_their_minimum() -> None:
-    """Two of three workers can go, the only ps cannot; without whole gangs that is all."""
-    members = [
-        *pods("w", 3, "old", role="worker", cpu="1", on="n1", phase="Running"),
-        pod("ps", "old", role="ps", cpu="1", on="n1", phase="Running"),
-    ]
-    old = job("old", 2, *members, minTaskMember={"worker": 1, "ps": 1})
-    assert evicted(node("n1", cpu="4"), *old, *new(2), conf=SAFE_ONLY) == ["w-0", "w-1"]
-    assert evicted(node("n1", cpu="4"), *old, *new(3), conf=SAFE_ONLY) == []
-
-
-def parted(name: str, number: int, least: int, **more: Any) -> list[Manifest]:
-    """A running job of partitions of two."""
-    policy = {"name": "w", "matchLabelKeys": ["part"], "subGroupSize": 2, "minSubGroups": least}
-    members = []
-    for at in range(2 * number):
-        made = pod(f"{name}-{at}", name, cpu="1", **more)
-        made["metadata"]["labels"] = {"part": str(at // 2)}
-        members.append(made)
-    return [policy, *members]
-
-
-def test_sub_jobs_go_as_far_as_their_group_can_do_without() -> None:
-    policy, *members = parted("old", 2, 1, on="n1", phase="Running")
-    old = job("old", 1, *members, subGroupPolicy=[policy])
-    assert evicted(node("n1", cpu="4"), *old, *new(2), conf=SAFE_ONLY) == ["old-0", "old-1"], "one of the two"
-    assert evicted(node("n1", cpu="4"), *old, *new(3), conf=SAFE_ONLY) == []
-    assert len(evicted(node("n1", cpu="4"), *old, *new(3))) == 4
-
-
-def test_a_job_below_its_minimum_can_lose_anything() -> None:
-    """It is no gang any more: its pods go one by one."""
-    old = job("old", 4, *running("old", 3), phase="Running")
-    assert evicted(node("n1", cpu="3"), *old, *new(1), conf=SAFE_ONLY) == ["old-0"]
-
-
-def test_room_is_made_for_the_minimum_only() -> None:
-    it = world(node("n1", cpu="4"), *gang("old", 4, 0), *new(4, 2), conf=CONF)
-    it.cycle()
-    assert it.evictions == ["old-0", "old-1"]
-    assert it.snapshot is not None
-    assert sorted(it.snapshot.pipelined) == ["ns/new-0", "ns/new-1"]
-
-
-def test_room_is_made_for_what_each_role_needs() -> None:
-    members = [*pods("w", 3, "new", role="worker", cpu="1"), pod("z-ps", "new", role="ps", cpu="1")]
-    mine = job("new", 2, *members, priority="high", minTaskMember={"worker": 1, "ps": 1})
-    it = world(node("n1", cpu="4"), *gang("old", 4, 0), *mine, conf=CONF)
-    it.cycle()
-    assert it.snapshot is not None
-    assert sorted(it.snapshot.pipelined) == ["ns/w-0", "ns/z-ps"]
-    assert len(it.evictions) == 2
+def test_idle_room_is_used_before_room_of_a_gang() -> None:
+    world = preemption_world(node("n1", cpu="4"), node("n2", cpu="2"), *gang("a", 4), *new(3), conf=CONF)
+    world.cycle()
+    assert world.evictions == ["a-0", "a-1", "a-2", "a-3"]
+    assert sorted(world.pipelines.values()) == ["n1", "n2", "n2"]
 
 
 def test_room_is_made_for_whole_sub_jobs() -> None:
-    policy, *members = parted("new", 3, 2)
-    mine = job("new", 1, *members, priority="high", subGroupPolicy=[policy])
-    it = world(node("n1", cpu="6"), *gang("old", 6), *mine, conf=CONF)
-    it.cycle()
-    assert it.snapshot is not None
-    assert sorted(it.snapshot.pipelined) == ["ns/new-0", "ns/new-1", "ns/new-2", "ns/new-3"]
-    it.echo()
-    bury(it)
-    it.run(2)
-    assert {name for name in it.binds if name.startswith("new")} >= {"new-0", "new-1", "new-2", "new-3"}
+    mine = job("new", 1, *in_sub_jobs_of_two("new", 3), priority="high", **pairs(2))
+    world = preemption_world(node("n1", cpu="6"), *gang("old", 6), *mine, conf=CONF)
+    world.cycle()
+    assert sorted(world.pipelines) == ["new-0", "new-1", "new-2", "new-3"]
+    world.echo()
+    world.remove_terminating_pods()
+    world.run(2)
+    assert {name for name in world.binds if name.startswith("new")} >= {"new-0", "new-1", "new-2", "new-3"}
 
 
-ELASTIC = CONF.replace("- name: gang", "- {name: gang, enableJobStarving: false}")
+def test_a_gang_is_bound_as_one_batch_once_its_victims_are_gone_and_evicts_no_more_before() -> None:
+    world = preemption_world(*FULL, *new(4), conf=CONF).run(3)
+    assert len(world.evictions) == 4
+    assert world.binds == {}
+    world.remove_terminating_pods()
+    world.run()
+    assert sorted(world.binds) == ["new-0", "new-1", "new-2", "new-3"]
+    assert world.batches == [["new-0", "new-1", "new-2", "new-3"]]
 
 
-def test_a_started_job_has_room_made_for_its_next_sub_job_if_that_can_be_whole() -> None:
-    policy, *members = parted("new", 3, 1)
-    for member in members[:2]:
-        member["spec"]["nodeName"], member["status"]["phase"] = "n2", "Running"
-    there = [node("n1", cpu="4"), node("n2", cpu="2"), *gang("old", 4, 0)]
-    spec: dict[str, Any] = {"priority": "high", "subGroupPolicy": [policy], "phase": "Running"}
-    assert evicted(*there, *job("new", 2, *members, **spec), conf=ELASTIC) == ["old-0", "old-1"], "one at a time"
-    half = [*members[:3]]
-    assert evicted(*there, *job("new", 2, *half, **spec), conf=ELASTIC) == []
-    both = [*members[:3], *members[4:]]
-    assert evicted(*there, *job("new", 2, *both, **spec), conf=ELASTIC) == ["old-0", "old-1"], "for the one after it"
-
-
-def test_it_runs_once_its_victims_are_gone_and_takes_no_more_meanwhile() -> None:
-    it = world(*FULL, *new(4), conf=CONF).run(3)
-    assert len(it.evictions) == 4, "no more while these terminate"
-    assert it.binds == {}
-    bury(it)
-    it.run()
-    assert sorted(it.binds) == ["new-0", "new-1", "new-2", "new-3"]
-    assert it.batches == [["new-0", "new-1", "new-2", "new-3"]], "the gang as one"
-
-
-def test_others_do_not_take_the_room_meanwhile() -> None:
-    it = world(*FULL, *new(4), conf=CONF).run()
+def test_no_other_job_gets_the_room_that_a_gang_has_evicted_for() -> None:
+    world = preemption_world(*FULL, *new(4), conf=CONF).run()
     for made in job("late", 1, *waiting("late", 1), priority="high"):
-        it.put(made)
-    it.run()
-    bury(it)
-    it.run()
-    assert "late-0" not in it.binds
-    assert len(it.binds) == 4
+        world.put(made)
+    world.run()
+    world.remove_terminating_pods()
+    world.run()
+    assert "late-0" not in world.binds
+    assert len(world.binds) == 4
 
 
-def test_a_restarted_scheduler_goes_on() -> None:
-    it = world(*FULL, *new(4), conf=CONF).run()
-    again = World(conf=CONF, state=ClusterState(), synced=False, now=it.now)
-    for obj in it.objects.values():
-        again.put(obj)
-    again.sync()
-    again.run()
-    assert again.evictions == []
-    bury(again)
-    again.run()
-    assert len(again.binds) == 4
-
-
-def test_filters_hold_on_the_nodes_that_are_taken() -> None:
-    """Host ports are free only once their holder is gone: of two that could go, that one does."""
-    port = {"containers": [{"name": "main", "ports": [{"hostPort": 80, "containerPort": 80}],
-                            "resources": {"requests": {"cpu": "1"}}}]}  # fmt: skip
-    holder = pod("b-0", "b", on="n1", phase="Running", spec={**port, "schedulerName": "volcano", "nodeName": "n1"})
-    objects = [node("n1", cpu="2"), *gang("a", 1, 0), *job("b", 0, holder)]
-    mine = job("new", 1, pod("new-0", "new", spec=port), priority="high")
-    assert evicted(*objects, *mine) == ["b-0"]
-
-
-def test_a_gang_whose_places_are_taken_could_not_take_them_back() -> None:
-    """By shares alone preempt would give the evicted their places back: where it runs, nothing is done."""
-    shares = """
-actions: "allocate, gangpreempt, {other}"
-tiers:
-- plugins: [{{name: gang, enablePreemptable: false}}]
-- plugins: [{{name: predicates}}, {{name: drf}}]
-"""
-    assert evicted(*FULL, *new(4), conf=shares.format(other="backfill")) == ["old-0", "old-1", "old-2", "old-3"]
-    assert evicted(*FULL, *new(4), conf=shares.format(other="preempt")) == []
-
-
-def test_the_queue_limit_counts_what_is_evicted() -> None:
-    capped = queue("q", capability={"cpu": "4"})
-    old = job("old", 4, *running("old", 4), queue="q")
-    mine = job("new", 4, *waiting("new", 4), priority="high", queue="q")
-    conf = CONF.replace("proportion", "capacity")
-    assert len(evicted(node("n1", cpu="8"), capped, *old, *mine, conf=conf)) == 4
-
-
-def test_what_is_evicted_may_pay_for_the_queue_where_nodes_have_room() -> None:
-    capped = queue("q", capability={"cpu": "4"})
-    old = job("old", 0, *running("old", 4), queue="q")
-    mine = job("new", 2, *waiting("new", 2), priority="high", queue="q")
-    assert evicted(*NODES, capped, *old, *mine, conf=CONF.replace("proportion", "capacity")) == ["old-0", "old-1"]
-
-
-def test_no_pod_is_evicted_where_the_claims_cannot_be_bound() -> None:
-    """Without the claim the queue's first victim would be on the other node."""
-    capped = queue("q", capability={"cpu": "6"})
-    there = volume("v", phase="Bound", reach=on("disk", "there"))
-    nodes = node("n1", cpu="4"), node("n2", cpu="4", labels={"disk": "there"})
-    data = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
-    old = job("old", 0, *running("old", 2), *pods("other", 4, "old", cpu="1", on="n2", phase="Running"), queue="q")
-    for spec, victims in (({}, ["old-0"]), (data, ["other-0"])):
-        mine = job("new", 1, *waiting("new", 1, spec=spec), priority="high", queue="q")
-        objects = storage_class(), claim("data", volume="v"), there, capped, *nodes, *old, *mine
-        assert evicted(*objects, conf=CONF.replace("proportion", "capacity")) == victims
+def test_a_restarted_scheduler_binds_the_gang_without_further_evictions() -> None:
+    world = preemption_world(*FULL, *new(4), conf=CONF).run()
+    restarted = World(conf=CONF, state=ClusterState(), synced=False, now=world.now)
+    for obj in world.objects.values():
+        restarted.put(obj)
+    restarted.sync()
+    restarted.run()
+    assert restarted.evictions == []
+    restarted.remove_terminating_pods()
+    restarted.run()
+    assert len(restarted.binds) == 4

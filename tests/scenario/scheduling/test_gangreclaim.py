@@ -1,13 +1,24 @@
-"""gangreclaim: a queue takes room for a whole gang back from other queues, gangs whole where need be."""
+"""Action gangreclaim: a queue below its share evicts tasks of other queues for a whole gang at once."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.scenario.scheduling.harness import World, group, node, pods, queue
-from tests.scenario.scheduling.victims import bury
+from tests.scenario.scheduling.harness import (
+    Scenario,
+    World,
+    group,
+    node,
+    pods,
+    queue,
+    running,
+    scenarios,
+    waiting,
+    with_uids,
+)
 from volcanoio.model.base import Manifest
 
 CONF = """
@@ -16,7 +27,7 @@ tiers:
 - plugins: [{name: priority}, {name: gang}, {name: conformance}]
 - plugins: [{name: predicates}, {name: proportion}]
 """
-DESERVED = """
+GANG_THEN_CAPACITY = """
 actions: "enqueue, allocate, gangreclaim"
 tiers:
 - plugins: [{name: priority}, {name: gang}]
@@ -29,126 +40,209 @@ tiers:
 - plugins: [{name: predicates}]
 """
 NODES = (node("n1", cpu="4"), node("n2", cpu="4"))
+AB = (queue("a"), queue("b"))
+DESERVED = (queue("a", deserved={"cpu": "4"}), queue("b", deserved={"cpu": "4"}))
 
 
 def holds(name: str, count: int, minimum: int, *, on: str = "n1", where: str = "a", **more: Any) -> list[Manifest]:
-    """A running job of a queue."""
-    members = pods(name, count, name, cpu=more.pop("cpu", "1"), on=on, phase="Running", **more)
-    return [group(name, minimum, queue=where, phase="Running"), *members]
+    """Return a running job of a queue."""
+    return [group(name, minimum, queue=where, phase="Running"), *running(name, count, on=on, **more)]
 
 
 def wants(count: int, minimum: int | None = None, *, where: str = "b", cpu: str = "1", **more: Any) -> list[Manifest]:
-    """A job of another queue that waits."""
+    """Return a waiting job of another queue; its minimum is all of its pods by default."""
     minimum = count if minimum is None else minimum
-    return [group("new", minimum, queue=where, phase="Inqueue"), *pods("new", count, "new", cpu=cpu, **more)]
+    return [group("new", minimum, queue=where, phase="Inqueue"), *waiting("new", count, cpu=cpu, **more)]
 
 
-def evicted(*objects: Manifest, conf: str = CONF) -> list[str]:
-    """Who is evicted in the first cycle."""
-    it = World(*objects, conf=conf)
-    it.cycle()
-    return sorted(it.evictions)
+def not_on_nodes_labelled(key: str) -> Manifest:
+    """Return a pod spec that excludes nodes with a label."""
+    terms = [{"matchExpressions": [{"key": key, "operator": "DoesNotExist"}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {"affinity": {"nodeAffinity": required}}
 
 
-AB = (queue("a"), queue("b"))
-
-
-def test_a_gang_takes_back_what_its_queue_deserves_from_a_gang() -> None:
-    it = World(*NODES, *AB, *holds("x", 4, 4), *holds("y", 4, 4, on="n2"), *wants(4), conf=CONF)
-    it.cycle()
-    assert sorted(it.evictions) in ([f"x-{at}" for at in range(4)], [f"y-{at}" for at in range(4)])
-    assert any(message == "gangreclaim" for _, _, message in it.told)
-    it.echo()
-    bury(it)
-    it.run()
-    assert sorted(it.binds) == ["new-0", "new-1", "new-2", "new-3"]
-
-
-def test_what_jobs_can_spare_goes_first() -> None:
-    assert evicted(*NODES, *AB, *holds("x", 4, 4), *holds("y", 4, 2, on="n2"), *wants(2)) == ["y-0", "y-1"]
-
-
-def test_a_queue_takes_no_more_than_it_deserves() -> None:
-    assert evicted(*NODES, *AB, *holds("x", 8, 0, cpu="1"), *wants(5)) == [], "its half is four"
-
-
-OPEN = (*NODES, queue("b"), *holds("x", 4, 4), *holds("y", 4, 4, on="n2"), *wants(4))
-
-
-@pytest.mark.parametrize(
-    "objects",
-    [
-        [*OPEN, queue("a", reclaimable=False)],
-        [*NODES, *AB, *holds("x", 4, 4, where="b"), *holds("y", 4, 4, on="n2", where="b"), *wants(4)],  # its own queue
-        [*OPEN, queue("a", guarantee={"resource": {"cpu": "8"}})],
-        [*OPEN, queue("a", guarantee={"resource": {"cpu": "5"}})],  # not even one gang of four can go
-        [*NODES, *AB, *holds("x", 4, 4), *holds("y", 4, 4, on="n2"), *wants(4, spec={"preemptionPolicy": "Never"})],
-    ],
+@scenarios(
+    Scenario(
+        name="spare tasks are evicted before a gang",
+        cluster=[*NODES, *AB, *holds("x", 4, 4), *holds("y", 4, 2, on="n2"), *wants(2)],
+        evicts=["y-0", "y-1"],
+    ),
+    Scenario(
+        name="a gang larger than the share of its queue evicts nothing",
+        cluster=[*NODES, *AB, *holds("x", 8, 0), *wants(5)],
+    ),
+    Scenario(
+        name="a queue with reclaimable false loses nothing",
+        cluster=[
+            *NODES,
+            queue("a", reclaimable=False),
+            queue("b"),
+            *holds("x", 4, 4),
+            *holds("y", 4, 4, on="n2"),
+            *wants(4),
+        ],
+    ),
+    Scenario(
+        name="a gang evicts nothing of its own queue",
+        cluster=[*NODES, *AB, *holds("x", 4, 4, where="b"), *holds("y", 4, 4, on="n2", where="b"), *wants(4)],
+    ),
+    Scenario(
+        name="a queue whose guarantee is all that it has loses nothing",
+        cluster=[
+            *NODES,
+            queue("a", guarantee={"resource": {"cpu": "8"}}),
+            queue("b"),
+            *holds("x", 4, 4),
+            *holds("y", 4, 4, on="n2"),
+            *wants(4),
+        ],
+    ),
+    Scenario(
+        name="no gang is evicted that would bring its queue below the guarantee",
+        cluster=[
+            *NODES,
+            queue("a", guarantee={"resource": {"cpu": "5"}}),
+            queue("b"),
+            *holds("x", 4, 4),
+            *holds("y", 4, 4, on="n2"),
+            *wants(4),
+        ],
+    ),
+    Scenario(
+        name="a gang of pods with preemptionPolicy Never evicts nothing",
+        cluster=[
+            *NODES,
+            *AB,
+            *holds("x", 4, 4),
+            *holds("y", 4, 4, on="n2"),
+            *wants(4, spec={"preemptionPolicy": "Never"}),
+        ],
+    ),
+    Scenario(
+        name="no spare tasks are evicted that would bring their queue below the guarantee",
+        cluster=[
+            *NODES,
+            queue("a", guarantee={"resource": {"cpu": "7"}}),
+            queue("b"),
+            *holds("x", 4, 0),
+            *holds("y", 4, 0, on="n2"),
+            *wants(2),
+        ],
+    ),
+    Scenario(
+        name="a bound pod that does not run yet is not evicted",
+        cluster=[
+            node("n1", cpu="4"),
+            *AB,
+            group("x", 0, queue="a", phase="Running"),
+            *pods("x", 4, "x", cpu="1", on="n1"),
+            *wants(2),
+        ],
+    ),
+    # Gang x also has pods on n3, where the preemptor cannot run.
+    Scenario(
+        name="of two gangs the one is evicted that loses less beyond what the preemptor needs",
+        cluster=[
+            node("n1", cpu="4"),
+            node("n2", cpu="4"),
+            node("n3", cpu="4", labels={"other": "yes"}),
+            *AB,
+            group("x", 4, queue="a", phase="Running"),
+            *pods("x", 2, "x", cpu="2", on="n1", phase="Running"),
+            *pods("xx", 2, "x", cpu="2", on="n3", phase="Running"),
+            *holds("y", 2, 2, on="n2", cpu="2"),
+            *wants(4, spec=not_on_nodes_labelled("other")),
+        ],
+        evicts=["y-0", "y-1"],
+    ),
+    Scenario(
+        name="a queue at what it deserves loses nothing",
+        conf=ONLY_CAPACITY,
+        cluster=[*DESERVED, node("n1", cpu="4"), *holds("x", 4, 0), *wants(2)],
+    ),
+    Scenario(
+        name="a queue above what it deserves loses the rest",
+        conf=ONLY_CAPACITY,
+        cluster=[*DESERVED, node("n1", cpu="6"), *holds("x", 6, 0), *wants(2)],
+        evicts=["x-0", "x-1"],
+    ),
+    # gang alone chooses the victims, so that each queue could evict the other's gang without end.
+    Scenario(
+        name="no gang is evicted that could evict in return",
+        conf=GANG_THEN_CAPACITY,
+        cluster=[*DESERVED, node("n1", cpu="4"), *holds("x", 4, 4), *wants(4)],
+    ),
+    Scenario(
+        name="a queue above its share evicts nothing",
+        cluster=[*NODES, *AB, *holds("x", 4, 4), *holds("y", 4, 4, on="n2", where="b"), *wants(2)],
+    ),
+    conf=CONF,
 )
-def test_who_is_spared(objects: list[Manifest]) -> None:
-    assert evicted(*objects) == []
+def test_gangreclaim(scenario: Scenario) -> None:
+    scenario.check()
 
 
-def test_a_guarantee_is_kept_task_by_task_of_what_can_be_spared() -> None:
-    a = queue("a", guarantee={"resource": {"cpu": "7"}})
-    assert evicted(*NODES, a, queue("b"), *holds("x", 4, 0), *holds("y", 4, 0, on="n2"), *wants(1)) in (
-        ["x-0"],
-        ["y-0"],
-    )
-    assert evicted(*NODES, a, queue("b"), *holds("x", 4, 0), *holds("y", 4, 0, on="n2"), *wants(2)) == []
-
-
-def test_pods_that_do_not_run_yet_are_not_reclaimed() -> None:
-    bound = [group("x", 0, queue="a", phase="Running"), *pods("x", 4, "x", cpu="1", on="n1")]
-    assert evicted(node("n1", cpu="4"), *AB, *bound, *wants(2)) == []
-
-
+@scenarios(
+    Scenario(
+        name="of jobs that lose equally the one whose name comes first is evicted",
+        cluster=[
+            node("n1", cpu="6"),
+            *AB,
+            *holds("first", 2, 0),
+            *holds("second", 2, 0),
+            *holds("third", 2, 0),
+            *wants(2),
+        ],
+        evicts=["first-0", "first-1"],
+    ),
+    Scenario(
+        name="of gangs that lose equally the one whose name comes first is evicted",
+        cluster=[
+            node("n1", cpu="6"),
+            *AB,
+            *holds("first", 2, 2),
+            *holds("second", 2, 2),
+            *holds("third", 2, 2),
+            *wants(2),
+        ],
+        evicts=["first-0", "first-1"],
+    ),
+    conf=CONF,
+)
 @pytest.mark.parametrize("uids", ["abc", "cba", "bca"])
-@pytest.mark.parametrize("minimum", [0, 2], ids=["spare pods", "whole gangs"])
-def test_of_jobs_worth_the_same_the_one_whose_name_comes_first_goes_first(minimum: int, uids: str) -> None:
-    holders = [holds(name, 2, minimum) for name in ("first", "second", "third")]
-    for (owner, *_), uid in zip(holders, uids, strict=True):
-        owner["metadata"]["uid"] = uid
-    jobs = [each for holder in holders for each in holder]
-    assert evicted(node("n1", cpu="6"), *AB, *jobs, *wants(2)) == ["first-0", "first-1"]
+def test_uids_do_not_decide(scenario: Scenario, uids: str) -> None:
+    names = ("first", "second", "third")
+    replace(scenario, cluster=with_uids(scenario.cluster, names, uids)).check()
 
 
-def test_the_gang_that_frees_most_of_what_is_needed_for_what_is_lost_goes_first() -> None:
-    """Of two gangs of equal standing one loses much that the taker has no use for."""
-    far = [group("x", 4, queue="a", phase="Running"), *pods("x", 2, "x", cpu="2", on="n1", phase="Running"),
-           *pods("xx", 2, "x", cpu="2", on="n3", phase="Running")]  # fmt: skip
-    near = holds("y", 2, 2, on="n2", cpu="2")
-    nodes = node("n1", cpu="4"), node("n2", cpu="4"), node("n3", cpu="4", labels={"other": "yes"})
-    need = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
-        {"matchExpressions": [{"key": "other", "operator": "DoesNotExist"}]}]}}}  # fmt: skip
-    mine = wants(4, spec={"affinity": need})
-    assert evicted(*nodes, *AB, *far, *near, *mine) == ["y-0", "y-1"]
+def test_a_gang_takes_what_its_queue_deserves_from_a_whole_gang() -> None:
+    world = World(*NODES, *AB, *holds("x", 4, 4), *holds("y", 4, 4, on="n2"), *wants(4), conf=CONF)
+    world.cycle()
+    assert sorted(world.evictions) in ([f"x-{at}" for at in range(4)], [f"y-{at}" for at in range(4)])
+    assert any(message == "gangreclaim" for _, _, message in world.recorded)
+    world.echo()
+    world.remove_terminating_pods()
+    world.run()
+    assert sorted(world.binds) == ["new-0", "new-1", "new-2", "new-3"]
 
 
-def test_the_queue_that_loses_first_is_the_one_furthest_above_its_share() -> None:
-    objects = [queue("a"), queue("b"), queue("c"), node("n1", cpu="4"), node("n2", cpu="4"), node("n3", cpu="4")]
-    held = [*holds("x", 4, 4, where="a"), *holds("y", 4, 4, on="n2", where="c"), *holds("z", 4, 4, on="n3", where="c")]
-    gone = evicted(*objects, *held, *wants(4))
-    assert gone in ([f"y-{at}" for at in range(4)], [f"z-{at}" for at in range(4)])
+def test_a_queue_loses_the_spare_task_that_it_has_above_its_guarantee() -> None:
+    guaranteed = queue("a", guarantee={"resource": {"cpu": "7"}})
+    world = World(*NODES, guaranteed, queue("b"), *holds("x", 4, 0), *holds("y", 4, 0, on="n2"), *wants(1), conf=CONF)
+    world.cycle()
+    assert world.evictions in (["x-0"], ["y-0"])
 
 
-def test_what_is_deserved_is_kept_where_capacity_decides() -> None:
-    """A queue at what it deserves loses nothing, one above it what it has too much."""
-    deserved = [queue("a", deserved={"cpu": "4"}), queue("b", deserved={"cpu": "4"})]
-    at_it = [*deserved, node("n1", cpu="4"), *holds("x", 4, 0), *wants(2)]
-    assert evicted(*at_it, conf=ONLY_CAPACITY) == []
-    above = [*deserved, node("n1", cpu="6"), *holds("x", 6, 0), *wants(2)]
-    assert evicted(*above, conf=ONLY_CAPACITY) == ["x-0", "x-1"]
-
-
-def test_the_evicted_could_not_take_it_back() -> None:
-    """Where only gang has a say, both queues may have all of the cluster: each could end the other's gang for ever."""
-    deserved = [queue("a", deserved={"cpu": "4"}), queue("b", deserved={"cpu": "4"})]
-    objects = [*deserved, node("n1", cpu="4"), *holds("x", 4, 4), *wants(4)]
-    it = World(*objects, conf=DESERVED).run()
-    assert it.evictions == []
-
-
-def test_an_overused_queue_takes_nothing() -> None:
-    full = [*holds("x", 4, 4), *holds("y", 4, 4, on="n2", where="b")]
-    assert evicted(*NODES, *AB, *full, *wants(2)) == []
+def test_the_queue_furthest_above_its_share_loses_first() -> None:
+    world = World(
+        *(queue(name) for name in "abc"),
+        *(node(name, cpu="4") for name in ("n1", "n2", "n3")),
+        *holds("x", 4, 4, where="a"),
+        *holds("y", 4, 4, on="n2", where="c"),
+        *holds("z", 4, 4, on="n3", where="c"),
+        *wants(4),
+        conf=CONF,
+    )
+    world.cycle()
+    assert sorted(world.evictions) in ([f"y-{at}" for at in range(4)], [f"z-{at}" for at in range(4)])

@@ -22,7 +22,7 @@ def test_a_gang_that_fits_goes_out_as_one_batch_and_runs() -> None:
     assert status.running == 3
     assert status.conditions[-1].type == "Scheduled"
     assert status.conditions[-1].reason == "tasks in gang are ready to be scheduled"
-    assert ("pg", "Scheduled", "pod group is ready") in world.told
+    assert ("pg", "Scheduled", "pod group is ready") in world.recorded
 
 
 def test_a_gang_that_does_not_fit_gets_the_reason_and_nothing_is_bound() -> None:
@@ -37,8 +37,8 @@ def test_a_gang_that_does_not_fit_gets_the_reason_and_nothing_is_bound() -> None
     condition = world.group("pg").status.conditions[-1]
     assert (condition.type, condition.status, condition.reason) == ("Unschedulable", "True", "NotEnoughResources")
     assert condition.message == text
-    assert ("pg", "Unschedulable", text) in world.told
-    assert ("p-0", "FailedScheduling", "0/4 nodes are unavailable: 4 Insufficient cpu.") in world.told
+    assert ("pg", "Unschedulable", text) in world.recorded
+    assert ("p-0", "FailedScheduling", "0/4 nodes are unavailable: 4 Insufficient cpu.") in world.recorded
 
 
 def test_pods_of_an_incomplete_gang_get_no_reason() -> None:
@@ -46,9 +46,9 @@ def test_pods_of_an_incomplete_gang_get_no_reason() -> None:
     for index in range(6):
         world.put(pod(f"p-{index}", "pg", cpu="1"))
         world.run()
-    assert not [told for told in world.told if told[1] == "FailedScheduling"]
+    assert not [told for told in world.recorded if told[1] == "FailedScheduling"]
     world.run(2)
-    assert {told[0] for told in world.told if told[1] == "FailedScheduling"} == {f"p-{index}" for index in range(6)}
+    assert {told[0] for told in world.recorded if told[1] == "FailedScheduling"} == {f"p-{index}" for index in range(6)}
 
 
 def test_part_of_a_gang_has_a_place_but_is_not_bound() -> None:
@@ -66,8 +66,8 @@ def test_part_of_a_gang_has_a_place_but_is_not_bound() -> None:
         f" Pending: 1 Unschedulable, 2 Schedulable. Origin reason is p-2: {why}"
     )
     hint = "Pod ns/p-0 can possibly be assigned to n1, once minAvailable is satisfied"
-    assert ("p-0", "FailedScheduling", hint) in world.told
-    assert ("p-2", "FailedScheduling", why) in world.told
+    assert ("p-0", "FailedScheduling", hint) in world.recorded
+    assert ("p-2", "FailedScheduling", why) in world.recorded
 
 
 def test_two_gangs_that_do_not_fit_together_run_one_after_the_other() -> None:
@@ -112,8 +112,8 @@ def test_kuberays_guide() -> None:
     )
     amounts = "(queue kuberay: needs cpu 3, in use 3, limit 4; needs memory 4Gi, in use 4Gi, limit 6Gi)"
     assert second.conditions[-1].message == f"{gang} {amounts}"
-    assert ("second-head", "FailedScheduling", gang) in world.told
-    assert ("second", "Unschedulable", f"{refused} {amounts}") in world.told
+    assert ("second-head", "FailedScheduling", gang) in world.recorded
+    assert ("second", "Unschedulable", f"{refused} {amounts}") in world.recorded
     assert world.queue("kuberay").status.allocated == {"cpu": "3", "memory": "4Gi", "pods": "3"}
 
     for name in ("first-head", "first-worker-0", "first-worker-1"):
@@ -136,7 +136,7 @@ def test_pods_that_request_nothing_are_a_gang_too() -> None:
     world.run(3)
     assert world.binds == {}
     text = "0/1 nodes are unavailable: 1 node(s) pod number exceeded."
-    assert ("p-2", "FailedScheduling", text) in world.told
+    assert ("p-2", "FailedScheduling", text) in world.recorded
     world.put(node("n2", pods="1"))
     world.run(1)
     assert len(world.binds) == 3

@@ -62,7 +62,7 @@ def test_a_refused_bind_is_sent_again_with_its_room_held() -> None:
     world.run()
     assert world.batches[-1] == ["p-2"]
     assert "thief" not in world.binds
-    assert ("p-2", "FailedScheduling", "failed to bind to node n1: refused") not in world.told
+    assert ("p-2", "FailedScheduling", "failed to bind to node n1: refused") not in world.recorded
     assert world.statuses("pg") == {"RUNNING": 3}
     assert not world.state.reservations.by_job
 
@@ -88,7 +88,7 @@ def test_a_bind_refused_again_and_again_is_not_retried_in_a_hot_loop() -> None:
         world.cycle()
         world.echo(refuse={"p-0": 422})
     assert len(world.batches) == 2
-    assert ("p-0", "FailedScheduling", "failed to bind to node n1: refused") in world.told
+    assert ("p-0", "FailedScheduling", "failed to bind to node n1: refused") in world.recorded
 
 
 def test_a_refusal_of_another_node_or_pod_changes_nothing() -> None:
@@ -154,7 +154,7 @@ def test_a_gang_some_of_whose_pods_terminate_stays_running(deleted: int) -> None
     world.run(2)
     status = world.group("pg").status
     assert (status.phase, status.running) == ("Running", 3)
-    assert ("pg", "Unschedulable") not in {told[:2] for told in world.told}
+    assert ("pg", "Unschedulable") not in {told[:2] for told in world.recorded}
 
 
 def test_a_gang_becomes_unknown_where_a_pod_waits_beside_the_terminating_one() -> None:

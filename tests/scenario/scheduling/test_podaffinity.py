@@ -196,7 +196,7 @@ def test_pods_of_the_default_scheduler_are_held_to_the_same_rules() -> None:
         zoned("n1"), *pods, state=ClusterState(StateOptions(single_pod_schedulers=frozenset({"default-scheduler"})))
     ).run(2)
     assert len(world.binds) == 1
-    told = [text for _, reason, text in world.told if reason == "FailedScheduling"]
+    told = [text for _, reason, text in world.recorded if reason == "FailedScheduling"]
     assert any("didn't match pod anti-affinity rules" in text for text in told)
 
 

@@ -1,285 +1,478 @@
-"""preempt: whom a job of a queue may have evicted, who goes first, and what becomes of it over cycles."""
+"""Action preempt: a job evicts tasks of jobs of lower priority in its queue."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.scenario.scheduling.harness import World, node, pod, pods, queue
-from tests.scenario.scheduling.preemption_worlds import CONF, DRY_RUN, job, labelled, rank, world
-from tests.scenario.scheduling.victims import bury, evicted, running, waiting
+from tests.scenario.scheduling.harness import (
+    Scenario,
+    World,
+    labelled,
+    node,
+    on_node,
+    pod,
+    pods,
+    priority_class,
+    queue,
+    running,
+    scenarios,
+    waiting,
+)
+from tests.scenario.scheduling.preemption_clusters import CONF, DRY_RUN, PRIORITY_CLASSES, job, preemption_world
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.framework.effects import Patch, Record
 from volcanoio.model.base import Manifest
 
-
-def after(*objects: Manifest, conf: str = CONF) -> list[str]:
-    """Who is evicted in the first cycle."""
-    return evicted(world(*objects, conf=conf))
-
-
-FULL = (node("n1", cpu="4"), *job("old", 1, *running("old", 4)))
-"""A node full of a job that can lose three of its four tasks."""
-
-
-def test_a_gang_takes_what_it_needs_and_no_more() -> None:
-    it = world(*FULL, *job("new", 2, *waiting("new", 5), priority="high"))
-    it.cycle()
-    assert it.evictions == ["old-3", "old-2"], "the last of the job's order goes first"
-    assert it.snapshot is not None
-    assert it.snapshot.pipelined == {"ns/new-0": "n1", "ns/new-1": "n1"}
-    assert it.binds == {}
-
-
-def test_pods_that_came_to_run_here_can_be_evicted_like_any_other() -> None:
-    first, second = job("first", 1, *waiting("first", 4)), job("second", 1, *waiting("second", 1), priority="middle")
-    it = world(node("n1", cpu="5"), *second, *first, *job("large", 1, *waiting("large", 1, cpu="6")))
-    it.cycle()
-    assert len(it.binds) == 5
-    assert it.evictions == [], "who is only bound is nobody's victim, though looked at"
-    it.echo()
-    for manifest in job("new", 2, *waiting("new", 2), priority="high"):
-        it.put(manifest)
-    it.cycle()
-    assert it.evictions == ["first-3", "first-2"]
-
-
-def test_a_job_without_victims_is_tried_again_when_something_changed() -> None:
-    it = world(*FULL, *job("new", 1, *waiting("new", 1), priority="low"))
-    assert it.cycle().stats.attempts == 1
-    assert it.cycle().stats.attempts == 0, "nothing has changed"
-    it.put(rank("low", 5))
-    assert it.cycle().stats.attempts == 1, "priorities have"
-    it.put(job("new", 1, priority="high", phase="Inqueue")[0])
-    it.cycle()
-    assert it.evictions == ["old-3"]
-
-
-def test_what_is_said_and_written() -> None:
-    it = world(*FULL, *job("new", 1, *waiting("new", 1), priority="high"))
-    it.cycle()
-    assert ("old", "Evict", "preempt") in it.told
-    (patch,) = [one for one in it.last if isinstance(one, Patch) and "nominatedNodeName" in one.patch.get("status", {})]
-    assert (patch.resource, patch.name, patch.subresource) == ("pods", "new-0", "status")
-    assert patch.patch == {"status": {"nominatedNodeName": "n1"}}
-    assert ("old-3", "Evict", "Pod is evicted, because of preempt") in it.told
-    assert len([one for one in it.last if isinstance(one, Record) and one.reason == "Evict"]) == 2
-
-
-NEW = job("new", 1, *waiting("new", 1), priority="high")
-MUST: dict[str, Any] = {"annotations": {"volcano.sh/preemptable": "false"}}
-
-
-@pytest.mark.parametrize(
-    ("objects", "expected"),
-    [
-        ([*FULL, *job("new", 4, *waiting("new", 4), priority="high")], []),  # only three can be had: none is taken
-        ([*FULL, *job("new", 1, *waiting("new", 1), priority="low")], []),  # not from its equals
-        ([*FULL, queue("q"), *job("new", 1, *waiting("new", 1), priority="high", queue="q")], []),  # nor other queues
-        ([node("n1", cpu="2"), *job("old", 2, *running("old", 2)), *NEW], []),  # no gang falls below its minimum
-        ([node("n1", cpu="2"), *job("old", 1, *running("old", 2, **MUST)), *NEW], []),
-        ([*FULL, *job("new", 1, *waiting("new", 1, spec={"preemptionPolicy": "Never"}), priority="high")], []),
-        ([node("n1", cpu="2"), *job("old", 1, *running("old", 2, spec={"priorityClassName": "system-node-critical"})),
-          *NEW], []),
-        ([*FULL, *job("new", 1, *waiting("new", 1), priority="high", phase="Pending",
-                      minResources={"cpu": "99"})], []),  # a job that is not admitted
-        ([*FULL, *job("new", 2, *waiting("new", 1), priority="high")], []),  # a job that is not valid
-        ([*FULL, *job("new", 1, *waiting("new", 1), priority="high",
-                      networkTopology={"mode": "hard", "highestTierAllowed": 1})], []),  # gangpreempt's business
-        ([*FULL, *job("new", 1, *waiting("new", 1, cpu="9"), priority="high")], []),  # larger than the node
-        ([*FULL, *job("new", 1, *waiting("new", 1, cpu="3"), priority="high")], ["old-1", "old-2", "old-3"]),
-        ([*FULL, node("n2"), *job("new", 1, *waiting("new", 1), priority="high")], []),  # room elsewhere
-        ([*FULL, *job("new", 1, *waiting("new", 1, spec={"nodeSelector": {"disk": "ssd"}}), priority="high")], []),
-    ],
-)  # fmt: skip
-def test_who_may_be_evicted(objects: list[Manifest], expected: list[str]) -> None:
-    assert after(*objects) == expected
-
-
-def test_bound_tasks_may_go_too_and_terminating_ones_count_as_gone() -> None:
-    start = node("n1", cpu="2"), *job("old", 0, *pods("old", 2, "old", cpu="1", on="n1"), phase="Running")
-    assert after(*start, *NEW) == ["old-1"]
-    it = world(*start)
-    it.set_pod("old-0", deleting=True)
-    for manifest in NEW:
-        it.put(manifest)
-    it.cycle()
-    assert it.evictions == []
-    assert it.snapshot is not None
-    assert it.snapshot.pipelined == {"ns/new-0": "n1"}
-
-
-def test_the_job_of_lowest_priority_goes_first_and_of_a_job_the_task_of_lowest() -> None:
-    assert after(
-        node("n1", cpu="4"),
-        *job("a", 0, *running("a", 2, spec={"priority": 5}), priority="middle"),
-        *job("b", 0, *running("b", 1, spec={"priority": 5}), pod("b-x", "b", cpu="1", on="n1", phase="Running")),
-        *job("new", 3, *waiting("new", 3), priority="high"),
-    ) == ["a-1", "b-0", "b-x"]
-    assert after(
-        node("n1", cpu="2"),
-        *job("b", 0, *running("b", 1, spec={"priority": 5}), pod("b-x", "b", cpu="1", on="n1", phase="Running")),
-        *NEW,
-    ) == ["b-x"]
-
-
-def test_what_asks_for_nothing_takes_only_from_its_like() -> None:
-    rest = job("rest", 0, *running("rest", 1, cpu="1"))
-    idle = job("idle", 0, pod("idle-0", "idle", on="n1", phase="Running"))
-    new = job("new", 1, pod("new-0", "new"), priority="high")
-    assert after(node("n1", pods="1"), *rest, *new) == []
-    assert after(node("n1", pods="2"), *rest, *idle, *new) == ["idle-0"]
-
-
-def test_where_the_queue_is_full_and_nodes_are_not() -> None:
-    assert after(
-        node("n1", cpu="12"),
-        queue("small", capability={"cpu": "3"}),
-        *job("old", 0, *running("old", 3), queue="small"),
-        *job("new", 1, *waiting("new", 1, cpu="2"), priority="high", queue="small"),
-    ) == ["old-1", "old-2"]
-
-
-def test_room_that_is_there_is_used_first() -> None:
-    it = world(*FULL, node("n2", cpu="2"), *job("new", 3, *waiting("new", 3), priority="high"))
-    it.cycle()
-    assert it.evictions == ["old-3"]
-    assert it.snapshot is not None
-    assert sorted(it.snapshot.pipelined.values()) == ["n1", "n2", "n2"]
-
-
-def test_within_a_job_a_task_of_higher_priority_takes_the_place_of_a_lower_one() -> None:
-    conf = CONF.replace("  - name: gang\n", "  - name: gang\n    enableJobStarving: false\n")
-    members = [*running("own", 2), pod("own-boss", "own", cpu="1", spec={"priority": 50})]
-    assert after(node("n1", cpu="2"), *job("own", 1, *members), conf=conf) == ["own-1"]
-    assert after(node("n1", cpu="2"), *job("own", 2, *members), conf=conf) == [], "its minimum stays"
-
-
-@pytest.mark.parametrize("conf", [CONF, DRY_RUN, CONF.replace("allocate, backfill, preempt", "preempt, allocate")])
-def test_while_victims_terminate_no_more_are_taken_and_then_the_preemptor_has_the_room(conf: str) -> None:
-    it = world(*FULL, *job("new", 2, *waiting("new", 2), priority="high"), conf=conf)
-    it.run(4)
-    assert len(it.evictions) == 2
-    assert it.binds == {}
-    for manifest in job("rival", 1, *waiting("rival", 4), priority="high"):
-        it.put(manifest)
-    it.run(2)
-    bury(it)
-    it.run(2)
-    assert it.binds == {"new-0": "n1", "new-1": "n1", "rival-0": "n1"}
-    assert len(it.evictions) == 3, "the rival has a victim of its own"
-
-
-def test_the_evicted_do_not_evict_back() -> None:
-    it = world(*FULL, *job("new", 2, *waiting("new", 2), priority="high"))
-    for turn in range(6):
-        it.run()
-        bury(it)
-        for at in (2, 3):
-            it.put(pod(f"again{turn}-{at}", "old", cpu="1"))
-    assert it.evictions == ["old-3", "old-2"]
-
-
-def test_who_would_be_evicted_back_takes_nothing() -> None:
-    """Jobs that starve while any task waits, and may take whatever another has above its minimum."""
-    conf = """
+HOST = "kubernetes.io/hostname"
+NOT_STARVING = CONF.replace("  - name: gang\n", "  - name: gang\n    enableJobStarving: false\n")
+"""A job that has its minimum may still preempt."""
+ANY_SPARE_TASK = """
 actions: "allocate, preempt"
 tiers:
 - plugins:
   - {name: priority, enablePreemptable: false}
   - {name: gang, enableJobStarving: false}
 """
-    start = node("n1", cpu="3"), *job("old", 1, *running("old", 2))
-    new = pod("new-0", "new", cpu="1", on="n1", phase="Running"), pod("new-1", "new", cpu="1")
-    assert after(*start, *job("new", 1, *new), conf=conf) == []
-    assert after(*start, *job("new", 2, *new), conf=conf) == ["old-1"], "what it needs nobody may take back"
+"""A job starves while any task is pending, and may evict any task that another job has above its minimum."""
 
 
-def test_a_new_process_knows_the_nominations() -> None:
-    it = world(*FULL, *job("new", 2, *waiting("new", 2), priority="high"))
-    it.run(2)
-    other = World(conf=CONF, state=ClusterState(), synced=False, now=it.now)
-    for obj in it.objects.values():
-        other.put(obj)
-    for manifest in job("rival", 1, *waiting("rival", 1), priority="high"):
-        other.put(manifest)
-    other.sync()
-    other.run(2)
-    assert other.evictions == ["old-1"], "the rival's own victim"
-    bury(other)
-    other.run(2)
-    assert other.binds == {"new-0": "n1", "new-1": "n1", "rival-0": "n1"}
+FULL = (node("n1", cpu="4"), *job("old", 1, *running("old", 4)))
+"""A node full of a job of low priority that can lose three of its four tasks."""
+NEW = job("new", 1, *waiting("new", 1), priority="high")
+LARGE = job("new", 1, *waiting("new", 1, cpu="2"), priority="high")
+NOT_PREEMPTABLE: dict[str, Any] = {"annotations": {"volcano.sh/preemptable": "false"}}
 
 
-def test_a_nomination_ends_some_time_after_the_last_victim_is_gone() -> None:
-    it = world(*FULL, *job("new", 1, *waiting("new", 1), priority="high"))
-    it.run()
-    bury(it)
-    gated = pod("new-0", "new", cpu="1", spec={"schedulingGates": [{"name": "wait"}]})
-    it.put(gated)
-    for manifest in job("other", 1, *waiting("other", 1)):
-        it.put(manifest)
-    it.run(2)
-    assert it.binds == {}, "the room is kept"
-    it.now += it.state.reservation_seconds
-    it.run(2)
-    assert it.binds == {"other-0": "n1"}
+@scenarios(
+    Scenario(
+        name="a gang evicts room for its minimum and no more, beginning with the last task",
+        cluster=[*FULL, *job("new", 2, *waiting("new", 5), priority="high")],
+        evicts=["old-3", "old-2"],
+        pipelines={"new-0": "n1", "new-1": "n1"},
+    ),
+    Scenario(
+        name="a gang that can get only part of its room evicts nothing",
+        cluster=[*FULL, *job("new", 4, *waiting("new", 4), priority="high")],
+    ),
+    Scenario(
+        name="a job evicts nothing of a job of its own priority",
+        cluster=[*FULL, *job("new", 1, *waiting("new", 1), priority="low")],
+    ),
+    Scenario(
+        name="a job evicts nothing of another queue",
+        cluster=[*FULL, queue("q"), *job("new", 1, *waiting("new", 1), priority="high", queue="q")],
+    ),
+    Scenario(
+        name="no gang falls below its minimum",
+        cluster=[node("n1", cpu="2"), *job("old", 2, *running("old", 2)), *NEW],
+    ),
+    Scenario(
+        name="a pod annotated as not preemptable is not evicted",
+        cluster=[node("n1", cpu="2"), *job("old", 1, *running("old", 2, **NOT_PREEMPTABLE)), *NEW],
+    ),
+    Scenario(
+        name="a pod with preemptionPolicy Never evicts nothing",
+        cluster=[*FULL, *job("new", 1, *waiting("new", 1, spec={"preemptionPolicy": "Never"}), priority="high")],
+    ),
+    Scenario(
+        name="a critical pod of the cluster is not evicted",
+        cluster=[
+            node("n1", cpu="2"),
+            *job("old", 1, *running("old", 2, spec={"priorityClassName": "system-node-critical"})),
+            *NEW,
+        ],
+    ),
+    Scenario(
+        name="a job that is not enqueued evicts nothing",
+        cluster=[
+            *FULL,
+            *job("new", 1, *waiting("new", 1), priority="high", phase="Pending", minResources={"cpu": "99"}),
+        ],
+    ),
+    Scenario(
+        name="a gang with fewer pods than its minimum evicts nothing",
+        cluster=[*FULL, *job("new", 2, *waiting("new", 1), priority="high")],
+    ),
+    Scenario(
+        name="a job with a hard network topology is left to gangpreempt",
+        cluster=[
+            *FULL,
+            *job(
+                "new",
+                1,
+                *waiting("new", 1),
+                priority="high",
+                networkTopology={"mode": "hard", "highestTierAllowed": 1},
+            ),
+        ],
+    ),
+    Scenario(
+        name="a pod larger than the node evicts nothing",
+        cluster=[*FULL, *job("new", 1, *waiting("new", 1, cpu="9"), priority="high")],
+    ),
+    Scenario(
+        name="one large pod evicts several small ones",
+        cluster=[*FULL, *job("new", 1, *waiting("new", 1, cpu="3"), priority="high")],
+        evicts=["old-1", "old-2", "old-3"],
+    ),
+    Scenario(
+        name="a pod that fits on a free node is bound without evictions",
+        cluster=[*FULL, node("n2"), *NEW],
+        binds={"new-0": "n2"},
+    ),
+    Scenario(
+        name="a pod whose node selector matches no node evicts nothing",
+        cluster=[*FULL, *job("new", 1, *waiting("new", 1, spec={"nodeSelector": {"disk": "ssd"}}), priority="high")],
+    ),
+    Scenario(
+        name="a bound pod that does not run yet may be evicted",
+        cluster=[
+            node("n1", cpu="2"),
+            *job("old", 0, *pods("old", 2, "old", cpu="1", on="n1"), phase="Running"),
+            *NEW,
+        ],
+        evicts=["old-1"],
+    ),
+    Scenario(
+        name="the job of lowest priority loses first, and within a job the task of lowest priority",
+        cluster=[
+            node("n1", cpu="4"),
+            *job("a", 0, *running("a", 2, spec={"priority": 5}), priority="middle"),
+            *job("b", 0, *running("b", 1, spec={"priority": 5}), pod("b-x", "b", cpu="1", on="n1", phase="Running")),
+            *job("new", 3, *waiting("new", 3), priority="high"),
+        ],
+        evicts=["a-1", "b-0", "b-x"],
+    ),
+    Scenario(
+        name="of two tasks of a job the one of lower priority is evicted",
+        cluster=[
+            node("n1", cpu="2"),
+            *job("b", 0, *running("b", 1, spec={"priority": 5}), pod("b-x", "b", cpu="1", on="n1", phase="Running")),
+            *NEW,
+        ],
+        evicts=["b-x"],
+    ),
+    Scenario(
+        name="a best-effort task evicts no task with requests",
+        cluster=[
+            node("n1", pods="1"),
+            *job("rest", 0, *running("rest", 1)),
+            *job("new", 1, pod("new-0", "new"), priority="high"),
+        ],
+    ),
+    Scenario(
+        name="a best-effort task evicts a best-effort task",
+        cluster=[
+            node("n1", pods="2"),
+            *job("rest", 0, *running("rest", 1)),
+            *job("idle", 0, pod("idle-0", "idle", on="n1", phase="Running")),
+            *job("new", 1, pod("new-0", "new"), priority="high"),
+        ],
+        evicts=["idle-0"],
+    ),
+    Scenario(
+        name="a full queue evicts its own tasks although the nodes have room",
+        cluster=[
+            node("n1", cpu="12"),
+            queue("small", capability={"cpu": "3"}),
+            *job("old", 0, *running("old", 3), queue="small"),
+            *job("new", 1, *waiting("new", 1, cpu="2"), priority="high", queue="small"),
+        ],
+        evicts=["old-1", "old-2"],
+    ),
+    Scenario(
+        name="a task replaces a task of lower priority of its own job",
+        conf=NOT_STARVING,
+        cluster=[
+            node("n1", cpu="2"),
+            *job("own", 1, *running("own", 2), pod("own-boss", "own", cpu="1", spec={"priority": 50})),
+        ],
+        evicts=["own-1"],
+    ),
+    Scenario(
+        name="a task of higher priority does not bring its own job below its minimum",
+        conf=NOT_STARVING,
+        cluster=[
+            node("n1", cpu="2"),
+            *job("own", 2, *running("own", 2), pod("own-boss", "own", cpu="1", spec={"priority": 50})),
+        ],
+    ),
+    Scenario(
+        name="a job that could be evicted in return evicts nothing",
+        conf=ANY_SPARE_TASK,
+        cluster=[
+            node("n1", cpu="3"),
+            *job("old", 1, *running("old", 2)),
+            *job("new", 1, pod("new-0", "new", cpu="1", on="n1", phase="Running"), pod("new-1", "new", cpu="1")),
+        ],
+    ),
+    Scenario(
+        name="a job evicts what it needs for its minimum, which cannot be evicted in return",
+        conf=ANY_SPARE_TASK,
+        cluster=[
+            node("n1", cpu="3"),
+            *job("old", 1, *running("old", 2)),
+            *job("new", 2, pod("new-0", "new", cpu="1", on="n1", phase="Running"), pod("new-1", "new", cpu="1")),
+        ],
+        evicts=["old-1"],
+    ),
+    Scenario(
+        name="victims are evicted one after another until the pod fits",
+        cluster=[
+            node("n1", cpu="5"),
+            *job(
+                "old",
+                0,
+                pod("old-a", "old", cpu="2", on="n1", phase="Running", spec={"priority": 9}),
+                pod("old-b", "old", cpu="1", on="n1", phase="Running", spec={"priority": 1}),
+                pod("old-c", "old", cpu="2", on="n1", phase="Running", spec={"priority": 5}),
+            ),
+            *LARGE,
+        ],
+        evicts=["old-b", "old-c"],
+    ),
+    conf=CONF,
+    common=PRIORITY_CLASSES,
+)
+def test_preempt(scenario: Scenario) -> None:
+    scenario.check()
 
 
-def test_dry_run_takes_the_least_harmful_victims() -> None:
-    two = node("n1", cpu="2"), node("n2", cpu="2")
-    a = job("a", 0, *running("a", 2, on="n1", spec={"priority": 7}))
-    b = job("b", 0, *running("b", 2, on="n2", spec={"priority": 3}))
-    assert after(*two, *a, *b, *NEW, conf=DRY_RUN) == ["b-1"], "the lowest highest priority"
-    wide = job("wide", 0, *running("wide", 1, on="n1", cpu="2"))
-    small = job("small", 0, *running("small", 2, on="n2"))
-    large = job("new", 1, *waiting("new", 1, cpu="2"), priority="high")
-    assert after(*two, *wide, *small, *large, conf=DRY_RUN) == ["wide-0"], "the fewest"
-
-    def since(name: str, on: str, start: str) -> list[Manifest]:
-        return job(name, 0, *running(name, 1, on=on, cpu="2", status={"startTime": start}))
-
-    old, young = since("old", "n1", "2026-01-01T00:00:00Z"), since("young", "n2", "2026-01-02T00:00:00Z")
-    assert after(*two, *old, *young, *large, conf=DRY_RUN) == ["young-0"], "what has run least"
+def since(name: str, on: str, start: str) -> list[Manifest]:
+    """Return a job of one pod that has run on a node since `start`."""
+    return job(name, 0, *running(name, 1, on=on, cpu="2", status={"startTime": start}))
 
 
-def test_dry_run_spares_whom_it_can() -> None:
-    members = [
-        pod("old-a", "old", cpu="2", on="n1", phase="Running", spec={"priority": 9}),
-        pod("old-b", "old", cpu="1", on="n1", phase="Running", spec={"priority": 1}),
-        pod("old-c", "old", cpu="2", on="n1", phase="Running", spec={"priority": 5}),
+TWO_NODES = (node("n1", cpu="2"), node("n2", cpu="2"))
+
+
+@scenarios(
+    Scenario(
+        name="the node whose highest victim priority is lowest is chosen",
+        cluster=[
+            *TWO_NODES,
+            *job("a", 0, *running("a", 2, on="n1", spec={"priority": 7})),
+            *job("b", 0, *running("b", 2, on="n2", spec={"priority": 3})),
+            *NEW,
+        ],
+        evicts=["b-1"],
+    ),
+    Scenario(
+        name="then the node with the fewest victims is chosen",
+        cluster=[
+            *TWO_NODES,
+            *job("wide", 0, *running("wide", 1, on="n1", cpu="2")),
+            *job("small", 0, *running("small", 2, on="n2")),
+            *LARGE,
+        ],
+        evicts=["wide-0"],
+    ),
+    Scenario(
+        name="then the node whose victims started last is chosen",
+        cluster=[
+            *TWO_NODES,
+            *since("old", "n1", "2026-01-01T00:00:00Z"),
+            *since("young", "n2", "2026-01-02T00:00:00Z"),
+            *LARGE,
+        ],
+        evicts=["young-0"],
+    ),
+    Scenario(
+        name="of the victims on a node those that are not needed are kept",
+        cluster=[
+            node("n1", cpu="5"),
+            *job(
+                "old",
+                0,
+                pod("old-a", "old", cpu="2", on="n1", phase="Running", spec={"priority": 9}),
+                pod("old-b", "old", cpu="1", on="n1", phase="Running", spec={"priority": 1}),
+                pod("old-c", "old", cpu="2", on="n1", phase="Running", spec={"priority": 5}),
+            ),
+            *LARGE,
+        ],
+        evicts=["old-c"],
+    ),
+    conf=DRY_RUN,
+    common=PRIORITY_CLASSES,
+)
+def test_preempt_with_a_dry_run_on_each_node(scenario: Scenario) -> None:
+    scenario.check()
+
+
+def test_idle_room_is_used_before_room_of_victims() -> None:
+    world = preemption_world(*FULL, node("n2", cpu="2"), *job("new", 3, *waiting("new", 3), priority="high"))
+    world.cycle()
+    assert world.evictions == ["old-3"]
+    assert sorted(world.pipelines.values()) == ["n1", "n2", "n2"]
+
+
+def test_victims_are_evicted_in_the_reverse_of_task_order() -> None:
+    world = preemption_world(*FULL, *job("new", 2, *waiting("new", 5), priority="high"))
+    world.cycle()
+    assert world.evictions == ["old-3", "old-2"]
+
+
+def test_pods_are_preemptable_once_their_bind_is_confirmed() -> None:
+    first, second = job("first", 1, *waiting("first", 4)), job("second", 1, *waiting("second", 1), priority="middle")
+    world = preemption_world(node("n1", cpu="5"), *second, *first, *job("large", 1, *waiting("large", 1, cpu="6")))
+    world.cycle()
+    assert len(world.binds) == 5
+    assert world.evictions == [], "pods bound in this cycle are not victims"
+    world.echo()
+    for manifest in job("new", 2, *waiting("new", 2), priority="high"):
+        world.put(manifest)
+    world.cycle()
+    assert world.evictions == ["first-3", "first-2"]
+
+
+def test_a_job_without_victims_is_retried_only_after_a_change() -> None:
+    world = preemption_world(*FULL, *job("new", 1, *waiting("new", 1), priority="low"))
+    assert world.cycle().stats.attempts == 1
+    assert world.cycle().stats.attempts == 0, "nothing has changed"
+    world.put(priority_class("low", 5))
+    assert world.cycle().stats.attempts == 1, "priorities have changed"
+    world.put(job("new", 1, priority="high", phase="Inqueue")[0])
+    world.cycle()
+    assert world.evictions == ["old-3"]
+
+
+def test_an_eviction_is_recorded_as_events_and_the_preemptor_is_nominated() -> None:
+    world = preemption_world(*FULL, *NEW)
+    world.cycle()
+    assert ("old", "Evict", "preempt") in world.recorded
+    assert ("old-3", "Evict", "Pod is evicted, because of preempt") in world.recorded
+    assert len([one for one in world.last if isinstance(one, Record) and one.reason == "Evict"]) == 2
+    (patch,) = [
+        one for one in world.last if isinstance(one, Patch) and "nominatedNodeName" in one.patch.get("status", {})
     ]
-    start = node("n1", cpu="5"), *job("old", 0, *members)
-    large = job("new", 1, *waiting("new", 1, cpu="2"), priority="high")
-    assert after(*start, *large, conf=DRY_RUN) == ["old-c"]
-    assert after(*start, *large) == ["old-b", "old-c"], "one after another until it fits"
+    assert (patch.resource, patch.name, patch.subresource) == ("pods", "new-0", "status")
+    assert patch.patch == {"status": {"nominatedNodeName": "n1"}}
 
 
-def apart_from(app: str) -> Manifest:
-    """A pod's spec: never beside pods of an app."""
-    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
-    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
-
-
-@pytest.mark.parametrize("conf", [CONF, DRY_RUN])
-def test_filters_that_evictions_help_are_asked_after_them(conf: str) -> None:
-    """Room is not what is missing: a pod that one keeps apart from, or a port that is taken."""
-    host = node("n1", cpu="8", labels={"kubernetes.io/hostname": "n1"})
-    old = [labelled(each, app="x") for each in running("old", 1)], labelled(running("calm", 1)[0], app="y")
-    start = host, *job("old", 0, *old[0]), *job("calm", 0, old[1])
-    new = job("new", 1, pod("new-0", "new", cpu="1", spec=apart_from("x")), priority="high")
-    it = world(*start, *new, conf=conf)
-    it.cycle()
-    assert "old-0" in it.evictions
-    assert conf is CONF or it.evictions == ["old-0"], "whom it need not evict is spared"
-    port = {"containers": [{"name": "main", "ports": [{"hostPort": 80, "containerPort": 80}]}]}
-    taken = job("old", 0, pod("old-0", "old", on="n1", phase="Running", spec=port))
-    assert after(host, *taken, *job("new", 1, pod("new-0", "new", spec=port), priority="high"), conf=conf) == ["old-0"]
+def test_the_room_of_a_terminating_pod_is_used_without_another_eviction() -> None:
+    world = preemption_world(
+        node("n1", cpu="2"), *job("old", 0, *pods("old", 2, "old", cpu="1", on="n1"), phase="Running")
+    )
+    world.set_pod("old-0", deleting=True)
+    for manifest in NEW:
+        world.put(manifest)
+    world.cycle()
+    assert world.evictions == []
+    assert world.pipelines == {"new-0": "n1"}
 
 
 @pytest.mark.parametrize(
-    ("switches", "gone"),
+    "conf",
+    [CONF, DRY_RUN, CONF.replace("allocate, backfill, preempt", "preempt, allocate")],
+    ids=["allocate first", "dry run", "preempt first"],
+)
+def test_no_more_pods_are_evicted_while_victims_terminate_and_then_the_preemptor_has_the_room(conf: str) -> None:
+    world = preemption_world(*FULL, *job("new", 2, *waiting("new", 2), priority="high"), conf=conf)
+    world.run(4)
+    assert len(world.evictions) == 2
+    assert world.binds == {}
+    for manifest in job("rival", 1, *waiting("rival", 4), priority="high"):
+        world.put(manifest)
+    world.run(2)
+    world.remove_terminating_pods()
+    world.run(2)
+    assert world.binds == {"new-0": "n1", "new-1": "n1", "rival-0": "n1"}
+    assert len(world.evictions) == 3, "the rival has a victim of its own"
+
+
+def test_evicted_pods_that_are_created_again_do_not_evict_their_preemptor() -> None:
+    world = preemption_world(*FULL, *job("new", 2, *waiting("new", 2), priority="high"))
+    for number in range(6):
+        world.run()
+        world.remove_terminating_pods()
+        for at in (2, 3):
+            world.put(pod(f"again{number}-{at}", "old", cpu="1"))
+    assert world.evictions == ["old-3", "old-2"]
+
+
+def test_a_restarted_scheduler_keeps_the_nominations() -> None:
+    world = preemption_world(*FULL, *job("new", 2, *waiting("new", 2), priority="high"))
+    world.run(2)
+    restarted = World(conf=CONF, state=ClusterState(), synced=False, now=world.now)
+    for obj in world.objects.values():
+        restarted.put(obj)
+    for manifest in job("rival", 1, *waiting("rival", 1), priority="high"):
+        restarted.put(manifest)
+    restarted.sync()
+    restarted.run(2)
+    assert restarted.evictions == ["old-1"], "the rival's own victim"
+    restarted.remove_terminating_pods()
+    restarted.run(2)
+    assert restarted.binds == {"new-0": "n1", "new-1": "n1", "rival-0": "n1"}
+
+
+def test_a_nomination_expires_some_time_after_the_last_victim_is_gone() -> None:
+    world = preemption_world(*FULL, *NEW)
+    world.run()
+    world.remove_terminating_pods()
+    world.put(pod("new-0", "new", cpu="1", spec={"schedulingGates": [{"name": "wait"}]}))
+    for manifest in job("other", 1, *waiting("other", 1)):
+        world.put(manifest)
+    world.run(2)
+    assert world.binds == {}, "the room is reserved for the gated preemptor"
+    world.now += world.state.reservation_seconds
+    world.run(2)
+    assert world.binds == {"other-0": "n1"}
+
+
+def not_beside(app: str) -> Manifest:
+    """Return a pod spec with required anti-affinity to pods of an app on the same node."""
+    term = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": app}}}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+@pytest.mark.parametrize("conf", [CONF, DRY_RUN], ids=["one by one", "dry run"])
+def test_a_pod_with_anti_affinity_evicts_the_pod_that_it_must_not_be_beside(conf: str) -> None:
+    world = preemption_world(
+        node("n1", cpu="8", labels={HOST: "n1"}),
+        *job("old", 0, *(labelled(each, app="x") for each in running("old", 1))),
+        *job("calm", 0, labelled(running("calm", 1)[0], app="y")),
+        *job("new", 1, pod("new-0", "new", cpu="1", spec=not_beside("x")), priority="high"),
+        conf=conf,
+    )
+    world.cycle()
+    assert "old-0" in world.evictions
+    assert conf is CONF or world.evictions == ["old-0"], "the dry run evicts only what is needed"
+
+
+HOST_PORT = {"containers": [{"name": "main", "ports": [{"hostPort": 80, "containerPort": 80}]}]}
+
+
+@scenarios(
+    Scenario(
+        name="a pod with a host port evicts the pod that uses it",
+        cluster=[
+            node("n1", cpu="8", labels={HOST: "n1"}),
+            *job("old", 0, pod("old-0", "old", on="n1", phase="Running", spec=HOST_PORT)),
+            *job("new", 1, pod("new-0", "new", spec=HOST_PORT), priority="high"),
+        ],
+        evicts=["old-0"],
+    ),
+    Scenario(
+        name="a pod evicts nothing where a pod that it must not be beside has to stay",
+        cluster=[
+            node("n1", cpu="8", labels={HOST: "n1"}),
+            *job("old", 1, *(labelled(each, app="x") for each in running("old", 2))),
+            *job("new", 1, pod("new-0", "new", cpu="1", spec=not_beside("x")), priority="high"),
+        ],
+    ),
+    common=PRIORITY_CLASSES,
+)
+@pytest.mark.parametrize("conf", [CONF, DRY_RUN], ids=["one by one", "dry run"])
+def test_conflicts_other_than_resources(scenario: Scenario, conf: str) -> None:
+    replace(scenario, conf=conf).check()
+
+
+@pytest.mark.parametrize(
+    ("switches", "evicts"),
     [
         ("enablePreemptable: false, enabledAllocatable: false", []),
         ("enablePreemptable: false", ["old-0"]),
@@ -287,58 +480,60 @@ def test_filters_that_evictions_help_are_asked_after_them(conf: str) -> None:
         ("enablePreemptive: false", ["old-0"]),
     ],
 )
-def test_a_dry_run_evicts_no_pod_for_a_conflict_that_it_cannot_simulate(switches: str, gone: list[str]) -> None:
+def test_a_dry_run_evicts_no_pod_for_a_conflict_that_it_cannot_simulate(switches: str, evicts: list[str]) -> None:
     """Volcano: SimulateRemoveTask runs where a plugin's enablePreemptable or enabledAllocatable is on."""
-    conf = DRY_RUN.replace("- name: predicates", f"- {{name: predicates, {switches}}}")
-    host = node("n1", cpu="2", labels={"kubernetes.io/hostname": "n1"})
-    old = job("old", 0, *(labelled(each, app="x") for each in running("old", 1)))
-    clashing = job("new", 1, pod("new-0", "new", cpu="1", spec=apart_from("x")), priority="high")
-    assert after(host, *old, *clashing, conf=conf) == gone
-    large = job("new", 1, *waiting("new", 1, cpu="2"), priority="high")
-    assert after(host, *old, *large, conf=conf) == ["old-0"], "room is always simulated"
+    conflict = Scenario(
+        name="conflict",
+        conf=DRY_RUN.replace("- name: predicates", f"- {{name: predicates, {switches}}}"),
+        cluster=[
+            *PRIORITY_CLASSES,
+            node("n1", cpu="2", labels={HOST: "n1"}),
+            *job("old", 0, *(labelled(each, app="x") for each in running("old", 1))),
+            *job("new", 1, pod("new-0", "new", cpu="1", spec=not_beside("x")), priority="high"),
+        ],
+        evicts=evicts,
+    )
+    conflict.check()
+    room = replace(conflict, cluster=[*conflict.cluster[:-2], *LARGE], evicts=["old-0"])
+    room.check()  # freed resources are always simulated
 
 
-def test_a_filter_that_no_victim_helps_keeps_all() -> None:
-    host = node("n1", cpu="8", labels={"kubernetes.io/hostname": "n1"})
-    old = [labelled(each, app="x") for each in running("old", 2)]
-    new = job("new", 1, pod("new-0", "new", cpu="1", spec=apart_from("x")), priority="high")
-    assert after(host, *job("old", 1, *old), *new) == [], "one of the two has to stay, and so it does not help"
-
-
-def test_every_task_of_a_gang_goes_where_it_is_wanted_most_as_of_then() -> None:
-    host = "kubernetes.io/hostname"
-    near = {"topologyKey": host, "labelSelector": {"matchLabels": {"app": "a"}}}
-    wants_company = labelled(pod("near", "n1", cpu="1", on="n1", phase="Running"), app="a")
-    wants_company["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
-    wants_company["spec"]["priority"] = 5  # goes last
-    it = world(
-        *(node(name, cpu="3", labels={host: name}) for name in ("n0", "n2")),
-        node("n1", cpu="3", memory="4Gi", labels={host: "n1"}),
+def test_each_task_of_a_gang_is_scored_after_the_evictions_for_the_task_before_it() -> None:
+    """The first task goes to n1 for its affinity; the eviction there leaves the second one better off there too."""
+    near = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "a"}}}
+    attracting = labelled(pod("near", "n1", cpu="1", on="n1", phase="Running"), app="a")
+    attracting["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    attracting["spec"]["priority"] = 5  # evicted last
+    world = preemption_world(
+        *(node(name, cpu="3", labels={HOST: name}) for name in ("n0", "n2")),
+        node("n1", cpu="3", memory="4Gi", labels={HOST: "n1"}),
         *(one for name in ("n0", "n2") for one in job(name, 1, *running(name, 3, on=name))),
-        *job("n1", 1, *running("n1", 2, on="n1"), wants_company),
+        *job("n1", 1, *running("n1", 2, on="n1"), attracting),
         *job("new", 2, *(labelled(one, app="a") for one in waiting("new", 2)), priority="high"),
     )
-    it.cycle()
-    assert it.snapshot is not None
-    assert it.snapshot.pipelined == {"ns/new-0": "n1", "ns/new-1": "n1"}
+    world.cycle()
+    assert world.pipelines == on_node("n1", "new-0", "new-1")
 
 
-def test_what_uses_the_rest_of_a_victims_room_counts_for_the_next_one() -> None:
-    old = pods("old-b", 3, "old", cpu="1", on="n1", phase="Running")
-    it = world(
+def test_the_rest_of_a_victims_room_is_used_before_another_victim() -> None:
+    world = preemption_world(
         node("n0", cpu="2", memory="8Gi"),
         node("n1", cpu="3", memory="8Gi"),
-        *job("old", 1, *pods("old-a", 2, "old", cpu="1", on="n0", phase="Running"), *old),
+        *job(
+            "old",
+            1,
+            *pods("old-a", 2, "old", cpu="1", on="n0", phase="Running"),
+            *pods("old-b", 3, "old", cpu="1", on="n1", phase="Running"),
+        ),
         *job("new", 3, *waiting("new", 3, cpu="500m"), priority="high"),
     )
-    it.cycle()
-    assert it.snapshot is not None
-    assert sorted(it.snapshot.pipelined.values()) == ["n0", "n0", "n1"]
+    world.cycle()
+    assert sorted(world.pipelines.values()) == ["n0", "n0", "n1"]
 
 
-@pytest.mark.parametrize("conf", [CONF, DRY_RUN])
-def test_where_only_the_queues_limit_stood_against_it_is_tried_again_once_others_are_evicted(conf: str) -> None:
-    it = world(
+@pytest.mark.parametrize("conf", [CONF, DRY_RUN], ids=["one by one", "dry run"])
+def test_a_node_ruled_out_by_the_queue_limit_is_tried_again_after_other_evictions(conf: str) -> None:
+    world = preemption_world(
         node("n0", cpu="3", memory="8Gi"),
         node("n1", cpu="3", memory="4Gi"),
         queue("q", capability={"cpu": "4"}),
@@ -347,7 +542,6 @@ def test_where_only_the_queues_limit_stood_against_it_is_tried_again_once_others
         *job("new", 2, *waiting("new", 2), priority="high", queue="q"),
         conf=conf,
     )
-    it.cycle()
-    assert sorted(it.evictions) == ["all-0", "all-1", "all-2", "some-2"], "two on n0 would not do for the first"
-    assert it.snapshot is not None
-    assert it.snapshot.pipelined == {"ns/new-0": "n1", "ns/new-1": "n0"}
+    world.cycle()
+    assert sorted(world.evictions) == ["all-0", "all-1", "all-2", "some-2"], "two evictions on n0 are not enough"
+    assert world.pipelines == {"new-0": "n1", "new-1": "n0"}

@@ -54,7 +54,7 @@ def test_a_gang_beyond_its_queues_capability_shows_queue_need_use_and_limit() ->
     world.run(3)
     text = "queue resource quota insufficient: insufficient cpu (queue small: needs cpu 4, in use 1, limit 2)"
     assert why(world, "new") == ("QueueQuotaInsufficient", text)
-    assert [told for told in world.told if told[0] == "new"] == [("new", "Unschedulable", text)]
+    assert [told for told in world.recorded if told[0] == "new"] == [("new", "Unschedulable", text)]
 
 
 def test_an_idle_cluster_is_too_small_and_not_overused() -> None:
@@ -161,7 +161,7 @@ def test_who_waits_in_a_queue_that_is_deleted_says_so_at_once() -> None:
     text = 'queue "gone" does not exist; create it, or name another in spec.queue'
     assert why(world, "refused") == why(world, "wide") == ("QueueNotFound", text)
     assert why(world, "runs") == ("", ""), "it waits for nothing"
-    told = {name for name, _, message in world.told if message == text}
+    told = {name for name, _, message in world.recorded if message == text}
     assert told == {"refused", "wide", "wide-0"}
     world.set_pod("runs-0", phase="Failed")
     world.put(pods("more", 1, "runs", cpu="1")[0])
@@ -183,7 +183,7 @@ def test_events_and_condition_of_a_gang_count_the_same_tasks() -> None:
     reason, message = why(world, "new")
     assert reason == "NotEnoughResources"
     assert message.startswith("1/4 tasks in gang unschedulable: pod group is not ready, 4 Pending, 4 minAvailable")
-    assert [told for told in world.told if told[0] == "new"] == [("new", "Unschedulable", message)]
+    assert [told for told in world.recorded if told[0] == "new"] == [("new", "Unschedulable", message)]
 
 
 def test_without_admission_a_queue_without_room_is_the_origin() -> None:

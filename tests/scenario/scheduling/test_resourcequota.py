@@ -48,7 +48,7 @@ def test_the_refusal_contains_requested_used_and_allowed_amounts_of_missing_reso
         conf=CONF,
     )
     world.run(3)
-    texts = {message for name, _, message in world.told if name == "a"}
+    texts = {message for name, _, message in world.recorded if name == "a"}
     assert "resource quota insufficient, requested: cpu=2, used: cpu=3, limited: cpu=4" in texts
 
 

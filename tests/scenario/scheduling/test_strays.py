@@ -14,7 +14,7 @@ TEXT = (
 
 def told(world: World) -> list[str]:
     """The pods that were told."""
-    return [name for name, reason, text in world.told if (reason, text) == ("FailedScheduling", TEXT)]
+    return [name for name, reason, text in world.recorded if (reason, text) == ("FailedScheduling", TEXT)]
 
 
 def test_each_pod_gets_the_reason_once_when_it_has_lasted_a_period() -> None:

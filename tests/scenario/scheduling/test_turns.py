@@ -208,8 +208,8 @@ def test_a_missing_queue_leaves_the_job_waiting_until_it_appears() -> None:
     text = 'queue "later" does not exist; create it, or name another in spec.queue'
     condition = world.group("pg").status.conditions[-1]
     assert (condition.type, condition.reason, condition.message) == ("Unschedulable", "QueueNotFound", text)
-    assert ("pg", "Unschedulable", text) in world.told
-    assert ("p-0", "FailedScheduling", text) in world.told
+    assert ("pg", "Unschedulable", text) in world.recorded
+    assert ("p-0", "FailedScheduling", text) in world.recorded
     assert world.group("pg").status.phase == "Pending"
     world.put(queue("later"))
     world.run(2)

@@ -59,7 +59,7 @@ def test_nodes_above_a_threshold_get_nothing(figures: tuple[float, float], what:
     busy(of, n1=figures)
     of.run(3)
     assert of.binds == {}
-    assert any(f"the {what} load of the node exceeds the upper limit." in text for _, _, text in of.told)
+    assert any(f"the {what} load of the node exceeds the upper limit." in text for _, _, text in of.recorded)
     busy(of, n1=(80, 80))
     assert of.run().binds == {"p": "n1"}, "at the limit is within it"
 

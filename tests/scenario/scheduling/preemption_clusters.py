@@ -1,10 +1,10 @@
-"""Clusters of running victims and waiting preemptors."""
+"""Configurations and jobs with priorities for the scenarios of preempt and gangpreempt."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.scenario.scheduling.harness import World, group
+from tests.scenario.scheduling.harness import World, group, priority_class
 from volcanoio.model.base import Manifest
 
 CONF = """
@@ -28,25 +28,15 @@ configurations:
 """
 
 
-def rank(name: str, value: int) -> Manifest:
-    """A PriorityClass."""
-    meta = {"name": name, "uid": name}
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta, "value": value}
-
-
-LOW, MIDDLE, HIGH = rank("low", 10), rank("middle", 100), rank("high", 1000)
+PRIORITY_CLASSES = (priority_class("low", 10), priority_class("middle", 100), priority_class("high", 1000))
 
 
 def job(name: str, minimum: int, *members: Manifest, priority: str = "low", **more: Any) -> list[Manifest]:
-    """A PodGroup of that priority with its pods."""
+    """Return a PodGroup of that priority with its pods."""
     phase = more.pop("phase", "Running" if members and members[0]["spec"]["nodeName"] else "Inqueue")
     return [group(name, minimum, phase=phase, priorityClassName=priority, **more), *members]
 
 
-def world(*objects: Manifest, conf: str = CONF) -> World:
-    return World(LOW, MIDDLE, HIGH, *objects, conf=conf)
-
-
-def labelled(manifest: Manifest, **labels: str) -> Manifest:
-    manifest["metadata"]["labels"] = labels
-    return manifest
+def preemption_world(*objects: Manifest, conf: str = CONF) -> World:
+    """Return a world that has the priority classes."""
+    return World(*PRIORITY_CLASSES, *objects, conf=conf)
