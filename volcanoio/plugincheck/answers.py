@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
 from volcanoio.engine.scheduling.cluster.rows import AmountIndex, SingleRow
-from volcanoio.framework.scheduling.points import KEPT_JOB_KEYS
+from volcanoio.framework.scheduling.points import APPLIES_TO, KEPT_JOB_KEYS
 from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Job, Shape, Task, TaskStatus
@@ -101,6 +101,9 @@ def parts_of(plugin: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _depends(part: Any, call: str, shape: Shape) -> Depends:
+    fields = getattr(part, APPLIES_TO, None)
+    if fields is not None and not any(getattr(shape, field) for field in fields):
+        return Depends.NOTHING
     declared = getattr(part, call, None)
     return declared(shape) if callable(declared) else Depends.EVERYTHING
 

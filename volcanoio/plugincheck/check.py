@@ -88,7 +88,7 @@ def check_plugin(factory: Callable[..., Any], trial: Trial, *, timer: Callable[[
         if (uncached := _without_caching(factory)) is not None:
             fresh = _run(report, configuration.profile(uncached), seed)
             if _placements(plain) != _placements(fresh):
-                text = "declare in feasible_depends, score_depends and keeps_job_keys no less than answers depend on"
+                text = "declare in feasible_depends, score_depends, applies_to and keeps_job_keys all they depend on"
                 report.add(FRESH, f"seed {seed}: {_difference(_placements(plain), _placements(fresh))}; {text}")
     if timer is not None:
         profile = configuration.profile(factory)
@@ -165,6 +165,8 @@ def _without_caching(factory: Callable[..., Any]) -> type | None:
     claims: dict[str, Any] = {
         name: _everything for name in ("feasible_depends", "score_depends") if hasattr(factory, name)
     }
+    if hasattr(factory, points.APPLIES_TO):
+        claims[points.APPLIES_TO] = None
     if getattr(factory, points.KEPT_JOB_KEYS, False):
         claims[points.KEPT_JOB_KEYS] = False
     return type(factory.__name__, (factory,), claims) if claims and isinstance(factory, type) else None

@@ -157,7 +157,7 @@ class Nodegroup:
     def open(self, session: SessionView) -> None:
         """Read the queues, and count allocations by group for those with limits."""
         self._session = session
-        self._index.begin(session.nodes)
+        self._index.open(session)
         self._allocated = session.table(self.name, "held")
         self._limited = {}
         rules_by_queue = {
@@ -168,7 +168,7 @@ class Nodegroup:
             self._rules = {traits[name]: rules for name, rules in rules_by_queue.items()}
         self._limited = {name: rules for name, rules in rules_by_queue.items() if rules.limits}
         if self._limited:
-            column = self._index.over(session.nodes).label(GROUP_LABEL)
+            column = self._index.update().label(GROUP_LABEL)
             groups = [column.values[code] for code in column.codes.tolist()]
             self._groups = dict(zip(session.nodes.names, groups, strict=True))
             for name in self._limited:

@@ -51,25 +51,23 @@ class Nodeorder:
             (weights.pod_affinity, PodAffinityScorer),
             (weights.spread, SpreadScorer),
         )
-        self._opening = [kind(index, weight) for weight, kind in kinds_of if weight]
+        scorers = [kind(index, weight) for weight, kind in kinds_of if weight]
         self._images = ImageScorer(self.name, weights.images) if weights.images else None
-        self.scorers: list[Scorer] = [usage, *self._opening, *([self._images] if self._images else ())]
+        self._has_images = False
+        """Whether any node ever reported images: before, no task has a trait."""
+        self.scorers: list[Scorer] = [usage, *scorers, *([self._images] if self._images else ())]
 
     @property
     def has_traits(self) -> bool:
-        """Whether any node reports images."""
-        return self._images is not None and self._images.seen
+        """Whether any node ever reported images."""
+        return self._has_images
 
     def open(self, session: SessionView) -> Checkpoints:
-        """Update nodes and pods."""
-        self._index.begin(session.nodes)
-        for part in self._opening:
-            part.open(session)
-        return self._prepare(session)
-
-    def _prepare(self, session: SessionView) -> Checkpoints:
+        """Update nodes, and their images once any node reports some."""
+        self._index.open(session)
         yield from self._index.prepare(session.pods.topology_keys)
-        if self._images is not None:
+        if self._images is not None and (self._has_images or self._index.update().has_images):
+            self._has_images = True
             yield from self._images.open(session)
 
     def trait(self, task: Task, job: Job) -> str:  # noqa: ARG002 - the images are those of the pod

@@ -65,8 +65,7 @@ class Predicates:
         limits = VolumeLimits(index) if given.volume_limits else None
         zones = VolumeZones(index) if given.volume_zone else None
         self._binding = binding = VolumeBinding(index, float(given.bind_timeout)) if given.volume_binding else None
-        alone = ReadWriteOncePodFilter() if binding is not None else None
-        self._opening = [part for part in (ports, affinity, alone, limits, spread, binding) if part is not None]
+        alone = ReadWriteOncePodFilter(index) if binding is not None else None
         self.filters: list[Filter] = [
             part for part in (nodes, ports, affinity, alone, limits, zones, spread, binding) if part is not None
         ]
@@ -77,10 +76,8 @@ class Predicates:
             self.watches += tuple(sorted(read))
 
     def open(self, session: SessionView) -> Checkpoints:
-        """Update nodes and pods."""
-        self._index.begin(session.nodes)
-        for part in self._opening:
-            part.open(session)
+        """Update nodes; the filters read the session when a shape they apply to needs them."""
+        self._index.open(session)
         return self._index.prepare(session.pods.topology_keys)
 
     def tracks_shape(self, shape: Shape) -> bool:

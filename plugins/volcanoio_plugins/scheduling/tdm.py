@@ -127,7 +127,7 @@ class Tdm:
     def open(self, session: SessionView) -> None:
         """Compute which zones are open now."""
         self._session = session
-        self._index.begin(session.nodes)
+        self._index.open(session)
         self._zones = None
         self._open = frozenset(name for name, hours in self._windows.items() if hours.open_at(session.now))
         self._trait = f"{ANY_ZONE}:{','.join(sorted(self._open))}"

@@ -366,3 +366,21 @@ def test_pods_without_gang_wait_for_their_claims_too() -> None:
     world.run(1)
     assert list(world.binds) == ["p"]
     assert steps(world, "p")[0].name == "c"
+
+
+def test_what_changed_while_no_pod_had_claims_counts_for_the_next_that_has() -> None:
+    """Limits, free volumes and topologies are read when a pod with claims needs them, not in each cycle."""
+    local = {name: volume(f"v-{name}", reach=on(HOST, name)) for name in ("n1", "n2", "n3")}
+    world = World(*THREE, claim("c"), storage_class(), local["n1"], group("g", 1), using("p", "g", "c"))
+    world.run(2)
+    assert world.binds == {"p": "n1"}
+    for each in (local["n2"], group("plain", 1), pod("plain-0", "plain")):
+        world.put(each)
+    world.run(2)
+    world.put(volume("v-n2", reach=on(HOST, "n2"), claimRef={"namespace": "ns", "name": "another"}))
+    world.put(local["n3"])
+    world.run(2)
+    for each in (claim("d"), group("h", 1), using("q", "h", "d")):
+        world.put(each)
+    world.run(2)
+    assert world.binds["q"] == "n3"

@@ -208,7 +208,7 @@ def test_a_mistake_is_found_and_reported(factory: Any, check: str, text: str, kn
 def test_keys_that_are_kept_too_long_are_found(known: PluginCatalog) -> None:
     alone = 'actions: "enqueue, allocate"\ntiers: [{plugins: [{name: tried}]}]'
     report = check_plugin(Outdated, Trial(known, configuration=alone, seeds=(7,)))
-    text = "declare in feasible_depends, score_depends and keeps_job_keys no less than answers depend on"
+    text = "declare in feasible_depends, score_depends, applies_to and keeps_job_keys all they depend on"
     assert any(text in problem for problem in report.findings[FRESH])
     assert any("remove keeps_job_keys" in problem for problem in report.findings[CACHED])
 

@@ -7,6 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -144,6 +145,31 @@ class Crowd:
     def feasible(self, shape: Shape, nodes: Nodes) -> Feasibility:
         ok = nodes.used("pods") < 5
         return Feasibility(ok, (("crowded", ~ok),))
+
+
+class SelectorsOnly:
+    """A filter and scorer about node selectors: it counts its calls, and fails for other shapes."""
+
+    name = "selectors-only"
+    applies_to = ("node_selector", "affinity")
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def feasible_depends(self, shape: Shape) -> Depends:
+        self.calls.append("feasible_depends")
+        return Depends.NODE_SPEC
+
+    def feasible_on(self, shape: Shape, node: NodeRow) -> str:
+        return "" if node.name == "n0" else "not n0"
+
+    def score_depends(self, shape: Shape) -> Depends:
+        self.calls.append("score_depends")
+        return Depends.NODE_SPEC
+
+    def score_on(self, shape: Shape, node: NodeRow) -> float:
+        self.calls.append("score_on")
+        return 0.0
 
 
 class Undeclared:
@@ -300,6 +326,25 @@ def test_a_node_takes_no_more_pods_than_it_has_slots_for() -> None:
     for task in tasks:
         placer.place(PlacementRequest([task], log, idle_only=True))
     assert [task.node for task in log] == ["n0"] * 7 + ["n1"] * 3
+
+
+def test_a_part_is_called_for_the_shapes_that_it_applies_to() -> None:
+    ledger, (plain, selecting) = build([(4, 4, "a"), (4, 4, "a")], [(1, 1, ""), (1, 1, "a")])
+    plugin = SelectorsOnly()
+    placer = Placer(ledger, Inputs())
+    placer.open(Rules(Profile.of([[plugin]], [])), 1, SEED)
+    assert placer.place(PlacementRequest([plain], [])) == (1, False)
+    assert plugin.calls == []
+    assert placer.place(PlacementRequest([selecting], [])) == (1, False)
+    assert selecting.node == "n0"
+    assert plugin.calls[:2] == ["feasible_depends", "score_depends"]
+
+
+def test_a_part_that_names_an_unknown_field_is_an_error() -> None:
+    plugin = SelectorsOnly()
+    plugin.applies_to = ("node_selector", "ports")
+    with pytest.raises(ValueError, match=r"SelectorsOnly.applies_to names no field of Shape: \['ports'\]"):
+        Rules(Profile.of([[plugin]], []))
 
 
 def test_a_changed_node_is_asked_again() -> None:

@@ -132,7 +132,7 @@ def test_soft_taints_make_a_node_less_welcome() -> None:
     plugin = Nodeorder({**OFF, "tainttoleration.weight": 3})
     soft = tuple(Taint(key=key, effect="PreferNoSchedule") for key in "ab")
     nodes = NodesView([make_node("a", taints=soft), make_node("b", taints=soft[:1]), make_node("c")])
-    plugin.open(SessionData(nodes=nodes))
+    assert list(plugin.open(SessionData(nodes=nodes))) == [None], "one step for the taints"
     assert scores(plugin, make_shape({}), nodes) == [0, 150, 300]
     assert is_relative(plugin, make_shape({}))
     tolerant = make_shape({}, number=1, tolerations=(Toleration(operator="Exists"),))

@@ -75,9 +75,7 @@ def test_candidates_equal_looking_at_all(
     takings: list[set[int]],
 ) -> None:
     nodes = NodesView([make_node(f"n{at}", {HOST: f"n{at}", ZONE: zone}) for at, zone in enumerate(zones)])
-    index = NodeIndex()
-    index.begin(nodes)
-    index = index.over(nodes)
+    index = NodeIndex().over(nodes)
     offered = [provisionable(f"v{at}", size, terms) for at, (size, terms) in enumerate(volumes)]
     candidates = CandidateVolumes(offered[1:], ReachableNodes(index), len(nodes))
     for each in offered[:1]:

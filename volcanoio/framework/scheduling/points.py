@@ -293,11 +293,20 @@ task were evicted.
 """
 SIMULATING = ("enablePreemptable", "enabledAllocatable")
 """The switches that enable the simulation."""
+APPLIES_TO = "applies_to"
+"""The attribute of filters and scorers that names the fields of `Shape` they are about, such as `("host_ports",)`.
+
+For a shape in which all of these are empty the filter passes every node, or the scorer scores all nodes 0: neither it
+nor its `feasible_depends` or `score_depends` need be called. Without the attribute it applies to every shape.
+"""
 
 
 @runtime_checkable
 class Filter(Protocol):
-    """Rules out nodes for a shape. Fit of resources is checked by the session and needs no plugin."""
+    """Rules out nodes for a shape. Fit of resources is checked by the session and needs no plugin.
+
+    Optional attribute: `applies_to` (see `APPLIES_TO`).
+    """
 
     def feasible_depends(self, shape: Shape) -> Depends:
         """Return the dependencies of the answer."""
@@ -344,7 +353,10 @@ class Filters(Protocol):
 
 @runtime_checkable
 class Scorer(Protocol):
-    """Scores nodes for a shape; scores of all plugins are added."""
+    """Scores nodes for a shape; scores of all plugins are added.
+
+    Optional attribute: `applies_to` (see `APPLIES_TO`).
+    """
 
     def score_depends(self, shape: Shape) -> Depends:
         """Return the dependencies of the answer."""

@@ -151,6 +151,8 @@ _CACHE_LIMIT = 4096
 class ImageScorer:
     """Prefers nodes that have the images of a pod; `plugin` is the key of its traits."""
 
+    applies_to = ("traits",)
+
     def __init__(self, plugin: str, weight: int) -> None:
         self._plugin = plugin
         self._weight = weight
@@ -158,8 +160,6 @@ class ImageScorer:
         self._nodes: Nodes | None = None
         self._rows: dict[str, int] = {}
         self._traits: dict[tuple[str, ...] | str, str] = {}
-        self.seen = False
-        """Whether any node ever reported images: before, no task has a trait."""
 
     def open(self, session: SessionView) -> Iterator[None]:
         """Update the nodes' images."""
@@ -168,7 +168,6 @@ class ImageScorer:
         if self._images.version != version:
             self._traits.clear()
             self._rows.clear()
-            self.seen |= bool(self._images)
 
     def trait(self, task: Task) -> str:
         """Return the points of a task's images (see `_parse_trait`), "" if all nodes score the same."""

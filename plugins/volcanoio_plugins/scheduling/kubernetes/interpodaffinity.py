@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.framework.scheduling.podterms import PodCounts, PodTerm, TermRole
-from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Nodes, Shape
 from volcanoio_plugins.scheduling.kubernetes.nodeindex import Mask, NodeIndex, Topology
@@ -121,16 +120,11 @@ class PodAffinityFilter:
     """Filters nodes by a shape's required terms, and those of existing pods that match it."""
 
     simulated = True
+    applies_to = ("terms", "matched")
 
     def __init__(self, index: NodeIndex) -> None:
         self._index = index
-        self._pods: PodCounts | None = None
         self._rules = ShapeCache(index, self._rules_of)
-
-    def open(self, session: SessionView) -> None:
-        """Start a session."""
-        self._pods = session.pods
-        self._rules.open(session)
 
     def feasible_depends(self, shape: Shape) -> Depends:
         """Depend on pods if the shape has required terms, or existing pods have anti-affinity to it."""
@@ -149,9 +143,7 @@ class PodAffinityFilter:
         return np.ones(len(nodes), np.bool_) if rules is None else rules.allowed.update()
 
     def _existing_anti_affinity(self, shape: Shape) -> list[PodTerm]:
-        if self._pods is None:
-            return []
-        carried = (carried for topic in shape.matched for carried in self._pods.carried(topic))
+        carried = (carried for topic in shape.matched for carried in self._index.session.pods.carried(topic))
         return [term for term in carried if isinstance(term, PodTerm) and term.role is TermRole.REQUIRED_ANTI_AFFINITY]
 
     def _rules_of(self, shape: Shape, pods: PodCounts) -> AffinityRules | None:
@@ -206,20 +198,16 @@ class AffinityScores:
 class PodAffinityScorer:
     """Prefers nodes near pods that a shape attracts, and away from pods it avoids."""
 
+    applies_to = ("terms", "matched")
+
     def __init__(self, index: NodeIndex, weight: int) -> None:
         self._index = index
         self._weight = weight
-        self._pods: PodCounts | None = None
         self._points = ShapeCache(index, self._scores_of)
-
-    def open(self, session: SessionView) -> None:
-        """Start a session."""
-        self._pods = session.pods
-        self._points.open(session)
 
     def score_depends(self, shape: Shape) -> Depends:
         """Depend on pods and feasible nodes if there are preferred terms, of the shape or of existing pods."""
-        some = self._pods is not None and any(True for _ in _weighted(shape, self._pods))
+        some = any(True for _ in _weighted(shape, self._index.session.pods))
         return Depends.PODS | Depends.NODE_SPEC | Depends.FEASIBLE_SET if some else Depends.NOTHING
 
     def score(self, shape: Shape, nodes: Nodes, feasible: Mask) -> Floats:

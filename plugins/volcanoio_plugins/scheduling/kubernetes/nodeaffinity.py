@@ -4,10 +4,11 @@ The filters run in this order. The scores, by preferred node affinity and soft t
 nodes.
 """
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Nodes, Shape
 from volcanoio.model.core import PreferredSchedulingTerm, Toleration
@@ -40,7 +41,8 @@ class NodeFilter:
         index = self._index.over(nodes)
         reasons: list[tuple[str, Mask]] = []
         if not tolerated(UNSCHEDULABLE_TAINT, shape.tolerations):
-            reasons.append((UNSCHEDULABLE, np.asarray(index.cordons.values, np.bool_)[index.cordons.codes]))
+            cordons = index.cordons
+            reasons.append((UNSCHEDULABLE, np.asarray(cordons.values, np.bool_)[cordons.codes]))
         if self._affinity and (matching := affine(index, shape)) is not None:
             reasons.append((AFFINITY, ~matching))
         if self._taints:
@@ -66,15 +68,16 @@ def affine(index: NodeIndex, shape: Shape) -> Mask | None:
 def tainted(index: NodeIndex, shape: Shape) -> list[tuple[str, Mask]]:
     """Return the nodes with an untolerated taint, by the text of the first such taint."""
     by_text: dict[str, list[int]] = {}
-    for code, taints in enumerate(index.taints.values):
+    column = index.taints
+    for code, taints in enumerate(column.values):
         if (taint := first_untolerated(taints, shape.tolerations)) is not None:
             text = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
             by_text.setdefault(text, []).append(code)
     masks = []
     for text, codes in sorted(by_text.items()):
-        table = np.zeros(len(index.taints.values), np.bool_)
+        table = np.zeros(len(column.values), np.bool_)
         table[codes] = True
-        masks.append((text, table[index.taints.codes]))
+        masks.append((text, table[column.codes]))
     return masks
 
 
@@ -105,76 +108,78 @@ class Preference:
         return self._scaled
 
 
-class _Preferences:
+class _Preferences(ABC):
     """The common part of both scorers: preferences by shape, cached for a session."""
 
-    def __init__(self, index: NodeIndex, weight: int) -> None:
+    def __init__(self, index: NodeIndex, weight: int, *, reverse: bool) -> None:
         self._index = index
         self._weight = weight
-        self._nodes: Nodes | None = None
+        self._reverse = reverse
+        self._session = 0
         self._known: dict[int, Preference] = {}
 
-    def open(self, session: SessionView) -> None:
-        """Start a session."""
-        self._nodes = session.nodes
-        self._known.clear()
+    def score(self, shape: Shape, nodes: Nodes, feasible: Mask) -> Floats:
+        """Score all nodes."""
+        if self._session != self._index.sessions:
+            self._session = self._index.sessions
+            self._known.clear()
+        index = self._index.over(nodes)
+        if index is not self._index:
+            return Preference(self._points(shape, index), self._weight, reverse=self._reverse).scaled(feasible)
+        if (known := self._known.get(shape.base_id)) is None:
+            known = Preference(self._points(shape, index), self._weight, reverse=self._reverse)
+            if shape.base_id >= 0:
+                self._known[shape.base_id] = known
+        return known.scaled(feasible)
+
+    @abstractmethod
+    def _points(self, shape: Shape, index: NodeIndex) -> NDArray[np.int64]:
+        """Return the points of each node, before they are scaled."""
 
 
 class AffinityScorer(_Preferences):
     """Prefers nodes that match more, or heavier, preferred terms of node affinity."""
 
+    applies_to = ("affinity",)
+
+    def __init__(self, index: NodeIndex, weight: int) -> None:
+        super().__init__(index, weight, reverse=False)
+
     def score_depends(self, shape: Shape) -> Depends:
         """Depend on the feasible nodes if the shape has preferred terms."""
         return _RELATIVE if preferred(shape) else Depends.NOTHING
 
-    def score(self, shape: Shape, nodes: Nodes, feasible: Mask) -> Floats:
-        """Score all nodes."""
-        known = self._known.get(shape.base_id) if nodes is self._nodes else None
-        if known is None:
-            index, terms = self._index.over(nodes), preferred(shape)
-            points = np.zeros(len(nodes), np.int64)
-            for term in terms:
-                points += index.matches(term.preference) * term.weight
-            known = Preference(points, self._weight, reverse=False)
-            if nodes is self._nodes and shape.base_id >= 0:
-                self._known[shape.base_id] = known
-        return known.scaled(feasible)
+    def _points(self, shape: Shape, index: NodeIndex) -> NDArray[np.int64]:
+        points = np.zeros(index.size, np.int64)
+        for term in preferred(shape):
+            points += index.matches(term.preference) * term.weight
+        return points
 
 
 class TaintScorer(_Preferences):
     """Avoids nodes with PreferNoSchedule taints that the shape does not tolerate."""
 
     def __init__(self, index: NodeIndex, weight: int) -> None:
-        super().__init__(index, weight)
+        super().__init__(index, weight, reverse=True)
         self._avoids: dict[tuple[Toleration, ...], bool] = {}
         """By tolerations: many shapes have the same, mostly none."""
-
-    def open(self, session: SessionView) -> None:
-        """Start a session."""
-        super().open(session)
-        self._avoids.clear()
+        self._version = -1
 
     def score_depends(self, shape: Shape) -> Depends:
         """Depend on the feasible nodes if any node has such a taint."""
-        return _RELATIVE if self._nodes is not None and self._avoids_any(shape, self._nodes) else Depends.NOTHING
-
-    def score(self, shape: Shape, nodes: Nodes, feasible: Mask) -> Floats:
-        """Score all nodes."""
-        known = self._known.get(shape.base_id) if nodes is self._nodes else None
-        if known is None:
-            taints = self._index.over(nodes).taints
-            table = [soft_untolerated(values, shape.tolerations) for values in taints.values]
-            known = Preference(np.array(table, np.int64)[taints.codes], self._weight, reverse=True)
-            if nodes is self._nodes and shape.base_id >= 0:
-                self._known[shape.base_id] = known
-        return known.scaled(feasible)
-
-    def _avoids_any(self, shape: Shape, nodes: Nodes) -> bool:
-        tolerations = shape.tolerations
+        index, tolerations = self._index.update(), shape.tolerations
+        if self._version != index.version:
+            self._version = index.version
+            self._avoids.clear()
         if (avoids := self._avoids.get(tolerations)) is None:
-            present = self._index.over(nodes).taints.present()
+            present = index.taints.present()
             avoids = self._avoids[tolerations] = any(soft_untolerated(taints, tolerations) for taints in present)
-        return avoids
+        return _RELATIVE if avoids else Depends.NOTHING
+
+    def _points(self, shape: Shape, index: NodeIndex) -> NDArray[np.int64]:
+        taints = index.taints
+        table = [soft_untolerated(values, shape.tolerations) for values in taints.values]
+        return np.array(table, np.int64)[taints.codes]
 
 
 def preferred(shape: Shape) -> tuple[PreferredSchedulingTerm, ...]:

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Nodes
 from volcanoio.model.core import Node, NodeSelectorTerm, Requirement, Taint
 from volcanoio.model.selectors import NAME_FIELD, is_empty, is_valid_field, is_valid_requirement, matcher, matches_field
@@ -97,9 +98,15 @@ class Topology:
 
 
 class NodeIndex:
-    """Columns over the nodes of a session: call `begin` at each open. A view of some rows gets an index of its own."""
+    """The session that the filters and scorers of a plugin share, with columns over its nodes.
+
+    Call `open` in each session. A view of some rows gets an index of its own.
+    """
 
     def __init__(self) -> None:
+        self.session: SessionView
+        self.sessions = 0
+        """The number of sessions so far."""
         self._view: Nodes | None = None
         self._compared = False
         self._objects: list[Node] = []
@@ -107,22 +114,25 @@ class NodeIndex:
         self._names: Column[str] | None = None
         self._taints: Column[tuple[Taint, ...]] | None = None
         self._cordons: Column[bool] | None = None
+        self._images: Column[bool] | None = None
         self._topologies: dict[str, Topology] = {}
         self._rows: dict[str, int] | None = None
         self.version = 0
         """Changes when any node changed, its images excepted."""
 
-    def begin(self, nodes: Nodes) -> None:
-        """Set the nodes; changes are computed on first use."""
-        self._view = nodes
+    def open(self, session: SessionView) -> None:
+        """Start a session; changes of its nodes are computed on first use."""
+        self.session = session
+        self.sessions += 1
+        self._view = session.nodes
         self._compared = False
 
     def prepare(self, labels: Iterable[str]) -> Iterator[None]:
         """Read properties that will be needed, one after the other, unless they were read already."""
         missing = [key for key in labels if key not in self._labels]
-        if self._view is None or not (missing or self._taints is None):
+        if not (missing or self._taints is None):
             return
-        self.over(self._view)
+        self.update()
         if self._taints is None:
             self._taints = self._loaded(_taints)
             yield
@@ -132,12 +142,16 @@ class NodeIndex:
 
     def over(self, nodes: Nodes) -> NodeIndex:
         """Return the up-to-date index of these nodes."""
-        if self._view is not nodes:
-            other = NodeIndex()
-            other.begin(nodes)
-            return other.over(nodes)
+        if self._view is nodes:
+            return self.update()
+        other = NodeIndex()
+        other._compare(list(nodes.objects))
+        return other
+
+    def update(self) -> NodeIndex:
+        """Return itself, up to date with the nodes of the session."""
         if not self._compared:
-            self._compare(list(nodes.objects))
+            self._compare(list(self.session.nodes.objects))
         return self
 
     @property
@@ -158,6 +172,13 @@ class NodeIndex:
         if self._cordons is None:
             self._cordons = self._loaded(lambda node: node.spec.unschedulable)
         return self._cordons
+
+    @property
+    def has_images(self) -> bool:
+        """Whether any node reports images."""
+        if self._images is None:
+            self._images = self._loaded(lambda node: bool(node.status.images))
+        return True in self._images.present()
 
     def label(self, key: str) -> Column[str | None]:
         """Return the value of a label of each node, None if it has none."""
@@ -212,7 +233,7 @@ class NodeIndex:
 
     def _compare(self, objects: list[Node]) -> None:
         """Read the rows that changed since the last cycle."""
-        others: list[Column[Any] | None] = [self._names, self._taints, self._cordons]
+        others: list[Column[Any] | None] = [self._names, self._taints, self._cordons, self._images]
         columns: list[Column[Any]] = [*self._labels.values(), *filter(None, others)]
         if len(objects) != len(self._objects):
             for column in columns:

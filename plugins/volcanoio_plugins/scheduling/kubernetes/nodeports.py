@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from volcanoio.framework.scheduling.podterms import HostPort, NodeCounts, PodCounts
-from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Nodes, Shape
 from volcanoio_plugins.scheduling.kubernetes.nodeindex import Mask, NodeIndex
@@ -50,17 +49,15 @@ class FreePorts:
 class HostPortsFilter:
     """Filters nodes by the host ports of a shape."""
 
+    applies_to = ("host_ports",)
+
     def __init__(self, index: NodeIndex) -> None:
         self._index = index
         self._rules = ShapeCache(index, self._free)
 
-    def open(self, session: SessionView) -> None:
-        """Start a session."""
-        self._rules.open(session)
-
-    def feasible_depends(self, shape: Shape) -> Depends:
-        """Depend on pods if the shape has host ports."""
-        return Depends.PODS if shape.terms is not None and shape.terms.ports else Depends.SKIP
+    def feasible_depends(self, shape: Shape) -> Depends:  # noqa: ARG002 - the same for all shapes with host ports
+        """Depend on the ports of other pods."""
+        return Depends.PODS
 
     def feasible(self, shape: Shape, nodes: Nodes) -> Feasibility:
         """Return the nodes of the session where the ports are free, and the others."""

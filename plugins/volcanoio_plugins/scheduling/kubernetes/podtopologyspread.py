@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.framework.scheduling.podterms import PodCounts, SpreadConstraint
-from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import Nodes, Shape
 from volcanoio_plugins.scheduling.kubernetes.interpodaffinity import AffinityScores
@@ -104,13 +103,11 @@ class SpreadRules:
 class TopologySpreadFilter:
     """Filters nodes by a shape's hard constraints."""
 
+    applies_to = ("terms",)
+
     def __init__(self, index: NodeIndex) -> None:
         self._index = index
         self._spread = ShapeCache(index, self._spread_of)
-
-    def open(self, session: SessionView) -> None:
-        """Start a session."""
-        self._spread.open(session)
 
     def feasible_depends(self, shape: Shape) -> Depends:
         """Depend on pods if the shape has constraints."""
@@ -211,14 +208,12 @@ class SpreadCounts:
 class SpreadScorer:
     """Prefers nodes whose domains have fewer matching pods."""
 
+    applies_to = ("terms",)
+
     def __init__(self, index: NodeIndex, weight: int) -> None:
         self._index = index
         self._weight = weight
         self._counts = ShapeCache(index, self._counts_of)
-
-    def open(self, session: SessionView) -> None:
-        """Start a session."""
-        self._counts.open(session)
 
     def score_depends(self, shape: Shape) -> Depends:
         """Depend on pods and feasible nodes if the shape has soft constraints."""

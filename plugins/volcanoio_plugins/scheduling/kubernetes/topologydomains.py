@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.framework.scheduling.podterms import NodeCounts, PodCounts
-from volcanoio.framework.scheduling.sessionview import SessionView
-from volcanoio.framework.scheduling.views import Nodes, Shape
+from volcanoio.framework.scheduling.views import Shape
 from volcanoio_plugins.scheduling.kubernetes.nodeindex import Mask, NodeIndex, Topology
 
 MAX_CACHED = 16
@@ -68,31 +67,22 @@ class ShapeCache(Generic[Cached]):
     def __init__(self, index: NodeIndex, make: Callable[[Shape, PodCounts], Cached | None]) -> None:
         self._index = index
         self._make = make
-        self._nodes: Nodes | None = None
-        self._pods: PodCounts | None = None
         self._cached: dict[int, Cached | None] = {}
         self._versions: tuple[int, int] | None = None
-        self._checked = False
-
-    def open(self, session: SessionView) -> None:
-        """Set the nodes and pods of the session."""
-        self._nodes, self._pods, self._checked = session.nodes, session.pods, False
 
     def of(self, shape: Shape) -> Cached | None:
         """Return the state of a shape; None if no pod matters to it."""
-        if self._pods is None or self._nodes is None or (shape.terms is None and not shape.matched):
+        if shape.terms is None and not shape.matched:
             return None
-        if not self._checked or self._versions != (self._index.version, self._pods.version):
-            self._index.over(self._nodes)
-            self._checked = True
-            if self._versions != (self._index.version, self._pods.version):
-                self._versions = (self._index.version, self._pods.version)
-                self._cached.clear()
+        pods = self._index.session.pods
+        if self._versions != (versions := (self._index.update().version, pods.version)):
+            self._versions = versions
+            self._cached.clear()
         if shape.id in self._cached:
             return self._cached[shape.id]
         if len(self._cached) >= MAX_CACHED:
             del self._cached[next(iter(self._cached))]
-        known = self._cached[shape.id] = self._make(shape, self._pods)
+        known = self._cached[shape.id] = self._make(shape, pods)
         return known
 
 

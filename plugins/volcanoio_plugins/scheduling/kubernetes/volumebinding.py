@@ -41,7 +41,7 @@ class VolumePlans:
 
     `planned` are the volumes planned for a claim, `changes` the additions and removals (1, -1) since `session` began, a
     number that grows. The session's plans are in tables of numbers, so that the undo log covers them; names are
-    numbered as they appear. Call `update` before reading `planned` and `changes`.
+    numbered as they appear. Call `open` once in a session, and `update` before reading `planned` and `changes`.
     """
 
     def __init__(self) -> None:
@@ -60,8 +60,8 @@ class VolumePlans:
         self._added: list[str] = []
         """The volumes planned in this session, in order."""
 
-    def open(self, session: SessionView) -> None:
-        """Start a session with the plans of binds in progress."""
+    def open(self, session: SessionView, number: int) -> None:
+        """Start the session of that number with the plans of binds in progress."""
         self._of_claims = session.table(_OWNER, "volumes of claims")
         self._nodes_of = session.table(_OWNER, "nodes of claims")
         self._owners = session.table(_OWNER, "owners of volumes")
@@ -71,7 +71,7 @@ class VolumePlans:
         self._seen = self._owners.version
         self._added.clear()
         self.changes.clear()
-        self.session += 1
+        self.session = number
         self._volumes.clear()
         self._nodes.clear()
         for steps in session.prebinding.values():
@@ -204,14 +204,14 @@ class VolumeBinding:
     """Filters nodes by bound claims, and for unbound ones by free volumes in reach or the ability to provision one."""
 
     watches: tuple[str, ...] = (_VOLUMES, *Provisioning.watches)
+    applies_to = ("claims",)
 
     def __init__(self, index: NodeIndex, timeout: float = 600.0) -> None:
         self._index = index
         self._timeout = timeout
         self._provisioning = Provisioning(index)
         self._reach = ReachableNodes(index)
-        self.plans = VolumePlans()
-        self._session: SessionView
+        self._plans = VolumePlans()
         self._candidates: dict[VolumeClaim, CandidateVolumes] = {}
         self._free: dict[str, dict[str, PersistentVolume]] = {}
         """Unclaimed volumes, by class and name."""
@@ -220,16 +220,15 @@ class VolumeBinding:
         self._volumes_seen = -1
         self._nodes_seen = -1
 
-    def open(self, session: SessionView) -> None:
-        """Update objects and the binds in progress."""
-        self._session = session
-        self._provisioning.open(session)
-        self.plans.open(session)
+    @property
+    def plans(self) -> VolumePlans:
+        """The plans, opened when a pod with claims first needs them in a session."""
+        if self._plans.session != self._index.sessions:
+            self._plans.open(self._index.session, self._index.sessions)
+        return self._plans
 
     def feasible_depends(self, shape: Shape) -> Depends:
         """Depend on node labels for bound claims; for unbound ones on classes, and on the volumes that others use."""
-        if not shape.claims:
-            return Depends.SKIP
         depends = Depends.NOTHING
         for claim in shape.claims:
             if claim.volume is not None:
@@ -262,19 +261,18 @@ class VolumeBinding:
         return Feasibility(ok, tuple((text, failed) for text, failed in reasons if failed.any()))
 
     def _of_rows(self, shape: Shape, nodes: Nodes) -> Feasibility:
-        every = self.feasible(shape, self._session.nodes)
-        at = self._index.over(self._session.nodes)
-        rows = [row for name in nodes.names if (row := at.row_of(name)) is not None]
+        every = self.feasible(shape, self._index.session.nodes)
+        rows = [row for name in nodes.names if (row := self._index.row_of(name)) is not None]
         return Feasibility(every.ok[rows], tuple((text, failed[rows]) for text, failed in every.reasons))
 
     def task_placed(self, task: Task) -> None:
         """Plan volumes for the task's claims on its node."""
         if not task.shape.claims:
             return
-        row = self._index.over(self._session.nodes).row_of(task.node)
+        row = self._index.update().row_of(task.node)
         waiting = [
             (key, claim)
-            for key, claim in self._session.volumes.claims(task)
+            for key, claim in self._index.session.volumes.claims(task)
             if claim.waits_for_consumer and not claim.error
         ]
         for key, claim in sorted(waiting, key=lambda item: (item[1].size, item[0])):
@@ -293,7 +291,7 @@ class VolumeBinding:
 
     def steps(self, task: Task) -> Sequence[PreBindStep]:
         """Return the steps that bind the claims of a task."""
-        return prebind_steps(task, self._session, self.plans, self._timeout)
+        return prebind_steps(task, self._index.session, self.plans, self._timeout)
 
     def _waiting(self, claims: Sequence[VolumeClaim], index: NodeIndex) -> list[tuple[str, Mask]]:
         """Return why nodes fail for claims that wait for a pod."""
@@ -338,13 +336,13 @@ class VolumeBinding:
             return 0
         if self._provisioning.reach(claim) is ANYWHERE and not self._candidates_for(claim):
             return 0
-        return self._session.volumes.waiting(claim.key)
+        return self._index.session.volumes.waiting(claim.key)
 
     def _settled_nodes(self, claim: VolumeClaim, index: NodeIndex) -> Mask | None:
         """Return the nodes for a claim whose volume or node is decided; None if it is not."""
         volume = claim.reserved_volume or (self.plans.volume_of(claim.key) if claim.key else "")
         if volume:
-            known = self._session.objects(_VOLUMES).get(volume)
+            known = self._index.session.objects(_VOLUMES).get(volume)
             terms = affinity_terms(known) if isinstance(known, PersistentVolume) else ()
             return np.ones(index.size, np.bool_) if terms is None else index.matches_any(terms)
         node = claim.selected_node or (self.plans.node_of(claim.key) if claim.key else "")
@@ -380,14 +378,14 @@ class VolumeBinding:
 
     def _candidates_for(self, claim: VolumeClaim) -> CandidateVolumes:
         """Return the free volumes that match a claim, cached until nodes change and updated as volumes do."""
-        index = self._index.over(self._session.nodes)
+        index, session = self._index.update(), self._index.session
         if index.version != self._nodes_seen or len(self._candidates) > MAX_CACHED:
             self._nodes_seen = index.version
             self._candidates.clear()
-        version, seen = self._session.version(_VOLUMES), self._volumes_seen
+        version, seen = session.version(_VOLUMES), self._volumes_seen
         if version != seen:
             self._volumes_seen = version
-            self._update_volumes(self._session.changed_since(_VOLUMES, seen))
+            self._update_volumes(session.changed_since(_VOLUMES, seen))
         if (known := self._candidates.get(claim)) is None:
             free = self._free.get(claim.storage_class, {})
             suitable = [volume for volume in free.values() if matches(volume, claim)]
@@ -396,7 +394,7 @@ class VolumeBinding:
 
     def _update_volumes(self, names: Collection[str] | None) -> None:
         """Update all candidates for the volumes of these names, added, changed or deleted; None for all volumes."""
-        volumes = self._session.objects(_VOLUMES)
+        volumes = self._index.session.objects(_VOLUMES)
         if names is None:
             self._candidates.clear()
             self._free.clear()

@@ -13,7 +13,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import VolumeClaim
 from volcanoio.model import kinds
 from volcanoio.model.core import NodeSelectorTerm, Requirement
@@ -199,23 +198,9 @@ class Provisioning:
 
     def __init__(self, index: NodeIndex) -> None:
         self._index = index
-        self._session: SessionView
         self._topology_drivers: frozenset[str] = frozenset()
         """Drivers with topology keys on any node."""
         self._seen = -1
-
-    def open(self, session: SessionView) -> None:
-        """Update the drivers' topologies."""
-        self._session = session
-        if session.version(_CSI_NODES) != self._seen:
-            self._seen = session.version(_CSI_NODES)
-            self._topology_drivers = frozenset(
-                driver.name
-                for node in session.objects(_CSI_NODES).values()
-                if isinstance(node, CSINode)
-                for driver in node.spec.drivers
-                if driver.topology_keys
-            )
 
     def nodes(self, claim: VolumeClaim, index: NodeIndex) -> tuple[Mask, Mask]:
         """Return the nodes for which a volume can be provisioned, and those with the capacity for it."""
@@ -225,7 +210,7 @@ class Provisioning:
         can_provision = everywhere
         if storage_class.allowed_topologies:
             can_provision = index.matches_any([_term(term) for term in storage_class.allowed_topologies])
-        driver = self._session.objects(_DRIVERS).get(storage_class.provisioner)
+        driver = self._index.session.objects(_DRIVERS).get(storage_class.provisioner)
         if not isinstance(driver, CSIDriver) or not driver.spec.storage_capacity:
             return can_provision, everywhere
         return can_provision, self._with_capacity(claim, index)
@@ -240,16 +225,30 @@ class Provisioning:
         if storage_class.metadata.annotations.get(VOLUMES_REACHABLE) == "everywhere":
             return ANYWHERE
         name = storage_class.provisioner
-        known = name in self._session.objects(_DRIVERS)
-        return ANYWHERE if known and name not in self._topology_drivers else Reachable.UNKNOWN
+        known = name in self._index.session.objects(_DRIVERS)
+        return ANYWHERE if known and not self._has_topology(name) else Reachable.UNKNOWN
+
+    def _has_topology(self, driver: str) -> bool:
+        """Whether a driver has topology keys on any node."""
+        session = self._index.session
+        if (version := session.version(_CSI_NODES)) != self._seen:
+            self._seen = version
+            self._topology_drivers = frozenset(
+                each.name
+                for node in session.objects(_CSI_NODES).values()
+                if isinstance(node, CSINode)
+                for each in node.spec.drivers
+                if each.topology_keys
+            )
+        return driver in self._topology_drivers
 
     def _class(self, claim: VolumeClaim) -> StorageClass | None:
-        found = self._session.objects(_CLASSES).get(claim.storage_class)
+        found = self._index.session.objects(_CLASSES).get(claim.storage_class)
         return found if isinstance(found, StorageClass) else None
 
     def _with_capacity(self, claim: VolumeClaim, index: NodeIndex) -> Mask:
         mask = np.zeros(index.size, np.bool_)
-        for known in self._session.objects(_CAPACITIES).values():
+        for known in self._index.session.objects(_CAPACITIES).values():
             if not isinstance(known, CSIStorageCapacity) or known.storage_class_name != claim.storage_class:
                 continue
             limit = known.capacity if known.maximum_volume_size is None else known.maximum_volume_size

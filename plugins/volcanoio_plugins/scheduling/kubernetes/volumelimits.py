@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.framework.scheduling.podterms import NodeCounts
-from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
-from volcanoio.framework.scheduling.views import Nodes, Shape, VolumeClaim, VolumesView
+from volcanoio.framework.scheduling.views import Nodes, Shape, VolumeClaim
 from volcanoio.model import kinds
 from volcanoio.model.storage import READ_WRITE_ONCE_POD, CSINode
 from volcanoio_plugins.scheduling.kubernetes.nodeindex import Mask, NodeIndex
@@ -57,36 +56,16 @@ class VolumeLimits:
     """
 
     watches: tuple[str, ...] = (_CSI_NODES, _ATTACHMENTS)
+    applies_to = ("claims",)
 
     def __init__(self, index: NodeIndex) -> None:
         self._index = index
         self._limits: dict[str, dict[str, int]] = {}
         self._drivers: dict[str, _Driver] = {}
         self._seen: tuple[int, int] = (-1, -1)
-        self._session: SessionView
-        self._volumes: VolumesView
-
-    def open(self, session: SessionView) -> None:
-        """Update the limits."""
-        self._session = session
-        self._volumes = session.volumes
-        self._index.over(session.nodes)
-        seen = session.version(_CSI_NODES), self._index.version
-        if seen == self._seen:
-            return
-        self._seen = seen
-        self._drivers.clear()
-        self._limits.clear()
-        for name, known in session.objects(_CSI_NODES).items():
-            if isinstance(known, CSINode):
-                for driver in known.spec.drivers:
-                    if driver.allocatable is not None and driver.allocatable.count is not None:
-                        self._limits.setdefault(driver.name, {})[name] = driver.allocatable.count
 
     def feasible_depends(self, shape: Shape) -> Depends:
         """Depend on the other pods if a driver of the shape's claims has a limit."""
-        if not shape.claims:
-            return Depends.SKIP
         return Depends.SOURCE | Depends.PODS if self._limited(shape) else Depends.SOURCE
 
     def feasible(self, shape: Shape, nodes: Nodes) -> Feasibility:
@@ -95,14 +74,13 @@ class VolumeLimits:
         limited = self._limited(shape) if shape.claims else ()
         if not limited:
             return Feasibility(ok)
-        if self._index.over(nodes) is not self._index:
-            every = self.feasible(shape, self._session.nodes)
-            at = self._index.over(self._session.nodes)
-            rows = [row for name in nodes.names if (row := at.row_of(name)) is not None]
+        if nodes is not self._index.session.nodes:
+            every = self.feasible(shape, self._index.session.nodes)
+            rows = [row for name in nodes.names if (row := self._index.row_of(name)) is not None]
             return Feasibility(every.ok[rows], ((EXCEEDED, ~every.ok[rows]),))
         for name in limited:
             if (driver := self._drivers.get(name)) is None:
-                driver = _Driver(self._limits[name], self._volumes.in_use(name), self._index)
+                driver = _Driver(self._limits[name], self._index.session.volumes.in_use(name), self._index)
                 self._drivers[name] = driver
             driver.update()
             new: NDArray[np.int64] = np.zeros(len(nodes), np.int64)
@@ -117,23 +95,37 @@ class VolumeLimits:
 
     def _nodes_with(self, claim: VolumeClaim) -> Collection[str]:
         attached = claim.volume.attached_nodes if claim.volume is not None else ()
-        used = self._volumes.used_on(claim.key) if claim.key else ()
+        used = self._index.session.volumes.used_on(claim.key) if claim.key else ()
         return {*used, *attached} if used and attached else used or attached
 
     def _limited(self, shape: Shape) -> list[str]:
+        """Return the drivers of the shape's claims that have a limit on any node."""
+        self._update_limits()
         drivers = dict.fromkeys(claim.driver for claim in shape.claims)
         return [driver for driver in drivers if driver in self._limits and driver not in UNCOUNTED]
+
+    def _update_limits(self) -> None:
+        session = self._index.session
+        seen = session.version(_CSI_NODES), self._index.update().version
+        if seen == self._seen:
+            return
+        self._seen = seen
+        self._drivers.clear()
+        self._limits.clear()
+        for name, known in session.objects(_CSI_NODES).items():
+            if isinstance(known, CSINode):
+                for driver in known.spec.drivers:
+                    if driver.allocatable is not None and driver.allocatable.count is not None:
+                        self._limits.setdefault(driver.name, {})[name] = driver.allocatable.count
 
 
 class ReadWriteOncePodFilter:
     """Excludes all nodes while another pod uses a claim with the access mode ReadWriteOncePod."""
 
-    def __init__(self) -> None:
-        self._volumes: VolumesView
+    applies_to = ("claims",)
 
-    def open(self, session: SessionView) -> None:
-        """Start a session."""
-        self._volumes = session.volumes
+    def __init__(self, index: NodeIndex) -> None:
+        self._index = index
 
     def feasible_depends(self, shape: Shape) -> Depends:
         """Depend on pods if several pods name such a claim."""
@@ -141,7 +133,8 @@ class ReadWriteOncePodFilter:
 
     def feasible(self, shape: Shape, nodes: Nodes) -> Feasibility:
         """Return all nodes or none."""
-        taken = any(_is_exclusive(claim) and self._volumes.used_on(claim.key) for claim in shape.claims)
+        exclusive = filter(_is_exclusive, shape.claims)
+        taken = any(self._index.session.volumes.used_on(claim.key) for claim in exclusive)
         everywhere = np.ones(len(nodes), np.bool_)
         return Feasibility(~everywhere, ((IN_USE, everywhere),)) if taken else Feasibility(everywhere)
 
@@ -163,6 +156,8 @@ _SEPARATOR = "__"
 
 class VolumeZones:
     """Filters nodes by zone and region of bound volumes; nodes without any such label pass."""
+
+    applies_to = ("claims",)
 
     def __init__(self, index: NodeIndex) -> None:
         self._index = index

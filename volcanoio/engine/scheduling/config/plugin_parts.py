@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
 from volcanoio.engine.scheduling.cluster.rows import SingleRow
+from volcanoio.framework.scheduling import points
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import AmountColumns, Nodes, Shape
 
@@ -23,7 +24,8 @@ class FilterPart:
     """A plugin's filter: `feasible(shape, nodes, columns, rows)` is for the given rows of the columns.
 
     `allowed` is its mask over all rows; callers must not write to it. `watches` are the resources that results read
-    which depend on SOURCE; `moment` returns a number that changes when results that depend on NOW change.
+    which depend on SOURCE; `moment` returns a number that changes when results that depend on NOW change. Shapes in
+    which all fields `applies_to` are empty depend on `otherwise`; None: the part applies to every shape.
     """
 
     depends: Callable[[Shape], Depends]
@@ -31,6 +33,8 @@ class FilterPart:
     allowed: Callable[[Shape, NodeColumns], NDArray[np.bool_]]
     watches: tuple[str, ...] = ()
     moment: Callable[[], int] | None = None
+    applies_to: frozenset[str] | None = None
+    otherwise: Depends = Depends.SKIP
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class ScorerPart:
     watches: tuple[str, ...] = ()
     moment: Callable[[], int] | None = None
     from_amounts: Callable[[Shape, AmountColumns], Callable[[Sequence[int]], float]] | None = None
+    applies_to: frozenset[str] | None = None
+    otherwise: Depends = Depends.NOTHING
 
 
 def as_sequence(rows: Numbers) -> Sequence[int]:
@@ -60,6 +66,15 @@ def _everything(_shape: Shape) -> Depends:
 
 def _moment(plugin: Any) -> Callable[[], int] | None:
     return (lambda: int(plugin.moment)) if hasattr(plugin, "moment") else None
+
+
+def _applies_to(plugin: Any) -> frozenset[str] | None:
+    """Return the fields of shapes that a filter or scorer declares to be about; raises ValueError if one is unknown."""
+    if (declared := getattr(plugin, points.APPLIES_TO, None)) is None:
+        return None
+    if unknown := set(declared).difference(Shape.__struct_fields__):
+        raise ValueError(f"{type(plugin).__name__}.{points.APPLIES_TO} names no field of Shape: {sorted(unknown)}")
+    return frozenset(declared)
 
 
 def _reads_of(plugin: Any) -> tuple[str, ...]:
@@ -89,6 +104,7 @@ def _filter_part(plugin: Any) -> FilterPart:
             allowed if callable(allowed) else lambda shape, columns: vector(shape, columns).ok,
             watches,
             _moment(plugin),
+            _applies_to(plugin),
         )
     scalar = plugin.feasible_on
 
@@ -109,6 +125,7 @@ def _filter_part(plugin: Any) -> FilterPart:
         lambda shape, columns: feasible(shape, columns, columns, range(len(columns))).ok,
         watches,
         _moment(plugin),
+        _applies_to(plugin),
     )
 
 
@@ -126,6 +143,7 @@ def _scorer_part(plugin: Any) -> ScorerPart:
             _reads_of(plugin),
             _moment(plugin),
             from_amounts,
+            _applies_to(plugin),
         )
 
     def score(
@@ -139,7 +157,9 @@ def _scorer_part(plugin: Any) -> ScorerPart:
                 scores[position] = plugin.score_on(shape, at)
         return scores
 
-    return ScorerPart(depends, score, plugin.score_on, _reads_of(plugin), _moment(plugin))
+    return ScorerPart(
+        depends, score, plugin.score_on, _reads_of(plugin), _moment(plugin), applies_to=_applies_to(plugin)
+    )
 
 
 def _scalar_from_amounts(

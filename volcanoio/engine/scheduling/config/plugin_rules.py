@@ -74,6 +74,8 @@ class Rules:
             self._plugins_with(points.Scorer, ("score", "score_on"), "scorers")
         )
         self.parts: tuple[FilterPart | ScorerPart, ...] = (*self.filters, *self.scorers)
+        self.shape_fields = frozenset[str]().union(*(part.applies_to or () for part in self.parts))
+        """The fields of shapes that decide which parts apply."""
         self.task_scorers: tuple[points.TaskScorer, ...] = tuple(self._plugins_with(points.TaskScorer, ("score_task",)))
         self._traits = tuple((enabled.plugin, ask) for ask, enabled in self._methods("trait"))
         self._collect_accounting()

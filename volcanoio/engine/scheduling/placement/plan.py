@@ -78,7 +78,11 @@ NO_PLAN = Plan()
 
 def plan_for(shape: Shape, rules: Rules, inputs: Inputs, before: Plan = NO_PLAN) -> Plan:
     """Sort the plugins by what they depend on for the shape; return the previous plan if nothing differs."""
-    depends_of = [part.depends(shape) for part in rules.parts]
+    fields = {field for field in rules.shape_fields if getattr(shape, field)}
+    depends_of = [
+        part.depends(shape) if part.applies_to is None or not fields.isdisjoint(part.applies_to) else part.otherwise
+        for part in rules.parts
+    ]
     if depends_of == before.depends and not before.input_versions and not before.is_for_one_cycle:
         return before
     plan, further = Plan(), 0
