@@ -176,7 +176,7 @@ class SchedulerProcess:
         ):
             tasks.start_soon(recorder.run)
             tasks.start_soon(reloader.run)
-            unsubscribe = self.bus.subscribe(BindReporter(recorder.record))
+            unsubscribe = self.bus.subscribe(BindReporter(recorder))
             unhear = self.bus.subscribe(prebinder.seen)
             if journal is not None:
                 self.bus.subscribe(ConfigurationRecorder(journal, CONFIGURATION_FILE))

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Protocol
 
 import msgspec
 
@@ -39,6 +40,14 @@ class EffectSinks:
     publish: Publish
     own: OwnWrites
     local: Local
+
+
+class Executor(Protocol):
+    """Carries out the steps of reducers: an EffectExecutor, or what records them before it."""
+
+    def submit(self, controller: str, key: str, stages: Stages, cause: int = 0) -> None:
+        """Carry out the stages of one step, without waiting; outcomes name `cause`."""
+        ...
 
 
 class EffectExecutor:

@@ -1,28 +1,26 @@
 """`ControllerHost`: the async shell around `engine.hosting`: informers in, effects, timers and questions out.
 
-Every decision is made in the pure half, so that a journal of the bus's events can be replayed without this one. The
-Protocols contain the methods of bus, informers and executor that the host uses. `PolicyQuestions` passes the
-controllers' questions to the lifecycle policies and publishes the answers as events.
+Every decision is made in the pure half, so that a journal of the bus's events can be replayed without this one.
+`PolicyQuestions` passes the controllers' questions to the lifecycle policies and publishes the answers as events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 import anyio
 import structlog
 
-from volcanoio.bus.event_bus import Batch
+from volcanoio.bus.event_bus import Batch, EventBus
 from volcanoio.engine.hosting.controller_host import Dispatch, InvariantError
 from volcanoio.engine.hosting.host import Host
 from volcanoio.engine.jobs.controller import NAME as JOBS
 from volcanoio.engine.jobs.decide.lifecycle_events import TICK_TIMER
 from volcanoio.framework.controller import Controller
 from volcanoio.framework.decisions import Abstain
-from volcanoio.framework.effects import Ask, CheckEndpoint, LocalEffect, Notify, Stages, StartTimer, StopTimer
+from volcanoio.framework.effects import Ask, CheckEndpoint, LocalEffect, Notify, StartTimer, StopTimer
 from volcanoio.framework.events import (
     Answered,
     ControllerEvent,
@@ -39,33 +37,19 @@ from volcanoio.framework.events import (
 from volcanoio.framework.lifecycle import PolicyContext
 from volcanoio.framework.overrides import LEARNED_SUFFIX, parse_learned, stored_overrides
 from volcanoio.framework.probe import NoProbe, Probe
+from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock
+from volcanoio.kube.effect_executor import Executor
 from volcanoio.model import kinds
 from volcanoio.model.batch import Job
 from volcanoio.model.core import ConfigMap, Pod
 from volcanoio.model.kinds import Kind
 from volcanoio.runtime.controllers.http_effects import AlertWebhooks, EndpointChecks, Endpoints
 from volcanoio.runtime.controllers.setup import informer_selectors
-from volcanoio.runtime.policies.indexes import Lister, PolicyIndexes, SyncedInformer
+from volcanoio.runtime.policies.indexes import PolicyIndexes, SyncedInformer
 from volcanoio.runtime.policies.policy_host import DECISION_LIMIT, Answer, PolicyCallbacks, PolicyHost
 from volcanoio.runtime.policies.policy_set import Member, PolicySet
 from volcanoio.runtime.timers import WAKE_DELAY, Timers, Wakes
-
-
-class Bus(Protocol):
-    """What the host uses of `bus.EventBus`."""
-
-    def subscribe(self, subscriber: Callable[[Batch], None]) -> Callable[[], None]:
-        """Give every later batch to `subscriber`; call the result to stop."""
-        ...
-
-    def publish(self, events: Iterable[Event]) -> Batch:
-        """Take events in."""
-        ...
-
-    def caused_by(self, event: Event | int) -> AbstractContextManager[None]:
-        """Within it, published events that name no cause get this one."""
-        ...
 
 
 class Informers(Protocol):
@@ -77,14 +61,6 @@ class Informers(Protocol):
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        ...
-
-
-class Executor(Protocol):
-    """What the host uses of `kube.EffectExecutor`."""
-
-    def submit(self, controller: str, key: str, stages: Stages, cause: int = 0) -> None:
-        """Carry out the stages of one step, without waiting."""
         ...
 
 
@@ -103,7 +79,7 @@ class HostOptions:
     policies: PolicySet = field(default_factory=PolicySet)
     policy_limit: float = DECISION_LIMIT
     probe: Probe = field(default_factory=NoProbe)
-    lister: Lister | None = None
+    lister: Client | None = None
     endpoints: Endpoints | None = None
 
 
@@ -114,7 +90,7 @@ class ControllerHost:
         self,
         controllers: Sequence[Controller[Any]],
         *,
-        bus: Bus,
+        bus: EventBus,
         informers: Informers,
         clock: Clock,
         options: HostOptions | None = None,
@@ -127,7 +103,7 @@ class ControllerHost:
         read = options.policies.indexes
         watched = [kind for kind in read if kind not in kinds.POLLED]
         self._watched = informer_selectors(controllers, watched)
-        self._reading = PolicyIndexes(read, informers, clock=clock, lister=options.lister, listed=self._resume)
+        self._reading = PolicyIndexes(read, informers.informer, clock=clock, lister=options.lister, listed=self._resume)
         self._host = Host(controllers, extra_resources=[kind.resource for kind in watched], on_fault=self._fault)
         self._timers = Timers(clock)
         self._wakes = Wakes()

@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 
 from volcanoio.engine.hosting.object_cache import ObjectCache
 from volcanoio.framework.events import Change, Observed
+from volcanoio.kube.client import Client
 from volcanoio.kube.clock import Clock
 from volcanoio.kube.errors import ApiError
 from volcanoio.kube.transport import TransportError
@@ -102,22 +103,6 @@ class SyncedInformer(Protocol):
         ...
 
 
-class InformerFactory(Protocol):
-    """What this uses of `kube.InformerSet`."""
-
-    def informer(self, kind: Kind) -> SyncedInformer:
-        """Have a kind watched."""
-        ...
-
-
-class Lister(Protocol):
-    """What this uses of `kube.Client`."""
-
-    async def list(self, kind: Kind) -> list[ApiObject]:
-        """All objects of a kind; raises ApiError and TransportError."""
-        ...
-
-
 class PolicyIndexes:
     """Belongs to the loop it is used on. `begun` are read from the start: nothing is decided before they were listed.
 
@@ -127,13 +112,13 @@ class PolicyIndexes:
     def __init__(
         self,
         begun: Iterable[Kind],
-        watchers: InformerFactory,
+        watch: Callable[[Kind], SyncedInformer],
         *,
         clock: Clock,
-        lister: Lister | None,
+        lister: Client | None,
         listed: Callable[[], None],
     ) -> None:
-        self._watchers = watchers
+        self._watch = watch
         self._clock = clock
         self._lister = lister
         self._listed = listed
@@ -177,7 +162,7 @@ class PolicyIndexes:
 
     async def _begin(self, kind: Kind, cache: ObjectCache | None = None) -> None:
         if kind not in POLLED:
-            await self._watchers.informer(kind).synced()
+            await self._watch(kind).synced()
             self._indexes.add(kind.resource, cache.all(kind.resource) if cache is not None else ())
         else:
             await self._list(kind)

@@ -16,10 +16,12 @@ from anyio.abc import TaskGroup
 from volcanoio.bus.event_bus import Batch
 from volcanoio.engine.scheduling.cluster.pod_fields import scheduler_of_single
 from volcanoio.engine.scheduling.cluster.state import effect_key
-from volcanoio.framework.effects import Create, Patch, Record, Stages
+from volcanoio.framework.effects import Create, Patch, Record
 from volcanoio.framework.scheduling_effects import BindBatch, Evict, Question, SchedulerEffect
 from volcanoio.framework.scheduling_events import BindDone, BindOutcome, BindRefused
 from volcanoio.kube.client import Client
+from volcanoio.kube.effect_executor import Executor
+from volcanoio.kube.event_recorder import EventRecorder
 from volcanoio.model import kinds
 from volcanoio.model.base import ObjectReference
 
@@ -52,14 +54,6 @@ class Asker(Protocol):
 
     async def notify(self, notice: Question) -> None:
         """Post a notification without waiting for the outcome."""
-        ...
-
-
-class Executor(Protocol):
-    """What the scheduler uses of `kube.EffectExecutor`."""
-
-    def submit(self, controller: str, key: str, stages: Stages, cause: int = 0) -> None:
-        """Carry out the stages of one step, without waiting."""
         ...
 
 
@@ -111,46 +105,28 @@ class Dispatcher:
         self._writers.executor.submit(CONTROLLER, key, ((numbered,),), cause)
 
 
-class RecordEvent(Protocol):
-    """Who writes Events, such as `kube.EventRecorder.record`."""
-
-    def __call__(
-        self, regarding: ObjectReference, type_: str, reason: str, message: str, *, component: str = ""
-    ) -> None:
-        """Take an Event of a component, "" for the recorder's own."""
-        ...
-
-
 class BindReporter:
     """A subscriber of the scheduler's bus that records what became of binds."""
 
-    def __init__(self, record: RecordEvent) -> None:
-        self._record = record
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
 
     def __call__(self, batch: Batch) -> None:
         """Look for outcomes of binds."""
         for event in batch:
             if isinstance(event, BindDone):
                 text = f"Successfully assigned {event.namespace}/{event.name} to {event.node}"
-                self._record(
-                    _pod_reference(event), "Normal", "Scheduled", text, component=scheduler_of_single(event.group)
-                )
+                self._record(event, "Normal", "Scheduled", text)
             elif isinstance(event, BindRefused):
                 text = f"failed to bind to node {event.node}: {event.message}"
-                self._record(
-                    _pod_reference(event),
-                    "Warning",
-                    "FailedScheduling",
-                    text,
-                    component=scheduler_of_single(event.group),
-                )
+                self._record(event, "Warning", "FailedScheduling", text)
 
-
-def _pod_reference(outcome: BindOutcome) -> ObjectReference:
-    return ObjectReference(
-        api_version=kinds.POD.api_version,
-        kind=kinds.POD.kind,
-        namespace=outcome.namespace,
-        name=outcome.name,
-        uid=outcome.uid,
-    )
+    def _record(self, outcome: BindOutcome, type_: str, reason: str, message: str) -> None:
+        pod = ObjectReference(
+            api_version=kinds.POD.api_version,
+            kind=kinds.POD.kind,
+            namespace=outcome.namespace,
+            name=outcome.name,
+            uid=outcome.uid,
+        )
+        self._recorder.record(pod, type_, reason, message, component=scheduler_of_single(outcome.group))

@@ -1,9 +1,8 @@
 """`Scheduler`: the actor that folds its bus into a ClusterState and runs cycles on it.
 
 Events wait in the inbox while a cycle runs; between cycles they are folded. A cycle is a generator: at each of its
-checkpoints the event loop turns once, and what was committed by then is sent at once. The Protocols say what the
-scheduler uses of bus, informers and sources. `ensure_queues` creates the root and the default queue, as Volcano's
-newDefaultAndRootQueue does (pkg/scheduler/cache).
+checkpoints the event loop turns once, and what was committed by then is sent at once. `ensure_queues` creates the
+root and the default queue, as Volcano's newDefaultAndRootQueue does (pkg/scheduler/cache).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import anyio
 import structlog
 from anyio.lowlevel import checkpoint
 
-from volcanoio.bus.event_bus import Inbox
+from volcanoio.bus.event_bus import EventBus, Inbox
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.config.configuration import Configuration, default_text
 from volcanoio.engine.scheduling.config.profile import Profile, watched_resources
@@ -41,19 +40,8 @@ from volcanoio.model.names import ROOT_QUEUE
 from volcanoio.model.scheduling import PodGroup
 from volcanoio.runtime.scheduler.cycle_timing import CycleMetrics, CycleTimer, TimeBudget
 from volcanoio.runtime.scheduler.dispatcher import Asker, Dispatcher, Writers
+from volcanoio.runtime.scheduler.plugin_io import SourceHost
 from volcanoio.runtime.scheduler.setup import VALID, PluginCatalog, Setup
-
-
-class Bus(Protocol):
-    """What the scheduler uses of `bus.EventBus`."""
-
-    def subscribe_async(self) -> Inbox:
-        """An inbox of all later events."""
-        ...
-
-    def publish(self, events: list[Event]) -> tuple[Event, ...]:
-        """Take events in; returns them stamped."""
-        ...
 
 
 class Informers(Protocol):
@@ -69,18 +57,6 @@ class Informers(Protocol):
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        ...
-
-
-class Sources(Protocol):
-    """What the scheduler uses of `plugin_io.SourceHost`."""
-
-    def follow(self, profile: Profile) -> None:
-        """Run the sources of this profile from now on."""
-        ...
-
-    async def run(self) -> None:
-        """Run them until cancelled."""
         ...
 
 
@@ -110,7 +86,7 @@ class SchedulerOptions:
     budget: float = BUDGET
     leading: Callable[[], bool] = lambda: True
     probe: Probe = field(default_factory=NoProbe)
-    sources: Sources | None = None
+    sources: SourceHost | None = None
 
 
 class Scheduler:
@@ -122,7 +98,7 @@ class Scheduler:
     def __init__(
         self,
         *,
-        bus: Bus,
+        bus: EventBus,
         informers: Informers,
         clock: Clock,
         known: PluginCatalog,
