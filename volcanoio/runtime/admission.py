@@ -1,7 +1,7 @@
 """`InProcessAdmission`: engine admission behind the embedded API server's hook.
 
-A review reads the queues (and the namespace) it needs from the server itself and not from a watch, so that a Job may
-follow its Queue at once. The server's own types are met structurally: this room does not know that one.
+A review reads the queues (and the namespace) from the server itself, not from a watch, so that a Job may be created
+immediately after its Queue. The server's types are matched structurally, because runtime may not import localcluster.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _READS: dict[tuple[str, Operation], tuple[Kind, ...]] = {
     (kinds.QUEUE.resource, Operation.UPDATE): (kinds.QUEUE,),
     (kinds.QUEUE.resource, Operation.DELETE): (kinds.QUEUE, kinds.POD_GROUP),
 }
-"""What a review looks up."""
+"""Kinds that a review of each kind and operation reads."""
 _EARLY = frozenset({kinds.JOB.resource, kinds.QUEUE.resource})
-"""Kinds whose defaults take the place of values that break the schema, and need nothing to be looked up."""
+"""Kinds whose defaults replace values that violate the schema, and whose defaulting reads no other objects."""
 _HOOKS = {
     kinds.JOB.resource: "job",
     kinds.CRON_JOB.resource: "cronjob",
@@ -42,11 +42,11 @@ _HOOKS = {
     kinds.POD_GROUP.resource: "podgroup",
     kinds.QUEUE.resource: "queue",
 }
-"""As Volcano's webhooks are named: validatejob.volcano.sh and so on."""
+"""Resource names in Volcano's webhook names: validatejob.volcano.sh and so on."""
 
 
 class Request(Protocol):
-    """One write, as the server's hook gives it."""
+    """One write, as passed by the server's hook."""
 
     @property
     def operation(self) -> str:
@@ -60,7 +60,7 @@ class Request(Protocol):
 
     @property
     def plural(self) -> str:
-        """Such as `jobs`."""
+        """The plural resource name, such as `jobs`."""
         ...
 
     @property
@@ -86,7 +86,7 @@ class Request(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer: `object` replaces the one under review; message and code are for refusals."""
+    """Result of a review: `object` replaces the reviewed one; message and code are set for refusals."""
 
     allowed: bool = True
     object: Manifest | None = None
@@ -96,7 +96,7 @@ class Reply:
 
 
 class InProcessAdmission:
-    """Reviews Volcano's kinds and the annotations of pods."""
+    """Admission of Volcano's kinds and of pod annotations."""
 
     def __init__(self, transport: Transport, settings: AdmissionSettings) -> None:
         self._transport = transport
@@ -104,11 +104,11 @@ class InProcessAdmission:
         self._decoded: dict[Kind, dict[bytes, ApiObject]] = {}
 
     def reviews(self, operation: str, resource: str, annotations: Mapping[str, str]) -> bool:
-        """Whether such a write has to be shown to `review`."""
+        """Return whether a write must be passed to `review`."""
         return is_reviewed(resource, operation, annotations)
 
     def default(self, request: Request) -> Manifest | None:
-        """A new object with its defaults, before the schema's rules are checked; None where there is nothing to set."""
+        """Return a new object with defaults, before schema validation; None if there is nothing to set."""
         asked = _review_request(request)
         if asked.resource not in _EARLY:
             return None
@@ -116,7 +116,7 @@ class InProcessAdmission:
         return None if made == request.object else made
 
     async def review(self, request: Request) -> Reply:
-        """Review one write; a write that concerns no kind of ours is allowed."""
+        """Review one write; writes of other kinds are allowed."""
         asked = _review_request(request)
         resource, operation = asked.resource, asked.operation
         if not is_reviewed(resource, operation, _annotations(request.object)):
@@ -134,9 +134,9 @@ class InProcessAdmission:
         return Reply(object=changed, warnings=answer.warnings)
 
     async def _list(self, kind: Kind) -> list[ApiObject]:
-        """All objects of a kind. What is stored unchanged since the last review is not decoded again.
+        """Return all objects of a kind; objects that did not change since the last review are not decoded again.
 
-        PodGroups, which may be many, are read when a queue is deleted, in pages, and not kept.
+        PodGroups, which may be many, are read in pages when a queue is deleted, and not kept.
         """
         if kind is kinds.POD_GROUP:
             return list(await Client(self._transport).list(kind))
@@ -148,7 +148,7 @@ class InProcessAdmission:
 
 
 class Snapshot:
-    """An `AdmissionLookup` over objects read for one review."""
+    """An `AdmissionLookup` over the objects read for one review."""
 
     def __init__(self, objects: Iterable[ApiObject]) -> None:
         self._objects: dict[Kind, dict[str, ApiObject]] = {}
@@ -156,16 +156,16 @@ class Snapshot:
             self._objects.setdefault(kinds.of(obj), {})[obj.metadata.key] = obj
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> ApiObject | None:
-        """The object, or None."""
+        """Return the object, or None."""
         return self._objects.get(kind, {}).get(f"{namespace}/{name}" if namespace else name)
 
     def all(self, kind: Kind) -> Iterable[ApiObject]:
-        """All objects of a kind."""
+        """Return all objects of a kind."""
         return self._objects.get(kind, {}).values()
 
 
 class _Listing(msgspec.Struct):
-    """A list, each item as its bytes."""
+    """A list whose items stay encoded."""
 
     items: list[msgspec.Raw] = []
 
@@ -189,6 +189,6 @@ def _annotations(manifest: Manifest | None) -> Mapping[str, str]:
 
 
 def _refusal(resource: str, messages: tuple[str, ...]) -> str:
-    """One line for one problem, else a list."""
+    """Format problems: one on a line, several as a list."""
     lines = messages[0] if len(messages) == 1 else "".join(f"\n- {message}" for message in messages)
     return f'admission webhook "validate{_HOOKS[resource]}.volcano.sh" denied the request: {lines}'

@@ -1,4 +1,4 @@
-"""Logs: structured lines on stderr, as JSON for machines or columns for people; stdout stays the commands' own."""
+"""Structured log lines on stderr, as JSON or as columns; stdout is left to the output of commands."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 LEVELS = ("debug", "info", "warning", "error")
 
 _TRACEBACK = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
-"""Places and texts of exceptions, not what variables held: that is long, and may be the content of a Secret."""
+"""Exceptions are logged without local variables: they are long, and may contain a Secret."""
 
 
 def set_up(*, form: Literal["json", "console"] = "console", level: str = "info", stream: TextIO | None = None) -> None:
-    """Configure structlog and send the standard library's logs (aiohttp's, asyncio's) the same way.
+    """Configure structlog, and send the standard library's logs (aiohttp's, asyncio's) to it.
 
-    Raises ValueError for an unknown level or form. Call it once, before anything logs.
+    Raises ValueError for an unknown level or format. Call it once, before anything logs.
     """
     if level not in LEVELS:
         raise ValueError(f'log level "{level}" is unknown; use one of {", ".join(LEVELS)}')
@@ -48,7 +48,7 @@ def set_up(*, form: Literal["json", "console"] = "console", level: str = "info",
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(max(number, logging.WARNING))  # other libraries speak only when something is wrong
+    root.setLevel(max(number, logging.WARNING))  # other libraries log warnings and errors only
 
 
 def _last(form: str, *, colors: bool) -> list[Processor]:
@@ -58,7 +58,7 @@ def _last(form: str, *, colors: bool) -> list[Processor]:
 
 
 def _json(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
-    """One line of JSON; what JSON cannot hold is shown as its text."""
+    """Return one line of JSON; values without a JSON form are shown as text."""
     return msgspec.json.encode(event, enc_hook=_text).decode()
 
 

@@ -1,9 +1,9 @@
-"""Metrics in Prometheus' text format, under exactly the names they were given.
+"""Metrics in Prometheus' text format, with exactly the given names.
 
 Volcano's counters have no `_total`, which prometheus-client cannot express: it adds the suffix to every counter it
-prints. So series are kept here, gauges and histograms go out through a registry of our own, and counters are written
-beside it. Reporting is a dict operation; rendering thousands of series takes milliseconds and belongs in a thread.
-Bounds of histograms are Volcano's (pkg/scheduler/metrics, pkg/controllers) where Volcano has the histogram.
+prints. So this module stores the series; gauges and histograms are printed through a registry of its own, and counters
+are written separately. Recording is a dict operation; rendering thousands of series takes milliseconds and belongs on a
+thread. Histogram bounds are Volcano's (pkg/scheduler/metrics, pkg/controllers) where Volcano has the histogram.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from prometheus_client.registry import Collector
 
 
 def exponential(lowest: float, highest: float, count: int) -> tuple[float, ...]:
-    """`count` bounds from lowest to highest, each the same factor above the last (Go: ExponentialBucketsRange)."""
+    """Return `count` bounds from lowest to highest with a constant factor (Go: ExponentialBucketsRange)."""
     factor = (highest / lowest) ** (1 / (count - 1))
     return tuple(lowest * factor**power for power in range(count))
 
 
 DEFAULT = exponential(0.0001, 100.0, 19)
-"""For what the table does not name: seconds, from 100 µs to 100 s."""
+"""Bounds of histograms that are not in the table: seconds, from 100 µs to 100 s."""
 
 SIZES = tuple(float(2**power) for power in range(15))
-"""For counts, such as the size of a batch."""
+"""Bounds for counts, such as the size of a batch."""
 
 BUCKETS: Mapping[str, tuple[float, ...]] = {
     "volcano_e2e_scheduling_latency_milliseconds": exponential(1, 5000, 20),
@@ -43,7 +43,7 @@ BUCKETS: Mapping[str, tuple[float, ...]] = {
 
 
 def bucket_bounds(name: str) -> tuple[float, ...]:
-    """The bounds of a histogram; those of sizes by their name's end, as they are no durations."""
+    """Return the bounds of a histogram; those of sizes are recognised by the end of their names."""
     return BUCKETS.get(name) or (SIZES if name.endswith(("_size", "_count", "_pods")) else DEFAULT)
 
 
@@ -62,9 +62,9 @@ class _Histogram:
 
 
 class PrometheusProbe(Collector):
-    """A `framework.probe.Probe`. Report from one thread; `render` may run in another.
+    """A `framework.probe.Probe`. Record from one thread; `render` may run on another.
 
-    `bounds` gives the upper bounds of a histogram by its name; `process` adds the figures of this process.
+    `bounds` returns the upper bounds of a histogram by its name; `process` adds the metrics of this process.
     """
 
     def __init__(self, bounds: Callable[[str], tuple[float, ...]] = bucket_bounds, *, process: bool = True) -> None:
@@ -89,7 +89,7 @@ class PrometheusProbe(Collector):
         self._gauges.setdefault(name, {})[_key(labels)] = value
 
     def observe(self, name: str, value: float, times: int = 1, **labels: str) -> None:
-        """Add a sample to a histogram, or so many alike."""
+        """Add a sample to a histogram, or `times` equal ones."""
         series = self._histograms.get(name)
         if series is None:
             series = self._histograms[name] = {}
@@ -103,37 +103,37 @@ class PrometheusProbe(Collector):
         histogram.sum += times * value
 
     def forget(self, name: str, **labels: str) -> None:
-        """Drop every series of that name that has these labels, whatever others it has."""
+        """Remove every series of that name that has these labels, among others."""
         wanted, whole = set(labels.items()), _key(labels)
         series: tuple[dict[Labels, Any], ...] = tuple(
             known[name] for known in (self._counters, self._gauges, self._histograms) if name in known
         )
         for known in series:
-            if known and len(next(iter(known))) == len(whole):  # a name has the same labels always
+            if known and len(next(iter(known))) == len(whole):  # all series of a name have the same labels
                 known.pop(whole, None)
                 continue
             for key in [key for key in known if wanted.issubset(key)]:
                 del known[key]
 
     def value(self, name: str, **labels: str) -> float:
-        """The value of a counter or gauge, 0 when it was never reported: for tests and health checks."""
+        """Return the value of a counter or gauge, 0 if it was never recorded; for tests and health checks."""
         key = _key(labels)
         return self._counters.get(name, {}).get(key, self._gauges.get(name, {}).get(key, 0.0))
 
     async def render(self) -> bytes:
-        """The whole page, made off the loop."""
+        """Render the whole page on a thread."""
         return await asyncio.to_thread(self.page)
 
     def page(self) -> bytes:
-        """The whole page. `list` copies a dict's keys in one step, so reporting may go on meanwhile.
+        """Render the whole page. `list` copies a dict's keys in one step, so recording may continue meanwhile.
 
-        Series are in the order of their first report: sorting 100,000 would keep the interpreter, and so the event
+        Series are in the order of their first record: sorting 100,000 would block the interpreter, and so the event
         loop, for a tenth of a second.
         """
         return b"".join((*_counter_lines(self._counters), generate_latest(self._registry)))
 
     def collect(self) -> Iterator[Metric]:
-        """Gauges and histograms, for the registry."""
+        """Yield gauges and histograms, for the registry."""
         for name, series in sorted(self._gauges.items()):
             gauge = GaugeMetricFamily(name, name)
             for labels in list(series):
@@ -163,7 +163,7 @@ def _key(labels: Mapping[str, str]) -> Labels:
 
 
 def _counter_lines(counters: Mapping[str, Mapping[Labels, float]]) -> Iterator[bytes]:
-    """Counters as text (Prometheus: exposition formats, text-based format 0.0.4)."""
+    """Return counters as text (Prometheus: exposition formats, text-based format 0.0.4)."""
     for name, series in sorted(counters.items()):
         yield f"# HELP {name} {name}\n# TYPE {name} counter\n".encode()
         for labels in list(series):

@@ -1,7 +1,7 @@
-"""All timers of a process in one heap behind one task, driven by an injected clock.
+"""All timers of a process in one heap with one task, driven by an injected clock.
 
 Starting or stopping a timer is O(log n) and awaits nothing; there is no task per timer. `Wakes` maps a change of an
-object to the timers that it lets fire early (`StartTimer.wake`).
+object to the timers that fire early because of it (`StartTimer.wake`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from volcanoio.framework.events import Change, Observed
 from volcanoio.kube.clock import Clock
 
 LONGEST_SLEEP = 60.0
-"""Seconds after which the clock is looked at again, as the time of day may be set."""
+"""Maximum sleep in seconds before the clock is read again, because the time of day may be set."""
 
 
 class TimerQueue:
-    """The heap alone: which timers are due. A timer is known by its name; starting one of that name replaces it."""
+    """Heap of timers by due time. Timers have names; starting one replaces an earlier one with the same name."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Hashable]] = []
@@ -40,11 +40,11 @@ class TimerQueue:
         heapq.heappush(self._heap, (due, number, name))
 
     def stop(self, name: Hashable) -> None:
-        """Forget a timer; nothing happens when there is none."""
+        """Remove a timer; nothing happens if there is none."""
         self._live.pop(name, None)
 
     def next_due(self) -> float | None:
-        """When the next timer is due; None when there is none."""
+        """Return the time at which the next timer is due; None if there is none."""
         while self._heap:
             due, number, name = self._heap[0]
             if name in self._live and self._live[name][0] == number:
@@ -53,7 +53,7 @@ class TimerQueue:
         return None
 
     def pop_due(self, now: float) -> Callable[[], None] | None:
-        """Remove one timer that is due by `now` and return its action; earlier ones first, then as started."""
+        """Remove one timer that is due by `now` and return its action; earlier ones first, then by order of start."""
         due = self.next_due()
         if due is None or due > now:
             return None
@@ -61,13 +61,13 @@ class TimerQueue:
         return self._live.pop(name)[1]
 
     def clear(self) -> None:
-        """Forget all: timers die with the lease."""
+        """Remove all timers, when leadership is lost."""
         self._heap.clear()
         self._live.clear()
 
 
 class Timers:
-    """A TimerQueue that runs: actions are called on the loop of `run`, one after the other."""
+    """A running TimerQueue: actions are called on the loop of `run`, one after another."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -85,19 +85,19 @@ class Timers:
             self._changed.set()
 
     def has(self, name: Hashable) -> bool:
-        """Whether a timer of that name waits."""
+        """Return whether a timer of that name exists."""
         return name in self._queue
 
     def stop(self, name: Hashable) -> None:
-        """Forget a timer."""
+        """Remove a timer."""
         self._queue.stop(name)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all timers."""
         self._queue.clear()
 
     async def run(self) -> None:
-        """Fire timers until cancelled. An action that raises ends the run: actions are ours and must not."""
+        """Fire timers until cancelled. An action that raises ends the run: actions are our own and must not raise."""
         while True:
             while (action := self._queue.pop_due(self.clock.now())) is not None:
                 action()
@@ -121,13 +121,13 @@ class Timers:
 
 
 WAKE_DELAY = 0.02
-"""Seconds (of the machine's) after a change in which others are taken with it."""
+"""Seconds of the machine's clock to wait after a change for others that are handled together with it."""
 
 _Key = tuple[str, str, str, bool]
 
 
 class Wakes:
-    """A table from what may change to the timers that wait for it; empty, it costs one `if` an event."""
+    """Table from changes of objects to the timers that wait for them; an empty one costs one `if` per event."""
 
     def __init__(self) -> None:
         self._waiting: dict[_Key, set[Hashable]] = {}
@@ -137,7 +137,7 @@ class Wakes:
         return bool(self._of)
 
     def wait(self, timer: Hashable, wakes: Sequence[Wake]) -> None:
-        """Have a timer wait for changes; what it waited for before is forgotten."""
+        """Let a timer wait for changes; replaces its earlier ones."""
         self.forget(timer)
         if wakes:
             self._of[timer] = wakes
@@ -145,7 +145,7 @@ class Wakes:
                 self._waiting.setdefault(_key(wake), set()).add(timer)
 
     def forget(self, timer: Hashable) -> None:
-        """A timer fired or was stopped."""
+        """Remove a timer that fired or was stopped."""
         for wake in self._of.pop(timer, ()):
             if waiting := self._waiting.get(key := _key(wake)):
                 waiting.discard(timer)
@@ -153,11 +153,11 @@ class Wakes:
                     del self._waiting[key]
 
     def all(self) -> list[Hashable]:
-        """Every timer that waits for a change."""
+        """Return every timer that waits for a change."""
         return list(self._of)
 
     def woken(self, event: Observed) -> list[Hashable]:
-        """The timers that wait for this change, sorted."""
+        """Return the timers that wait for this change, sorted."""
         meta = event.obj.metadata
         resource, namespace, name = event.resource, meta.namespace, meta.name
         found: set[Hashable] = set()

@@ -53,10 +53,10 @@ from volcanoio.runtime.timers import WAKE_DELAY, Timers, Wakes
 
 
 class Informers(Protocol):
-    """What the host uses of `kube.InformerSet`."""
+    """The methods of `kube.InformerSet` that the host uses."""
 
     def informer(self, kind: Kind, *, label_selector: str = "", field_selector: str = "") -> SyncedInformer:
-        """Have a kind watched."""
+        """Watch a kind."""
         ...
 
     async def run(self) -> None:
@@ -67,13 +67,14 @@ class Informers(Protocol):
 _log = structlog.get_logger(__name__)
 CONTROLLER_EVENTS = (Observed, Synced, Relisting, EffectSucceeded, EffectFailed, TimerFired, Answered,
                      PoliciesLoaded, Notified)  # fmt: skip
-"""The controllers' family of events, to ask what is one of them."""
+"""Event types of the controllers, for `isinstance`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostOptions:
-    """`policies` are asked in order, each within `policy_limit` seconds. `lister` lists what policies read and cannot
-    be watched. `endpoints` None is the network.
+    """Options of a host; `policies` are asked in order, each within `policy_limit` seconds.
+
+    `lister` lists objects that policies read and that cannot be watched. `endpoints` None is the network.
     """
 
     policies: PolicySet = field(default_factory=PolicySet)
@@ -84,7 +85,7 @@ class HostOptions:
 
 
 class ControllerHost:
-    """Runs controllers over one bus. Give `local` to the EffectExecutor and that executor to `run`."""
+    """Host of controllers on one bus. Pass `local` to the EffectExecutor and that executor to `run`."""
 
     def __init__(
         self,
@@ -126,7 +127,7 @@ class ControllerHost:
 
     @property
     def host(self) -> Host:
-        """The pure half: states, caches and effects in flight, to look at."""
+        """The pure part: states, caches and effects in flight, for inspection."""
         return self._host
 
     @property
@@ -141,11 +142,11 @@ class ControllerHost:
 
     @property
     def busy(self) -> bool:
-        """Whether something of others' is under way that time waits for: policies that think, webhooks, checks."""
+        """Whether work is in progress that virtual time must wait for: policy calls, webhooks, checks."""
         return self._policies.thinking or self._notices.posting > 0 or self._checks.asking > 0
 
     async def run(self, executor: Executor) -> None:
-        """Watch, reduce and act until cancelled. Timers and questions under way die with it."""
+        """Watch, reduce and act until cancelled. Timers and open questions are dropped then."""
 
         def take(batch: Batch) -> None:
             for event in batch:
@@ -171,7 +172,7 @@ class ControllerHost:
                 await self._policies.aclose()
 
     def local(self, controller: str, key: str, effect: LocalEffect) -> None:
-        """Take an effect that is the host's own, in its place among the stages."""
+        """Carry out an effect of the host itself, in its order among the stages."""
         cause = self._causes.pop(effect.id, 0)
         match effect:
             case StartTimer(name=name, due=due, wake=wake):
@@ -189,7 +190,7 @@ class ControllerHost:
                 self._checks.take(controller, key, effect, cause)
 
     def adopt(self, policies: PolicySet, named: Mapping[tuple[str, str], Member]) -> None:
-        """Ask these policies from now on, also about jobs that the old ones held back; see `PolicyHost.adopt`."""
+        """Ask these policies from now on, also about jobs that the old ones delayed; see `PolicyHost.adopt`."""
         self._policies.adopt(policies, named)
         for timer in self._wakes.all():
             self._wake(timer, self._loaded_by)
@@ -198,7 +199,7 @@ class ControllerHost:
             self._begin_ticks(min(every))
 
     def _begin_ticks(self, every: float) -> None:
-        """Have each job that nothing happens to begin to count to its Tick, spread over a period."""
+        """Start the first Tick of each job, spread over one period."""
         keys = self._host[JOBS].keys if JOBS in self._host.controllers else []
         for number, key in enumerate(keys):
             due = self._clock.now() + every * number / len(keys)
@@ -216,7 +217,7 @@ class ControllerHost:
         self._timers.start(name, due, fire)
 
     def _wake(self, timer: Hashable, cause: int) -> None:
-        """Let a timer fire shortly, with whatever else changes until then, because of the event `cause`."""
+        """Let a timer fire early, together with other changes until then, because of the event `cause`."""
         self._wakes.forget(timer)
         controller, key, name = cast("tuple[str, str, str]", timer)
         due = self._clock.now() + WAKE_DELAY * self._clock.rate
@@ -270,7 +271,7 @@ class ControllerHost:
 
 
 class PolicyQuestions:
-    """Puts questions about the jobs that `host` knows to `policies`, and publishes what they answer."""
+    """Passes questions about the jobs of `host` to `policies`, and publishes the answers."""
 
     def __init__(self, host: Host, policies: PolicyHost, *, publish: Callable[[Event], None], clock: Clock) -> None:
         self._host = host
@@ -279,7 +280,7 @@ class PolicyQuestions:
         self._clock = clock
 
     def put(self, controller: str, key: str, ask: Ask, cause: int) -> None:
-        """Ask; the answer is an Answered, also when the job went away meanwhile."""
+        """Ask; the answer is an Answered event, also if the job was deleted meanwhile."""
 
         def heard(answer: Answer) -> None:
             self._publish(
@@ -296,7 +297,7 @@ class PolicyQuestions:
             )
 
         context = self._context(controller, key, ask)
-        if context is None:  # the job went away while its question was on its way
+        if context is None:  # the job was deleted before the question arrived
             heard(Answer(Abstain()))
         else:
             self._policies.ask(context, heard, deadline=ask.deadline)

@@ -1,6 +1,6 @@
-"""Effects that leave the process: webhooks of alerts (Notify) and endpoint checks (CheckEndpoint).
+"""HTTP requests on behalf of controllers: webhooks of alerts (Notify) and endpoint checks (CheckEndpoint).
 
-A webhook is posted again with back-off until it is accepted or its time is over. An endpoint is asked once for each
+A webhook is posted again with back-off until it is accepted or its time is over. An endpoint is checked once for each
 effect. Outcomes are published as events.
 """
 
@@ -24,7 +24,7 @@ from volcanoio.framework.probe import Probe
 from volcanoio.kube.clock import Clock
 
 WEBHOOK_TIMEOUT = 10.0
-"""Seconds (of the machine's) that one attempt may take."""
+"""Timeout of one attempt, in seconds of the machine's clock."""
 BACKOFF = Backoff(base=1.0, cap=300.0)
 """Delays between two attempts."""
 ATTEMPTS = "volcanoio_policy_webhook_attempts_total"
@@ -33,7 +33,7 @@ _GONE = 410
 
 
 class AlertWebhooks:
-    """Carries out Notify effects while `run` runs. `heard` takes each outcome."""
+    """Sender of Notify effects while `run` runs. `heard` is called with each outcome."""
 
     def __init__(self, heard: Callable[[Notified], None], *, clock: Clock, probe: Probe) -> None:
         self._heard = heard
@@ -42,10 +42,10 @@ class AlertWebhooks:
         self._tasks: TaskGroup | None = None
         self._under_way: set[tuple[str, str, str]] = set()
         self.posting = 0
-        """Requests that have no answer yet."""
+        """Requests without a response so far."""
 
     async def run(self) -> None:
-        """Carry out, until cancelled."""
+        """Send notices until cancelled."""
         async with anyio.create_task_group() as self._tasks:
             try:
                 await anyio.sleep_forever()
@@ -53,7 +53,7 @@ class AlertWebhooks:
                 self._tasks = None
 
     def take(self, controller: str, key: str, effect: Notify, cause: int) -> None:
-        """Begin, unless this notice of the key is under way."""
+        """Start to deliver a notice, unless the same notice of the key is being delivered."""
         name = (controller, key, effect.notice)
         if self._tasks is None or name in self._under_way:
             return
@@ -71,7 +71,7 @@ class AlertWebhooks:
         )
 
     async def _deliver(self, effect: Notify) -> str:
-        """Post until it is heard; "" then, else why it is given up."""
+        """Post until it is accepted; returns "" then, else the reason for giving up."""
         body = msgspec.json.encode(effect.body)
         for attempt in itertools.count(1):
             problem, final = await self._post(effect.url, body)
@@ -84,7 +84,7 @@ class AlertWebhooks:
         raise AssertionError
 
     async def _post(self, url: str, body: bytes) -> tuple[str, bool]:
-        """One attempt: what was wrong ("" for nothing), and whether another can make no difference."""
+        """Post once; returns the error ("" for none), and whether a retry cannot help."""
         self.posting += 1
         try:
             async with (
@@ -105,24 +105,24 @@ class AlertWebhooks:
 
 
 CONCURRENT_CHECKS = 32
-"""Checks under way at once, of all controllers."""
+"""Checks in progress at once, for all controllers."""
 HTTP_OK = range(200, 400)
-"""As the probes of a kubelet have it."""
+"""Success as for a kubelet's probes."""
 
 
 class Endpoints(Protocol):
-    """How endpoints are reached: a network, or a simulation of one."""
+    """Way to reach endpoints: the network, or a simulation of it."""
 
     async def check(self, effect: CheckEndpoint) -> tuple[int, str]:
-        """Return the HTTP status (200 for a connection), or 0 and the reason without an answer; never raises."""
+        """Return the HTTP status (200 for a connection), or 0 and the reason if there was no response; never raises."""
         ...
 
 
 class NetworkEndpoints:
-    """Endpoints as the network has them."""
+    """Endpoints on the real network."""
 
     async def check(self, effect: CheckEndpoint) -> tuple[int, str]:
-        """Connect, or GET: redirects count as answers, certificates are not verified."""
+        """Connect, or GET: redirects count as responses, certificates are not verified."""
         try:
             with anyio.fail_after(effect.timeout):
                 return await (_get(effect) if effect.path else _connect(effect))
@@ -133,7 +133,7 @@ class NetworkEndpoints:
 
 
 class EndpointChecks:
-    """Carries out CheckEndpoint effects while `run` runs. `heard` takes outcomes, `endpoints` None is the network."""
+    """Runner of CheckEndpoint effects while `run` runs. `heard` takes outcomes; `endpoints` None is the network."""
 
     def __init__(self, heard: Callable[[Event], None], endpoints: Endpoints | None = None) -> None:
         self._heard = heard
@@ -141,10 +141,10 @@ class EndpointChecks:
         self._tasks: TaskGroup | None = None
         self._limit: anyio.CapacityLimiter | None = None
         self.asking = 0
-        """Checks that have no answer yet."""
+        """Checks without a response so far."""
 
     async def run(self) -> None:
-        """Carry out, until cancelled."""
+        """Run checks until cancelled."""
         self._limit = anyio.CapacityLimiter(CONCURRENT_CHECKS)
         async with anyio.create_task_group() as self._tasks:
             try:
@@ -153,7 +153,7 @@ class EndpointChecks:
                 self._tasks = None
 
     def take(self, controller: str, key: str, effect: CheckEndpoint, cause: int) -> None:
-        """Begin."""
+        """Start a check."""
         if self._tasks is not None:
             self._tasks.start_soon(self._carry_out, controller, key, effect, cause)
 

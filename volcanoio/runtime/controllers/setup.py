@@ -1,4 +1,4 @@
-"""Which controllers a process runs: Volcano's `--controllers` list, and the instances of what it selects."""
+"""Selection of the controllers of a process by Volcano's `--controllers` list, and their construction."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from volcanoio.runtime.loading.registry import PluginError, Registry
 
 _LOG = structlog.get_logger(__name__)
 DEFAULT_CONTROLLERS = ("*", "-sharding-controller")
-"""What runs when nothing is said, as in Volcano."""
+"""Controllers that run by default, as in Volcano."""
 VOLCANO_NAMES = (
     "colocation-config-controller", "cronjob-controller", "gc-controller", "hyperNode-controller", "job-controller",
     "jobflow-controller", "jobtemplate-controller", "pg-controller", "queue-controller", "sharding-controller",
 )  # fmt: skip
-"""Names that may be given whether or not we have such a controller: command lines of Volcano keep working."""
+"""Names that are accepted even if we have no such controller, so that Volcano's command lines keep working."""
 _DECLARED: Mapping[str, tuple[type, str]] = {
     "inputs": (Input, "the kinds it watches, its own first"),
     "references": (Reference, "the kinds it only looks up"),
@@ -33,9 +33,9 @@ _DECLARED: Mapping[str, tuple[type, str]] = {
 
 
 def select_controllers(entries: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
-    """The names of `known` that a list of `*`, `name`, `+name` and `-name` selects, sorted; all for an empty list.
+    """Return the sorted names of `known` that a list of `*`, `name`, `+name` and `-name` selects; all if it is empty.
 
-    A repeated name (with any sign), an unknown name and a list that selects nothing are PluginErrors.
+    Raises PluginError for a repeated name (with any sign), an unknown name and a list that selects nothing.
     """
     signs: dict[str, bool] = {}
     for entry in filter(None, map(str.strip, entries)):
@@ -56,9 +56,9 @@ def select_controllers(entries: Sequence[str], known: Collection[str]) -> tuple[
 def make_controllers(
     registry: Registry, names: Iterable[str], context: ControllerContext
 ) -> tuple[Controller[Any], ...]:
-    """Instances by name, sorted. One that cannot be made is left out and logged: it must not stop the others.
+    """Construct controllers by name, sorted; one whose constructor raises is logged and skipped.
 
-    Raises PluginError for a job plugin that is not what it says.
+    Raises PluginError for an invalid job plugin.
     """
     context = replace(context, job_plugins=registry.factories(entrypoints.JOB_PLUGINS))
     made: list[Controller[Any]] = []
@@ -68,7 +68,7 @@ def make_controllers(
             factory = registry.get(entrypoints.CONTROLLERS, name).factory
             controller: Controller[Any] = factory(context) if inspect.signature(factory).parameters else factory()
             wrong = controller_problems(controller, name, types)
-        except Exception as error:  # whatever a third party's constructor raises
+        except Exception as error:  # constructors of third parties may raise anything
             reason = str(error) if isinstance(error, PluginError) else repr(error)
             _LOG.error("a controller is left out", controller=name, error=reason)
             continue
@@ -81,7 +81,7 @@ def make_controllers(
 
 
 def controller_problems(controller: Any, name: str, types: dict[str, type[ApiObject]]) -> list[str]:
-    """What keeps an instance from being run, one sentence each. `types` are the Structs that resources have already."""
+    """Return the reasons why an instance cannot run, one sentence each. `types` are the Structs of known resources."""
     wrong = [f'calls itself "{controller.name}"; register it under that name'] * (controller.name != name)
     for attribute, (wanted, reason) in _DECLARED.items():
         declared = getattr(controller, attribute, None)
@@ -99,8 +99,9 @@ def controller_problems(controller: Any, name: str, types: dict[str, type[ApiObj
 
 
 def kinds_of(*controllers: Controller[Any]) -> list[Kind]:
-    """The kinds that controllers watch or look up, each resource once: with its Struct, if any of them reads more than
-    metadata.
+    """Return the kinds that controllers watch or look up, each resource once.
+
+    A kind has its Struct if any of the controllers reads more than metadata.
     """
     found: dict[str, Kind] = {}
     for controller in controllers:
@@ -112,15 +113,15 @@ def kinds_of(*controllers: Controller[Any]) -> list[Kind]:
 
 
 def known_kinds(controllers: Iterable[Controller[Any]]) -> list[Kind]:
-    """The kinds that effects and journals of a process may name: ours, and what its controllers bring."""
+    """Return the kinds that effects and journals of a process may contain: ours, and those of its controllers."""
     return [*kinds.ALL, *(kind for kind in kinds_of(*controllers) if kind.resource not in kinds.BY_RESOURCE)]
 
 
 def informer_selectors(controllers: Sequence[Controller[Any]], indexes: Iterable[Kind]) -> dict[Kind, tuple[str, str]]:
-    """Label and field selector of each kind: the declared ones where all agree, else none.
+    """Return label and field selectors of each kind: the declared ones if all inputs agree, else none.
 
-    An event names a resource, and neither its selectors nor its Struct, so there is one informer a resource;
-    `Input.keys` narrows further.
+    An event contains a resource, but neither selectors nor a Struct, so each resource has one informer; `Input.keys`
+    filters further.
     """
     wanted: dict[str, set[tuple[str, str]]] = {}
     for controller in controllers:

@@ -1,4 +1,4 @@
-"""A configuration under a key of a ConfigMap, watched as a file is; see `reloading`."""
+"""A configuration under a key of a ConfigMap, polled like a file; see `reloading`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PREFIX = "configmap:"
 
 
 class ConfigMapKey(NamedTuple):
-    """A key of a ConfigMap; its text is `configmap:NAMESPACE/NAME/KEY`."""
+    """A key of a ConfigMap, written `configmap:NAMESPACE/NAME/KEY`."""
 
     namespace: str
     name: str
@@ -23,7 +23,7 @@ class ConfigMapKey(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read such a text; raises ValueError with the rule."""
+        """Parse the written form; raises ValueError with the rule."""
         parts = text.removeprefix(PREFIX).split("/")
         if len(parts) != len(cls._fields) or not all(parts):
             example = f"{PREFIX}volcano-system/volcano-scheduler-configmap/volcano-scheduler.conf"
@@ -37,23 +37,23 @@ class ConfigMapKey(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigMapSource(ConfigurationSource):
-    """The text under a key of a ConfigMap, and mounted files as in `ConfigurationSource`."""
+    """Source of a configuration: a key of a ConfigMap, and mounted files as in `ConfigurationSource`."""
 
     map_key: ConfigMapKey
     client: Client
 
     @property
     def changes(self) -> bool:
-        """A ConfigMap may always change."""
+        """Whether the content may change: always for a ConfigMap."""
         return True
 
     @property
     def source(self) -> str:
-        """The ConfigMap and its key."""
+        """Name of the ConfigMap and key in logs."""
         return str(self.map_key)
 
     async def see(self) -> SourceContent:
-        """What is there now. Raises TransportError, and ApiError where asking again may help."""
+        """Read the current content. Raises TransportError, and ApiError if a retry may help."""
         seen = await super().see()
         if seen.text is None:
             return seen

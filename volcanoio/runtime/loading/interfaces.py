@@ -1,4 +1,4 @@
-"""Whether a class implements the interface of its group, checked when it is loaded and not in the middle of a cycle."""
+"""Checks that a class implements the interface of its group, made when it is loaded rather than during a cycle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOUNS: Mapping[str, str] = {
     entrypoints.LIFECYCLE_POLICIES: "lifecycle policy",
     entrypoints.CONTROLLERS: "controller",
 }
-"""What one member of a group is called in messages."""
+"""Name in messages for one member of each group."""
 
 _JOB_PLUGIN = {"problems": ("job",), "owned_objects": ("job",), "on_pod_create": ("pod", "job", "task", "index")}
 _ACTION = {"run": ("session",)}
@@ -25,9 +25,9 @@ _CONTROLLER = {"start": ("key",), "reduce": ("state", "event", "view")}
 
 
 def problems(group: str, factory: Any) -> list[str]:
-    """What keeps a factory out of a group, one sentence each; [] when it conforms.
+    """Return the reasons why a factory does not fit a group, one sentence each; [] if it does.
 
-    A factory that is a function is asked only to be callable: what it makes is known when it is called.
+    A factory that is a function only has to be callable: its result is known when it is called.
     """
     if not callable(factory):
         return [f"is a {type(factory).__name__}; register a class or a function that makes an instance"]
@@ -37,7 +37,7 @@ def problems(group: str, factory: Any) -> list[str]:
 
 
 def conforms(group: str, factory: type) -> bool:
-    """Whether a class has the shape of a group."""
+    """Return whether a class implements the interface of a group."""
     return bool(getattr(factory, "name", "")) and not problems(group, factory)
 
 
@@ -70,7 +70,7 @@ def _policy(factory: type) -> list[str]:
         inspect.signature(factory).bind(None)
     except TypeError:
         found.append("has a constructor that does not take its arguments; write def __init__(self, arguments)")
-    except ValueError:  # a class of C, which does not say what it takes
+    except ValueError:  # an extension class without a signature
         pass
     return found
 

@@ -23,7 +23,7 @@ NAMESPACE = "volcanoio_mounted"
 
 
 class MountError(ValueError):
-    """A directory or file that cannot be loaded; the message names it and the next step."""
+    """A directory or file cannot be loaded; the message contains its path and the next step."""
 
 
 class MountedClass(NamedTuple):
@@ -37,13 +37,13 @@ class MountedClass(NamedTuple):
 
 
 def classes(directory: Path, groups: Sequence[str]) -> Iterator[MountedClass]:
-    """Every class in the directory's files that has the shape of one of the groups. Raises MountError."""
+    """Return every class in the directory's files that implements an interface of the groups. Raises MountError."""
     for path in files_in(directory):
         yield from classes_of(path, groups)
 
 
 def files_in(directory: Path) -> list[Path]:
-    """The files of a directory that are loaded, sorted. Raises MountError."""
+    """Return the files of a directory that are loaded, sorted. Raises MountError."""
     if not directory.is_dir():
         raise MountError(f"{directory}: not a directory; give the directory that holds the .py files")
     try:
@@ -57,12 +57,12 @@ def _wanted(path: Path) -> bool:
 
 
 def classes_of(path: Path, groups: Sequence[str]) -> Iterator[MountedClass]:
-    """Every such class of one file. Raises MountError, also when there is none."""
+    """Return every such class of one file. Raises MountError, also if there is none."""
     yield from classes_in(path, _read(path), groups)
 
 
 def classes_in(path: Path, source: bytes, groups: Sequence[str]) -> Iterator[MountedClass]:
-    """Every such class of one file, where the source is at hand and the path is but its name."""
+    """Return every such class of a source text whose path serves as its name only."""
     digest = hashlib.sha256(source).hexdigest()
     own = _public_classes(_run(path, source, digest))
     origin, text = f"{path.name} sha256:{digest}", source.decode(errors="replace")
@@ -79,7 +79,7 @@ def classes_in(path: Path, source: bytes, groups: Sequence[str]) -> Iterator[Mou
 
 
 class DeclaredClass(NamedTuple):
-    """A class that a file says it will define; `load` runs the file, once for all of its classes."""
+    """A class that a file declares; `load` runs the file, once for all of its classes."""
 
     name: str
     origin: str
@@ -89,10 +89,10 @@ class DeclaredClass(NamedTuple):
 
 
 def declared_classes(directory: Path, group: str) -> Iterator[DeclaredClass]:
-    """The classes of the directory's files that give themselves a name in so many words; nothing is run yet.
+    """Find the classes with a literal `name` in the directory's files, without running them.
 
-    So code of others that does not come back from its import can be run where that does no harm. Raises MountError for
-    what cannot be read, is no Python or announces nothing.
+    Third-party code that hangs in its import can thus be run later with a time limit. Raises MountError for a file that
+    cannot be read, is not Python or declares no class.
     """
     for path in files_in(directory):
         source = _read(path)
@@ -130,7 +130,7 @@ def _targets(statement: ast.Assign | ast.AnnAssign) -> list[str]:
 
 
 def _public_classes(module: ModuleType) -> list[type]:
-    """The classes that a module defines and does not hide."""
+    """Return the public classes that a module defines."""
     return [
         value
         for name, value in vars(module).items()
@@ -139,7 +139,7 @@ def _public_classes(module: ModuleType) -> list[type]:
 
 
 def _load_classes(path: Path, source: bytes) -> dict[str, type]:
-    """Return the file's classes by their `name`; the caller checks whether each has the right methods."""
+    """Return the file's classes by `name`; the caller checks their methods."""
     module = _run(path, source, hashlib.sha256(source).hexdigest())
     return {str(getattr(cls, "name", "")): cls for cls in _public_classes(module)}
 
@@ -159,11 +159,11 @@ def _read(path: Path) -> bytes:
 
 
 def _run(path: Path, source: bytes, digest: str) -> ModuleType:
-    """The file as a module; the very bytes that were hashed are run."""
+    """Run the bytes that were hashed as a module and return it."""
     name = f"{NAMESPACE}.{path.stem}_{digest[:16]}"
     module = ModuleType(name)
     module.__file__ = str(path)
-    sys.modules[name] = module  # msgspec and dataclasses look annotations up there
+    sys.modules[name] = module  # msgspec and dataclasses resolve annotations through it
     try:
         exec(compile(source, str(path), "exec"), module.__dict__)
     except Exception as error:

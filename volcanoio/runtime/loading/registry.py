@@ -1,9 +1,9 @@
-"""Plugins, actions, job plugins, policies and controllers by name, wherever they come from.
+"""Registry of plugins, actions, job plugins, policies and controllers by name.
 
-Three sources, one registry: entry points of volcanoio itself, entry points of other distributions, and directories
-(`--plugins-dir`, `--policies-dir`, `--controllers-dir`). Ours have no privilege: a name found twice is an error in
-any case. Entry points are imported when first asked for. A registry never changes; a reload builds the next one and
-leaves this one as it is when that fails.
+There are three sources: entry points of volcanoio itself, entry points of other distributions, and directories
+(`--plugins-dir`, `--policies-dir`, `--controllers-dir`). All have the same rights: a name that two sources define is an
+error. Entry points are imported on first use. A registry never changes; a reload builds a new one, and if that fails
+the old one stays in use.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from volcanoio.runtime.loading.mounted_files import MountedClass, MountError, cl
 
 
 class PluginError(ValueError):
-    """A plugin that is unknown, doubled, or not what it says; the message names it, the rule and the next step."""
+    """A plugin is unknown, defined twice or invalid; the message contains its name, the rule and the next step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """One plugin. `origin` is `DISTRIBUTION VERSION` or `FILE sha256:HEX`: what the journal records of it."""
+    """A loaded plugin. `origin` is `DISTRIBUTION VERSION` or `FILE sha256:HEX`, as recorded in the journal."""
 
     group: str
     name: str
@@ -36,19 +36,19 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One plugin that was found and is loaded when asked for."""
+    """A plugin that was found and is loaded on first use."""
 
     group: str
     name: str
     origin: str
     load: Callable[[], Any]
     file: str = ""
-    """The file it is from, when it was mounted, and its text."""
+    """File of a mounted plugin, and its text."""
     source: str = ""
 
 
 class Registry:
-    """All plugins of a process. Raises PluginError for a name that two sources claim."""
+    """All plugins of a process. Raises PluginError for a name that two sources define."""
 
     def __init__(self, candidates: Iterable[Candidate]) -> None:
         self._candidates: dict[tuple[str, str], Candidate] = {}
@@ -64,11 +64,11 @@ class Registry:
             self._candidates[key] = candidate
 
     def names(self, group: str) -> tuple[str, ...]:
-        """The names of a group, sorted; nothing is imported."""
+        """Return the names of a group, sorted; imports nothing."""
         return tuple(sorted(name for of, name in self._candidates if of == group))
 
     def get(self, group: str, name: str) -> Loaded:
-        """One plugin, imported and checked; raises PluginError."""
+        """Return one plugin, imported and checked; raises PluginError."""
         key = (group, name)
         if key not in self._loaded:
             candidate = self._candidates.get(key)
@@ -78,19 +78,19 @@ class Registry:
         return self._loaded[key]
 
     def factories(self, group: str) -> dict[str, Callable[..., Any]]:
-        """Every plugin of a group by name, imported and checked; raises PluginError."""
+        """Return every plugin of a group by name, imported and checked; raises PluginError."""
         return {name: self.get(group, name).factory for name in self.names(group)}
 
     def origins(self, group: str) -> dict[str, str]:
-        """Where each plugin of a group comes from, by name."""
+        """Return the origin of each plugin of a group by name."""
         return {name: self._candidates[group, name].origin for name in self.names(group)}
 
     def sources(self, *of: str) -> dict[str, str]:
-        """The mounted files of these groups, by name."""
+        """Return the mounted files of these groups by name."""
         return {each.file: each.source for each in self._candidates.values() if each.file and each.group in of}
 
     def with_sources(self, sources: Mapping[str, str], *of: str) -> Registry:
-        """Another registry, in which files of these groups, by name, take the place of what bears their names.
+        """Return a registry in which files of these groups, by name, replace the plugins with the same names.
 
         Raises MountError for a file that cannot be loaded.
         """
@@ -106,7 +106,7 @@ class Registry:
 def discover(
     *, plugins_dirs: Sequence[Path] = (), policies_dirs: Sequence[Path] = (), controllers_dirs: Sequence[Path] = ()
 ) -> Registry:
-    """Everything installed and mounted. Blocks on files: call it off the loop. Raises PluginError and MountError."""
+    """Find everything installed and mounted; blocks on files. Raises PluginError and MountError."""
     found = list(_installed())
     for directory in plugins_dirs:
         found += _mounted(directory, (entrypoints.SCHEDULER_PLUGINS, entrypoints.ACTIONS, entrypoints.JOB_PLUGINS))
@@ -121,7 +121,7 @@ def discover(
 
 
 def _installed() -> Iterable[Candidate]:
-    """Entry points of our groups. What a distribution is called is read once, as that takes parsing its metadata."""
+    """Return the entry points of our groups; reads each distribution's name once, since it parses metadata."""
     found = entry_points()
     origins: dict[int, str] = {}
     for group in NOUNS:
@@ -153,7 +153,7 @@ def _load(candidate: Candidate) -> Loaded:
     title = f'{NOUNS[candidate.group]} "{candidate.name}" ({candidate.origin})'
     try:
         factory = candidate.load()
-    except MountError as error:  # it names the file, and what to do
+    except MountError as error:  # its message contains the file and the next step
         raise PluginError(f'{NOUNS[candidate.group]} "{candidate.name}": {error}') from error
     except Exception as error:
         msg = f"{title} cannot be imported: {type(error).__name__}: {error}; fix or uninstall it"

@@ -1,13 +1,13 @@
-"""Hot reload: files are read once a second, and changed content is adopted.
+"""Hot reload: files are read once a second, and changed content takes effect.
 
 Polling covers the symlink swap of a ConfigMap mount, a rename over the file and a write in place. Notifications of the
-operating system (inotify, as by `watchfiles`) would still need it: they are missing on network file systems, when no
-inotify watches are left, and for a ConfigMap read through the API. Reading a few kilobytes a second costs nothing. A
-change is adopted when two reads in a row return the same content, so a half-written file has no effect. All blocking
-work, including constructors of plugins, runs on a thread.
+operating system (inotify, as by `watchfiles`) would still need it: they are missing on network file systems, if no
+inotify watches are left, and for a ConfigMap read through the API. Reading a few kilobytes a second is cheap. A change
+is adopted when two reads in a row return the same content, so a half-written file has no effect. All blocking work,
+including constructors of plugins, runs on a thread.
 
-Controllers and job plugins are not reloaded, because what a controller watches and what objects of running jobs look
-like must not change at run time. `StartupFiles` reports that a restart is needed.
+Controllers and job plugins are not reloaded, because a controller's watches and the objects of running jobs must not
+change at run time. `StartupFiles` reports that a restart is needed.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from volcanoio.kube.transport import TransportError
 from volcanoio.runtime.loading.mounted_files import MountError, files_in
 
 INTERVAL = 1.0
-"""Seconds between two looks."""
+"""Seconds between two reads."""
 Made = TypeVar("Made")
 _log = structlog.get_logger(__name__)
 
 
 class ReloadMetrics(NamedTuple):
-    """Names of metrics: whether what the files hold is in force, how often it was taken over, and when last."""
+    """Names of metrics: whether the files are in force, how often they took effect, and when last."""
 
     valid: str
     reloads: str
@@ -43,19 +43,19 @@ class ReloadMetrics(NamedTuple):
 
 
 class SourceContent(NamedTuple):
-    """What a look saw: the file's text (None: unreadable), what kept it from being read, and the mounted files."""
+    """Content of a read: the file's text (None: unreadable), the error, and the mounted files."""
 
     text: str | None
     unreadable: str = ""
     mounted: tuple[tuple[str, str], ...] = ()
-    """Path and digest of each."""
+    """Path and digest of each file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigurationSource:
-    """Where the configuration comes from. `path` None: it is `default`, and only plugins may change.
+    """Source of the configuration: a file, or for `path` None the `default`, so that only plugins may change.
 
-    `configmap_source` has the same for a ConfigMap.
+    `configmap_source` is the same for a ConfigMap.
     """
 
     path: Path | None
@@ -64,20 +64,20 @@ class ConfigurationSource:
 
     @property
     def changes(self) -> bool:
-        """Whether there is any file that may change."""
+        """Whether there is a file that may change."""
         return self.path is not None or bool(self.plugins_dirs)
 
     @property
     def source(self) -> str:
-        """Where the configuration comes from, as logs name it."""
+        """Name of the source in logs."""
         return str(self.path or "default")
 
     async def see(self) -> SourceContent:
-        """What is there now, without blocking the event loop."""
+        """Read the current content without blocking the event loop."""
         return await anyio.to_thread.run_sync(self.look)
 
     def look(self) -> SourceContent:
-        """What is there now; blocks on files."""
+        """Read the current content; blocks on files."""
         try:
             mounted = tuple(
                 (str(path), hashlib.sha256(path.read_bytes()).hexdigest())
@@ -96,25 +96,25 @@ class ConfigurationSource:
 
 @dataclass(frozen=True, slots=True)
 class WatchedConfiguration:
-    """A source, and its content from which the configuration in force was made."""
+    """A source, and the content from which the current configuration was made."""
 
     source: ConfigurationSource
     in_force: SourceContent
 
 
 class ConfigurationReloader(ABC, Generic[Made]):
-    """Looks once a second, and hands over what changed; `run` until cancelled.
+    """Reads the source once a second and puts changes into force; `run` until cancelled.
 
-    `clock` is the machine's: files live in its time, however fast that of a simulated cluster runs.
+    `clock` is the machine's: file times follow it, even if a simulated cluster runs faster.
     """
 
     what: ClassVar[str]
-    """How logs name the configuration."""
+    """Name of the configuration in logs."""
     when: ClassVar[str]
-    """When a new one takes effect, as logs name it."""
+    """Log text that says when a new configuration takes effect."""
     metrics: ClassVar[ReloadMetrics]
     refusals: ClassVar[tuple[type[Exception], ...]]
-    """What `make` raises for a configuration that cannot take effect."""
+    """Exceptions that `make` raises for a configuration that cannot take effect."""
 
     def __init__(self, watched: WatchedConfiguration, *, clock: Clock, probe: Probe) -> None:
         self._watched = watched.source
@@ -122,19 +122,19 @@ class ConfigurationReloader(ABC, Generic[Made]):
         self._clock = clock
         self._probe = probe
         self._default = False
-        """Whether the default is in force, because nothing else could be used so far."""
+        """Whether the default is in force because no other configuration could be used so far."""
         self._answered = True
 
     @abstractmethod
     def make(self, seen: SourceContent, *, mounted_changed: bool) -> Made:
-        """What is to be in force; runs on a thread. Raises one of the refusals."""
+        """Construct what a configuration describes; runs on a thread. Raises one of `refusals`."""
 
     @abstractmethod
     def take_over(self, made: Made) -> None:
-        """Put it in force."""
+        """Put a constructed configuration into force."""
 
     async def run(self) -> None:
-        """Look, for ever, where there is anything to look at."""
+        """Read the source periodically, if it may change."""
         if self._evaluated == self._in_force:
             self._good()
         while self._watched.changes:
@@ -142,7 +142,7 @@ class ConfigurationReloader(ABC, Generic[Made]):
             await self.look()
 
     async def begin(self) -> None:
-        """Take over what is there at the start, where only the default is in force; what cannot be used is logged."""
+        """Adopt the content at the start, if only the default is in force; errors are logged."""
         self._default = True
         while (seen := await self._see()) is None:
             await self._clock.idle(INTERVAL)
@@ -150,14 +150,14 @@ class ConfigurationReloader(ABC, Generic[Made]):
         await self._evaluate(seen)
 
     async def look(self) -> None:
-        """One look, and what follows from it."""
+        """Read once and adopt changes."""
         seen = await self._see()
         is_stable, self._last = seen == self._last, seen or self._last
         if seen is not None and is_stable and seen != self._evaluated:
             await self._evaluate(seen)
 
     async def _see(self) -> SourceContent | None:
-        """What is there now; None when the API server did not answer, which is logged once."""
+        """Read the current content; None if the API server did not answer, which is logged once."""
         try:
             seen = await self._watched.see()
         except (ApiError, TransportError) as error:
@@ -169,7 +169,7 @@ class ConfigurationReloader(ABC, Generic[Made]):
         return seen
 
     async def _evaluate(self, seen: SourceContent) -> None:
-        """Take over what was seen, or say why not."""
+        """Adopt new content, or log why it cannot be used."""
         self._evaluated = seen
         if seen == self._in_force:
             _log.info(f"{self.what} was changed back to the one in force", file=self.source)
@@ -189,7 +189,7 @@ class ConfigurationReloader(ABC, Generic[Made]):
 
     @property
     def source(self) -> str:
-        """The file, as logs name it."""
+        """Name of the file in logs."""
         return self._watched.source
 
     @property
@@ -207,7 +207,7 @@ class ConfigurationReloader(ABC, Generic[Made]):
         self._probe.gauge(self.metrics.last, self._clock.now())
 
     def _refused(self, seen: SourceContent, problems: list[str]) -> None:
-        """Say what is wrong, once for what was seen; what is in force stays."""
+        """Log why the content was refused, once for each content; the current configuration stays."""
         verb = "cannot be read" if seen.text is None else "is refused"
         stays = "the default is in force" if self._default else "the last good one stays in force"
         self._probe.count(self.metrics.reloads, result="failure")
@@ -217,16 +217,16 @@ class ConfigurationReloader(ABC, Generic[Made]):
 
 
 RESTART_NEEDED = "volcanoio_restart_needed"
-"""Files that differ from what was read at the start."""
+"""Files that differ from those read at the start."""
 _JOB_PLUGIN = b"JobPlugin"
-"""Each derives from this class; other files of a plugins' directory are the scheduler's."""
+"""Base class of job plugins; other files of a plugins directory belong to the scheduler."""
 _LOG = structlog.get_logger(__name__)
 
 
 class StartupFiles:
-    """Looks once a second at the files of directories; `run` until cancelled.
+    """Checks the files of directories once a second; `run` until cancelled.
 
-    `plugins_dirs` hold the scheduler's plugins too, which are reloaded. `clock` is the machine's.
+    `plugins_dirs` may contain scheduler plugins too; those are reloaded and skipped here. `clock` is the machine's.
     """
 
     def __init__(
@@ -241,14 +241,14 @@ class StartupFiles:
         self._reported: Mapping[str, str] = {}
 
     async def run(self) -> None:
-        """Look, for ever, where there is anything to look at."""
+        """Check periodically, if there are directories."""
         while self._controllers_dirs or self._plugins_dirs:
             self._probe.gauge(RESTART_NEEDED, float(len(self._reported)))
             await self._clock.idle(INTERVAL)
             await self.look()
 
     async def look(self) -> None:
-        """Look once; a change is reported when two looks in a row saw it."""
+        """Check once; a change is reported when two checks in a row see it."""
         seen = await anyio.to_thread.run_sync(self._seen)
         if seen is None:
             return
@@ -273,7 +273,7 @@ class StartupFiles:
         self._reported = differs
 
     def _seen(self) -> dict[str, str] | None:
-        """Digests by path, None while a directory cannot be read; blocks on files."""
+        """Return digests by path, None while a directory cannot be read; blocks on files."""
         found: dict[str, str] = {}
         try:
             for directory in (*self._controllers_dirs, *self._plugins_dirs):

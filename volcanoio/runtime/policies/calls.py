@@ -1,12 +1,12 @@
-"""Calls of lifecycle policies: on the main loop where they cannot suspend, else on a thread that can be abandoned.
+"""Calls of lifecycle policies: on the main loop if they cannot suspend, else on a thread that can be abandoned.
 
 The loop of a coroutine is chosen before the coroutine is created. A coroutine function whose code object has no
 suspension point either returns or raises when it is driven by one `send(None)`, so it is called on the main loop.
 Every other one is created and finished on the policy thread. The test is conservative: a decorated or compiled
 function, whose code cannot be read, counts as suspending.
 
-A thread cannot be ended from outside. One that runs Python code can be made to raise, and one that waits in a system
-call costs nothing but itself. All threads are daemonic, and what an abandoned one still answers is dropped.
+Python cannot end a thread from outside. A thread that runs Python code can be made to raise; one that waits in a system
+call uses no CPU. All threads are daemonic, and results of an abandoned one are dropped.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ Result = TypeVar("Result")
 
 
 class Abandoned(BaseException):
-    """Raised in a thread that was given up: no `except Exception` of others catches it."""
+    """Raised in an abandoned thread; no `except Exception` of third-party code catches it."""
 
 
 class OverrunError(TimeoutError):
-    """Code that did not come back within its limit."""
+    """Code did not return within its limit."""
 
 
 def interrupt(thread: threading.Thread) -> None:
-    """Make a thread raise Abandoned at its next line of Python; nothing happens to one that has ended."""
+    """Raise Abandoned in a thread at its next line of Python; has no effect on a thread that has ended."""
     if thread.ident is not None and thread.is_alive():
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Abandoned))
 
 
 class BoundedCall(Generic[Result]):
-    """One call on a thread of its own. `done` is called on that thread when it came back, unless it was given up."""
+    """One call on its own thread. `done` is called on that thread after it returned, unless it was abandoned."""
 
     def __init__(self, call: Callable[[], Result], name: str, done: Callable[[], None] = lambda: None) -> None:
         self._call = call
@@ -57,27 +57,27 @@ class BoundedCall(Generic[Result]):
         self.thread.start()
 
     def wait(self, limit: float) -> Result:
-        """What the call returned or raised, within `limit` seconds; raises OverrunError, and gives it up, after."""
+        """Return the result or raise the call's exception; abandon it and raise OverrunError after `limit` seconds."""
         if not self._ended.wait(limit):
             self.give_up()
             raise OverrunError(f"took longer than its limit of {limit:g} s")
         return self.result()
 
     def result(self) -> Result:
-        """What a call that has ended returned or raised."""
+        """Return the result or raise the exception of a call that has ended."""
         if self.error is not None:
             raise self.error
         return self._result[0]
 
     def give_up(self) -> None:
-        """Wait for it no more."""
+        """Abandon the call."""
         self._given_up = True
         interrupt(self.thread)
 
     def _run(self) -> None:
         try:
             self._result.append(self._call())
-        except BaseException as error:  # whatever the code of others raises
+        except BaseException as error:  # third-party code may raise anything
             self.error = error
         self._ended.set()
         if not self._given_up:
@@ -89,11 +89,11 @@ _SUSPENDING = frozenset({"GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "SEND", "YIE
 
 
 class InvalidDecisionError(TypeError):
-    """A policy answered something that is no Decision."""
+    """A policy returned something that is not a Decision."""
 
 
 def can_suspend(decide: Callable[..., Any]) -> bool:
-    """Whether a call of this coroutine function may ever wait; True when that is unknown."""
+    """Return whether a call of this coroutine function may suspend; True if that is unknown."""
     code = getattr(getattr(decide, "__func__", decide), "__code__", None)
     if code is None:
         return True
@@ -101,7 +101,7 @@ def can_suspend(decide: Callable[..., Any]) -> bool:
 
 
 def decide_inline(policy: LifecyclePolicy, context: PolicyContext) -> Decision:
-    """The answer of a policy that cannot suspend; raises what it raises, and BadAnswerError."""
+    """Return the answer of a policy that cannot suspend; raises its exception, or InvalidDecisionError."""
     call: Coroutine[Any, Any, Any] = policy.decide(context)
     try:
         call.send(None)
@@ -113,7 +113,7 @@ def decide_inline(policy: LifecyclePolicy, context: PolicyContext) -> Decision:
 
 
 def validate_decision(answer: Any) -> Decision:
-    """The answer, if it is a Decision whose every field has its type; raises BadAnswerError."""
+    """Return the answer if it is a Decision whose fields have their types; raises InvalidDecisionError."""
     if not isinstance(answer, DecisionBase):
         msg = f"answered {type(answer).__name__}, which is not a Decision; return Abstain() to say nothing"
         raise InvalidDecisionError(msg)
@@ -130,7 +130,7 @@ def validate_decision(answer: Any) -> Decision:
 
 
 def fault_text(error: BaseException) -> str:
-    """A fault as it is shown on the job."""
+    """Return a fault in the form that is shown on the job."""
     if isinstance(error, InvalidDecisionError):
         return str(error)
     text = str(error)
@@ -138,12 +138,12 @@ def fault_text(error: BaseException) -> str:
 
 
 Outcome: TypeAlias = tuple[Any, BaseException | None]
-"""What decide returned, or what it raised."""
+"""Result of `decide`, or its exception."""
 OutcomeCallback: TypeAlias = Callable[[int, Outcome], None]
 
 
 class PolicyThread:
-    """Runs calls by ticket. `heard(ticket, outcome)` is called on the loop that made this object, unless abandoned."""
+    """Thread that runs calls by ticket; `heard(ticket, outcome)` is called on the creator's loop unless abandoned."""
 
     def __init__(self, heard: OutcomeCallback) -> None:
         self._heard = heard
@@ -152,30 +152,30 @@ class PolicyThread:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._abandoned = False
         self.running: LifecyclePolicy | None = None
-        """The policy whose code holds the thread right now; None between steps."""
+        """The policy whose code occupies the thread now; None between steps."""
         self._thread = threading.Thread(target=self._run, name="lifecycle-policies", daemon=True)
         self._thread.start()
 
     def submit(self, ticket: int, policy: LifecyclePolicy, context: PolicyContext) -> None:
-        """Call a policy; called on the home loop."""
+        """Call a policy; called on the creator's loop."""
         self._loop.call_soon_threadsafe(self._begin, ticket, policy, context)
 
     def cancel(self, ticket: int) -> None:
-        """Cancel a call, which then is heard as cancelled."""
+        """Cancel a call; its outcome is the cancellation."""
         self._loop.call_soon_threadsafe(self._cancel, ticket)
 
     def abandon(self) -> None:
-        """Hear it no more, and let it end when it can."""
+        """Drop all later outcomes, and let the thread end when its code returns."""
         self._abandoned = True
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     def join(self, seconds: float) -> bool:
-        """Wait for the abandoned thread to end; whether it did. Blocks: call it off the loop."""
+        """Wait for the abandoned thread to end; returns whether it did. Blocks: call it on a thread."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def interrupt(self) -> bool:
-        """Have what the abandoned thread runs raise; False when it has ended."""
+        """Raise in the code that the abandoned thread runs; returns False if the thread has ended."""
         if not self._thread.is_alive():
             return False
         interrupt(self._thread)
@@ -183,7 +183,7 @@ class PolicyThread:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        with suppress(Abandoned):  # an interrupt that came when the policy had just let go
+        with suppress(Abandoned):  # an interrupt that arrived after the policy had released the thread
             self._loop.run_forever()
         try:
             for task in self._tasks.values():
@@ -209,16 +209,16 @@ class PolicyThread:
         if not self._abandoned:
             try:
                 self._home.call_soon_threadsafe(self._deliver, ticket, outcome)
-            except RuntimeError:  # the home loop is closed: there is no receiver
+            except RuntimeError:  # the creator's loop is closed: there is no receiver
                 return
 
     def _deliver(self, ticket: int, outcome: Outcome) -> None:
-        if not self._abandoned:  # on the home loop, so it cannot change meanwhile
+        if not self._abandoned:  # on the creator's loop, so it cannot change meanwhile
             self._heard(ticket, outcome)
 
     @coroutine
     def _watched(self, policy: LifecyclePolicy, context: PolicyContext) -> Generator[Any, Any, Any]:
-        """Await decide, noting while its code runs whose it is: so a blocked thread can be blamed on someone."""
+        """Await decide, and record the policy while its code runs, so that a blocked thread can be attributed to it."""
         call = None
         send: Callable[..., Any] | None = None
         argument: Any = None

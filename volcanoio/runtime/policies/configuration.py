@@ -27,10 +27,10 @@ _KEYS = ("name", "enabled", "jobs", "inline", "arguments")
 
 
 class PolicySetting(msgspec.Struct, frozen=True):
-    """One policy as configured; `line` is where, 0 for a default.
+    """Configuration of one policy; `line` is its position, 0 for a default.
 
-    `everywhere`: every job has it, else those that name it. `inline`: it is trusted to be quick, so that it answers on
-    the main loop.
+    `everywhere`: every job has it, otherwise only jobs that name it. `inline`: it is quick enough to answer on the main
+    loop.
     """
 
     name: str
@@ -42,17 +42,17 @@ class PolicySetting(msgspec.Struct, frozen=True):
 
 
 class ControllerConfiguration(msgspec.Struct, frozen=True):
-    """The whole file."""
+    """The whole configuration file."""
 
     policies: tuple[PolicySetting, ...] = (PolicySetting("declared", inline=True),)
 
 
 class ConfigurationError(ValueError):
-    """A file that cannot take effect; one line a problem, each with line, rule and next step."""
+    """The file cannot take effect; one line per problem, each with line, rule and next step."""
 
 
 def parse(text: str, policies: Collection[str]) -> ControllerConfiguration:
-    """Read the file; `policies` are the known names. Raises ConfigurationError, so that the last good one stays."""
+    """Parse the file; `policies` are the known names. Raises ConfigurationError."""
     configuration, problems = read(text, policies)
     if problems:
         raise ConfigurationError("\n".join(map(str, problems)))
@@ -60,7 +60,7 @@ def parse(text: str, policies: Collection[str]) -> ControllerConfiguration:
 
 
 def read(text: str, policies: Collection[str]) -> tuple[ControllerConfiguration, Sequence[Problem]]:
-    """What can be read of the file, and all that is wrong with it."""
+    """Return the valid part of the file, and all problems."""
     if is_empty(text):
         return ControllerConfiguration(), ()
     reader = Reader()
@@ -71,7 +71,7 @@ def read(text: str, policies: Collection[str]) -> tuple[ControllerConfiguration,
 
 
 def is_empty(text: str) -> bool:
-    """Whether nothing is said: no lines but blank ones, comments and marks of documents."""
+    """Return whether the text contains only blank lines, comments and document marks."""
     return all(line.strip() in ("", "---", "...") or line.lstrip().startswith("#") for line in text.splitlines())
 
 

@@ -1,8 +1,8 @@
-"""Objects that lifecycle policies read beside the job, by resource, namespace and name.
+"""Objects that lifecycle policies read besides the job, by resource, namespace and name.
 
-They are folded from the events that controllers see; kinds that cannot be watched are listed periodically. A policy
-reads on its own thread while the event loop goes on: every read of a dict here is one step of the interpreter (`get`,
-`copy`), so it needs no lock. What a question has read of a namespace does not change for that question.
+They are folded from the events that controllers receive; kinds that cannot be watched are listed periodically. A
+policy reads on its own thread while the event loop runs: each read of a dict here is one atomic step of the interpreter
+(`get`, `copy`), so no lock is needed. Within one question, repeated reads of a namespace return the same objects.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from volcanoio.model.base import ApiObject
 from volcanoio.model.kinds import POLLED, Kind
 
 Objects = dict[str, dict[str, ApiObject]]
-"""By namespace ("" for none), then by name."""
+"""Objects by namespace ("" for none), then by name."""
 
 
 class ObjectIndexes:
@@ -41,14 +41,14 @@ class ObjectIndexes:
         return bool(self._objects)
 
     def add(self, resource: str, objects: Iterable[ApiObject]) -> None:
-        """Keep a resource from now on, beginning with what is known of it; in the place of what was kept."""
+        """Store a resource from now on, starting with the given objects; replaces earlier ones."""
         kept: Objects = {}
         for obj in objects:
             kept.setdefault(obj.metadata.namespace, {})[obj.metadata.name] = obj
         self._objects[resource] = kept
 
     def fold(self, event: Observed) -> None:
-        """Take in one observation of a resource that is kept; others are ignored."""
+        """Fold one observation; resources that are not stored are ignored."""
         objects = self._objects.get(event.resource)
         if objects is None:
             return
@@ -60,19 +60,19 @@ class ObjectIndexes:
             within[obj.metadata.name] = obj
 
     def view(self, resources: Iterable[str]) -> Mapping[str, IndexView]:
-        """What one question may read of these resources."""
+        """Return the objects of these resources that one question may read."""
         return {resource: IndexView(self._objects.get(resource, {})) for resource in resources}
 
 
 class IndexView(Mapping[str, ApiObject]):
-    """One resource as one question reads it, by `namespace/name` or the name alone; see `lifecycle.Index`."""
+    """One resource as read by one question, by `namespace/name` or the name alone; see `lifecycle.Index`."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._read: dict[str, Mapping[str, ApiObject]] = {}
 
     def in_namespace(self, namespace: str) -> Mapping[str, ApiObject]:
-        """The objects of a namespace by name."""
+        """Return the objects of a namespace by name."""
         if namespace not in self._read:
             self._read[namespace] = MappingProxyType(self._objects.get(namespace, {}).copy())
         return self._read[namespace]
@@ -91,22 +91,22 @@ class IndexView(Mapping[str, ApiObject]):
 
 
 LIST_INTERVAL = 15.0
-"""Seconds between two lists of what cannot be watched: usage is measured no more often."""
+"""Seconds between two lists of kinds that cannot be watched, such as usage metrics."""
 _log = structlog.get_logger(__name__)
 
 
 class SyncedInformer(Protocol):
-    """An informer, as far as it is asked here."""
+    """The methods of an informer that are used here."""
 
     async def synced(self) -> None:
-        """Return once everything was listed."""
+        """Return once everything is listed."""
         ...
 
 
 class PolicyIndexes:
-    """Belongs to the loop it is used on. `begun` are read from the start: nothing is decided before they were listed.
+    """Indexes for one event loop. `begun` are read from the start: no decision is made before they are listed.
 
-    `listed` is called when another kind was, or one that is asked for again and again was for the first time.
+    `listed` is called when a further kind is listed, or a polled one for the first time.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class PolicyIndexes:
         self._indexes = ObjectIndexes()
         self._pending: dict[str, Kind] = {}
         self._reported_errors: dict[str, str] = {}
-        """Why kinds could not be listed last."""
+        """Last error of the list of each kind."""
         self._tasks: TaskGroup | None = None
         for kind in begun:
             if kind in POLLED:
@@ -134,7 +134,7 @@ class PolicyIndexes:
                 self._indexes.add(kind.resource, ())
 
     async def run(self) -> None:
-        """Wait for lists, and ask for what cannot be watched, until cancelled."""
+        """Wait for lists and poll kinds that cannot be watched, until cancelled."""
         async with anyio.create_task_group() as self._tasks:
             try:
                 for kind in self._pending.values():
@@ -144,12 +144,12 @@ class PolicyIndexes:
                 self._tasks = None
 
     def fold(self, event: Observed) -> None:
-        """Take in one observation."""
+        """Fold one observation."""
         if self._indexes:
             self._indexes.fold(event)
 
     def view(self, kinds: Iterable[Kind], cache: ObjectCache) -> Mapping[str, IndexView] | None:
-        """What one question may read; None while one of the kinds is being listed for the first time."""
+        """Return the objects that one question may read; None while one of the kinds is listed for the first time."""
         wanted = {kind.resource: kind for kind in kinds}
         for resource, kind in wanted.items():
             if resource not in self._indexes and resource not in self._pending:
@@ -173,7 +173,7 @@ class PolicyIndexes:
             await self._list(kind)
 
     async def _list(self, kind: Kind) -> None:
-        """List the kind once; without an answer there are no objects to read."""
+        """List the kind once; without a response there are no objects to read."""
         objects: list[ApiObject] = []
         if self._lister is not None:
             try:

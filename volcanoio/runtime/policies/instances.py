@@ -1,7 +1,8 @@
-"""`PolicyInstances`: which policies are asked about which job, and the instances for policies that jobs name.
+"""`PolicyInstances`: the policies that are asked about each job, and the instances for policies that jobs name.
 
-An instance is made off the event loop when a job first names the policy with these arguments. `PolicyReloader` makes
-all of them again when the controllers' configuration or the mounted policies change; see `loading.reloading`.
+An instance is constructed off the event loop when a job first names the policy with these arguments. `PolicyReloader`
+constructs all instances again when the controllers' configuration or the mounted policies change; see
+`loading.reloading`.
 """
 
 from __future__ import annotations
@@ -33,17 +34,18 @@ from volcanoio.runtime.policies.policy_set import LOAD_LIMIT, Member, PolicySet
 from volcanoio.runtime.timers import Timers
 
 MAX_INSTANCES = 1024
-"""Instances that are kept for arguments of jobs; the ones made first go first."""
+"""Maximum number of instances for arguments of jobs; the oldest is dropped first."""
 SLACK = 1.0
-"""Seconds after the limits of import and constructor in which what is being made is waited for."""
+"""Seconds to wait for a construction beyond the limits of import and constructor."""
 _log = structlog.get_logger(__name__)
 InstanceKey = tuple[str, str]
-"""A policy's name, and the text of the arguments that a job gives it."""
+"""A policy's name, and the text of the arguments in a job's annotation."""
 
 
 class PolicyInstances:
-    """Belongs to the loop it is used on. `made` is called when a policy that was waited for is there, `changed` when
-    the roster is another one.
+    """Instances of policies for one event loop.
+
+    `made` is called when a policy that jobs wait for is constructed, `changed` when the roster changes.
     """
 
     def __init__(
@@ -62,22 +64,22 @@ class PolicyInstances:
         self._made = made
         self._changed = changed
         self.members: dict[InstanceKey, Member] = {}
-        """Those that jobs named, with the arguments they gave."""
+        """Policies that jobs named, with the jobs' arguments."""
         self._pending: dict[InstanceKey, BoundedCall[Member]] = {}
         self._count_faulty()
 
     @property
     def busy(self) -> bool:
-        """Whether something is being made."""
+        """Whether an instance is being constructed."""
         return bool(self._pending)
 
     @property
     def roster(self) -> PolicyRegistry:
-        """The policies in force, as reducers see them."""
+        """The policies in force, in the form that reducers read."""
         return self.policies.roster({name: member for (name, _), member in self.members.items()})
 
     def adopt(self, policies: PolicySet, members: Mapping[InstanceKey, Member]) -> None:
-        """Another set; `members` were made of it beforehand."""
+        """Replace the set; `members` were constructed from it beforehand."""
         self.close()
         self.policies = policies
         self.members = dict(members)
@@ -85,14 +87,14 @@ class PolicyInstances:
         self._changed()
 
     def close(self) -> None:
-        """Give up what is being made."""
+        """Stop waiting for constructions."""
         for wanted, call in self._pending.items():
             self._timers.stop(("policy made", wanted))
             call.give_up()
         self._pending.clear()
 
     def line(self, job: Job) -> tuple[Member, ...] | None:
-        """Who is asked about a job, in order; None while one of them is being made."""
+        """Return the policies that are asked about a job, in order; None while one is being constructed."""
         marks = job.metadata.annotations
         everywhere = self.policies.everywhere
         if names.POLICIES not in marks and not any(key.startswith(names.POLICY_ARGUMENTS) for key in marks):
@@ -111,7 +113,7 @@ class PolicyInstances:
         return found if len(found) == len(line) else None
 
     def _member(self, wanted: InstanceKey) -> Member | None:
-        """What a job wants, None while it is being made."""
+        """Return the policy that a job names, None while it is being constructed."""
         member = self.members.get(wanted)
         if member is None and wanted not in self._pending:
             policies, loop = self.policies, asyncio.get_running_loop()
@@ -134,7 +136,7 @@ class PolicyInstances:
         self._timers.stop(("policy made", wanted))
         try:
             self._keep(wanted, call.result())
-        except BaseException as error:  # what the code of others raises
+        except BaseException as error:  # third-party code may raise anything
             self._keep(wanted, Member(wanted[0], fault=f"cannot be made: {type(error).__name__}: {error}"))
 
     def _give_up(self, wanted: InstanceKey) -> None:
@@ -178,7 +180,7 @@ LoadedPolicies = tuple[Registry, PolicySet, Mapping[InstanceKey, Member]]
 
 
 class AdoptingHost(Protocol):
-    """What the reloader uses of `runtime.controllers.ControllerHost`."""
+    """The methods of `runtime.controllers.ControllerHost` that the reloader uses."""
 
     def adopt(self, policies: PolicySet, named: Mapping[InstanceKey, Member]) -> None:
         """Ask these policies from now on."""
@@ -190,8 +192,9 @@ class AdoptingHost(Protocol):
 
 
 class PolicyReloader(ConfigurationReloader[LoadedPolicies]):
-    """`registry` is what is in force. Policies that jobs have named are made again with the others: if one cannot be,
-    all stays as it is.
+    """Reloader of policies; `registry` is the one in force.
+
+    Policies that jobs named are constructed again with the others; if one fails, nothing changes.
     """
 
     what = "the controllers' configuration"
@@ -208,7 +211,7 @@ class PolicyReloader(ConfigurationReloader[LoadedPolicies]):
         self._host = host
 
     def make(self, seen: SourceContent, *, mounted_changed: bool) -> LoadedPolicies:
-        """The policies of what was seen. Raises ConfigurationError, PluginError and MountError."""
+        """Construct the policies of new content. Raises ConfigurationError, PluginError and MountError."""
         registry = discover(policies_dirs=self._dirs) if mounted_changed else self._registry
         known: Collection[str] = registry.names(entrypoints.LIFECYCLE_POLICIES)
         policies = PolicySet.load(parse(seen.text or "", known), registry, strict=True)
@@ -220,6 +223,6 @@ class PolicyReloader(ConfigurationReloader[LoadedPolicies]):
         return registry, policies, members
 
     def take_over(self, made: LoadedPolicies) -> None:
-        """Put them in force."""
+        """Put the policies into force."""
         self._registry, policies, members = made
         self._host.adopt(policies, members)

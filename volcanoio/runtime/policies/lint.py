@@ -1,4 +1,4 @@
-"""Lint of the controllers' configuration: everything that is wrong or has no effect, each with its place."""
+"""Lint of the controllers' configuration: all errors, and settings without effect, each with its line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from volcanoio.runtime.policies.policy_set import LOAD_LIMIT, Member
 
 
 def is_controller_configuration(text: str) -> bool:
-    """Whether a configuration is the controllers' and not a scheduler's: `policies`, also misspelt, and no `tiers`."""
+    """Return whether a text configures controllers: it has `policies`, also misspelt, and no `tiers`."""
     try:
         root = yaml.safe_load(text)
     except yaml.YAMLError:
@@ -28,9 +28,9 @@ def is_controller_configuration(text: str) -> bool:
 
 
 def lint_empty(text: str, name: str) -> Finding | None:
-    """What is to be said of a configuration that says nothing: what would take effect, by whose it is.
+    """Return the finding for an empty configuration, which contains the defaults that take effect.
 
-    `name` is that of the file or the ConfigMap's key; None for a text that is not empty.
+    `name` is that of the file or the ConfigMap's key. Returns None for a text that is not empty.
     """
     if not is_empty(text):
         return None
@@ -46,9 +46,9 @@ def lint_empty(text: str, name: str) -> Finding | None:
 
 
 def lint(text: str, registry: Registry, scheduler: frozenset[str] | None) -> tuple[Finding, ...]:
-    """Everything found, in the order of lines. Makes the policies that are named.
+    """Return all findings in the order of lines; constructs the named policies.
 
-    `scheduler` are the plugins that are on in the scheduler, None where that is not known.
+    `scheduler` contains the plugins that are enabled in the scheduler, None if unknown.
     """
     configuration, problems = read(text, registry.names(entrypoints.LIFECYCLE_POLICIES))
     found = [Finding.of(Severity.ERROR, problem) for problem in problems]
@@ -74,7 +74,7 @@ def _lint_policy(setting: PolicySetting, registry: Registry, scheduler: frozense
     except (PluginError, OverrunError) as error:
         yield Finding(Severity.ERROR, *place, f'policy "{setting.name}": {error}')
         return
-    except BaseException as error:  # what the code of others raises
+    except BaseException as error:  # third-party code may raise anything
         yield Finding(
             Severity.ERROR, *place, f'policy "{setting.name}" cannot be made: {type(error).__name__}: {error}'
         )

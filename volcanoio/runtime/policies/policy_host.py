@@ -1,11 +1,11 @@
-"""`PolicyHost`: asks the lifecycle policies of a job, in order, what it should do about an event.
+"""`PolicyHost`: asks the lifecycle policies of a job in order for a decision about an event.
 
-Policies that the job names are asked first, then those of the configuration; the first that decides ends the question.
-Policies run on a thread with its own loop, each within a limit, unless the configuration declares one quick enough for
-the main loop (`inline`) and its code cannot suspend. One that raises, answers no Decision or overruns has abstained,
-and the answer contains the fault. One that still holds the thread GRACE seconds past its limit is stuck: the thread is
-abandoned, the policy disabled until the policies are reloaded, and the calls that waited behind it are made again
-on a new thread.
+Policies that the job names are asked first, then those of the configuration; the first decision ends the question.
+Policies run on a thread with its own loop, each with a time limit, unless the configuration declares one quick enough
+for the main loop (`inline`) and its code cannot suspend. A policy that raises, returns no Decision or exceeds its limit
+counts as abstaining, and the answer contains the fault. One that still blocks the thread GRACE seconds past its limit
+is stuck: the thread is abandoned, the policy is disabled until policies are reloaded, and the calls that waited behind
+it are repeated on a new thread.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from volcanoio.runtime.policies.policy_set import Member, PolicySet
 from volcanoio.runtime.timers import Timers
 
 DECISION_LIMIT = 10.0
-"""Seconds a policy may take."""
+"""Default time limit of a policy, in seconds."""
 GRACE = 1.0
-"""Seconds a cancelled policy has to give the thread back."""
+"""Seconds within which a cancelled policy must release the thread."""
 SLOW_DECISION = 0.1
-"""Seconds after which a policy that holds up the main loop is moved to the thread for its next calls."""
+"""Seconds after which an inline policy that blocked the main loop is moved to the thread for later calls."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the policies said; `policy` is who decided, "" when all abstained; `faults` are (policy, what).
+    """Answer to a question; `policy` is the one that decided, "" if all abstained; `faults` are (policy, fault).
 
-    `asides` are what was said beside a decision, each with the policy.
+    `asides` are results besides a decision, each with its policy.
     """
 
     decision: Decision
@@ -59,7 +59,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, eq=False)
 class _Question:
-    """One question on its way through the policies."""
+    """A question and the policies that are still to be asked."""
 
     context: PolicyContext
     heard: Callable[[Answer], None]
@@ -70,7 +70,7 @@ class _Question:
     asides: list[tuple[str, Alert | Annotate]] = field(default_factory=list)
 
     def answer(self, decision: Decision, policy: str = "") -> None:
-        """Have the answer heard."""
+        """Pass the answer to the caller."""
         self.heard(Answer(decision, policy, tuple(self.faults), tuple(self.asides)))
 
 
@@ -86,10 +86,10 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class PolicyCallbacks:
-    """What a PolicyHost calls.
+    """Callbacks of a PolicyHost.
 
-    `indexed` takes the kinds that policies read and returns the objects a question may read, None while they are being
-    listed; it then calls `resume` when they are. `changed` is called when jobs came to name more policies.
+    `indexed` takes the kinds that policies read and returns the objects that a question may read, or None while they
+    are listed; it calls `resume` afterwards. `changed` is called when jobs name further policies.
     """
 
     indexed: Callable[[Iterable[Kind]], Mapping[str, Any] | None] = lambda _: {}
@@ -100,7 +100,7 @@ NO_CALLBACKS = PolicyCallbacks()
 
 
 class PolicyHost:
-    """Belongs to the loop it is used on. `timers` must be running for limits to hold."""
+    """Host of policies on one event loop. `timers` must be running for time limits to work."""
 
     def __init__(
         self,
@@ -123,26 +123,26 @@ class PolicyHost:
         self._too_slow: set[int] = set()
         self._stuck_ones: dict[int, LifecyclePolicy] = {}
         self.disabled: dict[str, str] = {}
-        """Policies that got stuck, and how."""
+        """Policies that got stuck, with the reason."""
         self._instances = PolicyInstances(policies, timers, self._probe, made=self.resume, changed=callbacks.changed)
 
     @property
     def thinking(self) -> bool:
-        """Whether a policy is at work, or being made."""
+        """Whether a policy is running or being constructed."""
         return bool(self._calls) or self._instances.busy
 
     @property
     def instances(self) -> PolicyInstances:
-        """Which policies there are."""
+        """The instances of policies."""
         return self._instances
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The policies of every job in the order they are asked."""
+        """Names of the policies of every job, in the order in which they are asked."""
         return tuple(member.name for member in self._instances.policies.everywhere)
 
     def adopt(self, policies: PolicySet, named: Mapping[tuple[str, str], Member]) -> None:
-        """Ask these from now on; questions under way end with those they began with. `named` were made beforehand."""
+        """Replace the policies; open questions finish with the old ones. `named` were constructed beforehand."""
         for name in self.disabled:
             self._probe.gauge("volcanoio_policy_disabled", 0, policy=name)
         self.disabled = {}
@@ -150,21 +150,21 @@ class PolicyHost:
         self.resume()
 
     def ask(self, context: PolicyContext, heard: Callable[[Answer], None], *, deadline: float = 0.0) -> None:
-        """Ask; `heard` is called once, before this returns when no policy on the way leaves this loop.
+        """Ask a question; `heard` is called once, before this returns if all policies on the way run inline.
 
-        `deadline` (epoch seconds, 0 for none) shortens the limits of the policies asked.
+        `deadline` (epoch seconds, 0 for none) shortens the limits of the policies.
         """
         question = _Question(context, heard, deadline)
         if not self._begin(question):
             self._waiting.append(question)
 
     def resume(self) -> None:
-        """Policies were made, or what they read was listed: questions that waited for it go on."""
+        """Continue questions that waited for policies to be constructed or objects to be listed."""
         waiting, self._waiting = self._waiting, []
         self._waiting += [question for question in waiting if not self._begin(question)]
 
     async def aclose(self) -> None:
-        """End the thread. Questions under way stay without an answer: they die with the lease."""
+        """End the thread. Open questions get no answer."""
         for ticket in self._calls:
             self._timers.stop(("policy", ticket))
         self._calls.clear()
@@ -176,7 +176,7 @@ class PolicyHost:
             await asyncio.to_thread(thread.join, GRACE)
 
     def _begin(self, question: _Question) -> bool:
-        """Find out who is to be asked, and ask; False while that is not known or what they read is not listed."""
+        """Determine the policies and ask them; False while one is not constructed or its objects are not listed."""
         line = self._instances.line(question.context.job)
         if line is None:
             return False
@@ -268,22 +268,22 @@ class PolicyHost:
             self._go_on(call.question)
 
     def _in(self, seconds: float) -> float:
-        """The clock's time in so many seconds of the machine's: policies think in real time."""
+        """Return the clock's time in so many seconds of the machine's clock: policies run in real time."""
         return self._clock.now() + seconds * self._clock.rate
 
     def _overrun(self, ticket: int) -> None:
-        """The limit of a call has passed: cancel it, and give it GRACE to let go."""
+        """Cancel a call whose limit has passed, with GRACE seconds to end."""
         assert self._thread is not None
         self._calls[ticket].overrun = True
         self._thread.cancel(ticket)
         self._timers.start(("policy", ticket), self._in(GRACE), lambda: self._stuck(ticket))
 
     def _stuck(self, ticket: int) -> None:
-        """Disable the policy that holds the thread after its call was cancelled, and start a new thread."""
+        """Disable the policy that still blocks the thread after its call was cancelled, and start a new thread."""
         assert self._thread is not None
         blamed = self._thread.running or self._calls[ticket].policy
         reason = f"stuck past its limit of {self._limit:g} s; disabled until policies are reloaded"
-        self._stuck_ones[id(blamed)] = blamed  # kept, so that no other object comes to have its id
+        self._stuck_ones[id(blamed)] = blamed  # kept alive, so that its id is not reused
         self.disabled[blamed.name] = reason
         self._probe.gauge("volcanoio_policy_disabled", 1, policy=blamed.name)
         _log.error("policy is stuck; its thread is abandoned", policy=blamed.name)
@@ -299,6 +299,6 @@ class PolicyHost:
             self._go_on(call.question)
 
     def _end(self, thread: PolicyThread) -> None:
-        """Interrupt what an abandoned thread runs, again and again until it ends: a loop would cost us a core."""
+        """Interrupt the code of an abandoned thread repeatedly until it ends: an endless loop would occupy a core."""
         if thread.interrupt():
             self._timers.start(("policy thread", id(thread)), self._in(GRACE), lambda: self._end(thread))

@@ -1,6 +1,6 @@
-"""The lifecycle policies in force together: those of the configuration, and those that jobs may name.
+"""`PolicySet`: the lifecycle policies of the configuration, and those that jobs may name.
 
-Third-party code runs here (imports, constructors), each call within a limit and on a thread of its own. A set never
+Imports and constructors of third-party code run here, each with a time limit and on a thread of its own. A set never
 changes; a reload makes another one.
 """
 
@@ -22,7 +22,7 @@ from volcanoio.runtime.policies.calls import BoundedCall, OverrunError, can_susp
 from volcanoio.runtime.policies.configuration import ConfigurationError, ControllerConfiguration, PolicySetting
 
 LOAD_LIMIT = 10.0
-"""Seconds that an import or a constructor may take."""
+"""Limit in seconds for an import or a constructor."""
 
 _NO_WANTS = PolicySubscription()
 _CONFIG_TITLE = "the controllers' configuration"
@@ -30,8 +30,9 @@ _CONFIG_TITLE = "the controllers' configuration"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
-    """A policy that may be asked; `fault` says why there is none. `inline` ones answer on the main loop: those that the
-    configuration trusts and whose code cannot suspend.
+    """A configured policy; `fault` is the error if it could not be loaded.
+
+    `inline` policies answer on the main loop: the configuration trusts them, and their code cannot suspend.
     """
 
     name: str
@@ -43,12 +44,12 @@ class Member:
 
     @classmethod
     def of(cls, policy: LifecyclePolicy, *, inline: bool = False) -> Self:
-        """A policy as its attributes describe it; raises PluginError for attributes that make no sense."""
+        """Build a member from a policy's attributes; raises PluginError for invalid attributes."""
         at_once = inline and not can_suspend(policy.decide)
         return cls(policy.name, policy, _wants(policy), _indexes(policy), at_once)
 
     def hears(self, event: str) -> bool:
-        """Whether it is asked about an event."""
+        """Return whether the policy is asked about an event."""
         if self.policy is None:
             return True
         return event not in _POLICY_EVENTS if self.wants.events is None else event in self.wants.events
@@ -56,7 +57,7 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicySet:
-    """`everywhere` are asked about every job, in order. `made` are those that jobs came to name, by name."""
+    """`everywhere` are asked about every job, in order. `made` are those that jobs have named, by name."""
 
     everywhere: tuple[Member, ...] = ()
     settings: Mapping[str, PolicySetting] = field(default_factory=dict)
@@ -64,15 +65,15 @@ class PolicySet:
 
     @classmethod
     def of(cls, policies: Sequence[LifecyclePolicy], *, inline: bool = False) -> Self:
-        """A set of instances, each asked about every job."""
+        """Build a set of instances, each asked about every job."""
         return cls(everywhere=tuple(Member.of(policy, inline=inline) for policy in policies))
 
     @classmethod
     def load(cls, configuration: ControllerConfiguration, registry: Registry, *, strict: bool) -> Self:
-        """The set that a configuration asks for. Blocks, for imports: call it off the loop where one runs.
+        """Load the set that a configuration describes. Blocks for imports: call it on a thread if a loop runs.
 
-        Raises ConfigurationError for arguments that do not fit. A policy that cannot be loaded raises it too if
-        `strict`; else it is a member with a fault, which is reported on the jobs.
+        Raises ConfigurationError for invalid arguments. If `strict`, a policy that cannot be loaded raises it too;
+        otherwise it becomes a member with a fault, which is reported on the jobs.
         """
         members = []
         for setting in configuration.policies:
@@ -86,7 +87,7 @@ class PolicySet:
         return cls(everywhere=tuple(members), settings=settings, registry=registry)
 
     def named(self, name: str, arguments: str) -> Member:
-        """The policy that a job names, with the arguments its annotation gives ("" for none). Blocks, as `load`."""
+        """Return the policy that a job names, with its annotation's arguments ("" for none). Blocks like `load`."""
         setting = self.settings.get(name, PolicySetting(name, everywhere=False))
         if not setting.enabled:
             return Member(
@@ -107,7 +108,7 @@ class PolicySet:
             return Member(name, fault=str(error))
 
     def roster(self, named: Mapping[str, Member]) -> PolicyRegistry:
-        """Return the policies as reducers see them, including `named` ones of jobs."""
+        """Return the policies in the form that reducers read, including those `named` by jobs."""
         return PolicyRegistry(
             everywhere={member.name: member.wants for member in self.everywhere},
             named={name: member.wants for name, member in sorted(named.items())},
@@ -115,12 +116,12 @@ class PolicySet:
 
     @property
     def indexes(self) -> tuple[Kind, ...]:
-        """The kinds that are read for every job, sorted."""
+        """Return the kinds that are read for every job, sorted."""
         found = {kind.resource: kind for member in self.everywhere for kind in member.indexes}
         return tuple(found[resource] for resource in sorted(found))
 
     def origins(self) -> dict[str, str]:
-        """Where each member comes from: what the journal records of it."""
+        """Return the origin of each member, as recorded in the journal."""
         known = self.registry.origins(entrypoints.LIFECYCLE_POLICIES)
         return {
             member.name: known.get(member.name, type(member.policy).__module__)
@@ -131,11 +132,11 @@ class PolicySet:
 
 _POLICY_EVENTS = frozenset(PolicyEvent)
 _EVENTS = tuple(sorted({*PolicyEvent, *POLICY_EVENTS, JobEvent.POD_RUNNING} - {JobEvent.ANY}))
-"""What a policy may ask to hear."""
+"""Valid values of a policy's events."""
 
 
 def _make_member(registry: Registry, setting: PolicySetting, arguments: Mapping[str, Any]) -> Member:
-    """An instance; raises ConfigurationError for its arguments, any other fault is the member's."""
+    """Construct an instance; raises ConfigurationError for its arguments, other errors become its fault."""
 
     def make() -> LifecyclePolicy:
         policy: LifecyclePolicy = registry.get(entrypoints.LIFECYCLE_POLICIES, setting.name).factory(dict(arguments))
@@ -150,12 +151,12 @@ def _make_member(registry: Registry, setting: PolicySetting, arguments: Mapping[
         return Member(setting.name, fault=f"cannot be loaded: its import or constructor {error}")
     except PluginError as error:
         return Member(setting.name, fault=str(error))
-    except BaseException as error:  # what the code of others raises, SystemExit too
+    except BaseException as error:  # third-party code may raise anything, also SystemExit
         return Member(setting.name, fault=f"cannot be made: {type(error).__name__}: {error}")
 
 
 def _job_arguments(registry: Registry, name: str, text: str) -> dict[str, Any]:
-    """The arguments of a job's annotation; raises ConfigurationError, OverrunError and PluginError."""
+    """Parse the arguments of a job's annotation; raises ConfigurationError, OverrunError and PluginError."""
     if not text.strip():
         return {}
     given = parse_annotation(text, names.POLICY_ARGUMENTS + name, "{factor: 2}")

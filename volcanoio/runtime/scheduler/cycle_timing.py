@@ -16,10 +16,10 @@ from volcanoio.kube.clock import Clock
 
 
 class CycleTimer:
-    """The rule: the first event after idleness opens a cycle at once; behind a cycle there is a debounce.
+    """Schedule of cycles: the first event after an idle time opens a cycle at once, later ones wait for a debounce.
 
-    No gap between openings is longer than the period. A cycle cut short is followed by the next at once. All times
-    are seconds of one monotonic clock.
+    The time between two openings is at most the period. A cycle that was cut short is followed by the next at once. All
+    times are seconds of one monotonic clock.
     """
 
     def __init__(self, *, debounce: float, period: float) -> None:
@@ -35,25 +35,25 @@ class CycleTimer:
 
     @property
     def wanted(self) -> bool:
-        """Whether something has happened that could change a decision, so that only the debounce is waited for."""
+        """Whether an event that could change a decision occurred, so that only the debounce is waited for."""
         return self._wanted or self._cut
 
     def want(self) -> None:
-        """Something has happened that could change a decision."""
+        """Request a cycle, because an event could change a decision."""
         self._wanted = True
 
     def open(self, now: float) -> None:
-        """A cycle opens on all that is known."""
+        """Record that a cycle opened, which covers all events so far."""
         self._opened = now
         self._wanted = self._cut = False
 
     def close(self, now: float, *, cut: bool = False, fault: bool = False) -> None:
-        """The cycle has ended; `cut` when there was more to do, `fault` when trying again at once would not help."""
+        """Record that the cycle ended; `cut` if more was left to do, `fault` if an immediate retry would not help."""
         self._closed = now + self.period if fault else now
         self._cut = cut
 
     def wait(self, now: float) -> float:
-        """How long until the next cycle opens, if nothing more happens; 0 when it is due."""
+        """Return the seconds until the next cycle opens if no event arrives; 0 when it is due."""
         if self._cut:
             return 0.0
         due = self._opened + self.period
@@ -63,11 +63,11 @@ class CycleTimer:
 
 
 class TimeBudget:
-    """Time for the gangs of a cycle, from its first gang boundary on: one gang is always tried, so that work goes on.
+    """Time limit for the gangs of a cycle. At least one gang is always tried, so that every cycle makes progress.
 
-    Between two boundaries no more than a fifth counts: what an action does once (sorting a backlog of 100,000 jobs)
-    would else leave no time for its gangs. `cut_at` is the boundary (counted from 1) at which the time was up, 0 while
-    it is not.
+    Time counts from the first gang boundary, and at most a fifth of the budget between two boundaries: otherwise
+    one-time work of an action (sorting a backlog of 100,000 jobs) would leave no time for its gangs. `cut_at` is the
+    boundary (counted from 1) at which the time was up, 0 before that.
     """
 
     def __init__(self, clock: Clock, seconds: float) -> None:
@@ -79,7 +79,7 @@ class TimeBudget:
         self.cut_at = 0
 
     def exhausted(self) -> bool:
-        """Whether the time is up; once it is, it stays so."""
+        """Return whether the time is up; once True, it stays True."""
         self._asked += 1
         now = self._clock.monotonic()
         if self._asked > 1:
@@ -91,14 +91,14 @@ class TimeBudget:
 
 
 OPENING, CLOSING = "open", "close"
-"""The parts of a cycle that are no actions."""
+"""The parts of a cycle that are not actions."""
 _MILLISECONDS = 1000
 _OF_PLUGIN, _OF_TASK = "volcano_plugin_scheduling_latency_milliseconds", "volcano_task_scheduling_latency_milliseconds"
 _BY_JOB = tuple(f"volcano_e2e_job_scheduling_{what}" for what in ("duration", "start_time", "last_time"))
 
 
 class CycleMetrics:
-    """Times one cycle after the other; what the loop did at its checkpoints does not count."""
+    """Timing of consecutive cycles, without the work of the event loop at checkpoints."""
 
     def __init__(self, probe: Probe, clock: Clock) -> None:
         self._probe = probe
@@ -110,14 +110,14 @@ class CycleMetrics:
         self._jobs: dict[str, dict[str, str]] = {}
 
     def open(self) -> None:
-        """A cycle opens."""
+        """Record that a cycle opens."""
         self._mark = self._clock.monotonic()
         self._total = 0.0
         self._actions = {}
         self._plugins = {}
 
     def reached(self, point: Checkpoint) -> None:
-        """A checkpoint within the opening, an action or the close."""
+        """Record a checkpoint within the opening, an action or the close."""
         elapsed = (self._clock.monotonic() - self._mark) / self._clock.rate
         self._total += elapsed
         if point.opened:
@@ -126,11 +126,11 @@ class CycleMetrics:
         self._actions[name] = self._actions.get(name, 0.0) + elapsed
 
     def resumed(self) -> None:
-        """The cycle goes on after a checkpoint."""
+        """Record that the cycle continues after a checkpoint."""
         self._mark = self._clock.monotonic()
 
     def close(self, result: CycleResult, fault: str) -> None:
-        """The cycle has ended."""
+        """Record the end of a cycle."""
         self._total += (self._clock.monotonic() - self._mark) / self._clock.rate
         probe, stats = self._probe, result.stats
         probe.observe("volcano_e2e_scheduling_latency_milliseconds", self._total * _MILLISECONDS)
@@ -154,13 +154,13 @@ class CycleMetrics:
             probe.count("volcano_eviction_transactions_total", number, action=action)
 
     def task_reached(self, stage: str, created: str, times: int = 1) -> None:
-        """Pods that were made then (stored in whole seconds) are so far: their node chosen (Assumed), or Bound."""
+        """Observe the time from pods' creation (whole seconds) until they are Assumed (node chosen) or Bound."""
         if (since := _created_milliseconds(created)) is not None:
             now = self._clock.now() * _MILLISECONDS
             self._probe.observe(_OF_TASK, max(now - since, 0.0), times, stage=stage)
 
     def bound(self, job: Job) -> None:
-        """Tasks of a job were given nodes: how long after its PodGroup was made (stored in whole seconds)."""
+        """Observe the time from a PodGroup's creation (whole seconds) until its tasks were given nodes."""
         if (created := _created_milliseconds(job.created)) is None:
             return
         now = self._clock.now() * _MILLISECONDS
@@ -171,7 +171,7 @@ class CycleMetrics:
         self._jobs[job.key] = labels
 
     def gone(self, key: str) -> None:
-        """A job is no more: its series go too."""
+        """Remove the series of a deleted job."""
         if labels := self._jobs.pop(key, None):
             for name in _BY_JOB:
                 self._probe.forget(name, **labels)
@@ -183,7 +183,7 @@ class CycleMetrics:
 
 @lru_cache(maxsize=1024)
 def _created_milliseconds(created: str) -> float | None:
-    """A timestamp in milliseconds since the epoch; pods of a gang have the same."""
+    """Return a timestamp in milliseconds since the epoch; cached, as the pods of a gang share theirs."""
     try:
         return datetime.fromisoformat(created).timestamp() * _MILLISECONDS
     except ValueError:

@@ -1,6 +1,6 @@
-"""Sends the decisions of a cycle: binds to the binder, evictions to the evictor, all else to the executor.
+"""Sends the decisions of a cycle: binds to the binder, evictions to the evictor, all others to the executor.
 
-`BindReporter` records the Kubernetes Events about the outcome of binds (Volcano: pkg/scheduler/cache/cache.go).
+`BindReporter` records the Kubernetes Events about the outcomes of binds (Volcano: pkg/scheduler/cache/cache.go).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from volcanoio.model import kinds
 from volcanoio.model.base import ObjectReference
 
 CONTROLLER = "scheduler"
-"""The name under which outcomes of the scheduler's writes come back."""
+"""Controller name in the outcomes of the scheduler's writes."""
 
 
 class Binder(Protocol):
-    """What the scheduler uses of `kube.Binder`."""
+    """The methods of `kube.Binder` that the scheduler uses."""
 
     def submit(self, batch: BindBatch, cause: int = 0) -> None:
         """Send a gang's binds, without waiting."""
@@ -38,7 +38,7 @@ class Binder(Protocol):
 
 
 class Evictor(Protocol):
-    """What the scheduler uses of `kube.Evictor`."""
+    """The methods of `kube.Evictor` that the scheduler uses."""
 
     def evict(self, effect: Evict, cause: int = 0) -> Coroutine[Any, Any, None]:
         """Evict one pod."""
@@ -46,10 +46,10 @@ class Evictor(Protocol):
 
 
 class Asker(Protocol):
-    """What the scheduler uses of `plugin_io.QuestionHost`."""
+    """The methods of `plugin_io.QuestionHost` that the scheduler uses."""
 
     async def answer(self, questions: Sequence[Question]) -> None:
-        """Publish the answers; returns within the questions' limits."""
+        """Ask questions and publish the answers; returns within the questions' limits."""
         ...
 
     async def notify(self, notice: Question) -> None:
@@ -59,9 +59,9 @@ class Asker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Writers:
-    """The edge that a scheduler writes through; `client` is for the queues it makes at its start.
+    """The writers of a scheduler; `client` creates the standard queues at its start.
 
-    Without `asker` questions of plugins have their defaults for answers.
+    Without `asker`, questions of plugins get their default answers.
     """
 
     binder: Binder
@@ -72,7 +72,7 @@ class Writers:
 
 
 class Dispatcher:
-    """Sends decisions in their order and without waiting; each write is numbered."""
+    """Sends decisions in order and without waiting; numbers each write."""
 
     def __init__(self, writers: Writers, tasks: TaskGroup) -> None:
         self._writers = writers
@@ -80,7 +80,7 @@ class Dispatcher:
         self._numbers = itertools.count(1)
 
     def send(self, decisions: Iterable[SchedulerEffect], cause: int) -> None:
-        """Send; outcomes come back with `cause` (the seq of the event that holds the decisions)."""
+        """Send decisions; outcomes have `cause` (the seq of the event that contains the decisions)."""
         for effect in decisions:
             match effect:
                 case BindBatch():
@@ -106,13 +106,13 @@ class Dispatcher:
 
 
 class BindReporter:
-    """A subscriber of the scheduler's bus that records what became of binds."""
+    """Subscriber of the scheduler's bus that records Events about the outcomes of binds."""
 
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
 
     def __call__(self, batch: Batch) -> None:
-        """Look for outcomes of binds."""
+        """Handle published events; only outcomes of binds matter."""
         for event in batch:
             if isinstance(event, BindDone):
                 text = f"Successfully assigned {event.namespace}/{event.name} to {event.node}"

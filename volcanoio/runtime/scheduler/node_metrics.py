@@ -1,10 +1,10 @@
-"""The source `node-metrics`: polls the usage of nodes where the configuration's `metrics` section points to.
+"""The source `node-metrics`: polls node usage from the server in the configuration's `metrics` section.
 
-All three servers are asked for averages of ten minutes; expressions and names are those of Volcano's
+All servers are queried for averages of ten minutes; expressions and names are those of Volcano's
 pkg/scheduler/metrics/source:
 - Prometheus, with node-exporter's series, whose `instance` is the node's name
-  (https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries); one query asks for all nodes.
-- Elasticsearch, with what metricbeat has written, by host, as fractions of 1.
+  (https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries); one query covers all nodes.
+- Elasticsearch, with metricbeat's documents, by host, as fractions of 1.
 - prometheus-adapter, which serves custom metrics of nodes at the API server, as fractions of 1.
 """
 
@@ -25,16 +25,16 @@ from volcanoio.kube.transport import Response, Transport
 from volcanoio.model.quantity import QuantityError, parse
 
 Percent: TypeAlias = dict[str, float]
-"""Percent (0 to 100) by node."""
+"""Percentages (0 to 100) by node."""
 Form = TypeVar("Form")
 
 
 class MetricsError(Exception):
-    """An answer that cannot be used."""
+    """A response that cannot be used."""
 
 
 def decoded(answer: Response, form: type[Form], who: str) -> Form:
-    """The answer in its form; raises MetricsError."""
+    """Decode a response; raises MetricsError."""
     if not answer.ok:
         msg = f"{who} answered HTTP {answer.status}: {answer.body[:200].decode(errors='replace')}; look into its log"
         raise MetricsError(msg)
@@ -45,7 +45,7 @@ def decoded(answer: Response, form: type[Form], who: str) -> Form:
 
 
 def number(text: Any) -> float | None:
-    """A finite number, None for anything else (Prometheus says NaN where there is no data)."""
+    """Return a finite number, None for anything else (Prometheus returns NaN if there is no data)."""
     try:
         value = float(text)
     except (TypeError, ValueError):
@@ -76,12 +76,12 @@ class _PrometheusResponse(msgspec.Struct):
 
 
 async def read_prometheus(transport: Transport, settings: MetricsSettings) -> tuple[Percent, Percent]:
-    """Cpu and memory in percent by node."""
+    """Read cpu and memory in percent by node."""
     return await _query(transport, settings, _PROMETHEUS_CPU), await _query(transport, settings, _PROMETHEUS_MEMORY)
 
 
 async def _query(transport: Transport, settings: MetricsSettings, expression: str) -> Percent:
-    """An instant query by instance."""
+    """Run an instant query; returns values by instance."""
     who = f"Prometheus at {settings.address}"
     answer = decoded(
         await transport.request("GET", "/api/v1/query", query={"query": expression}), _PrometheusResponse, who
@@ -99,7 +99,7 @@ async def _query(transport: Transport, settings: MetricsSettings, expression: st
 
 
 MOST_NODES = 20_000
-"""Buckets asked for: one a node."""
+"""Maximum number of buckets in a response: one for each node."""
 _ELASTICSEARCH_CPU, _ELASTICSEARCH_MEMORY = "host.cpu.usage", "system.memory.actual.used.pct"
 
 
@@ -126,7 +126,7 @@ class _ElasticsearchResponse(msgspec.Struct):
 
 
 async def read_elasticsearch(transport: Transport, settings: MetricsSettings) -> tuple[Percent, Percent]:
-    """Cpu and memory in percent by node."""
+    """Read cpu and memory in percent by node."""
     given = settings.elasticsearch
     body = msgspec.json.encode(_search(given.hostname_field))
     answer = await transport.request("POST", f"/{given.index}/_search", body=body)
@@ -135,7 +135,7 @@ async def read_elasticsearch(transport: Transport, settings: MetricsSettings) ->
 
 
 def _search(hostname_field: str) -> dict[str, Any]:
-    """The averages of the last ten minutes, by host."""
+    """Query the averages of the last ten minutes, by host."""
     averages = {"cpu": {"avg": {"field": _ELASTICSEARCH_CPU}}, "memory": {"avg": {"field": _ELASTICSEARCH_MEMORY}}}
     return {
         "size": 0,
@@ -167,7 +167,7 @@ class _MetricValueList(msgspec.Struct):
 
 
 async def read_adapter(transport: Transport, settings: MetricsSettings) -> tuple[Percent, Percent]:  # noqa: ARG001 - the API server's address is known
-    """Cpu and memory in percent by node."""
+    """Read cpu and memory in percent by node."""
     return await _metric(transport, _ADAPTER_CPU), await _metric(transport, _ADAPTER_MEMORY)
 
 
@@ -180,19 +180,19 @@ async def _metric(transport: Transport, name: str) -> Percent:
 
 
 POLL_TIMEOUT = 60.0
-"""Seconds one poll may take."""
+"""Time limit of one poll, in seconds."""
 
 
 class Reader(Protocol):
-    """Asks one kind of server: cpu and memory in percent, each by node."""
+    """Reader for one kind of server: returns cpu and memory in percent, each by node."""
 
     async def __call__(self, transport: Transport, settings: MetricsSettings) -> tuple[Percent, Percent]:
-        """Ask once; raises MetricsError for an answer of no use, TransportError for none."""
+        """Read once; raises MetricsError for an unusable response, TransportError without one."""
         ...
 
 
 class _MetricsServer(NamedTuple):
-    """A reader, and whether it asks the API server rather than an address of its own."""
+    """A reader, and whether it uses the API server rather than an address of its own."""
 
     read: Reader
     of_api_server: bool
@@ -206,7 +206,7 @@ _SERVERS: Mapping[MetricsType, _MetricsServer] = {
 
 
 def node_metrics(api_server: Transport) -> Callable[[MetricsSettings], Source]:
-    """How the source is made of settings."""
+    """Return the function that makes the source from settings."""
 
     def make(settings: MetricsSettings) -> Source:
         kind = _SERVERS[settings.type]
@@ -228,7 +228,7 @@ def node_metrics(api_server: Transport) -> Callable[[MetricsSettings], Source]:
 
 
 async def _poll(read: Reader, transport: Transport, settings: MetricsSettings, feed: Feed) -> None:
-    """Ask, say and wait, until cancelled or something is wrong. A node of which half is known is left out."""
+    """Poll and publish until cancelled; raises on errors. Nodes with only one of both figures are skipped."""
     while True:
         cpu, memory = await read(transport, settings)
         now = feed.now()

@@ -1,8 +1,8 @@
 """I/O on behalf of scheduler plugins: sources of facts, and questions posted to their servers.
 
-Each source is a task of its own, which is cancelled with its plugin and started again with back-off when it ends or
-raises. A question is answered within its time limit, with JSON or with the reason why there is none. What comes back
-is published on the bus. Failures are logged and counted.
+Each source is a task of its own, which is cancelled with its plugin and restarted with back-off when it ends or raises.
+A question is answered within its time limit, with JSON or with the reason why there is no answer. Results are published
+on the bus. Failures are logged and counted.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from volcanoio.framework.scheduling_events import AskAnswered, FactsSaid
 from volcanoio.kube.clock import Clock
 
 BACKOFF = Backoff(base=1.0, cap=60.0)
-"""Delays before a source is started again; a source that has published facts begins with the first."""
+"""Delays before a source is restarted; after publishing facts it starts with the first delay again."""
 _log = structlog.get_logger(__name__)
 
 
 class _WantedSource(NamedTuple):
-    """A source to run; another `origin` (compared by `==`) means that it is another one under the same name."""
+    """A source to run; a changed `origin` (compared by `==`) means a different source with the same name."""
 
     origin: object
     source: Source
 
 
 class _PluginIdentity(NamedTuple):
-    """A plugin, which is equal to itself alone."""
+    """A plugin that is equal only to itself."""
 
     plugin: int
 
 
 class _Feed:
-    """What one run of a source is given. Implements `sources.Feed`."""
+    """Arguments of one run of a source. Implements `sources.Feed`."""
 
     def __init__(self, name: str, publish: Callable[[list[Event]], object], clock: Clock) -> None:
         self._name = name
@@ -56,22 +56,22 @@ class _Feed:
         self.open = True
 
     def now(self) -> float:
-        """The time (epoch seconds)."""
+        """Return the time (epoch seconds)."""
         return self._clock.now()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; time never hurries for a source's sake."""
+        """Sleep; virtual time does not skip ahead to the end of this wait."""
         await self._clock.idle(seconds)
 
     def publish(self, facts: Mapping[str, Any], *, whole: bool = False) -> None:
-        """Publish facts; what a source says after it was cancelled is not heard."""
+        """Publish facts; those of a cancelled source are ignored."""
         if self.open:
             self.said = True
             self._publish([FactsSaid(source=self._name, facts=dict(facts), whole=whole)])
 
 
 class SourceHost:
-    """Runs what `follow` asks for. `node_metrics` makes the product's source of a configuration's settings."""
+    """Runner of the sources that `follow` requests. `node_metrics` makes the built-in source."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class SourceHost:
                         tasks.start_soon(self._keep, name, wanted.source, scope)
 
     async def _keep(self, name: str, source: Source, scope: anyio.CancelScope) -> None:
-        """Run a source again and again until its scope is cancelled."""
+        """Restart a source whenever it ends, until its scope is cancelled."""
         with scope:
             failures = 0
             while True:
@@ -141,7 +141,7 @@ class SourceHost:
 
 
 def _sources_of(plugin: object) -> Mapping[str, Source]:
-    """A plugin's sources by the names under which sessions have their facts; none, and a log line, if it raises."""
+    """Return a plugin's sources by the names that sessions use; logs and returns none if it raises."""
     sources, owner = getattr(plugin, "sources", None), getattr(plugin, "name", "")
     try:
         return {f"{owner}/{name}": source for name, source in sources().items()} if callable(sources) else {}
@@ -151,11 +151,11 @@ def _sources_of(plugin: object) -> Mapping[str, Source]:
 
 
 CONCURRENT_QUESTIONS = 16
-"""How many questions are under way at once (Volcano: the workers of a predicate pass)."""
+"""Maximum number of questions in progress (Volcano: the workers of a predicate pass)."""
 ROUNDS = 10
-"""How often the longest limit many questions may take together: then those still open have no answer."""
+"""Multiple of the longest limit after which questions that are asked together and are still open get no answer."""
 MAX_ANSWER_BYTES = 10 << 20
-"""Bytes an answer may have (Volcano: 10 MB)."""
+"""Maximum size of an answer in bytes (Volcano: 10 MB)."""
 
 
 class QuestionHost:
@@ -177,7 +177,7 @@ class QuestionHost:
                 await self._session.close()
 
     async def answer(self, questions: Sequence[Question]) -> None:
-        """Ask all, and publish the answers in the order of the questions once the last has come."""
+        """Ask all questions, and publish the answers in the order of the questions once all are there."""
         limit = anyio.CapacityLimiter(CONCURRENT_QUESTIONS)
         answers: list[AskAnswered | None] = [None] * len(questions)
 
@@ -198,7 +198,7 @@ class QuestionHost:
         )
 
     async def notify(self, notice: Question) -> None:
-        """Post something; that it failed is logged and counted."""
+        """Post a notification; a failure is logged and counted."""
         await self._post(notice)
 
     async def _post(self, question: Question) -> AskAnswered:
@@ -227,14 +227,14 @@ class QuestionHost:
         return AskAnswered(plugin=question.plugin, key=question.key, value=value)
 
     def _failed(self, question: Question, fault: str) -> AskAnswered:
-        """A question without answer; logged and counted."""
+        """Log and count a question without answer."""
         self._probe.count("volcanoio_question_failures_total", plugin=question.plugin)
         _log.warning("a question was not answered", plugin=question.plugin, url=question.url, reason=fault)
         return AskAnswered(plugin=question.plugin, key=question.key, fault=fault)
 
 
 async def _read_body(answer: aiohttp.ClientResponse) -> bytes:
-    """The body; raises ValueError for one that is too large."""
+    """Read the body; raises ValueError if it is too large."""
     body = bytearray()
     async for chunk in answer.content.iter_any():
         body += chunk

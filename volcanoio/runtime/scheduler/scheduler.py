@@ -45,14 +45,14 @@ from volcanoio.runtime.scheduler.setup import VALID, PluginCatalog, Setup
 
 
 class Informers(Protocol):
-    """What the scheduler uses of `kube.InformerSet`."""
+    """The methods of `kube.InformerSet` that the scheduler uses."""
 
     def informer(self, kind: Kind, *, label_selector: str = "", field_selector: str = "") -> object:
-        """Have a kind watched."""
+        """Watch a kind."""
         ...
 
     def forget(self, kind: Kind) -> None:
-        """Have a kind watched no more: all of it is gone, and it is not listed."""
+        """Stop watching a kind; its objects are published as gone, and it is no longer listed."""
         ...
 
     async def run(self) -> None:
@@ -64,15 +64,15 @@ WATCHED: tuple[Kind, ...] = (kinds.NODE, kinds.PRIORITY_CLASS, kinds.QUEUE, kind
 DEBOUNCE, PERIOD, BUDGET = 0.002, 1.0, 0.25
 """Defaults, in seconds."""
 FREEZE_GROWTH_DIVISOR, FREEZE_MIN_GROWTH = 10, 1000
-"""What is a new order of size: by a tenth and so many pods more."""
+"""Growth in number of pods after which the garbage collector is frozen again: a tenth, and at least so many."""
 ITEMS_PER_TURN = 128
-"""Events folded between two turns of the loop."""
+"""Events folded between two turns of the event loop."""
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerOptions:
-    """`configuration` is the first configuration, as its text or made; None takes the default.
+    """Options of a Scheduler; `configuration` is the first one, as text or constructed; None takes the default.
 
     `debounce`, `schedule_period` and `budget` are in seconds. `seed` breaks ties. No cycle opens while `leading`
     returns False.
@@ -90,9 +90,9 @@ class SchedulerOptions:
 
 
 class Scheduler:
-    """Construct, then `run`. `known` is what configurations may name.
+    """The scheduler's actor: construct it, then `run`. `known` contains the plugins that configurations may name.
 
-    Raises ConfigurationError when the first configuration cannot be used.
+    Raises ConfigurationError if the first configuration cannot be used.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Scheduler:
         self._profile: Profile | None = None
         self._setup: Setup | None = None
         self._proven: Setup | None = None
-        """What is in force, and with what a cycle ended without a fault last."""
+        """The last setup with which a cycle ended without a fault."""
         self._watching: frozenset[str] = frozenset()
         self._running = False
         self._next_freeze_pods = 0
@@ -137,7 +137,7 @@ class Scheduler:
 
     @property
     def cycles(self) -> int:
-        """How many cycles have been opened."""
+        """Number of cycles that were opened."""
         return self._cycle
 
     @property
@@ -148,14 +148,14 @@ class Scheduler:
     def configure(self, text: str) -> Configuration:
         """Use another configuration from the next cycle on.
 
-        Raises ConfigurationError and changes nothing when it cannot be used.
+        Raises ConfigurationError and changes nothing if it cannot be used.
         """
         setup = Setup.make(text, self._known)
         self.adopt(setup)
         return setup.configuration
 
     def adopt(self, setup: Setup) -> None:
-        """Use a setup made elsewhere from the next cycle on."""
+        """Use a setup that the caller made from the next cycle on."""
         self._next = setup
         if self._profile is None:
             self.state.require_resources(watched_resources(setup.profile))
@@ -183,7 +183,7 @@ class Scheduler:
             inbox.close()
 
     async def _until_due(self, inbox: Inbox) -> None:
-        """Fold what comes in until a cycle is due and may be opened."""
+        """Fold events until a cycle is due and may be opened."""
         while True:
             await self._fold(inbox)
             wait = self._pace.wait(self._clock.monotonic())
@@ -191,13 +191,13 @@ class Scheduler:
                 await self._event_or(inbox, self._pace.period)
             elif wait <= 0:
                 return
-            elif self._pace.wanted:  # a debounce: what comes meanwhile is folded after it
+            elif self._pace.wanted:  # the debounce: events that arrive during it are folded after it
                 await self._clock.sleep(wait)
             else:
                 await self._event_or(inbox, wait)
 
     async def _event_or(self, inbox: Inbox, seconds: float) -> None:
-        """Return when there is something in the inbox, or after that many seconds."""
+        """Return when there is an event in the inbox, or after that many seconds."""
 
         async def wake() -> None:
             await self._clock.idle(seconds)
@@ -209,18 +209,18 @@ class Scheduler:
             tasks.cancel_scope.cancel()
 
     async def _fold(self, inbox: Inbox) -> None:
-        """Take in what waits, with turns of the loop where it is much."""
+        """Fold the waiting events, with turns of the event loop between many."""
         waiting = len(inbox)
         while waiting > ITEMS_PER_TURN:
             await self._take_in(inbox.drain(ITEMS_PER_TURN))
             waiting -= ITEMS_PER_TURN
             if not self._cycle:
-                gc.freeze()  # what is listed lives long: the collector need not look at it
+                gc.freeze()  # listed objects live long: the collector need not visit them
             await checkpoint()
         await self._take_in(inbox.drain(waiting))
 
     async def _take_in(self, events: list[Event]) -> None:
-        """Fold events; what could alter a decision asks for a cycle."""
+        """Fold events; those that could change a decision request a cycle."""
         for event in events:
             self._folded = event.seq
             if isinstance(event, OWN_EVENTS):
@@ -231,7 +231,7 @@ class Scheduler:
                 self._metrics.task_reached("Bound", task.created)
             if isinstance(event, Synced) and self._next is not None:
                 self._pace.want()
-            folded: Any = event  # the bus carries this process's family only
+            folded: Any = event  # the bus delivers only events of the scheduler's family
             if self.state.fold(folded):
                 self._trigger = event.seq
                 self._pace.want()
@@ -240,7 +240,7 @@ class Scheduler:
                     await checkpoint()
 
     async def _run_cycle(self, dispatcher: Dispatcher, asker: Asker | None) -> None:
-        """Run one cycle, from its opening to its close; both are events."""
+        """Run one cycle; its opening and its close are published as events."""
         self._reconfigure()
         self._freeze_when_grown()
         opened = self._open_cycle(answering=asker is not None)
@@ -260,7 +260,7 @@ class Scheduler:
 
     def _freeze_when_grown(self) -> None:
         if (pods := len(self.state.ledger.tasks)) >= self._next_freeze_pods:
-            gc.freeze()  # what there is lives long: later collections need not look at it
+            gc.freeze()  # existing objects live long: later collections need not visit them
             self._next_freeze_pods = pods + pods // FREEZE_GROWTH_DIVISOR + FREEZE_MIN_GROWTH
 
     def _open_cycle(self, *, answering: bool) -> CycleOpened:
@@ -279,9 +279,9 @@ class Scheduler:
         return opened
 
     async def _decide(self, opened: CycleOpened, budget: TimeBudget, dispatcher: Dispatcher) -> tuple[CycleResult, str]:
-        """Run the cycle's generator and send what it decides; return its result and the error that ended it."""
+        """Run the cycle's generator and send its decisions; return its result and the error that ended it."""
         points = 0
-        assert self._profile is not None  # what it watches is listed, else the state were not ready
+        assert self._profile is not None  # all its resources are listed, otherwise the state would not be ready
         cycle = run_cycle(self.state, self._profile, opened, budget=budget, period=self._pace.period)
         try:
             while True:
@@ -289,7 +289,7 @@ class Scheduler:
                 points += 1
                 self._metrics.reached(point)
                 if _has_large_gang(point.decisions):
-                    await checkpoint()  # sending a large gang takes as long as deciding that it goes
+                    await checkpoint()  # sending a large gang takes as long as deciding it
                 self._send(point.decisions, opened, dispatcher)
                 await checkpoint()
                 self._metrics.resumed()
@@ -320,7 +320,7 @@ class Scheduler:
                         await checkpoint()
 
     def _reconfigure(self) -> None:
-        """Between cycles, take over a configuration that was given, once all that its plugins read is listed."""
+        """Adopt a new configuration between two cycles, once all resources of its plugins are listed."""
         setup = self._next
         if setup is not None and watched_resources(setup.profile).issubset(self.state.listed_resources):
             self._profile, self._next, self._setup = setup.profile, None, setup
@@ -332,7 +332,7 @@ class Scheduler:
     def _check_setup(self, fault: str) -> None:
         """Return to the last good configuration if the first cycle with a new one ended with a fault.
 
-        A plugin that raises as its first session opens would else end every cycle from then on.
+        Otherwise a plugin that raises when its first session opens would end every later cycle.
         """
         if not fault:
             self._proven = self._setup
@@ -346,7 +346,7 @@ class Scheduler:
             )
 
     def _watch(self) -> None:
-        """Have watched what the plugins of the profile read, and those of the next one, and nothing else."""
+        """Watch the resources of the profile's plugins and of the next profile's, and no others."""
         if not self._running:
             return
         profiles = (self._profile, None if self._next is None else self._next.profile)
@@ -358,7 +358,7 @@ class Scheduler:
         self._watching = wanted
 
     def _send(self, decisions: tuple[SchedulerEffect, ...], opened: CycleOpened, dispatcher: Dispatcher) -> None:
-        """Say what was decided, and send it."""
+        """Publish the decisions, and send them."""
         if decisions:
             said = self._bus.publish([Decided(cause=opened.seq, cycle=opened.cycle, decisions=decisions)])[0]
             dispatcher.send(decisions, said.seq)
@@ -367,7 +367,7 @@ class Scheduler:
                     self._assumed(effect)
 
     def _assumed(self, batch: BindBatch) -> None:
-        """Figures of tasks that were given nodes."""
+        """Record metrics of tasks that were given nodes."""
         ledger = self.state.ledger
         if job := ledger.schedulable_jobs.get(batch.group):
             self._metrics.bound(job)
@@ -385,7 +385,7 @@ QUEUE_RETRY_INTERVAL = 1.0
 
 
 def standard_queues(default_queue: str) -> tuple[Manifest, ...]:
-    """Root (weight 1, not reclaimable) and the default queue (weight 1, reclaimable)."""
+    """Return the root queue (weight 1, not reclaimable) and the default queue (weight 1, reclaimable)."""
     return tuple(
         {
             "apiVersion": kinds.QUEUE.api_version,
@@ -398,7 +398,7 @@ def standard_queues(default_queue: str) -> tuple[Manifest, ...]:
 
 
 async def ensure_queues(client: Client, default_queue: str, clock: Clock) -> None:
-    """Create what is missing and keep what exists; tried again until the server has said either."""
+    """Create missing queues and keep existing ones; retries until the server has answered."""
     for manifest in standard_queues(default_queue):
         while True:
             try:

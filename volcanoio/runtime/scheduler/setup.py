@@ -1,4 +1,4 @@
-"""`Setup`: a configuration with its plugins made, which a scheduler adopts between two cycles.
+"""`Setup`: a configuration with its constructed plugins, which a scheduler adopts between two cycles.
 
 `SchedulerReloader` makes a new one when the configuration or the mounted plugins change; see `loading.reloading`.
 """
@@ -34,7 +34,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class PluginCatalog:
-    """What configurations may name. `origins` says where each plugin comes from, `sources` are the mounted files."""
+    """Plugins that configurations may name. `origins` contains the origin of each, `sources` the mounted files."""
 
     plugins: Mapping[str, PluginFactory]
     actions: Mapping[str, ActionFactory]
@@ -44,7 +44,7 @@ class PluginCatalog:
 
     @classmethod
     def of(cls, registry: Registry, *, ignore_unavailable: bool = False) -> Self:
-        """All that a registry holds for schedulers; imports it. Raises PluginError."""
+        """Return all scheduler plugins and actions of a registry; imports them. Raises PluginError."""
         return cls(
             plugins=registry.factories(entrypoints.SCHEDULER_PLUGINS),
             actions=registry.factories(entrypoints.ACTIONS),
@@ -56,7 +56,7 @@ class PluginCatalog:
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What takes effect, and the event that says so."""
+    """A constructed configuration, and the event that announces it."""
 
     configuration: Configuration
     profile: Profile
@@ -64,7 +64,7 @@ class Setup:
 
     @classmethod
     def make(cls, text: str, known: PluginCatalog) -> Self:
-        """Construct what the text names; raises ConfigurationError."""
+        """Construct a configuration from its text; raises ConfigurationError."""
         configuration = parse(
             text,
             actions=known.actions.keys(),
@@ -81,7 +81,7 @@ class Setup:
         return cls(configuration=configuration, profile=profile, event=event)
 
     def warn(self, source: object) -> None:
-        """Log each of the configuration's warnings; `source` is the file it is from."""
+        """Log each of the configuration's warnings; `source` is its file."""
         for problem in self.configuration.warnings:
             _log.warning(str(problem), file=str(source))
 
@@ -94,7 +94,7 @@ VALID, RELOADS, LAST = FIGURES = ReloadMetrics(
 
 
 class SchedulerReloader(ConfigurationReloader[tuple[PluginCatalog, Setup]]):
-    """`known` are the plugins in force; `adopt` takes over a new setup with the next cycle."""
+    """Reloader of setups; `known` are the plugins in force, `adopt` takes a new setup for the next cycle."""
 
     what = "the scheduler's configuration"
     when = "with the next cycle"
@@ -116,7 +116,7 @@ class SchedulerReloader(ConfigurationReloader[tuple[PluginCatalog, Setup]]):
         self._adopt = adopt
 
     def make(self, seen: SourceContent, *, mounted_changed: bool) -> tuple[PluginCatalog, Setup]:
-        """The setup of what was seen. Raises ConfigurationError, PluginError and MountError."""
+        """Construct the setup of new content. Raises ConfigurationError, PluginError and MountError."""
         known = self._known
         if mounted_changed:
             registry = discover(plugins_dirs=self._dirs)
@@ -124,7 +124,7 @@ class SchedulerReloader(ConfigurationReloader[tuple[PluginCatalog, Setup]]):
         return known, Setup.make(seen.text or "", known)
 
     def take_over(self, made: tuple[PluginCatalog, Setup]) -> None:
-        """Put it in force and warn of what is questionable in it."""
+        """Put a setup into force and log its warnings."""
         self._known, setup = made
         self._adopt(setup)
         setup.warn(self.source)
