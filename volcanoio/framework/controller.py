@@ -73,7 +73,7 @@ class Lookup(Protocol):
     def for_key(self, kind: Kind) -> Iterable[ApiObject]:
         """Return the objects of an input that belong to the calling key, sorted by namespace and name.
 
-        For objects that are needed too rarely to be kept in the key's state.
+        For objects that are needed too rarely to be kept in the key's state. A `Reconciler` reads `View.objects`.
         """
         ...
 

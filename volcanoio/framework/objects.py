@@ -108,7 +108,7 @@ class Objects:
 
     def _checked(self, kind: Kind) -> str:
         if self._resources is not None and kind.resource not in self._resources:
-            raise LookupError(f"{kind} is read but not declared: add it to the controller's reads")
+            raise LookupError(f"{kind} is read but not declared: add it to the controller's reads (owns, looks_up)")
         return kind.resource
 
 

@@ -1,23 +1,23 @@
 """`Operator`: the short way to write a controller that creates objects for the objects of a kind.
 
-Only `plan` has to be written. It is level-triggered: it receives the object, the objects it owns and those stored
-(`Parts`), and returns what to write now, with `create_or_patch`, `patch_status`, `record_event` and the other functions
-of this module. It runs again after every change, but not while its own writes are in flight, and after a refused write
+Only `plan` has to be written. It receives the object and those it owns (`Parts`), and returns what to write now, with
+`create_or_patch`, `patch_status`, `record_event` and the other functions of this module. As a `Reconciler` it is
+level-triggered: it runs again after every change, but not while its own writes are in flight, and after a refused write
 only after a back-off.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
-from msgspec.structs import replace
 
 from volcanoio.framework.backoff import Backoff
-from volcanoio.framework.controller import Input, Lookup, Reference, Rule, Step, View
-from volcanoio.framework.effects import Create, Delete, Effect, Patch, Record, StartTimer
-from volcanoio.framework.events import Change, ControllerEvent, EffectFailed, EffectSucceeded, Observed, TimerFired
+from volcanoio.framework.controller import Rule, View
+from volcanoio.framework.effects import Create, Delete, Effect, Patch, Record
+from volcanoio.framework.events import Observed
+from volcanoio.framework.objects import Objects
+from volcanoio.framework.reconciler import NO_CHANGES, READ, Plan, Reconciler, ReconcileView, Write, WriteFailure
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.kinds import Kind, object_reference, owner_reference
 from volcanoio.model.times import rfc3339
@@ -31,10 +31,10 @@ class Parts(Generic[Object]):
     `problem` is the message of the last refused write, "" once a whole plan was carried out.
     """
 
-    def __init__(self, subject: Object, lookup: Lookup, problem: str = "") -> None:
+    def __init__(self, subject: Object, objects: Objects, problem: str = "") -> None:
         self.subject = subject
         self.problem = problem
-        self._lookup = lookup
+        self._objects = objects
         self._owned: dict[str, dict[str, ApiObject]] = {}
 
     def get(self, kind: Kind, name: str) -> ApiObject | None:
@@ -50,12 +50,8 @@ class Parts(Generic[Object]):
 
     def _of(self, kind: Kind) -> dict[str, ApiObject]:
         if (found := self._owned.get(kind.resource)) is None:
-            uid = self.subject.metadata.uid
-            found = self._owned[kind.resource] = {
-                obj.metadata.name: obj
-                for obj in self._lookup.for_key(kind)
-                if (owner := obj.metadata.controller) is not None and owner.uid == uid
-            }
+            owned = self._objects.controlled(kind, self.subject.metadata.uid, ApiObject)
+            found = self._owned[kind.resource] = {obj.metadata.name: obj for obj in owned}
         return found
 
 
@@ -140,7 +136,7 @@ def set_condition(  # noqa: PLR0913 - the fields of a condition
 def differences(given: Manifest, wanted: Manifest, have: Manifest) -> Manifest:
     """Return the merge patch of the fields in `given` that differ from the object.
 
-    `wanted` and `have` are as the Struct reads them, defaults left out: a field in neither has its default value, or is
+    `wanted` and `have` are as the Struct reads them, without defaults: a field in neither has its default value, or is
     not read by the Struct.
     """
     patch: Manifest = {}
@@ -161,35 +157,18 @@ def _patch(kind: Kind, obj: ApiObject, content: Manifest) -> Patch:
     return Patch(resource=kind.resource, namespace=meta.namespace, name=meta.name, patch=content, uid=meta.uid)
 
 
-RETRY = "operator/retry"
-BACKOFF = Backoff(base=1.0, cap=60.0)
-"""In seconds."""
-_READ = ("get", "list", "watch")
+_BACKOFF = Backoff(base=1.0, cap=60.0)
+_CONFLICT_DELAY = 0.2
+_CONFLICT = 409
 
 
-class ObjectState(msgspec.Struct, Generic[Object], frozen=True):
-    """An operator's state of one key: the object, and the outcome of its writes.
-
-    `problem` is the message of the last refused write, "" once a whole plan was carried out; `failures` counts refused
-    writes until then. Nothing is planned before `retry_at` (epoch seconds). `troubled`: a write of the current plan was
-    refused.
-    """
-
-    subject: Object | None = None
-    problem: str = ""
-    failures: int = 0
-    retry_at: float = 0.0
-    troubled: bool = False
-
-
-class Operator(ABC, Generic[Object]):
+class Operator(Reconciler, Generic[Object]):
     """Creates what objects of `kind` need. `owns` are the kinds it creates, `looks_up` those it only reads.
 
     What it creates has the object as its controller reference (`apply` sets it). When the object is deleted,
     Kubernetes' garbage collector follows these references.
     """
 
-    name: ClassVar[str]
     kind: ClassVar[Kind]
     owns: ClassVar[tuple[Kind, ...]] = ()
     looks_up: ClassVar[tuple[Kind, ...]] = ()
@@ -216,54 +195,50 @@ class Operator(ABC, Generic[Object]):
         return create_or_patch(kind, {**manifest, "metadata": owned}, parts.get(kind, meta["name"]))
 
     @property
-    def inputs(self) -> tuple[Input, ...]:
-        """The kind, and the kinds it owns."""
-        owned = partial(_owner_keys, self.kind)
-        return (Input(self.kind, _own_key), *(Input(kind, owned) for kind in self.owns))
+    def primary(self) -> Kind:  # type: ignore[override]  # nothing assigns it
+        """The kind."""
+        return self.kind
 
     @property
-    def references(self) -> tuple[Reference, ...]:
-        """The kinds that plans look up."""
-        return tuple(map(Reference, self.looks_up))
+    def reads(self) -> tuple[Kind, ...]:  # type: ignore[override]
+        """The kinds that it owns or looks up."""
+        return (*self.owns, *self.looks_up)
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The RBAC rules that follow from the kinds."""
         kind = self.kind
         return (
-            Rule(kind.group, (kind.plural,), (*_READ, "patch")),
+            Rule(kind.group, (kind.plural,), (*READ, "patch")),
             Rule(kind.group, (f"{kind.plural}/status",), ("patch",)),
             Rule(kind.group, (f"{kind.plural}/finalizers",), ("update",)),
-            *(Rule(each.group, (each.plural,), (*_READ, "create", "patch", "delete")) for each in self.owns),
-            *(Rule(each.group, (each.plural,), _READ) for each in self.looks_up),
+            *(Rule(each.group, (each.plural,), (*READ, "create", "patch", "delete")) for each in self.owns),
+            *(Rule(each.group, (each.plural,), READ) for each in self.looks_up),
             Rule("", ("events",), ("create", "patch")),
         )
 
-    def start(self, key: str) -> ObjectState[Object]:  # noqa: ARG002 - the same for every key
-        """Return the empty state."""
-        return ObjectState()
+    def keys(self, event: Observed, objects: Objects) -> Iterable[str]:
+        """Return the object, and the owner of an owned one; a change of one that plans looked up calls them anyway."""
+        del objects
+        if event.resource == self.kind.resource:
+            yield event.obj.metadata.key
+        if event.resource in {kind.resource for kind in self.owns}:
+            for obj in (event.previous, event.obj):
+                if obj is not None and (key := owner_key(self.kind, obj)):
+                    yield key
 
-    def reduce(self, state: ObjectState[Object], event: ControllerEvent, view: View) -> Step[ObjectState[Object]]:
-        """Fold one event, then plan, unless writes are in flight or a back-off is running."""
-        writing = any(isinstance(effect, Create | Patch | Delete) for effect in view.in_flight.values())
-        match event:
-            case Observed(resource=resource, object=obj) if resource == self.kind.resource:
-                if obj.metadata.key == view.key:
-                    state = replace(state, subject=None if event.change is Change.GONE else obj)
-            case EffectSucceeded() if state.problem and not writing and not state.troubled:
-                state = replace(state, failures=0, problem="")
-            case EffectFailed():
-                return _refused(state, event, view.now)
-            case TimerFired(name=name) if name == RETRY:
-                state = replace(state, retry_at=0.0)
-        if (subject := state.subject) is None:
-            return Step(None)
-        if not view.synced or writing or view.now < state.retry_at or subject.metadata.deletion_timestamp is not None:
-            return Step(state)
-        planned = self.plan(Parts(subject, view.lookup, state.problem), view)
-        stages = (tuple(effect for effect in _listed(stage) if effect is not None) for stage in planned)
-        due = tuple(stage for stage in stages if stage)
-        return Step(replace(state, troubled=False) if due and state.troubled else state, due)
+    def reconcile(self, key: str, view: ReconcileView) -> Plan:
+        """Return the plan for an object that is not being deleted; none during a back-off."""
+        subject = cast("Object | None", view.objects.by_key(self.kind).get(key))
+        if subject is None or subject.metadata.deletion_timestamp is not None or view.is_backing_off:
+            return NO_CHANGES
+        problem = "" if view.failure is None else view.failure.message
+        planned = self.plan(Parts(subject, view.objects, problem), view)
+        return Plan(tuple(tuple(Write(each) for each in _listed(stage) if each is not None) for stage in planned))
+
+    def retry_delay(self, failures: int, refused: WriteFailure) -> float:
+        """Return the back-off in seconds; a conflict is retried soon."""
+        return _CONFLICT_DELAY if refused.code == _CONFLICT else _BACKOFF.delay(failures)
 
 
 def _listed(stage: Any) -> Iterable[Effect | None]:
@@ -272,23 +247,6 @@ def _listed(stage: Any) -> Iterable[Effect | None]:
         return stage
     msg = f"plan gave {type(stage).__name__} where a list of effects is due; write yield [...], or return [[...]]"
     raise TypeError(msg)
-
-
-def _own_key(obj: ApiObject) -> Iterable[str]:
-    return (obj.metadata.key,)
-
-
-def _owner_keys(primary: Kind, obj: ApiObject) -> Iterable[str]:
-    key = owner_key(primary, obj)
-    return (key,) if key else ()
-
-
-def _refused(state: ObjectState[Object], event: EffectFailed, now: float) -> Step[ObjectState[Object]]:
-    """Back off exponentially, but retry a conflict (409) after 0.2 s."""
-    failures = state.failures + 1
-    due = now + (0.2 if event.code == 409 else BACKOFF.delay(failures))
-    state = replace(state, failures=failures, retry_at=due, problem=event.message, troubled=True)
-    return Step(state, ((StartTimer(name=RETRY, due=due),),))
 
 
 __all__ = [

@@ -2,8 +2,8 @@
 
 `keys` maps a change to the keys it concerns, reading the cache (controller-runtime: `EnqueueRequestsFromMapFunc`);
 `reconcile` returns the writes that are due for a key. Changes of a key are taken together, one plan of a key is
-carried out at a time, and a refused one is repeated after a back-off. An `Operator` is the shorter way where a
-controller only creates objects that name it as their controller.
+carried out at a time, and a refused one is repeated after a back-off. An `Operator` is a reconciler with the `keys` and
+rights of a controller that only creates objects which name its own as their controller.
 """
 
 from abc import ABC, abstractmethod
@@ -34,9 +34,9 @@ class WriteEvents(msgspec.Struct, frozen=True):
 
 
 class Write(msgspec.Struct, frozen=True):
-    """One write, and the Kubernetes Events that its outcome causes."""
+    """One write, and the Kubernetes Events that its outcome causes. Effects other than writes have no such Events."""
 
-    effect: Create | Patch | Delete
+    effect: Effect
     events: WriteEvents | None = None
 
 
@@ -69,8 +69,7 @@ class WriteFailure:
     effect: Create | Patch | Delete
 
 
-@dataclass(frozen=True, slots=True)
-class ReconcileView:
+class ReconcileView(View, frozen=True, kw_only=True):
     """What `reconcile` reads besides the key: the cache, the time, and how the last plan ended.
 
     While `is_backing_off`, writes other than of status wait for the end of the back-off that `failure` caused.
@@ -78,7 +77,6 @@ class ReconcileView:
     """
 
     objects: Objects
-    now: float
     suffix: Callable[[], str]
     failure: WriteFailure | None = None
     is_backing_off: bool = False
@@ -88,7 +86,8 @@ RECONCILE, REQUEUE, RETRY = "reconciler/reconcile", "reconciler/requeue", "recon
 BACKOFF = Backoff(base=0.02, cap=30.0)
 """Delays of a key whose writes were refused, by consecutive refusals."""
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-_READ = ("get", "list", "watch")
+READ = ("get", "list", "watch")
+_WRITES = (Create, Patch, Delete)
 
 EffectTarget: TypeAlias = tuple[str, str, str]
 
@@ -115,14 +114,14 @@ class ReconcilerState(msgspec.Struct, frozen=True):
 class Reconciler(ABC):
     """A level-triggered controller. `reads` are the kinds besides `primary` that it reads or writes.
 
-    A key is reconciled `settles` seconds after a change of its objects, so that more changes are taken together.
+    A key is reconciled `batch_period` seconds after a change of its objects, so that more changes are taken together.
     Nothing is reconciled before all kinds were listed; then all keys are.
     """
 
     name: str
     primary: Kind
     reads: tuple[Kind, ...] = ()
-    settles: float = 0.0
+    batch_period: float = 0.0
     writes: tuple[Rule, ...] = ()
     """The RBAC it needs beyond reading."""
 
@@ -139,6 +138,11 @@ class Reconciler(ABC):
         del now
         return sorted(objects.by_key(self.primary))
 
+    def retry_delay(self, failures: int, refused: WriteFailure) -> float:
+        """Return the seconds until a refused plan is repeated; `failures` counts consecutive refusals."""
+        del refused
+        return BACKOFF.delay(failures)
+
     @property
     def inputs(self) -> tuple[Input, ...]:
         """The primary kind."""
@@ -153,7 +157,7 @@ class Reconciler(ABC):
     def rules(self) -> tuple[Rule, ...]:
         """The rights to read its kinds, and `writes`."""
         kinds = (self.primary, *self.reads)
-        return (*(Rule(kind.group, (kind.plural,), _READ) for kind in kinds), *self.writes)
+        return (*(Rule(kind.group, (kind.plural,), READ) for kind in kinds), *self.writes)
 
     def start(self, key: str) -> ReconcilerState:  # noqa: ARG002 - the same for every key
         """Nothing is known."""
@@ -163,7 +167,7 @@ class Reconciler(ABC):
         """Queue the key after a change, reconcile when it is its turn, and follow the outcomes of writes."""
         match event:
             case Observed():
-                return self._queue(state, view, self.settles)
+                return self._queue(state, view, self.batch_period)
             case Synced():
                 return self._queue(state, view, 0.0)
             case TimerFired(name="reconciler/requeue"):
@@ -174,14 +178,16 @@ class Reconciler(ABC):
                 state = replace(state, is_queued=False)
                 if not view.synced:
                     return Step(state)  # every key is queued again when all is listed
-                return Step(replace(state, is_dirty=True)) if view.in_flight else self._reconcile(state, event, view)
+                return Step(replace(state, is_dirty=True)) if _is_writing(view) else self._reconcile(state, event, view)
+            case TimerFired():  # started by a plan
+                return self._queue(state, view, 0.0)
             case EffectSucceeded() | EffectFailed():
                 return self._follow(state, event, view)
             case _:
                 return Step(state)
 
     def _queue(self, state: ReconcilerState, view: View, delay: float) -> Step[ReconcilerState]:
-        if view.in_flight:
+        if _is_writing(view):
             return Step(state if state.is_dirty else replace(state, is_dirty=True))
         if state.is_queued:
             return Step(state)
@@ -191,30 +197,42 @@ class Reconciler(ABC):
         assert view.objects is not None
         suffix = _suffixes(f"{self.name}/{view.key}/{event.seq}/{view.now}")
         plan = self.reconcile(
-            view.key, ReconcileView(view.objects, view.now, suffix, state.failure, state.is_backing_off)
+            view.key,
+            ReconcileView(
+                key=view.key,
+                now=view.now,
+                synced=view.synced,
+                lookup=view.lookup,
+                objects=view.objects,
+                suffix=suffix,
+                failure=state.failure,
+                is_backing_off=state.is_backing_off,
+            ),
         )
         local: list[Effect] = [replace(record, component=self.name) for record in plan.events]
         due = plan.requeue_at
         if due is not None and (state.requeue_at is None or not view.now < state.requeue_at <= due):
             state = replace(state, requeue_at=due)
             local.append(StartTimer(name=REQUEUE, due=due))
-        writes = [write for stage in plan.stages for write in stage]
-        state = replace(
-            state,
-            requeue=plan.requeue,
-            write_events={_target(write.effect): write.events for write in writes if write.events is not None},
-        )
-        if not writes:
-            return self._finish(state, view, local)
+        write_events = {
+            _target(write.effect): write.events
+            for stage in plan.stages
+            for write in stage
+            if write.events is not None and isinstance(write.effect, _WRITES)
+        }
+        state = replace(state, requeue=plan.requeue, write_events=write_events)
         stages = tuple(tuple(write.effect for write in stage) for stage in plan.stages if stage)
-        return Step(state, (tuple(local), *stages) if local else stages)
+        if any(isinstance(effect, _WRITES) for stage in stages for effect in stage):
+            return Step(state, (tuple(local), *stages) if local else stages)
+        finished = self._finish(state, view, local)
+        return Step(finished.state, (*finished.stages, *stages))
 
     def _follow(
         self, state: ReconcilerState, event: EffectSucceeded | EffectFailed, view: View
     ) -> Step[ReconcilerState]:
         """Record the Kubernetes Event of a write's outcome; after the last one of a plan, end the plan."""
-        if not isinstance(effect := view.ended, Create | Patch | Delete):
-            return Step(state)  # of an earlier life of the key
+        if not isinstance(effect := view.ended, _WRITES):
+            return Step(state)  # of an earlier life of the key, or no write
         events = state.write_events.get(_target(effect))
         local: list[Effect] = []
         if isinstance(event, EffectFailed):
@@ -226,7 +244,7 @@ class Reconciler(ABC):
                 local.append(self._record(events.regarding, "Warning", reason, f"{prefix}{event.message}"))
         elif events is not None and events.on_success is not None:
             local.append(self._record(events.regarding, "Normal", *events.on_success))
-        if view.in_flight:
+        if _is_writing(view):
             return Step(state, (tuple(local),) if local else ())
         return self._finish(state, view, local)
 
@@ -241,14 +259,14 @@ class Reconciler(ABC):
             if refused is not None:
                 failures = state.failures + 1
                 state = replace(state, failure=refused, is_backing_off=True, failures=failures)
-                local.append(StartTimer(name=RETRY, due=view.now + BACKOFF.delay(failures)))
+                local.append(StartTimer(name=RETRY, due=view.now + self.retry_delay(failures, refused)))
                 is_due = True  # its status may have to report the refusal
             else:
                 is_due = state.requeue or state.failure is not None
                 state = replace(state, failure=None, failures=0)
         if (is_due or is_dirty) and not state.is_queued:
             state = replace(state, is_queued=True)
-            local.append(StartTimer(name=RECONCILE, due=view.now + (0.0 if is_due else self.settles)))
+            local.append(StartTimer(name=RECONCILE, due=view.now + (0.0 if is_due else self.batch_period)))
         stages: Stages = (tuple(local),) if local else ()
         return Step(None if self._is_over(state, view) else state, stages)
 
@@ -260,6 +278,10 @@ class Reconciler(ABC):
 
 def _own_key(obj: ApiObject) -> Iterable[str]:
     return (obj.metadata.key,)
+
+
+def _is_writing(view: View) -> bool:
+    return any(isinstance(effect, _WRITES) for effect in view.in_flight.values())
 
 
 def _target(effect: Create | Patch | Delete) -> EffectTarget:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from volcanoio.engine.hosting.object_cache import ObjectCache as HostCache
+from volcanoio.engine.hosting.object_cache import References
 from volcanoio.framework import effects
 from volcanoio.framework.effects import Create, Delete, Patch
 from volcanoio.framework.events import Observed
@@ -138,7 +139,14 @@ class World:
         controller = next(one for one in self.controllers if one.name == name)
         trouble = self._trouble.pop((name, key), None)
         view = ReconcileView(
-            self.cached, self.now, lambda: f"{next(self._numbers):05d}", trouble, is_backing_off=trouble is not None
+            key=key,
+            now=self.now,
+            synced=True,
+            lookup=References(self._store, frozenset(), {}),
+            objects=self.cached,
+            suffix=lambda: f"{next(self._numbers):05d}",
+            failure=trouble,
+            is_backing_off=trouble is not None,
         )
         plan = controller.reconcile(key, view)
         if plan.requeue_at is not None:
@@ -176,6 +184,7 @@ class World:
         for stage in plan.stages:
             failed = False
             for write in stage:
+                assert isinstance(write.effect, Create | Patch | Delete)
                 self.writes += 1
                 try:
                     refusal = self.refuse(write.effect)

@@ -9,10 +9,13 @@ import msgspec
 import pytest
 
 from volcanoio.engine.hosting.host import Host
+from volcanoio.engine.hosting.object_cache import ObjectCache
 from volcanoio.framework.controller import View
-from volcanoio.framework.effects import Create, Effect, Patch, StartTimer
+from volcanoio.framework.effects import Create, Effect, Patch, Record, StartTimer
 from volcanoio.framework.events import Change, EffectFailed, EffectSucceeded, Observed, Synced, TimerFired
-from volcanoio.framework.operators import ObjectState, Operator, Parts, owner_reference, patch_status
+from volcanoio.framework.objects import Objects
+from volcanoio.framework.operators import Operator, Parts, owner_reference, patch_status, record_event
+from volcanoio.framework.reconciler import RECONCILE, ReconcilerState
 from volcanoio.model import kinds
 from volcanoio.model.base import ObjectMeta, OwnerReference
 from volcanoio.model.core import ConfigMap
@@ -53,13 +56,19 @@ def config(owner: str = "u", queue: str = "missing") -> ConfigMap:
 class Process:
     """A host with the operator in it."""
 
-    def __init__(self) -> None:
-        self.host = Host([Widgets()])
+    def __init__(self, operator: Operator[CustomObject] | None = None) -> None:
+        self.host = Host([operator or Widgets()])
         self.now = 100.0
 
     def tell(self, event: Any) -> list[Effect]:
+        """Handle an event, and the timers to reconcile that are due at once; other effects are returned."""
         stamped = msgspec.structs.replace(event, at=self.now)
-        return [each for done in self.host.handle(stamped) for stage in done.stages for each in stage]
+        effects = [each for done in self.host.handle(stamped) for stage in done.stages for each in stage]
+        timers = [each for each in effects if isinstance(each, StartTimer) and each.name == RECONCILE]
+        return [each for each in effects if each not in timers] + [each for one in timers for each in self.fire(one)]
+
+    def fire(self, timer: StartTimer) -> list[Effect]:
+        return self.tell(TimerFired(controller="widget-controller", key="ns/w", name=timer.name))
 
     def sees(self, resource: str, obj: Any, change: Change = Change.APPEARED) -> list[Effect]:
         return self.tell(Observed(resource=resource, change=change, object=obj))
@@ -142,8 +151,8 @@ def test_a_problem_is_over_once_a_plan_was_carried_out() -> None:
     process.tell(TimerFired(controller="widget-controller", key="ns/w", name=timer.name))
     process.comes_back()
     process.comes_back()
-    state: ObjectState[CustomObject] = process.host["widget-controller"].state("ns/w")
-    assert (state.problem, state.failures) == ("", 0)
+    state: ReconcilerState = process.host["widget-controller"].state("ns/w")
+    assert (state.failure, state.failures) == (None, 0)
 
 
 def test_an_object_that_is_deleted_is_left_to_the_garbage_collector() -> None:
@@ -160,6 +169,34 @@ def test_rules_follow_from_the_kinds() -> None:
     assert ("queues", "patch") not in granted
 
 
+class Reminders(Operator[CustomObject]):
+    """Records an Event after its write, and starts a timer, in every plan."""
+
+    name = "widget-controller"
+    kind = WIDGET
+    owns = (kinds.CONFIG_MAP,)
+    plans = 0
+
+    def plan(self, parts: Parts[CustomObject], view: View) -> Iterable[Iterable[Effect | None]]:
+        self.plans += 1
+        yield [self.apply(parts, kinds.CONFIG_MAP, {"metadata": {"name": "m"}})]
+        yield [record_event(WIDGET, parts.subject, "Made", "a map"), StartTimer(name="look", due=view.now + 5)]
+
+
+def test_effects_that_are_not_writes_keep_their_stage_and_a_timer_plans_again() -> None:
+    operator = Reminders()
+    process = Process(operator)
+    process.sees(WIDGET.resource, widget())
+    created, record, timer = process.listed()
+    assert (type(created), type(record), type(timer)) == (Create, Record, StartTimer)
+    process.sees(kinds.CONFIG_MAP.resource, config())
+    process.comes_back()
+    before = operator.plans
+    assert isinstance(timer, StartTimer)
+    assert [type(each) for each in process.fire(timer)] == [Record, StartTimer]
+    assert operator.plans == before + 1
+
+
 class Hasty(Operator[CustomObject]):
     """Forgets the brackets."""
 
@@ -172,6 +209,8 @@ class Hasty(Operator[CustomObject]):
 
 
 def test_a_plan_that_yields_an_effect_instead_of_a_list_gets_the_fix() -> None:
-    view = View(key="ns/w", now=1.0, synced=True, lookup=cast("Any", None), in_flight={})
+    hasty, store = Hasty(), ObjectCache()
+    store.fold(Observed(resource=WIDGET.resource, change=Change.APPEARED, object=widget()))
+    view = View(key="ns/w", now=1.0, synced=True, lookup=cast("Any", None), objects=Objects(store))
     with pytest.raises(TypeError, match=r"plan gave Patch where a list of effects is due; write yield \[...\]"):
-        Hasty().reduce(ObjectState(subject=widget()), Synced(seq=1, resource=""), view)
+        hasty.reduce(hasty.start("ns/w"), TimerFired(controller=hasty.name, key="ns/w", name=RECONCILE), view)

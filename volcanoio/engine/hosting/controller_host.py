@@ -461,8 +461,9 @@ class ReconcilerHost(ControllerHost):
     def _keys_of(self, event: Observed) -> list[str]:
         if not self.synced:
             return []
+        reading = self._references.reading_keys(event.resource, event.obj.metadata.key)
         try:
-            return list(dict.fromkeys(self._reconciler.keys(event, self._objects)))
+            return list(dict.fromkeys([*self._reconciler.keys(event, self._objects), *reading]))
         except Exception as error:
             self._report_fault(f"(keys of {event.resource} {event.obj.metadata.key})", (), event.at, error)
             return []

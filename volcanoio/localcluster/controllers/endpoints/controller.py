@@ -33,7 +33,7 @@ class EndpointsController(ClusterController):
     name = "endpointslice-controller"
     primary = SERVICE
     reads = (POD, ENDPOINT_SLICE, ENDPOINTS)
-    settles = 0.25
+    batch_period = 0.25
 
     def __init__(self) -> None:
         self._kept: dict[str, ServiceState] = {}
