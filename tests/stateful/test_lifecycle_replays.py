@@ -23,7 +23,7 @@ from tests.stateful.lifecycle_machine import MEMORY, MOMENTS, Lifecycle
 from tests.stateful.lifecycle_world import Living
 from tests.unit.jobs.driver import spec, task
 from volcanoio.bus.journal import read_journal
-from volcanoio.bus.records import Codec, Decided, Told
+from volcanoio.bus.records import Codec, Decided, EventRecord
 from volcanoio.compose.controllers import default_controllers
 from volcanoio.compose.replay import replay_controllers
 from volcanoio.framework.decisions import Alert, Annotate, Decision
@@ -123,7 +123,7 @@ class Recorded(Lifecycle):
     def _note(self) -> None:
         codec = Codec(known_kinds(default_controllers(plugins())))
         for record in read_journal(self.directory / "controllers", codec):
-            if isinstance(record, Told) and isinstance(record.event, Answered):
+            if isinstance(record, EventRecord) and isinstance(record.event, Answered):
                 self.seen.update({type(record.event.decision).__name__})
                 self.seen.update(type(aside).__name__ for _, aside in record.event.asides)
             if isinstance(record, Decided):

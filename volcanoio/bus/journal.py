@@ -29,11 +29,11 @@ from volcanoio.bus.records import (
     CodecError,
     Configured,
     Decided,
+    EventRecord,
     Opened,
     PluginSource,
     Record,
     Snapshot,
-    Told,
 )
 from volcanoio.framework.events import Event
 from volcanoio.framework.probe import NoProbe, Probe
@@ -106,7 +106,7 @@ class Journal:
             self._segment_is_full = False
             self._put(Snapshot(before=batch[0].seq, state=self._snapshot()))
         for event in batch:
-            self._put(Told(event=event))
+            self._put(EventRecord(event=event))
 
     def decided(self, actor: str, key: str, cause: int, effects: Any) -> None:
         """Record what was decided about the event `cause`: effects, or stages of them."""
@@ -372,7 +372,7 @@ def read_runs(directory: Path, codec: Codec | None = None) -> list[Run]:
             continue
         run = runs[-1]
         match record:
-            case Told(event=event):
+            case EventRecord(event=event):
                 if deciding or not run.events:
                     run.complete_until = run.events[-1].seq if run.events else 0
                 deciding = False

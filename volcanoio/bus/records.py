@@ -50,7 +50,7 @@ class Snapshot(RecordBase, frozen=True, kw_only=True):
     state: Any = None
 
 
-class Told(RecordBase, frozen=True, kw_only=True):
+class EventRecord(RecordBase, frozen=True, kw_only=True, tag="Told"):
     """An event, as the engine saw it."""
 
     event: Event
@@ -83,7 +83,7 @@ class PluginSource(RecordBase, frozen=True, kw_only=True):
     origin: str
 
 
-Record: TypeAlias = Opened | Snapshot | Told | Decided | Configured | PluginSource
+Record: TypeAlias = Opened | Snapshot | EventRecord | Decided | Configured | PluginSource
 
 
 _KIND, _OBJECT = "$kind", "$object"
@@ -107,7 +107,7 @@ class Codec:
 
     def encode(self, record: Record) -> bytes:
         """One line, without its newline."""
-        content: dict[str, Any] = {"record": type(record).__name__}
+        content: dict[str, Any] = {"record": record.__struct_config__.tag}
         for name in record.__struct_fields__:
             content[name] = self.plain(getattr(record, name))
         return msgspec.json.encode(content)
@@ -117,8 +117,8 @@ class Codec:
         try:
             content = self._decoder.decode(line)
             match content.get("record"):
-                case "Told":
-                    return Told(event=self._event(content["event"]))
+                case EventRecord.__struct_config__.tag:
+                    return EventRecord(event=self._event(content["event"]))
                 case "Snapshot":
                     return Snapshot(before=content["before"], state=self._restored(content["state"]))
                 case _:

@@ -37,7 +37,7 @@ class Clock(EdgeClock, Protocol):
         ...
 
     async def beat(self, seconds: float) -> None:
-        """Allocatable less used, for signs of life: after a jump of time they come first."""
+        """As `idle`, for heartbeats: after a jump of time they come first."""
         ...
 
 
@@ -122,8 +122,8 @@ class VirtualClock:
 
     rate = 1.0
     skips = False
-    _SETTLE_TURNS = 50
-    """Turns of the event loop after which work that waits for nothing outside this process has come to rest."""
+    _DRAIN_TURNS = 50
+    """Turns of the event loop after which work that waits for nothing outside this process is done."""
 
     def __init__(self, start: float = 1_800_000_000.0) -> None:
         self._now = start
@@ -152,7 +152,7 @@ class VirtualClock:
         """Jump from timer to timer until the condition holds; TimeoutError after `limit` seconds of this clock."""
         end = self._now + limit
         while True:
-            await self._settle()
+            await self._drain()
             if condition():
                 return
             if not self._fire_next(end):
@@ -162,11 +162,11 @@ class VirtualClock:
     async def advance(self, seconds: float) -> None:
         """Move on by so many seconds; every timer on the way fires at its time."""
         end = self._now + seconds
-        await self._settle()
+        await self._drain()
         while self._fire_next(end):
-            await self._settle()
+            await self._drain()
         self._now = end
-        await self._settle()
+        await self._drain()
 
     def _fire_next(self, end: float) -> bool:
         moment = self._sleepers.next()
@@ -175,8 +175,8 @@ class VirtualClock:
         self._now = max(self._now, moment)
         return self._sleepers.wake(moment, one=True)
 
-    async def _settle(self) -> None:
-        for _ in range(self._SETTLE_TURNS):
+    async def _drain(self) -> None:
+        for _ in range(self._DRAIN_TURNS):
             await asyncio.sleep(0)
 
 

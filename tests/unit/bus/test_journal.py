@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from volcanoio.bus.event_bus import EventBus
 from volcanoio.bus.journal import Journal, JournalError, compare_decisions, read_journal
-from volcanoio.bus.records import Codec, Configured, Decided, Opened, PluginSource, Record, Snapshot, Told
+from volcanoio.bus.records import Codec, Configured, Decided, EventRecord, Opened, PluginSource, Record, Snapshot
 from volcanoio.bus.redaction import redact
 from volcanoio.framework.decisions import Act
 from volcanoio.framework.effects import Create, Patch, PatchType
@@ -76,14 +76,14 @@ EVENTS: tuple[Event, ...] = (
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_every_event_comes_back_equal(event: Event) -> None:
     codec = Codec()
-    told = Told(event=msgspec.structs.replace(event, seq=4, at=1.5, cause=2))
+    told = EventRecord(event=msgspec.structs.replace(event, seq=4, at=1.5, cause=2))
     assert codec.decode(codec.encode(told)) == told
 
 
 @given(st.sampled_from(EVENTS), st.integers(0, 2**53), st.floats(0, 1e12), st.integers(0, 2**53))
 def test_stamps_survive(event: Event, seq: int, at: float, cause: int) -> None:
     codec = Codec()
-    told = Told(event=msgspec.structs.replace(event, seq=seq, at=at, cause=cause))
+    told = EventRecord(event=msgspec.structs.replace(event, seq=seq, at=at, cause=cause))
     assert codec.decode(codec.encode(told)) == told
 
 
@@ -130,7 +130,7 @@ def secretive(text: str = "hush") -> list[Any]:
 @pytest.mark.parametrize("value", secretive())
 def test_no_secret_reaches_the_disk(value: Any) -> None:
     codec = Codec()
-    record: Record = Told(event=value) if isinstance(value, Event) else codec.decided("c", "k", 1, value)
+    record: Record = EventRecord(event=value) if isinstance(value, Event) else codec.decided("c", "k", 1, value)
     line = codec.encode(record)
     assert b"hush" not in line
     assert b"TOKEN" not in line
@@ -148,7 +148,7 @@ def test_a_private_key_is_left_out_wherever_it_stands() -> None:
 
 def test_the_job_plugin_env_stays_and_so_does_what_is_no_secret() -> None:
     job = secretive()[0]
-    assert b'"plugins":{"env":["--kept"]}' in Codec().encode(Told(event=job))
+    assert b'"plugins":{"env":["--kept"]}' in Codec().encode(EventRecord(event=job))
     harmless = {"kind": "ConfigMap", "data": {"a": "b"}, "spec": {"containers": None}}
     assert redact(harmless) == harmless
 
@@ -168,10 +168,10 @@ def test_a_bus_is_recorded_with_decisions_configuration_and_plugins(tmp_path: Pa
     journal.decided("job", "ns/a", event.seq, effects)
     journal.close()
     assert [type(record) for record in written(tmp_path / "j")] == [
-        Opened, Configured, PluginSource, Snapshot, Told, Decided,
+        Opened, Configured, PluginSource, Snapshot, EventRecord, Decided,
     ]  # fmt: skip
     *_, told, decided = written(tmp_path / "j")
-    assert told == Told(event=event)
+    assert told == EventRecord(event=event)
     assert decided == Codec().decided("job", "ns/a", 1, effects)
     assert (tmp_path / "j" / "00000001.jsonl").stat().st_mode & 0o777 == 0o600
 
@@ -191,7 +191,7 @@ def test_segments_begin_with_a_snapshot_of_the_state_before(tmp_path: Path) -> N
     snapshots = [record for record in written(tmp_path) if isinstance(record, Snapshot)]
     assert snapshots == [Snapshot(before=number + 1, state=list("abc"[:number])) for number in range(3)]
     last = list(read_journal(tmp_path / "00000003.jsonl"))
-    assert [type(record) for record in last] == [Opened, PluginSource, Snapshot, Told]
+    assert [type(record) for record in last] == [Opened, PluginSource, Snapshot, EventRecord]
 
 
 def wait_until_written(journal: Journal) -> None:

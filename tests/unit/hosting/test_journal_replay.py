@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from volcanoio.bus.journal import Difference, compare_decisions, read_journal
-from volcanoio.bus.records import Codec, Decided, Told
+from volcanoio.bus.records import Codec, Decided, EventRecord
 from volcanoio.compose.controllers import default_controllers
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions
@@ -60,7 +60,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Event], list
     examples = sorted(path.name for path in config_path("examples").glob("0[0-4]*.yaml"))
     anyio.run(record, directory, *examples)
     records = list(read_journal(directory / "controllers"))
-    events = [entry.event for entry in records if isinstance(entry, Told)]
+    events = [entry.event for entry in records if isinstance(entry, EventRecord)]
     return events, [entry for entry in records if isinstance(entry, Decided)]
 
 

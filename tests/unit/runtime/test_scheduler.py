@@ -11,7 +11,7 @@ import pytest
 from tests.scenario.scheduling.harness import group, node, pods, profile, queue
 from tests.unit.runtime.scheduler_rig import Rig
 from tests.unit.runtime.virtual_time import VirtualClock, settle
-from volcanoio.bus.records import Codec, Told
+from volcanoio.bus.records import Codec, EventRecord
 from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES, ClusterState
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
 from volcanoio.engine.scheduling.config.profile import WATCHABLE
@@ -351,8 +351,8 @@ def replayed(events: list[Event]) -> list[ReplayedCycle]:
     codec = Codec()
     journal = []
     for event in events:
-        record = codec.decode(codec.encode(Told(event=event)))
-        assert isinstance(record, Told)
+        record = codec.decode(codec.encode(EventRecord(event=event)))
+        assert isinstance(record, EventRecord)
         journal.append(record.event)
     return list(replay(journal, ClusterState(), lambda event: profile(event.text)))
 

@@ -18,10 +18,10 @@ class QueueAction(StrEnum):
 
 
 class NextState(StrEnum):
-    """How the next state is found: SETTLE is Closed without PodGroups, else Closing."""
+    """How the next state is found: CLOSE is Closed without PodGroups, else Closing."""
 
     OPEN = "open"
-    SETTLE = "settle"
+    CLOSE = "close"
     KEEP = "keep"
 
 
@@ -30,19 +30,19 @@ OPEN, CLOSED, CLOSING, UNKNOWN = QueueState.OPEN, QueueState.CLOSED, QueueState.
 TRANSITIONS: Mapping[tuple[str, QueueAction], NextState] = {
     ("", QueueAction.SYNC): NextState.OPEN,
     ("", QueueAction.OPEN): NextState.OPEN,
-    ("", QueueAction.CLOSE): NextState.SETTLE,
+    ("", QueueAction.CLOSE): NextState.CLOSE,
     (OPEN, QueueAction.SYNC): NextState.KEEP,
     (OPEN, QueueAction.OPEN): NextState.KEEP,
-    (OPEN, QueueAction.CLOSE): NextState.SETTLE,
-    (CLOSING, QueueAction.SYNC): NextState.SETTLE,
+    (OPEN, QueueAction.CLOSE): NextState.CLOSE,
+    (CLOSING, QueueAction.SYNC): NextState.CLOSE,
     (CLOSING, QueueAction.OPEN): NextState.OPEN,
-    (CLOSING, QueueAction.CLOSE): NextState.SETTLE,
+    (CLOSING, QueueAction.CLOSE): NextState.CLOSE,
     (CLOSED, QueueAction.SYNC): NextState.KEEP,
     (CLOSED, QueueAction.OPEN): NextState.OPEN,
     (CLOSED, QueueAction.CLOSE): NextState.KEEP,
     (UNKNOWN, QueueAction.SYNC): NextState.KEEP,
     (UNKNOWN, QueueAction.OPEN): NextState.OPEN,
-    (UNKNOWN, QueueAction.CLOSE): NextState.SETTLE,
+    (UNKNOWN, QueueAction.CLOSE): NextState.CLOSE,
 }
 
 
@@ -51,7 +51,7 @@ def next_state(state: str, action: QueueAction, *, empty: bool) -> str:
     match TRANSITIONS[state if (state, action) in TRANSITIONS else UNKNOWN, action]:
         case NextState.OPEN:
             return OPEN
-        case NextState.SETTLE:
+        case NextState.CLOSE:
             return CLOSED if empty else CLOSING
         case NextState.KEEP:
             return state

@@ -102,7 +102,7 @@ class PodTerms(msgspec.Struct, frozen=True):
 
 
 class NodeCounts(Protocol):
-    """How many pods of a kind are on which node: a count that is kept as pods are placed, moved and taken back."""
+    """How many pods of a kind are on which node: updated as pods are placed, moved and removed."""
 
     @property
     def version(self) -> int:
@@ -128,7 +128,7 @@ class PodCounts(Protocol):
 
     @property
     def version(self) -> int:
-        """Another number when other things are counted than before; a tally is good while it is the same."""
+        """Changes when other terms are counted than before; counts are valid while it is the same."""
         ...
 
     @property

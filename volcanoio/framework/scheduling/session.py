@@ -153,8 +153,8 @@ class Victims(Protocol):
     def evictable(self, job: Job, purpose: Purpose, candidates: Sequence[Task], *, partial: bool = False) -> list[Task]:
         """Return the candidates that plugins allow the gang actions to evict for a job.
 
-        `partial`: more candidates follow. Verdicts of a tier that is only asked because an earlier one selected nobody
-        are then left out.
+        `partial`: more candidates follow. Verdicts of a tier that is only asked because an earlier one selected no task
+        are then ignored.
         """
         ...
 
@@ -396,7 +396,7 @@ class Session(SessionView, Protocol):
     def allocate_and_bind(self, job: Job, run: Run, start: int) -> bool:
         """Allocate the task at index `start` on idle resources and bind it, if that makes the job ready.
 
-        A fast path without a statement. Returns False, with nothing done, where a statement is needed: the job lacks
+        A fast path without a statement. Returns False, with nothing done, where a statement is needed: the job needs
         more tasks, no idle node fits, the queue is at its limit, and in rarer cases.
         """
         ...

@@ -386,13 +386,14 @@ class StatefulSetController(ClusterController):
     def _creation(self, owner: Workload, number: int, revision: ControllerRevision) -> Write:
         manifest = member(owner, revision, number)
         return Write(
-            Create(resource=POD.resource, manifest=manifest), _told(owner, "Create", manifest["metadata"]["name"])
+            Create(resource=POD.resource, manifest=manifest),
+            _write_events(owner, "Create", manifest["metadata"]["name"]),
         )
 
     def _deletion(self, owner: Workload, pod: Pod) -> Write:
         meta = pod.metadata
         effect = Delete(resource=POD.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid)
-        return Write(effect, _told(owner, "Delete", meta.name))
+        return Write(effect, _write_events(owner, "Delete", meta.name))
 
     def _truncated(
         self, owner: Workload, revisions: Sequence[ControllerRevision], rollout: Rollout, pods: Sequence[Pod]
@@ -403,7 +404,7 @@ class StatefulSetController(ClusterController):
         return (tuple(writes),) if writes else ()
 
 
-def _told(owner: Workload, verb: str, pod: str) -> WriteEvents:
+def _write_events(owner: Workload, verb: str, pod: str) -> WriteEvents:
     text = f"{verb} Pod {pod} in StatefulSet {owner.metadata.name}"
     return WriteEvents(
         object_reference(STATEFUL_SET, owner),

@@ -131,7 +131,7 @@ class Reflector(Generic[Watched]):
         return lively
 
     def _handle(self, data: bytes) -> str:
-        """Tell the sink of one line; the revision to go on from."""
+        """Pass one line to the sink; returns the resourceVersion from which to continue."""
         try:
             line = self._decoder.line(data)
         except UndecodableError as error:

@@ -119,7 +119,7 @@ class NodeFleet:
 
     @property
     def overcommitted(self) -> list[Overcommit]:
-        """The alarm: every pod refused for lack of resources, so somebody's scheduler is wrong."""
+        """Every pod refused because its node had too few free resources: an error of a scheduler."""
         return self._kubelets.intake.overcommitted
 
     @property

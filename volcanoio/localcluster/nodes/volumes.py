@@ -1,7 +1,7 @@
 """Volumes of simulated pods: what they refer to must exist, and claims must be bound.
 
-A missing ConfigMap, Secret or claim keeps the pod in ContainerCreating, as a kubelet does; so does a claim that nobody
-has bound yet.
+A missing ConfigMap, Secret or claim keeps the pod in ContainerCreating, as a kubelet does; so does a claim that
+is not bound yet.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def process_tree(pid: int) -> Iterator[int]:
 ProbeAttempt = Callable[[Mapping[str, Any]], Awaitable[None]]
 """Carries a probe's handler out once. Raises HookError."""
 Unhealthy = Callable[[str, str], None]
-"""Told of each failure: which probe, and how."""
+"""Called with each failure: the probe, and the error."""
 
 
 class Timing(msgspec.Struct, frozen=True, rename="camel"):
@@ -143,7 +143,7 @@ DRAIN_LIMIT = 2.0
 
 @dataclass(frozen=True)
 class RunSpec:
-    """What of a container is needed while it runs.
+    """Fields of a container that are needed while it runs.
 
     `memory_limit` in bytes, 0 for none. `termination_log` is the file of its termination message, `from_logs` says
     that the log's end stands in when it failed without one. `stdin_once` closes its input with the first who attached,

@@ -35,7 +35,7 @@ class ProcessSessions:
         if not self._runtime.knows(uid, container):
             return (
                 f"container {container} in pod {name} has no process: it has not started, or it is simulated because "
-                "it names no command or its pod asks for it (kubectl describe pod tells)"
+                "it names no command or its pod asks for it (see kubectl describe pod)"
             )
         return f"container {container} in pod {name} is not running"
 

@@ -1,6 +1,6 @@
 """A connection upgraded to SPDY/3.1: its frames, and the streams that a client opens.
 
-Supports what `kubectl exec`, `attach` and `port-forward` use (draft-mbelshe-httpbis-spdy-00). A control frame is a
+Supports what `kubectl exec`, `attach` and `port-forward` use (mbelshe-httpbis-spdy-00). A control frame is a
 version and type, flags, a length and its content; a data frame has the number of its stream instead. Headers are
 compressed with a fixed dictionary. There is no flow control: the other side (moby/spdystream) has none either; TCP
 slows a sender down.

@@ -163,7 +163,7 @@ _LONGEST_NAME = 253
 
 
 class DeploymentController(ClusterController):
-    """Rolls out the templates of Deployments through ReplicaSets."""
+    """Replaces the pods of Deployments by those of a changed template, through ReplicaSets."""
 
     name = "deployment-controller"
     primary = DEPLOYMENT

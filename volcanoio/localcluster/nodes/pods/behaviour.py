@@ -112,8 +112,8 @@ class Behaviour(msgspec.Struct, frozen=True, gc=False):
                 return Plan(reached, 137, "OOMKilled")
             if _exceeds(self.peak_storage, container, "ephemeral-storage"):
                 limit = container.resources.limits["ephemeral-storage"]
-                told = f'Container {container.name} exceeded its local ephemeral storage limit "{limit}". '
-                return Plan(reached, 137, "Error", evicted=told)
+                message = f'Container {container.name} exceeded its local ephemeral storage limit "{limit}". '
+                return Plan(reached, 137, "Error", evicted=message)
         code = self.exit_code
         if self.fail_attempts:
             code = (code or 1) if attempt <= self.fail_attempts else 0
@@ -183,13 +183,13 @@ def behaviour_of(pod: Pod, seed: int, start_latency: float = DEFAULT_START_LATEN
     if found:
         for annotation, (field, read) in _READERS.items():
             if (text := found.get(annotation)) is not None:
-                values[field] = _told(annotation, read, text)
+                values[field] = _read_annotation(annotation, read, text)
         if "run" not in values and (span := _kwok_span(found, names.KWOK_COMPLETE_DELAY, names.KWOK_COMPLETE_JITTER)):
             values["run"] = span
         if span := _kwok_span(found, names.KWOK_READY_DELAY, names.KWOK_READY_JITTER):
             values["start_latency"] = span.draw(f"{own_seed}/ready")
         outcomes = {
-            field: _told(annotation, parse_outcome, found[annotation])
+            field: _read_annotation(annotation, parse_outcome, found[annotation])
             for annotation, field in _PROBES.items()
             if annotation in found
         }
@@ -202,8 +202,8 @@ def behaviour_of(pod: Pod, seed: int, start_latency: float = DEFAULT_START_LATEN
     return Behaviour(own_seed, **values)  # type: ignore[arg-type]  # each read by the reader of its field
 
 
-def _told(annotation: str, read: Callable[[str], _Read], text: str) -> _Read:
-    """What an annotation says; raises BehaviourError that names it."""
+def _read_annotation(annotation: str, read: Callable[[str], _Read], text: str) -> _Read:
+    """Return the parsed annotation; raises BehaviourError that names it."""
     try:
         return read(text.strip())
     except ValueError as error:
@@ -214,7 +214,7 @@ def _told(annotation: str, read: Callable[[str], _Read], text: str) -> _Read:
 def _failure(found: Mapping[str, str], label: str) -> Failure:
     """kwok's annotations under a chaos label."""
     values = {
-        field: _told(f"{label}/{key}", read, found[f"{label}/{key}"])
+        field: _read_annotation(f"{label}/{key}", read, found[f"{label}/{key}"])
         for key, (field, read) in _FAILURE.items()
         if f"{label}/{key}" in found
     }
@@ -225,8 +225,8 @@ def _kwok_span(found: Mapping[str, str], delay: str, jitter: str) -> Span | None
     """kwok's `delay` and `jitter-delay` of a stage."""
     if delay not in found:
         return None
-    low = _told(delay, times.parse_duration, found[delay])
-    high = _told(jitter, times.parse_duration, found[jitter]) if jitter in found else low
+    low = _read_annotation(delay, times.parse_duration, found[delay])
+    high = _read_annotation(jitter, times.parse_duration, found[jitter]) if jitter in found else low
     return Span(low, max(low, high))
 
 

@@ -52,7 +52,7 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 class Stop(msgspec.Struct, frozen=True, gc=False):
     """A running container is to end: SIGTERM at `term_at`, SIGKILL at `kill_at`.
 
-    `end_at` is when a simulated one obeys, with `code`. A container of a runtime ends when it is told to have ended:
+    `end_at` is when a simulated one obeys, with `code`. A container of a runtime ends when the runtime reports it:
     `signalled` and `killed` say which signals were due.
     """
 
