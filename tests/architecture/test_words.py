@@ -8,7 +8,7 @@ from tests.architecture import words
 
 LIMITS = {
     "plugins/volcanoio_plugins": 17,
-    "tests": 1197,
+    "tests": 1172,
     "volcanoio/bus": 1,
     "volcanoio/localcluster/processes": 1,
 }

@@ -328,6 +328,8 @@ class Scenario:
     """The node of each pod that is bound."""
     bind_order: Sequence[str] | None = None
     """Names of the bound pods in the order of the decisions; if given without `binds`, nodes are not compared."""
+    batches: Sequence[Sequence[str]] | None = None
+    """The sorted pod names of each bind batch."""
     bind_counts: Mapping[str, int] | None = None
     """Number of bound pods of each prefix ("a" of "a-0"); if given without `binds`, pods and nodes are not compared."""
     evicts: Collection[str] = ()
@@ -348,6 +350,8 @@ class Scenario:
             decided["binds"], expected["binds"] = world.binds, self.binds
         if self.bind_order is not None:
             decided["bind_order"], expected["bind_order"] = world.bind_order, self.bind_order
+        if self.batches is not None:
+            decided["batches"], expected["batches"] = world.batches, self.batches
         if self.bind_counts is not None:
             decided["bind_counts"] = Counter(name.rpartition("-")[0] for name in world.binds)
             expected["bind_counts"] = self.bind_counts

@@ -1,16 +1,51 @@
-"""Gangs: all of the minimum or nothing, one batch a commit, texts that say why not."""
+"""Gangs: a job gets its whole minimum in one batch or nothing, and the reason is written where it gets nothing."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.scenario.scheduling.harness import World, group, node, pod, pods, queue
+from tests.scenario.scheduling.harness import (
+    Scenario,
+    World,
+    group,
+    node,
+    on_node,
+    pod,
+    pods,
+    priority_class,
+    queue,
+    scenarios,
+)
 from volcanoio.model import kinds
 
-MEMORY = {"memory": "1Gi"}
+
+@scenarios(
+    Scenario(
+        name="an elastic job is bound as far as it fits",
+        cluster=[node("n1", cpu="5"), group("pg", 1), *pods("p", 8, "pg", cpu="1")],
+        cycles=2,
+        binds=on_node("n1", "p-0", "p-1", "p-2", "p-3", "p-4"),
+        batches=[["p-0", "p-1", "p-2", "p-3", "p-4"]],
+        phases={"pg": "Running"},
+    ),
+    Scenario(
+        name="of a gang that fits in part tasks of higher priority are placed first",
+        cluster=[
+            priority_class("high", 1000),
+            node("n1", cpu="3"),
+            group("pg", 3),
+            *pods("executor", 5, "pg", role="executor", cpu="1"),
+            pod("driver", "pg", role="driver", cpu="1", spec={"priority": 1000}),
+        ],
+        cycles=2,
+        binds=on_node("n1", "driver", "executor-0", "executor-1"),
+    ),
+)
+def test_elastic_jobs(scenario: Scenario) -> None:
+    scenario.check()
 
 
-def test_a_gang_that_fits_goes_out_as_one_batch_and_runs() -> None:
+def test_a_gang_that_fits_is_bound_as_one_batch_and_runs() -> None:
     world = World(node("n1"), group("pg", 3), *pods("p", 3, "pg", cpu="1"))
     world.cycle()
     assert world.batches == [["p-0", "p-1", "p-2"]]
@@ -25,7 +60,7 @@ def test_a_gang_that_fits_goes_out_as_one_batch_and_runs() -> None:
     assert ("pg", "Scheduled", "pod group is ready") in world.recorded
 
 
-def test_a_gang_that_does_not_fit_gets_the_reason_and_nothing_is_bound() -> None:
+def test_no_pod_of_a_gang_that_does_not_fit_is_bound_and_the_reason_counts_the_nodes() -> None:
     nodes = [node(f"n{index}", cpu="1") for index in range(4)]
     world = World(*nodes, group("pg", 3, phase="Inqueue"), *pods("p", 3, "pg", cpu="2"))
     world.run(2)
@@ -34,24 +69,24 @@ def test_a_gang_that_does_not_fit_gets_the_reason_and_nothing_is_bound() -> None
         "3/3 tasks in gang unschedulable: pod group is not ready, 3 Pending, 3 minAvailable; Pending: 3 Unschedulable."
         " Origin reason is p-0: 0/4 nodes are unavailable: 4 Insufficient cpu."
     )
-    condition = world.group("pg").status.conditions[-1]
-    assert (condition.type, condition.status, condition.reason) == ("Unschedulable", "True", "NotEnoughResources")
-    assert condition.message == text
+    assert world.condition("pg") == ("Unschedulable", "NotEnoughResources", text)
+    assert world.group("pg").status.conditions[-1].status == "True"
     assert ("pg", "Unschedulable", text) in world.recorded
     assert ("p-0", "FailedScheduling", "0/4 nodes are unavailable: 4 Insufficient cpu.") in world.recorded
 
 
-def test_pods_of_an_incomplete_gang_get_no_reason() -> None:
+def test_no_reason_is_written_while_pods_of_a_gang_are_still_being_created() -> None:
     world = World(node("n1", cpu="9"), group("pg", 9, phase="Inqueue"))
     for index in range(6):
         world.put(pod(f"p-{index}", "pg", cpu="1"))
         world.run()
-    assert not [told for told in world.recorded if told[1] == "FailedScheduling"]
+    assert not [name for name, reason, _ in world.recorded if reason == "FailedScheduling"]
     world.run(2)
-    assert {told[0] for told in world.recorded if told[1] == "FailedScheduling"} == {f"p-{index}" for index in range(6)}
+    failed = {name for name, reason, _ in world.recorded if reason == "FailedScheduling"}
+    assert failed == {f"p-{index}" for index in range(6)}
 
 
-def test_part_of_a_gang_has_a_place_but_is_not_bound() -> None:
+def test_the_reason_distinguishes_tasks_that_found_a_node_from_those_that_did_not() -> None:
     world = World(node("n1", cpu="2"), node("n2", cpu="2"), group("pg", 3, phase="Inqueue"))
     for index in range(3):
         world.put(pod(f"p-{index}", "pg", cpu="1", spec={"nodeSelector": {"zone": "a"}}))
@@ -88,7 +123,7 @@ def test_two_gangs_that_do_not_fit_together_run_one_after_the_other() -> None:
     assert world.phase("b") == "Running"
 
 
-def test_kuberays_guide() -> None:
+def test_the_example_of_kuberays_guide_to_volcano() -> None:
     demand = {"cpu": "3", "memory": "4Gi"}
     world = World(
         node("n1", cpu="8", memory="16Gi"),
@@ -123,15 +158,7 @@ def test_kuberays_guide() -> None:
     assert world.phase("second") == "Running"
 
 
-def test_an_elastic_job_runs_as_many_as_fit() -> None:
-    world = World(node("n1", cpu="5"), group("pg", 1), *pods("p", 8, "pg", cpu="1"))
-    world.run(2)
-    assert len(world.binds) == 5
-    assert world.phase("pg") == "Running"
-    assert world.batches[0] == ["p-0", "p-1", "p-2", "p-3", "p-4"]
-
-
-def test_pods_that_request_nothing_are_a_gang_too() -> None:
+def test_best_effort_pods_are_bound_as_a_whole_gang() -> None:
     world = World(node("n1", pods="2"), group("pg", 3), *pods("p", 3, "pg"))
     world.run(3)
     assert world.binds == {}
@@ -142,26 +169,7 @@ def test_pods_that_request_nothing_are_a_gang_too() -> None:
     assert len(world.binds) == 3
 
 
-def test_the_driver_is_among_the_three_that_fit() -> None:
-    high = {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": "high", "uid": "high"},
-        "value": 1000,
-    }
-    world = World(
-        high,
-        node("n1", cpu="3"),
-        group("pg", 3),
-        *pods("executor", 5, "pg", role="executor", cpu="1"),
-        pod("driver", "pg", role="driver", cpu="1", spec={"priority": 1000}),
-    )
-    world.run(2)
-    assert len(world.binds) == 3
-    assert "driver" in world.binds
-
-
-def test_a_role_that_falls_short_keeps_the_gang_from_being_bound() -> None:
+def test_a_gang_with_a_role_below_its_minimum_is_not_bound() -> None:
     world = World(
         node("n1", cpu="3"),
         group("pg", 3, minTaskMember={"ps": 1, "worker": 2}),
@@ -169,7 +177,7 @@ def test_a_role_that_falls_short_keeps_the_gang_from_being_bound() -> None:
         pod("pg-ps-9", "pg", role="ps", cpu="1"),
     )
     world.run(2)
-    assert world.binds == {}  # tasks go by index: three workers take the room
+    assert world.binds == {}, "tasks are placed by index: three workers use the room"
     world.put(node("n2", cpu="1"))
     world.run(1)
     assert len(world.binds) == 4
