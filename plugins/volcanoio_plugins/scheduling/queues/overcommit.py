@@ -85,7 +85,7 @@ class Overcommit:
         total, nodes = self._session.total, self._session.nodes
         texts = []
         for name in names:
-            largest = max(nodes.allocatable(name).tolist(), default=0)
+            largest = int(nodes.allocatable(name).max(initial=0))
             has = f"the cluster has {amount_text(name, total.get(name, 0))}"
             needs = f"needs {name} {amount_text(name, requested[name])}"
             texts.append(f"{needs}; {has}, its largest node {amount_text(name, largest)}")
