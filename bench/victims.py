@@ -25,7 +25,7 @@ from bench.workload import NODE_TYPES, TYPE_OF_TEN
 from volcanoio.compose.gc_tuning import tune_garbage_collector
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.config.configuration import parse
-from volcanoio.engine.scheduling.config.profile import Profile, watched_resources
+from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.session.cycle import CycleResult, run_cycle
 from volcanoio.framework import entrypoints
 from volcanoio.framework.events import Synced
@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     state, profile = ClusterState(), profile_of(given.action)
     for event in observed(cluster(given.action, given.nodes, given.worth, given.helpless), 1):
         state.fold(event)
-    state.require_resources(watched_resources(profile))
+    state.require_resources(profile.watches)
     for resource in state.missing:
         state.fold(Synced(resource=resource))
     tune_garbage_collector()

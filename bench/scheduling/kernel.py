@@ -8,7 +8,7 @@ from typing import Any
 from bench.scheduling.driving import LATE, loaded
 from bench.workload import Workload
 from volcanoio.engine.scheduling.placement.placed_tasks import PlacementRequest
-from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.cycle import open_session
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import CycleOpened
 
@@ -16,8 +16,8 @@ from volcanoio.framework.scheduling_events import CycleOpened
 def placements_per_second(workload: Workload) -> float:
     """Tasks a CPU second for which `Placer.place` finds nodes, gang by gang in order of their names."""
     state, profile = loaded(workload)
-    session = CycleSession(state, profile, CycleOpened(seq=LATE, cycle=1, upto=LATE, seed=1), Unlimited())
-    for _ in session.open():
+    session = CycleSession(state, profile, CycleOpened(seq=LATE, cycle=1, upto=LATE, seed=1))
+    for _ in open_session(session):
         pass
     ledger: Any = state.ledger
     ledger.record_assumed = _unheard

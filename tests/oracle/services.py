@@ -113,7 +113,7 @@ class Served(World):
                 self.fold(answer)
 
     def _once(self, opening: CycleOpened, budget: Budget | None) -> CycleResult:
-        steps = run_cycle(self.state, self.profile, opening, budget=budget, period=self.period, with_snapshot=True)
+        steps = run_cycle(self.state, self.profile, opening, budget=budget, with_snapshot=True)
         while True:
             try:
                 self.last.extend(next(steps).decisions)

@@ -13,7 +13,7 @@ from volcanoio.compose.state_files import State, read_state, usage_facts
 from volcanoio.engine.scheduling.cluster.scope import Scope
 from volcanoio.engine.scheduling.cluster.state import REQUIRED_RESOURCES, ClusterState, StateOptions
 from volcanoio.engine.scheduling.config.configuration import Configuration, default_text, parse
-from volcanoio.engine.scheduling.config.profile import Profile, watched_resources
+from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.config.yaml_nodes import Problem
 from volcanoio.engine.scheduling.offline.offline import Offline
 from volcanoio.framework import entrypoints
@@ -71,7 +71,7 @@ def simulate(options: SimulateOptions) -> Simulation:
             scope=options.scope,
         )
     )
-    wanted = watched_resources(profile).union(REQUIRED_RESOURCES)
+    wanted = profile.watches.union(REQUIRED_RESOURCES)
     state = read_state(options.files, frozenset(kind for kind in kinds.ALL if kind.resource in wanted))
     objects = state.objects
     result = Simulation(

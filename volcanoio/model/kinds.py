@@ -3,7 +3,7 @@
 `owner_reference` is for metadata.ownerReferences, `object_reference` for the subject of an Event.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -25,16 +25,17 @@ class Kind:
     type: type[ApiObject]
     namespaced: bool = True
     status_subresource: bool = True
+    resource: str = field(init=False)
+    """`plural.group`, as in error messages and RBAC."""
+
+    def __post_init__(self) -> None:
+        """Compose the name of the resource."""
+        object.__setattr__(self, "resource", f"{self.plural}.{self.group}" if self.group else self.plural)
 
     @property
     def api_version(self) -> str:
         """`group/version`, or the version alone for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def resource(self) -> str:
-        """`plural.group`, as in error messages and RBAC."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the URL path of the collection, or of one object and its subresource."""

@@ -44,6 +44,27 @@ def add(total: Amounts, other: Mapping[str, int], times: int = 1) -> None:
         total[name] = total.get(name, 0) + amount * times
 
 
+def add_nonzero(into: Amounts, other: Mapping[str, int], times: int) -> None:
+    """Add `times` × other in place (-1 subtracts); names that reach zero are dropped."""
+    get = into.get
+    for name, amount in other.items():
+        if value := get(name, 0) + times * amount:
+            into[name] = value
+        else:
+            into.pop(name, None)
+
+
+def add_to_each(other: Mapping[str, int], times: int, *into: Amounts) -> None:
+    """Add `times` × other to several amounts in place; names that reach zero are dropped."""
+    for name, amount in other.items():
+        change = times * amount
+        for each in into:
+            if value := each.get(name, 0) + change:
+                each[name] = value
+            else:
+                each.pop(name, None)
+
+
 def maximum(left: Mapping[str, int], right: Mapping[str, int]) -> Amounts:
     """Return the larger amount of each resource."""
     return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}

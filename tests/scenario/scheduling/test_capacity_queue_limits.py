@@ -9,7 +9,7 @@ import pytest
 from tests.scenario.scheduling.capacity_clusters import FLAT, ROOT, TREE, guarantee, running_job, waiting_job
 from tests.scenario.scheduling.harness import Scenario, World, group, node, on_node, pod, queue, scenarios
 from volcanoio.engine.scheduling.config.configuration import ConfigurationError
-from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.cycle import open_session
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling.session import Session
 from volcanoio.framework.scheduling_events import CycleOpened
@@ -157,9 +157,9 @@ def test_a_raised_limit_takes_effect_in_the_next_cycle() -> None:
 
 def attempted_jobs(world: World) -> set[str]:
     """Run allocate, undo its decisions, and return the jobs that it tried."""
-    opening = CycleOpened(cycle=99, upto=0, seed=1, at=world.now)
-    session = CycleSession(world.state, world.profile, opening, Unlimited(), world.period)
-    for _ in session.open():
+    opening = CycleOpened(cycle=99, upto=0, seed=1, at=world.now, period=world.period)
+    session = CycleSession(world.state, world.profile, opening)
+    for _ in open_session(session):
         pass
     action = next(action for action in world.profile.actions if action.name == "allocate")
     for _ in action.run(cast("Session", session)):

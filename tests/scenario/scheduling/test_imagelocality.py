@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.scenario.scheduling.harness import World, group, node, pod
-from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.cycle import open_session
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.base import Manifest
@@ -51,8 +51,8 @@ def world(*objects: Manifest, weight: int = 1) -> World:
 
 def scores(of: World, name: str) -> list[float]:
     """The scores of a pod, node by node, as the placer has them."""
-    session = CycleSession(of.state, of.profile, CycleOpened(cycle=1, upto=0, seed=1, at=of.now), Unlimited())
-    list(session.open())
+    session = CycleSession(of.state, of.profile, CycleOpened(cycle=1, upto=0, seed=1, at=of.now))
+    list(open_session(session))
     task = of.state.ledger.tasks[f"ns-{name}"]
     assert task.job_info is not None
     session.runs(task.job_info, best_effort=False)

@@ -8,7 +8,7 @@ import pytest
 from tests.scenario.scheduling.harness import World, group, node, pod, profile
 from tests.state_dump import state_dump
 from volcanoio.engine.scheduling.cluster.inputs import MIN_CHANGES_KEPT
-from volcanoio.engine.scheduling.config.profile import Enabled, Profile, watched_resources
+from volcanoio.engine.scheduling.config.profile import Enabled, Profile
 from volcanoio.framework.events import Relisting, Synced
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
@@ -121,7 +121,7 @@ def test_secrets_unknown_kinds_and_what_sessions_have_are_not_watched(resource: 
     plugin = Closed()
     plugin.watches = (resource,)
     with pytest.raises(ValueError, match=f'plugin "closed" watches "{resource}"'):
-        watched_resources(Profile.of([[plugin]], []))
+        Profile.of([[plugin]], [])
 
 
 def test_a_reader_of_changes_gets_the_changed_objects() -> None:

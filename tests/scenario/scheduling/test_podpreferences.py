@@ -9,7 +9,7 @@ import pytest
 
 from tests.scenario.scheduling.harness import World, group
 from tests.scenario.scheduling.podrules import HOST, ZONE, asking, gang, near, prefers, spread, term, zoned
-from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.cycle import open_session
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.base import Manifest
@@ -42,7 +42,7 @@ def running(name: str, on: str, **more: Any) -> Manifest:
 def scored(of: World, name: str) -> dict[str, list[float]]:
     """By scorer of nodeorder that has a say the scores of a pod, node by node."""
     opening = CycleOpened(cycle=1, upto=0, seed=1, at=of.now)
-    list(CycleSession(of.state, of.profile, opening, Unlimited()).open())
+    list(open_session(CycleSession(of.state, of.profile, opening)))
     columns, shape = of.state.ledger.columns, of.state.ledger.tasks[f"ns-{name}"].shape
     plugin = next(one.plugin for tier in of.profile.tiers for one in tier if one.plugin.name == "nodeorder")
     everywhere = columns.used("cpu") >= 0

@@ -14,7 +14,6 @@ from tests.scenario.scheduling.harness import World, group, node, pods, queue
 from volcanoio.engine.scheduling.cluster import task_transitions
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.ordering import backlogs
-from volcanoio.engine.scheduling.session.outbox import Unlimited
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model import kinds
@@ -54,7 +53,7 @@ def ended(steps: Generator[None, None, Result]) -> Result:
 
 def opened(world: World) -> CycleSession:
     """A session on the world as it is now."""
-    return CycleSession(world.state, world.profile, CycleOpened(cycle=1, upto=0, seed=1, at=world.now), Unlimited())
+    return CycleSession(world.state, world.profile, CycleOpened(cycle=1, upto=0, seed=1, at=world.now))
 
 
 def turns(session: CycleSession, *, admitted: bool) -> dict[str, list[str]]:

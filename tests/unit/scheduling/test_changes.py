@@ -15,7 +15,6 @@ from tests.scenario.scheduling.harness import World, group, node, pods, queue
 from volcanoio.engine.scheduling.cluster import task_transitions
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.task_transitions import JobChanges
-from volcanoio.engine.scheduling.session.cycle import Unlimited
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model import kinds
@@ -55,7 +54,7 @@ def test_kept_sums_equal_recomputed_ones(steps: list[tuple[str, int]]) -> None:
         elif step == "noqueue" and (kinds.QUEUE.resource, where) in world.objects:
             world.remove(kinds.QUEUE, where)
         opening = CycleOpened(cycle=1, upto=0, seed=1, at=world.now)
-        session = CycleSession(world.state, world.profile, opening, Unlimited())
+        session = CycleSession(world.state, world.profile, opening)
         anew: DemandSums[str] = DemandSums(queue_of, elastic, admitted)
         for one in (kept, kept, anew):
             for _ in one.update(session):
@@ -93,7 +92,7 @@ def test_jobs_that_went_while_too_much_changed_are_counted_no_longer(monkeypatch
     def follow() -> dict[str, int]:
         world.put(group("asks", 1, minResources={"cpu": "2"}))
         opening = CycleOpened(cycle=1, upto=0, seed=1, at=world.now)
-        for _ in kept.update(CycleSession(world.state, world.profile, opening, Unlimited())):
+        for _ in kept.update(CycleSession(world.state, world.profile, opening)):
             pass
         return kept.of("default")[0]
 

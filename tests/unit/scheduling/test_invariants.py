@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.scenario.scheduling.harness import World, group, node, pod, pods
 from tests.unit.scheduling.invariants import check
-from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.cycle import open_session
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.framework.scheduling_effects import BindBatch
@@ -113,8 +113,8 @@ def test_discard_restores_every_column(nodes: list[int], counts: list[int]) -> N
     if "old-0" in world.binds:
         world.set_pod("old-0", deleting=True)
     state = world.state
-    session = CycleSession(state, world.profile, CycleOpened(cycle=9, upto=0, seed=1, at=world.now), Unlimited())
-    list(session.open())
+    session = CycleSession(state, world.profile, CycleOpened(cycle=9, upto=0, seed=1, at=world.now))
+    list(open_session(session))
     block, dirty = state.ledger.columns.block.copy(), dict(state.ledger.dirty)
     table = session.table("test", "t")
     for job in list(session.jobs_with_pending_tasks()):

@@ -16,7 +16,7 @@ from tests.scenario.scheduling.podrules import HOST, ZONE, apart, asking, near, 
 from volcanoio.engine.scheduling.cluster.loads import LOADS, Load
 from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
 from volcanoio.engine.scheduling.podindex.terms import all_select, has_terms
-from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.cycle import open_session
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling.podterms import PodSelector
 from volcanoio.framework.scheduling_events import CycleOpened
@@ -100,8 +100,8 @@ def step(world: World, kind: str, number: int, rule: int) -> None:
 
 def attempt(world: World, kind: str) -> None:
     """A session that places, or evicts, and takes all of it back: counts are the same before and after."""
-    session = CycleSession(world.state, world.profile, CycleOpened(cycle=99, upto=0, seed=1, at=world.now), Unlimited())
-    list(session.open())
+    session = CycleSession(world.state, world.profile, CycleOpened(cycle=99, upto=0, seed=1, at=world.now))
+    list(open_session(session))
     ledger = world.state.ledger
     check(ledger)
     before = counts(ledger)
@@ -185,14 +185,14 @@ def test_labels_that_no_selector_reads_make_no_label_classes() -> None:
 def test_a_plugin_may_ask_for_pods_of_its_own() -> None:
     world = World(*NODES, asking("x", on="n1", phase="Running"), asking("y", on="n1", phase="Running", labels={}))
     opening = CycleOpened(cycle=1, upto=0, seed=1, at=world.now)
-    session = CycleSession(world.state, world.profile, opening, Unlimited())
-    list(session.open())
+    session = CycleSession(world.state, world.profile, opening)
+    list(open_session(session))
     wanted = PodSelector(("ns",), None, (Requirement(key="app", operator="In", values=("a",)),))
     tally = session.pods.matching((wanted,))
     assert tally.by_node == {"n1": 1}
     version = tally.version
     world.put(asking("z", on="n2", phase="Running"))
-    list(session.open())
+    list(open_session(session))
     assert tally.by_node == {"n1": 1, "n2": 1}
     assert tally.since(version) == [("n2", 1)]
     world.run(3)

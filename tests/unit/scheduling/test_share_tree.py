@@ -9,7 +9,7 @@ from volcanoio_plugins.scheduling.drf import Drf, ShareTree, hierarchy_of
 from tests.examples import examples
 from tests.scenario.scheduling.harness import World, decoded, group, node, pods, queue
 from volcanoio.engine.scheduling.cluster.queues import QueueInfo
-from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.cycle import open_session
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.scheduling import Queue
@@ -55,8 +55,8 @@ def test_shares_follow_what_is_placed_and_taken_back(
         for member in pods(name, count, name, cpu=str(cpu), memory=f"{memory}Gi"):
             world.put(member)
     opening = CycleOpened(cycle=1, upto=0, seed=1, at=world.now)
-    session = CycleSession(world.state, world.profile, opening, Unlimited())
-    for _ in session.open():
+    session = CycleSession(world.state, world.profile, opening)
+    for _ in open_session(session):
         pass
     drf = world.profile.tiers[0][0].plugin
     assert isinstance(drf, Drf)

@@ -12,7 +12,6 @@ from volcanoio.engine.scheduling.cluster import task_transitions
 from volcanoio.engine.scheduling.cluster.state import ClusterState, StateOptions
 from volcanoio.engine.scheduling.ordering import backlogs
 from volcanoio.engine.scheduling.session import single_pods
-from volcanoio.engine.scheduling.session.outbox import Unlimited
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model import kinds
@@ -84,7 +83,7 @@ def test_the_work_between_two_steps_is_bounded(monkeypatch: pytest.MonkeyPatch, 
     for at in range(number):
         put(there, at, at % 3)
     for _ in range(3):  # all are new; then none has a chance; then what is left over is tidied
-        session = CycleSession(there.state, there.profile, CycleOpened(cycle=1, upto=0, seed=1, at=1.0), Unlimited())
+        session = CycleSession(there.state, there.profile, CycleOpened(cycle=1, upto=0, seed=1, at=1.0))
         looked = 0
 
         def is_unschedulable(_: object) -> bool:

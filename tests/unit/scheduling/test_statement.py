@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.scenario.scheduling.harness import World, group, node, pods
-from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.cycle import open_session
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.engine.scheduling.session.statement import JobStatement
 from volcanoio.framework.effects import Record
@@ -16,8 +16,8 @@ from volcanoio.framework.scheduling_events import CycleOpened, EvictRefused
 def running() -> tuple[World, CycleSession, JobStatement]:
     world = World(node("n1", cpu="2"), group("pg", 1, phase="Inqueue"), *pods("p", 2, "pg", cpu="1")).run()
     opening = CycleOpened(cycle=9, upto=0, seed=1, at=world.now)
-    session = CycleSession(world.state, world.profile, opening, Unlimited())
-    list(session.open())
+    session = CycleSession(world.state, world.profile, opening)
+    list(open_session(session))
     return world, session, session.statement(world.state.ledger.jobs["ns/pg"])
 
 

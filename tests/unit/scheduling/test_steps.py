@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tests.scenario.scheduling.harness import World, group, node, pods, queue
 from volcanoio.engine.scheduling.cluster import state
-from volcanoio.engine.scheduling.session.cycle import Unlimited
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.engine.scheduling.status import closing
 from volcanoio.framework.scheduling_events import CycleOpened
@@ -87,7 +86,7 @@ def test_all_jobs_without_a_queue_get_the_reason() -> None:
 @given(st.lists(st.tuples(st.lists(st.text("abc", max_size=3)), st.sets(st.text("abc", max_size=3)))))
 def test_keys_are_found_in_order_and_each_once(sources: list[tuple[list[str], set[str]]]) -> None:
     world = World(node("n1"))
-    session = CycleSession(world.state, world.profile, CycleOpened(cycle=1, upto=0, seed=1), Unlimited())
+    session = CycleSession(world.state, world.profile, CycleOpened(cycle=1, upto=0, seed=1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(closing, "SOME", 2)
         steps = closing.in_order(session, [(keys, meant.intersection) for keys, meant in sources])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.scenario.scheduling.harness import World, group, node, pod, queue
 from tests.unit.scheduling.invariants import check
-from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.cycle import open_session
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.framework.scheduling_effects import BindBatch, Evict
@@ -219,8 +219,8 @@ def test_what_is_tried_is_taken_back_bit_by_bit(steps: list[tuple[str, int]]) ->
     )
     world.run()
     state = world.state
-    session = CycleSession(state, world.profile, CycleOpened(cycle=9, upto=0, seed=1, at=world.now), Unlimited())
-    list(session.open())
+    session = CycleSession(state, world.profile, CycleOpened(cycle=9, upto=0, seed=1, at=world.now))
+    list(open_session(session))
     for job in ("a", "b"):
         state.ledger.dirty.pop(f"ns/{job}", None)
 

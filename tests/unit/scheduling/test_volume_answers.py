@@ -12,9 +12,9 @@ from tests.scenario.scheduling.harness import World, actions, configured, group,
 from tests.scenario.scheduling.storage import capacity, claim, csi_driver, csi_node, on, storage_class, using, volume
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.config.profile import Profile
-from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.offline.offline import Offline
+from volcanoio.engine.scheduling.session.cycle import open_session
 from volcanoio.engine.scheduling.session.session import CycleSession
-from volcanoio.framework.events import Change, Observed
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model import kinds
 
@@ -40,12 +40,9 @@ def test_kept_answers_equal_fresh_ones(steps: list[tuple[str, int, int]]) -> Non
     for what, number, other in steps:
         change(world, what, number, other)
         world.run(1)
-        fresh = ClusterState()
-        for (resource, _), obj in world.objects.items():
-            fresh.fold(Observed(resource=resource, change=Change.APPEARED, object=obj))
-        assert masks(world.state, world.profile, world.now) == masks(
-            fresh, Profile.build(CONFIGURED, PLUGINS, ACTIONS), world.now
-        )
+        fresh = Offline(ClusterState(), Profile.build(CONFIGURED, PLUGINS, ACTIONS), now=world.now)
+        fresh.load(world.objects.values())
+        assert masks(world) == masks(fresh)
 
 
 def change(world: World, what: str, number: int, other: int) -> None:
@@ -81,10 +78,11 @@ def change(world: World, what: str, number: int, other: int) -> None:
             world.put(using(f"u{number}", "", f"c{number}", on=f"n{other}", phase="Running"))
 
 
-def masks(state: ClusterState, profile: Profile, now: float) -> dict[str, frozenset[str]]:
+def masks(world: Offline) -> dict[str, frozenset[str]]:
     """By pod the nodes that its filters leave."""
-    session = CycleSession(state, profile, CycleOpened(cycle=next(_NUMBERS), upto=0, seed=1, at=now), Unlimited(), 1.0)
-    for _ in session.open():
+    state = world.state
+    session = CycleSession(state, world.profile, CycleOpened(cycle=next(_NUMBERS), upto=0, seed=1, at=world.now))
+    for _ in open_session(session):
         pass
     columns, found = state.ledger.columns, {}
     for job in session.jobs_with_pending_tasks():

@@ -13,7 +13,7 @@ from tests.scenario.scheduling.harness import World, group, node
 from tests.scenario.scheduling.storage import claim, on, storage_class, using, volume
 from tests.state_dump import state_dump
 from volcanoio.engine.scheduling.cluster.loads import LOADS
-from volcanoio.engine.scheduling.session.cycle import Unlimited
+from volcanoio.engine.scheduling.session.cycle import open_session
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model import kinds
@@ -143,8 +143,8 @@ def test_a_discard_leaves_plans_and_state_as_they_were(
     for number in range(pods):
         world.put(claim(f"c{number}"))
         world.put(using(f"p{number}", "g", f"c{number}"))
-    session = CycleSession(world.state, world.profile, CycleOpened(cycle=1, upto=0, seed=1, at=1.0), Unlimited(), 1.0)
-    for _ in session.open():
+    session = CycleSession(world.state, world.profile, CycleOpened(cycle=1, upto=0, seed=1, at=1.0))
+    for _ in open_session(session):
         pass
     job = session.jobs["ns/g"]
     runs = session.runs(job, best_effort=False)

@@ -21,7 +21,7 @@ from anyio.lowlevel import checkpoint
 from volcanoio.bus.event_bus import EventBus, Inbox
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.config.configuration import Configuration, default_text
-from volcanoio.engine.scheduling.config.profile import Profile, watched_resources
+from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.offline.replay import OWN_EVENTS
 from volcanoio.engine.scheduling.session.cycle import CycleResult, run_cycle
 from volcanoio.framework.events import Change, Event, Observed, Synced
@@ -158,7 +158,7 @@ class Scheduler:
         """Use a setup that the caller made from the next cycle on."""
         self._next = setup
         if self._profile is None:
-            self.state.require_resources(watched_resources(setup.profile))
+            self.state.require_resources(setup.profile.watches)
         self._watch()
         self._pace.want()
 
@@ -282,7 +282,7 @@ class Scheduler:
         """Run the cycle's generator and send its decisions; return its result and the error that ended it."""
         points = 0
         assert self._profile is not None  # all its resources are listed, otherwise the state would not be ready
-        cycle = run_cycle(self.state, self._profile, opened, budget=budget, period=self._pace.period)
+        cycle = run_cycle(self.state, self._profile, opened, budget=budget)
         try:
             while True:
                 point = next(cycle)
@@ -322,7 +322,7 @@ class Scheduler:
     def _reconfigure(self) -> None:
         """Adopt a new configuration between two cycles, once all resources of its plugins are listed."""
         setup = self._next
-        if setup is not None and watched_resources(setup.profile).issubset(self.state.listed_resources):
+        if setup is not None and setup.profile.watches.issubset(self.state.listed_resources):
             self._profile, self._next, self._setup = setup.profile, None, setup
             self._watch()
             self._bus.publish([setup.event])
@@ -350,7 +350,7 @@ class Scheduler:
         if not self._running:
             return
         profiles = (self._profile, None if self._next is None else self._next.profile)
-        wanted = frozenset[str]().union(*(watched_resources(profile) for profile in profiles if profile is not None))
+        wanted = frozenset[str]().union(*(profile.watches for profile in profiles if profile is not None))
         for resource in sorted(wanted - self._watching):
             self._informers.informer(kinds.BY_RESOURCE[resource])
         for resource in sorted(self._watching - wanted):

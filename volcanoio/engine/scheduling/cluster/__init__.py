@@ -1,6 +1,6 @@
 """State of the cluster: nodes as columns, tasks, jobs and queues, updated event by event.
 
-It may import the framework, the model and `podindex`, `placement`, `ordering`, `nominations`,
+It may import the framework, the model and `podindex`, `placement`, `ordering`,
 `preemption.victim_columns` and `config`; never the session. Start with `state`: `ClusterState.fold` takes every event.
 `task_transitions` is the only place where a task changes its status or node.
 """

@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from volcanoio.engine.scheduling.cluster.amounts import add_amounts, add_to_each
 from volcanoio.engine.scheduling.cluster.attempts import Attempts
 from volcanoio.engine.scheduling.cluster.pod_fields import claim_names, name_index, scheduler_of_single, task_priority
 from volcanoio.engine.scheduling.cluster.queues import QueueInfo
@@ -17,7 +16,7 @@ from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Amounts, Shape, Task, TaskStatus
 from volcanoio.model.core import Pod
 from volcanoio.model.names import PREEMPTABLE, QUEUE_ALLOCATION_GATE, TASK_SPEC
-from volcanoio.model.resources import amounts
+from volcanoio.model.resources import add_nonzero, add_to_each, amounts
 from volcanoio.model.scheduling import PodGroup, PodGroupPhase, PodGroupStatus
 
 if TYPE_CHECKING:
@@ -143,6 +142,7 @@ class JobCounts:
         "members",
         "namespace",
         "pending",
+        "queue",
         "queue_info",
         "ready_count",
         "requested",
@@ -152,6 +152,8 @@ class JobCounts:
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
         self.queue_info: QueueInfo | None = None
+        self.queue = ""
+        """Name of its queue."""
         self.members: dict[str, TaskInfo] = {}
         self.pending: dict[str, TaskInfo] = {}
         self.counts = [0] * _STATUSES
@@ -213,7 +215,7 @@ class JobCounts:
             self.count_requested(task, requested)
         if queue is not None and queue.allocated_by_namespace is not None:
             change = _sign_of_change(_OCCUPIES_QUEUE, before, after)
-            add_amounts(queue.allocated_by_namespace.setdefault(self.namespace, {}), requests, change)
+            add_nonzero(queue.allocated_by_namespace.setdefault(self.namespace, {}), requests, change)
 
     def count_evicted(self, task: TaskInfo, before: TaskStatus) -> None:
         """Count a task that occupied its node and is Releasing now (a fast `recount`)."""
@@ -230,7 +232,7 @@ class JobCounts:
         else:
             add_to_each(requests, -1, self.allocated, self.requested, queue.allocated, queue.requested)
             if queue.allocated_by_namespace is not None:
-                add_amounts(queue.allocated_by_namespace.setdefault(self.namespace, {}), requests, -1)
+                add_nonzero(queue.allocated_by_namespace.setdefault(self.namespace, {}), requests, -1)
         if self.sub_job_table is not None:
             self.sub_job_table.recount(task, before, releasing)
 
@@ -251,7 +253,7 @@ class JobCounts:
         if self.sub_job_table is not None:
             self.sub_job_table.recount_all(tasks, TaskStatus.PENDING, after)
         if (queue := self.queue_info) is not None and queue.allocated_by_namespace is not None:
-            add_amounts(queue.allocated_by_namespace.setdefault(self.namespace, {}), first.shape.requests, number)
+            add_nonzero(queue.allocated_by_namespace.setdefault(self.namespace, {}), first.shape.requests, number)
         if after is not TaskStatus.ALLOCATED:
             self.count_requested(first, -number)
             return
@@ -284,14 +286,14 @@ class JobCounts:
             self.sub_job_table.recount_all(tasks, before, TaskStatus.PENDING)
         queue, requests = self.queue_info, first.shape.requests
         if queue is not None and queue.allocated_by_namespace is not None:
-            add_amounts(queue.allocated_by_namespace.setdefault(self.namespace, {}), requests, -number)
+            add_nonzero(queue.allocated_by_namespace.setdefault(self.namespace, {}), requests, -number)
         if not _IS_REQUESTED[before]:
             self.count_requested(first, number)
         if _IS_ALLOCATED[before]:
             self.ready_count -= number
-            add_amounts(self.allocated, requests, -number)
+            add_nonzero(self.allocated, requests, -number)
             if queue is not None:
-                add_amounts(queue.allocated, requests, -number)
+                add_nonzero(queue.allocated, requests, -number)
 
     def count_bound(self, tasks: Sequence[TaskInfo]) -> None:
         """Count Allocated tasks that become Binding; no amounts change."""
@@ -314,7 +316,7 @@ class JobCounts:
     def count_requested(self, task: TaskInfo, number: int) -> None:
         """Add the requests of `number` tasks like this one to those of the job and its queue."""
         if self.queue_info is None:
-            add_amounts(self.requested, task.shape.requests, number)
+            add_nonzero(self.requested, task.shape.requests, number)
         else:
             add_to_each(task.shape.requests, number, self.requested, self.queue_info.requested)
 
@@ -369,7 +371,7 @@ class JobCounts:
         requests: dict[str, int] = {}
         for task in self.pending.values():
             if any(gate.name != QUEUE_ALLOCATION_GATE for gate in task.pod.spec.scheduling_gates):
-                add_amounts(requests, task.shape.requests, 1)
+                add_nonzero(requests, task.shape.requests, 1)
         return requests
 
 
@@ -495,11 +497,6 @@ class JobInfo(JobCounts):
     def schedulable(self) -> bool:
         """Whether its PodGroup and queue exist."""
         return self.has_group and self.queue_info is not None and self.queue_info.exists
-
-    @property
-    def queue(self) -> str:
-        """Name of its queue."""
-        return "" if self.queue_info is None else self.queue_info.name
 
     def queue_name(self, default: str) -> str:
         """Return the queue that its PodGroup names, or the default."""

@@ -1,12 +1,9 @@
-"""Amounts counted per node, and how a task changes them depending on its status."""
+"""The amounts counted per node, and how a task counts on its node depending on its status."""
 
 from collections.abc import Mapping
 from enum import IntEnum
 
-import numpy as np
-from numpy.typing import NDArray
-
-from volcanoio.framework.scheduling.views import AmountName, Shape, TaskStatus
+from volcanoio.framework.scheduling.views import AmountName, TaskStatus
 
 
 class Quantity(IntEnum):
@@ -65,33 +62,3 @@ LOADS: tuple[Load, ...] = tuple(
     for status in TaskStatus
 )
 """Load of a task by its status; Pending, Succeeded and Failed tasks do not count."""
-
-_LOAD_SIGNS: Mapping[Load, Mapping[Quantity, int]] = {
-    Load.NONE: {},
-    Load.OCCUPIES: {Quantity.USED: 1, Quantity.IDLE: -1, Quantity.FUTURE: -1},
-    Load.RELEASES: {Quantity.USED: 1, Quantity.IDLE: -1, Quantity.RELEASING: 1},
-    Load.RESERVES: {Quantity.PIPELINED: 1, Quantity.FUTURE: -1},
-}
-
-
-def load_deltas(shape: Shape, resources: Mapping[str, int]) -> tuple[NDArray[np.int64], ...]:
-    """Return what a task of the shape adds to a row: one array per load, then one for the start of its release.
-
-    `resources` gives the index of each resource. Pipelined tasks count for scorers (Kubernetes: NodeInfo).
-    """
-    requests = {resources[name]: amount for name, amount in shape.requests.items()}
-    counted = {resources[name]: amount for name, amount in shape.nonzero_requests.items()}
-    vectors = []
-    for load, signs in _LOAD_SIGNS.items():
-        vector = np.zeros((len(Quantity), len(resources)), np.int64)
-        for quantity, sign in signs.items():
-            for at, amount in requests.items():
-                vector[quantity, at] = sign * amount
-        if load:
-            for at, amount in counted.items():
-                vector[Quantity.NONZERO_USED, at] = amount
-        vectors.append(vector[OCCUPIED] if load is Load.OCCUPIES else vector)
-    released = vectors[Load.RELEASES].copy()
-    released[OCCUPIED] -= vectors[Load.OCCUPIES]
-    vectors.append(released[RELEASED])
-    return tuple(vectors)

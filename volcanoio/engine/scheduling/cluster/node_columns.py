@@ -22,7 +22,6 @@ from volcanoio.engine.scheduling.cluster.loads import (
     RELEASED,
     Load,
     Quantity,
-    load_deltas,
 )
 from volcanoio.framework.scheduling.views import AmountName, Shape, cpu_memory_column
 from volcanoio.model.core import Node
@@ -138,6 +137,37 @@ UNKNOWN_STATE = -1
 """State id of a row that was not looked up since it changed."""
 
 
+_LOAD_SIGNS: Mapping[Load, Mapping[Quantity, int]] = {
+    Load.NONE: {},
+    Load.OCCUPIES: {Quantity.USED: 1, Quantity.IDLE: -1, Quantity.FUTURE: -1},
+    Load.RELEASES: {Quantity.USED: 1, Quantity.IDLE: -1, Quantity.RELEASING: 1},
+    Load.RESERVES: {Quantity.PIPELINED: 1, Quantity.FUTURE: -1},
+}
+
+
+def load_deltas(shape: Shape, resources: Mapping[str, int]) -> tuple[NDArray[np.int64], ...]:
+    """Return what a task of the shape adds to a row: one array per load, then one for the start of its release.
+
+    `resources` gives the index of each resource. Pipelined tasks count for scorers (Kubernetes: NodeInfo).
+    """
+    requests = {resources[name]: amount for name, amount in shape.requests.items()}
+    counted = {resources[name]: amount for name, amount in shape.nonzero_requests.items()}
+    vectors = []
+    for load, signs in _LOAD_SIGNS.items():
+        vector = np.zeros((len(Quantity), len(resources)), np.int64)
+        for quantity, sign in signs.items():
+            for at, amount in requests.items():
+                vector[quantity, at] = sign * amount
+        if load:
+            for at, amount in counted.items():
+                vector[Quantity.NONZERO_USED, at] = amount
+        vectors.append(vector[OCCUPIED] if load is Load.OCCUPIES else vector)
+    released = vectors[Load.RELEASES].copy()
+    released[OCCUPIED] -= vectors[Load.OCCUPIES]
+    vectors.append(released[RELEASED])
+    return tuple(vectors)
+
+
 LOG_SIZE = 2048
 """Number of row changes kept in the log."""
 _CAPACITY_OFFSET = 8
@@ -193,8 +223,10 @@ class NodeColumns(CpuMemoryColumns):
         self.freed_at: Ints = np.zeros(capacity, np.int64)
         """`freed_count` when room may have last appeared per row."""
         self.hashes: NDArray[np.uint64] = np.zeros(capacity, np.uint64)
-        self._names: list[str] = []
-        self._objects: list[Node] = []
+        self.names: list[str] = []
+        """Node names by row."""
+        self.objects: list[Node] = []
+        """Node objects by row."""
         self._views: dict[tuple[int, str], Ints] = {}
         self._cpu_memory_views: dict[int, Ints] = {}
         self._all_have_cpu_memory, self._cpu_memory_checked_at = True, 0
@@ -215,21 +247,7 @@ class NodeColumns(CpuMemoryColumns):
         return self._block
 
     def __len__(self) -> int:
-        return len(self._names)
-
-    @property
-    def names(self) -> Sequence[str]:
-        """Node names by row."""
-        return self._names
-
-    def name(self, row: int) -> str:
-        """Return the node name of one row."""
-        return self._names[row]
-
-    @property
-    def objects(self) -> Sequence[Node]:
-        """Node objects by row."""
-        return self._objects
+        return len(self.names)
 
     def resource(self, name: str) -> int:
         """Return the index of a resource, adding it if missing."""
@@ -255,7 +273,7 @@ class NodeColumns(CpuMemoryColumns):
             self.resource(name)
         if row is None:
             row = self._append(node)
-        self._objects[row] = node
+        self.objects[row] = node
         column = self.block[:, :, row]
         column[Quantity.ALLOCATABLE] = 0
         for name, amount in allocatable.items():
@@ -267,24 +285,24 @@ class NodeColumns(CpuMemoryColumns):
 
     def update_object(self, row: int, node: Node) -> None:
         """Update a node of which only fields for scores changed, such as images."""
-        self._objects[row] = node
+        self.objects[row] = node
         self.mark_changed((row,))
 
     def remove_node(self, name: str) -> None:
         """Remove a node and its amounts; the last row moves to its place."""
         row = self.rows.pop(name)
-        last = len(self._names) - 1
+        last = len(self.names) - 1
         if row != last:
-            moved_name = self._names[last]
+            moved_name = self.names[last]
             self.rows[moved_name] = row
-            self._names[row], self._objects[row] = moved_name, self._objects[last]
+            self.names[row], self.objects[row] = moved_name, self.objects[last]
             self.block[:, :, row] = self.block[:, :, last]
             self.hashes[row] = self.hashes[last]
             self._spec_changed(row)
         self.block[:, :, last] = 0
         self.state_ids[last] = UNKNOWN_STATE
-        self._names.pop()
-        self._objects.pop()
+        self.names.pop()
+        self.objects.pop()
         self.clock += 1
         self.spec_clock = self._node_removed_at = self.clock
         self._views.clear()
@@ -361,7 +379,7 @@ class NodeColumns(CpuMemoryColumns):
 
     def changed_since(self, clock: int) -> NDArray[np.intp]:
         """Return the rows that changed since a clock, possibly repeated."""
-        size = len(self._names)
+        size = len(self.names)
         is_short = 8 * (self.clock - clock) <= max(size, LOG_SIZE // 4)
         rows = self.logged_since(clock) if is_short else None
         return (self.changed_at[:size] > clock).nonzero()[0] if rows is None else rows
@@ -415,7 +433,7 @@ class NodeColumns(CpuMemoryColumns):
         key = (quantity, resource)
         if (view := self._views.get(key)) is None:
             index = self.resources.get(resource)
-            size = len(self._names)
+            size = len(self.names)
             view = np.zeros(size, np.int64) if index is None else self.block[quantity, index, :size]
             view.flags.writeable = False
             self._views[key] = view
@@ -446,7 +464,7 @@ class NodeColumns(CpuMemoryColumns):
         if self._deferred.rows:
             self._deferred.write(self._occupied)
         if (view := self._cpu_memory_views.get(quantity)) is None:
-            view = self._cpu_memory_views[quantity] = self.block[quantity, :CPU_MEMORY_COUNT, : len(self._names)]
+            view = self._cpu_memory_views[quantity] = self.block[quantity, :CPU_MEMORY_COUNT, : len(self.names)]
             view.flags.writeable = False
         return view
 
@@ -476,7 +494,7 @@ class NodeColumns(CpuMemoryColumns):
 
     def totals(self, quantity: Quantity) -> dict[str, int]:
         """Return the non-zero sums over all rows by resource."""
-        sums = self.block[quantity, :, : len(self._names)].sum(axis=1).tolist()
+        sums = self.block[quantity, :, : len(self.names)].sum(axis=1).tolist()
         return {name: sums[index] for name, index in self.resources.items() if sums[index]}
 
     def _set_block(self, block: Ints) -> None:
@@ -487,12 +505,12 @@ class NodeColumns(CpuMemoryColumns):
         self._released = self._flat[RELEASED.start * resources : RELEASED.stop * resources]
 
     def _append(self, node: Node) -> int:
-        if (row := len(self._names)) == self.capacity:
+        if (row := len(self.names)) == self.capacity:
             self._grow(row + row // 4 + _CAPACITY_OFFSET)
         name = node.metadata.name
         self.rows[name] = row
-        self._names.append(name)
-        self._objects.append(node)
+        self.names.append(name)
+        self.objects.append(node)
         self.hashes[row] = name_hash(name)
         self._views.clear()
         self._cpu_memory_views.clear()

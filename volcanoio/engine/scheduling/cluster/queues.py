@@ -7,11 +7,6 @@ from volcanoio.model.resources import add, amounts
 from volcanoio.model.scheduling import Queue
 
 
-def nonzero(values: Amounts) -> dict[str, int]:
-    """Return the amounts that are not zero."""
-    return {name: amount for name, amount in values.items() if amount}
-
-
 class QueueInfo:
     """One queue. Implements `views.QueueView`. Created when a job names it; `exists` once its object does."""
 
@@ -19,6 +14,8 @@ class QueueInfo:
         self.name = name
         self.exists = False
         self.jobs_by_key: dict[str, Job] = {}
+        self.jobs: Collection[Job] = self.jobs_by_key.values()
+        """Its jobs."""
         self.allocated: dict[str, int] = {}
         self.requested: dict[str, int] = {}
         self.allocated_by_namespace: dict[str, dict[str, int]] | None = None
@@ -32,6 +29,8 @@ class QueueInfo:
     def observe(self, queue: Queue) -> None:
         """Update from the newest object."""
         self.object = queue
+        self.status_allocated = {name: amount for name, amount in amounts(queue.status.allocated).items() if amount}
+        """status.allocated without zeros."""
         self.is_open = queue.is_open
         """Whether its state is Open or still empty."""
         self.exists = True
@@ -43,9 +42,7 @@ class QueueInfo:
 
     def drop_observed_write(self) -> None:
         """Forget a write of status.allocated once the object shows it."""
-        if self.allocated_in_flight is not None and nonzero(amounts(self.object.status.allocated)) == nonzero(
-            self.allocated_in_flight
-        ):
+        if self.status_allocated == self.allocated_in_flight:
             self.allocated_in_flight = None
 
     @property
@@ -61,8 +58,3 @@ class QueueInfo:
                         if task.status is TaskStatus.PIPELINED:
                             add(total, task.shape.requests)
         return self.allocated_by_namespace
-
-    @property
-    def jobs(self) -> Collection[Job]:
-        """Its jobs."""
-        return self.jobs_by_key.values()

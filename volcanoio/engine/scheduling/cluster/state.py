@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
+from volcanoio.engine.scheduling.cluster.attempts import FreedRoom, UnschedulableJobs
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
+from volcanoio.engine.scheduling.cluster.nominations import Nominations, Reservation, Reservations
 from volcanoio.engine.scheduling.cluster.pods import PodFold
 from volcanoio.engine.scheduling.cluster.scope import Scope
 from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
-from volcanoio.engine.scheduling.cluster.unschedulable import FreedRoom, UnschedulableJobs
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.config.profile import Profile
-from volcanoio.engine.scheduling.nominations.nominations import Nominations
-from volcanoio.engine.scheduling.nominations.reservations import Reservation, Reservations
 from volcanoio.engine.scheduling.ordering.backlogs import Backlogs, SinglePodOrder
 from volcanoio.engine.scheduling.ordering.queue_gates import QueueGates
 from volcanoio.engine.scheduling.placement.placer import Placer
@@ -150,7 +149,7 @@ class ClusterState:
             for _ in self.finish_fold():
                 pass
         if changed := self._fold(event):
-            self.unschedulable.advance_generation()
+            self.unschedulable.cluster_generation += 1
         return changed
 
     def finish_fold(self) -> Iterator[None]:
@@ -268,11 +267,22 @@ class ClusterState:
         self.ledger.set_queue(job, self.ledger.get_or_create_queue(job.queue_name(self.default_queue)))
         return True
 
-    def rules_of(self, profile: Profile) -> Rules:
-        """Return the combined rules of a profile, cached while the profile is the same."""
+    def begin_cycle(self, profile: Profile, now: float) -> Rules:
+        """Finish the last fold, drop what has expired, and return the combined rules of the profile.
+
+        Raises RuntimeError while a resource that the cycle reads is not listed.
+        """
+        for _ in self.finish_fold():  # the caller may have done so in steps
+            pass
+        self.require_resources(profile.watches)
+        if not self.is_ready:
+            msg = f"no cycle before these are listed: {', '.join(self.missing)}; fold their Synced events first"
+            raise RuntimeError(msg)
+        self._expire_urgency(now)
+        self._forget_finished_prebinds()
         if self._rules is None or self._rules.profile is not profile:
             self._rules = Rules(profile)
-            self.unschedulable.advance_generation()
+            self.unschedulable.cluster_generation += 1
             self.ledger.columns.mark_all_freed()
         return self._rules
 
@@ -286,19 +296,19 @@ class ClusterState:
             self._order_version += 1
         return self._order_version
 
-    def forget_finished_prebinds(self) -> None:
+    def _forget_finished_prebinds(self) -> None:
         """Drop the PreBind steps of pods that are no longer Binding."""
         tasks = self.ledger.tasks
         for uid in list(self.prebinding):
             if (task := tasks.get(uid)) is None or task.status is not TaskStatus.BINDING:
                 del self.prebinding[uid]
 
-    def expire_urgency(self, now: float) -> None:
+    def _expire_urgency(self, now: float) -> None:
         """End the urgency and the reservations of jobs past their time or without pending tasks."""
         for key, job in list(self.urgent_jobs.items()):
             if now >= job.urgent_until or not job.pending or not job.has_group:
                 self.reservations.release(key)
-                self.unschedulable.advance_generation()
+                self.unschedulable.cluster_generation += 1
                 del self.urgent_jobs[key]
 
     def _namespace_labels(self, name: str) -> Mapping[str, str]:

@@ -7,7 +7,6 @@ agree. `JobChanges` records which jobs changed since the last call of each reade
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 
-from volcanoio.engine.scheduling.cluster.amounts import add_amounts
 from volcanoio.engine.scheduling.cluster.attempts import QUEUE_NOT_FOUND
 from volcanoio.engine.scheduling.cluster.inputs import Inputs
 from volcanoio.engine.scheduling.cluster.jobs import EVICTABLE, JobInfo, TaskInfo
@@ -19,6 +18,7 @@ from volcanoio.engine.scheduling.cluster.volumes import VolumeIndex
 from volcanoio.engine.scheduling.podindex.index import PodIndex
 from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.model.core import Node, Pod
+from volcanoio.model.resources import add_nonzero
 from volcanoio.model.scheduling import PodGroupPhase
 
 MAX_PENDING_CHANGES = 20_000
@@ -150,7 +150,7 @@ class Ledger:
 
     def record_allocated(self, task: TaskInfo, row: int) -> None:
         """Record one task as Allocated on a row whose columns count it already."""
-        node = self.columns.name(row)
+        node = self.columns.names[row]
         if (node_tasks := self.tasks_by_node.get(node)) is None:
             node_tasks = self.tasks_by_node[node] = {}
         node_tasks[task.uid] = task
@@ -371,16 +371,17 @@ class Ledger:
                     if moved is not None:
                         moved.allocated_by_namespace = None
             if old is not None:
-                add_amounts(old.allocated, job.allocated, -1)
-                add_amounts(old.requested, job.requested, -1)
+                add_nonzero(old.allocated, job.allocated, -1)
+                add_nonzero(old.requested, job.requested, -1)
                 del old.jobs_by_key[job.key]
                 if not old.exists and not old.jobs_by_key:
                     del self.queues[old.name]
             if queue is not None:
-                add_amounts(queue.allocated, job.allocated, 1)
-                add_amounts(queue.requested, job.requested, 1)
+                add_nonzero(queue.allocated, job.allocated, 1)
+                add_nonzero(queue.requested, job.requested, 1)
                 queue.jobs_by_key[job.key] = job
-            job.queue_info, job.cached_order_key = queue, None
+            job.queue_info, job.queue = queue, "" if queue is None else queue.name
+            job.cached_order_key = None
             rows = self.columns.rows
             self.columns.mark_changed(rows[task.node] for task in job.members.values() if task.node in rows)
         self.update_schedulable(job)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from volcanoio.engine.scheduling.cluster.jobs import TaskInfo
+from volcanoio.engine.scheduling.cluster.nominations import Reservation, Reservations
 from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
-from volcanoio.engine.scheduling.nominations.reservations import Reservation, Reservations
 from volcanoio.framework.scheduling.views import TaskStatus
 
 

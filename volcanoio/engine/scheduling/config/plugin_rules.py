@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from volcanoio.engine.scheduling.config.plugin_parts import FilterPart, ScorerPart, filter_parts, scorer_parts
-from volcanoio.engine.scheduling.config.profile import Enabled, Profile, watched_resources
+from volcanoio.engine.scheduling.config.profile import Enabled, Profile
 from volcanoio.framework.scheduling import points
 from volcanoio.framework.scheduling.points import SWITCHES, SortKey
 from volcanoio.framework.scheduling.verdicts import ABSTAIN, PERMIT, Verdict, Vote
@@ -60,8 +60,6 @@ class Rules:
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
-        self.watches = watched_resources(profile)
-        """The resources that plugins read beside what every session has."""
         self.opens = tuple((enabled.plugin.name, ask) for ask, enabled in self._methods("open"))
         """Plugins' `open` with the plugin's name."""
         self.closes = self._flat(points.Closes, "close")
@@ -107,6 +105,8 @@ class Rules:
         self.orders_namespaces = bool(self._namespace_keys)
         """Whether any plugin orders the namespaces of a queue."""
         self._task_keys = self._flat(points.TaskOrder, "task_key")
+        self.orders_tasks = bool(self._task_keys)
+        """Whether any plugin orders tasks."""
         self.task_key: Callable[[Task], SortKey] = self._task_key if len(self._task_keys) != 1 else self._task_keys[0]
         """The order of tasks, called for every one: that of the only plugin, or the combined order."""
 
@@ -214,11 +214,6 @@ class Rules:
                 self._prebinds_by_shape.clear()
             self._prebinds_by_shape[task.shape.id] = asks
         return asks
-
-    @property
-    def orders_tasks(self) -> bool:
-        """Whether any plugin orders tasks."""
-        return bool(self._task_keys)
 
     def overused(self, queue: QueueView) -> bool:
         """Whether one of the plugins returns true."""

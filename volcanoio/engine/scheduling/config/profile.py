@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from volcanoio.engine.scheduling.config.configuration import (
@@ -39,16 +39,6 @@ def watch_error(plugin: Any) -> str:
     return ""
 
 
-def watched_resources(profile: Profile) -> frozenset[str]:
-    """Return the resources all plugins of a profile read; raises ValueError for one they may not watch."""
-    found: set[str] = set()
-    for enabled in itertools.chain.from_iterable(profile.tiers):
-        if fault := watch_error(enabled.plugin):
-            raise ValueError(fault)
-        found.update(watches_of(enabled.plugin))
-    return frozenset(found)
-
-
 Constructed = TypeVar("Constructed", Plugin, Action)
 
 
@@ -68,6 +58,17 @@ class Profile:
     actions: tuple[Action, ...]
     metrics: MetricsSettings | None = None
     """The source of node metrics, if configured."""
+    watches: frozenset[str] = field(init=False)
+    """The resources that its plugins read beside what every session has."""
+
+    def __post_init__(self) -> None:
+        """Collect what the plugins watch; raises ValueError for a resource that they may not watch."""
+        found: set[str] = set()
+        for enabled in itertools.chain.from_iterable(self.tiers):
+            if fault := watch_error(enabled.plugin):
+                raise ValueError(fault)
+            found.update(watches_of(enabled.plugin))
+        object.__setattr__(self, "watches", frozenset(found))
 
     @classmethod
     def build(

@@ -10,7 +10,7 @@ from typing import cast
 import msgspec
 
 from volcanoio.engine.scheduling.cluster.state import ClusterState
-from volcanoio.engine.scheduling.config.profile import Profile, watched_resources
+from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.session.cycle import Budget, CycleResult, CycleSnapshot, run_cycle
 from volcanoio.framework import effects
 from volcanoio.framework.effects import Patch
@@ -83,7 +83,7 @@ class Offline:
 
     def sync(self) -> None:
         """Mark all resources that plugins read as listed."""
-        self.state.require_resources(watched_resources(self.profile))
+        self.state.require_resources(self.profile.watches)
         for resource in self.state.missing:
             self.fold(Synced(resource=resource))
 
@@ -119,7 +119,7 @@ class Offline:
         """Run one cycle and advance time by a period; its decisions are in `last` and not carried out."""
         self.cycles += 1
         opening = CycleOpened(cycle=self.cycles, upto=0, seed=self.seed, at=self.now, period=self.period)
-        steps = run_cycle(self.state, self.profile, opening, budget=budget, period=self.period, with_snapshot=True)
+        steps = run_cycle(self.state, self.profile, opening, budget=budget, with_snapshot=True)
         self.last = []
         while True:
             try:

@@ -134,7 +134,7 @@ def _run(state: ClusterState, profile: Profile, opening: CycleOpened, journal: _
     budget = CutAt(0 if closing is None else closing.boundaries)
     points = itertools.count(1)
     decided: list[SchedulerEffect] = []
-    cycle = run_cycle(state, profile, opening, budget=budget, period=opening.period)
+    cycle = run_cycle(state, profile, opening, budget=budget)
     try:
         while True:
             decided.extend(next(cycle).decisions)

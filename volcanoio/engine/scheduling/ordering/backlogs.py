@@ -197,6 +197,7 @@ class Backlogs:
         if order_version != self._order_version:
             self._order_version = -1
             self._tables = {True: {}, False: {}}
+            self._ledger.changes.since(self, {})  # all jobs are placed now
             yield from self._place(list(self._ledger.schedulable_jobs.values()), key)
             self._order_version = order_version
         if self._urgent_keys or urgent or self._reordered:
@@ -242,7 +243,6 @@ class Backlogs:
                 backlog.put(key(job), job)
             if not number % JOBS_PER_STEP:
                 yield
-        yield
 
 
 class UncachedBacklog:

@@ -11,10 +11,10 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanoio.engine.scheduling.cluster.attempts import RETRY_AFTER
 from volcanoio.engine.scheduling.cluster.jobs import EVICTABLE, JobInfo, TaskInfo
 from volcanoio.engine.scheduling.cluster.loads import Quantity
 from volcanoio.engine.scheduling.cluster.node_columns import Ints
-from volcanoio.engine.scheduling.cluster.unschedulable import RETRY_AFTER
 from volcanoio.engine.scheduling.preemption.candidate_nodes import CandidateNodes, CandidateScores
 from volcanoio.engine.scheduling.session.context import SessionContext
 from volcanoio.framework.backoff import jittered

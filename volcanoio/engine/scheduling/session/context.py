@@ -1,10 +1,12 @@
 """The context of one scheduling cycle: state that the session and its collaborators share.
 
 Statements, victims, candidate nodes and quota reservations take the context, never the session itself, so that each
-can be read alone. It implements `sessionview.SessionView`, the part of a session that plugins read.
+can be read alone. It implements `sessionview.SessionView`, the part of a session that plugins read. It holds the output
+of the cycle: decisions in order (`Outbox`), questions to external services (`Asking`) and statistics.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from typing import Protocol
@@ -20,16 +22,123 @@ from volcanoio.engine.scheduling.cluster.volumes import VolumeIndex
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.podindex.index import PodIndex
-from volcanoio.engine.scheduling.session.outbox import Asking, Budget, CycleStats, Outbox
 from volcanoio.engine.scheduling.status.explanation import fit_error
 from volcanoio.framework.scheduling.points import SortKey
-from volcanoio.framework.scheduling.sessionview import Text
+from volcanoio.framework.scheduling.sessionview import Answer, Text, Unanswered
 from volcanoio.framework.scheduling.verdicts import Verdict, Vote
 from volcanoio.framework.scheduling.views import Amounts, Shape
-from volcanoio.framework.scheduling_effects import PreBindStep
+from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, PreBindStep, Question, SchedulerEffect
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.base import ApiObject
 from volcanoio.model.times import rfc3339
+
+
+class Budget(Protocol):
+    """Decides when a cycle has taken long enough: the runtime reads a clock, a replay counts gangs."""
+
+    def exhausted(self) -> bool:
+        """Whether the cycle must end; called between jobs."""
+        ...
+
+
+@dataclass(slots=True)
+class CycleStats:
+    """Figures of a cycle: tasks placed, bound and evicted, gangs committed, boundaries passed, jobs enqueued.
+
+    `evictions` counts committed statements with evictions by action; `attempts` counts nodes searched for victims,
+    `victims` those found on the last one.
+    """
+
+    placed: int = 0
+    bound: int = 0
+    gangs: int = 0
+    boundaries: int = 0
+    enqueued: int = 0
+    evicted: int = 0
+    evictions: dict[str, int] = field(default_factory=dict)
+    attempts: int = 0
+    victims: int = 0
+
+    def record_bound(self, tasks: int) -> None:
+        """Count a committed statement that bound so many tasks."""
+        self.bound += tasks
+        self.gangs += 1
+
+    def record_evictions(self, action: str, tasks: int) -> None:
+        """Count a committed statement of an action that evicted so many tasks."""
+        self.evicted += tasks
+        self.evictions[action] = self.evictions.get(action, 0) + 1
+
+    def record_attempt(self, victims: int) -> None:
+        """Count an attempt on a node that found so many victims."""
+        self.attempts += 1
+        self.victims = victims
+
+
+class Outbox:
+    """Decisions since the last checkpoint. Successive binds of one group become one batch."""
+
+    def __init__(self, cycle: int) -> None:
+        self._cycle = cycle
+        self._decisions: list[SchedulerEffect] = []
+        self._group = ""
+        self._binds: list[BindRequest] = []
+        self.message_count = 0
+        """Number of decisions other than binds."""
+
+    def put(self, decision: SchedulerEffect) -> None:
+        """Add a decision."""
+        self._end_batch()
+        self._decisions.append(decision)
+        self.message_count += 1
+
+    def bind(self, group: str, binds: Sequence[BindRequest]) -> None:
+        """Add binds of a group; they join a batch of the same group just before."""
+        if group != self._group:
+            self._end_batch()
+            self._group = group
+        self._binds.extend(binds)
+
+    def take(self) -> tuple[SchedulerEffect, ...]:
+        """Return the decisions since the last call."""
+        self._end_batch()
+        decisions = tuple(self._decisions)
+        self._decisions.clear()
+        return decisions
+
+    def _end_batch(self) -> None:
+        if self._binds:
+            self._decisions.append(BindBatch(group=self._group, cycle=self._cycle, binds=tuple(self._binds)))
+            self._binds = []
+        self._group = ""
+
+
+class Asking:
+    """Implements `ask` and `notify` of a session.
+
+    With `answering` false, for a scheduler without external services, the answer to every question is its default and
+    notices are dropped. The cycle sets `is_answering` to false before the session closes; from then on the same holds
+    for questions, but notices are still sent.
+    """
+
+    def __init__(self, known: Mapping[tuple[str, str], Answer], outbox: Outbox, *, answering: bool) -> None:
+        self._answers = known
+        self._outbox = outbox
+        self.is_answering = self._can_notify = answering
+
+    def ask(self, questions: Sequence[Question]) -> list[Answer]:
+        """Return the answers to questions in their order; raise `Unanswered` if one is missing."""
+        if not self.is_answering:
+            return [Answer(question.default) for question in questions]
+        known = self._answers
+        if missing := [question for question in questions if (question.plugin, question.key) not in known]:
+            raise Unanswered(missing)
+        return [known[question.plugin, question.key] for question in questions]
+
+    def notify(self, notice: Question) -> None:
+        """Send a notice without waiting for a response."""
+        if self._can_notify:
+            self._outbox.put(notice)
 
 
 class QuotaReservationsView(Protocol):
@@ -64,14 +173,14 @@ class SessionContext:
     """
 
     def __init__(
-        self, state: ClusterState, profile: Profile, opening: CycleOpened, budget: Budget, period: float = 1.0
+        self, state: ClusterState, profile: Profile, opening: CycleOpened, budget: Budget | None = None
     ) -> None:
         self.state = state
         self.profile = profile
-        self.rules: Rules = state.rules_of(profile)
+        self.rules: Rules = state.begin_cycle(profile, opening.at)
         self.cycle = opening.cycle
         self.now = opening.at
-        self.period = period
+        self.period = opening.period
         self.uid = blake2b(f"{opening.seed}/{opening.cycle}".encode(), digest_size=16).hexdigest()
         self.outbox = Outbox(opening.cycle)
         self.stats = CycleStats()
@@ -104,16 +213,17 @@ class SessionContext:
             state.inputs.changed_since,
         )
         self._budget = budget
+        """None if the cycle may take as long as it needs."""
         self._actions = frozenset(action.name for action in profile.actions)
         self.action = ""
         self.pending_actions: frozenset[str] = self._actions
-        state.expire_urgency(self.now)
-        state.forget_finished_prebinds()
         state.placer.open(self.rules, opening.cycle, opening.seed)
         self.total: Amounts = self.nodes.totals(Quantity.ALLOCATABLE)
         self._order_version = state.order_version(self.rules, self.total)
-        self._urgent = state.urgent_jobs
-        self._urgent_queues: set[str] = set()
+        self.urgent_jobs: Mapping[str, JobInfo] = state.urgent_jobs
+        """Jobs that go before all others: those with a refused bind, and preemptors that wait for their victims."""
+        self.urgent_queues: set[str] = set()
+        """The queues of these jobs."""
         self.quota_reservations: QuotaReservationsView | None = None
 
     @cached_property
@@ -156,7 +266,7 @@ class SessionContext:
 
     def objects(self, resource: str) -> Mapping[str, ApiObject]:
         """Return a live, read-only view of the objects of a further kind by key."""
-        if resource not in self.rules.watches:
+        if resource not in self.profile.watches:
             raise LookupError(f'{resource} are read but not watched; name them in the plugin\'s "watches"')
         return self.state.inputs.objects(resource)
 
@@ -165,7 +275,7 @@ class SessionContext:
 
         Queues come first that have a gang whose bind was refused, or a preemptor that waits for its victims.
         """
-        return queue.name not in self._urgent_queues, self.rules.queue_key(queue)
+        return queue.name not in self.urgent_queues, self.rules.queue_key(queue)
 
     def job_key(self, job: JobInfo) -> SortKey:
         """Return the job's current sort key within its queue.
@@ -181,7 +291,7 @@ class SessionContext:
             known = self._order_version, (True, *self.rules.job_key(job))
             if self.rules.keeps_job_keys:
                 job.cached_order_key = known
-        return (False, *known[1][1:]) if self._urgent and job.key in self._urgent else known[1]
+        return (False, *known[1][1:]) if self.urgent_jobs and job.key in self.urgent_jobs else known[1]
 
     def job_valid(self, job: JobInfo) -> bool:
         """Whether the job is valid for scheduling; the reason is recorded on the job if it is not."""

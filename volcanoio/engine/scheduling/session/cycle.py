@@ -11,7 +11,7 @@ from typing import cast
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.config.profile import Profile
-from volcanoio.engine.scheduling.session.outbox import Budget, CycleStats, Unlimited
+from volcanoio.engine.scheduling.session.context import Budget, CycleStats
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.engine.scheduling.session.single_pods import NAME, place_single_pods
 from volcanoio.engine.scheduling.status.closing import close
@@ -99,7 +99,7 @@ def _reason(session: CycleSession, job: JobInfo) -> str:
     return job.attempts.reason.text or group_text(job, ready=ready)
 
 
-__all__ = ["Budget", "Checkpoint", "CycleResult", "CycleStats", "Unlimited", "run_cycle"]
+__all__ = ["Budget", "Checkpoint", "CycleResult", "CycleStats", "open_session", "run_cycle"]
 
 OVERALL = 64
 """Number of placements that take about as long as filtering and scoring 10,000 nodes for a new shape."""
@@ -138,30 +138,23 @@ class CycleResult:
     questions: tuple[Question, ...] = ()
 
 
-def run_cycle(  # noqa: PLR0913 - options are keywords with defaults
+def run_cycle(
     state: ClusterState,
     profile: Profile,
     opening: CycleOpened,
     *,
     budget: Budget | None = None,
-    period: float = 1.0,
     with_snapshot: bool = False,
 ) -> Generator[Checkpoint, None, CycleResult]:
     """Run one cycle on the state's columns; the caller must not fold events until it has ended.
 
-    Requires `state.is_ready`. `period` is the schedule period in seconds: writes that Volcano repeats in every session
-    are made at most once per period and object. When the generator is closed early, or a plugin raises, decisions that
-    were not sent in a Checkpoint are undone.
+    Requires `state.is_ready`. Writes that Volcano repeats in every session are made at most once per object and
+    `opening.period`. When the generator is closed early, or a plugin raises, decisions that were not sent in a
+    Checkpoint are undone.
     """
-    for _ in state.finish_fold():  # the caller may have done so in steps
-        pass
-    state.require_resources(state.rules_of(profile).watches)
-    if not state.is_ready:
-        msg = f"no cycle before these are listed: {', '.join(state.missing)}; fold their Synced events first"
-        raise RuntimeError(msg)
-    session = CycleSession(state, profile, opening, budget or Unlimited(), period)
+    session = CycleSession(state, profile, opening, budget)
     try:
-        for opened in session.open():
+        for opened in open_session(session):
             yield Checkpoint("", (), opened)
         cut_at, questions = yield from _run_actions(session)
         if state.ledger.pending_single_pods and not questions:
@@ -173,7 +166,7 @@ def run_cycle(  # noqa: PLR0913 - options are keywords with defaults
         session.questions.is_answering = False
         if not cut_at:
             state.answers.clear()
-        yield from _checkpoints(session, "", close(session, period))
+        yield from _checkpoints(session, "", close(session))
         seen = cycle_snapshot(session) if with_snapshot else None
         yield from _checkpoints(session, "", session.undo_in_steps())
     except BaseException:
@@ -182,6 +175,36 @@ def run_cycle(  # noqa: PLR0913 - options are keywords with defaults
     finally:
         session.undo()
     return CycleResult(session.outbox.take(), cut_at, session.stats, seen, questions)
+
+
+def open_session(session: CycleSession) -> Iterator[str]:
+    """Refresh pods and claims, then open the plugins one at a time; yield the plugin's name, "" before them."""
+    for _ in _refresh(session):
+        yield ""
+    yield ""  # the time so far does not count for the first plugin
+    for name, opens in session.rules.opens:
+        for _ in opens(session) or ():
+            yield name
+        yield name
+    if session.quota_reservations is not None:
+        session.quota_reservations.open()
+
+
+def _refresh(session: CycleSession) -> Iterator[None]:
+    """Bring the indexes of pods and volumes and the nominations up to date, in steps."""
+    state = session.state
+    ledger, nominations = state.ledger, state.nominations
+    if ledger.volumes.is_active:
+        ledger.volumes.refresh()
+    if ledger.pod_index.is_active:
+        yield from ledger.pod_index.refresh()
+    if nominated := len(nominations.by_task):
+        yield from nominations.open(session.now)
+        if nominated != len(nominations.by_task):
+            state.unschedulable.cluster_generation += 1
+    if nominations.jobs:
+        session.urgent_jobs = {**state.urgent_jobs, **nominations.jobs}
+    session.urgent_queues = {job.queue for job in session.urgent_jobs.values()}
 
 
 def _run_actions(session: CycleSession) -> Generator[Checkpoint, None, tuple[str, tuple[Question, ...]]]:

@@ -8,27 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
 from operator import attrgetter
 
-from volcanoio.engine.scheduling.cluster.attempts import QUEUE_QUOTA, Precision, Reason, UnschedulableUntil
+from volcanoio.engine.scheduling.cluster.attempts import QUEUE_QUOTA, RETRY_AFTER, Precision, Reason, UnschedulableUntil
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo, MinResourcesKey, TaskInfo
 from volcanoio.engine.scheduling.cluster.loads import Load
 from volcanoio.engine.scheduling.cluster.queues import QueueInfo
 from volcanoio.engine.scheduling.cluster.state import ClusterState
 from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
-from volcanoio.engine.scheduling.cluster.unschedulable import RETRY_AFTER
 from volcanoio.engine.scheduling.cluster.volumes import CLAIMS
 from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.ordering.backlogs import QueueBacklog, UncachedBacklog, build_uncached_backlogs
 from volcanoio.engine.scheduling.preemption.victims import Victims
-from volcanoio.engine.scheduling.session.context import SessionContext
-from volcanoio.engine.scheduling.session.outbox import Budget
+from volcanoio.engine.scheduling.session.context import Budget, SessionContext
 from volcanoio.engine.scheduling.session.quota_reservations import QuotaReservations
 from volcanoio.engine.scheduling.session.statement import JobStatement
 from volcanoio.framework.backoff import jittered
 from volcanoio.framework.scheduling.heap import GroupedHeap, Heap, MovingHeap, PriorityQueue
-from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.session import Run
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, Vote
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
@@ -86,7 +82,7 @@ def use_shapes_with_claims(session: CycleSession, tasks: Sequence[TaskInfo], *, 
     `varied`: the shapes of the tasks include traits already.
     """
     volumes = session.state.ledger.volumes
-    if volumes.is_active and CLAIMS in session.rules.watches:
+    if volumes.is_active and CLAIMS in session.profile.watches:
         claiming = session.state.ledger.shapes.with_claims
         for task in tasks:
             if task.claim_names:
@@ -211,7 +207,7 @@ def _bind(session: CycleSession, job: JobInfo, task: TaskInfo) -> None:
         session.partly_placed_jobs.add(key)
     else:
         session.partly_placed_jobs.discard(key)
-    state.unschedulable.advance_generation()
+    state.unschedulable.cluster_generation += 1
     state.ledger.bind(job, (task,))
     session.outbox.bind(key, (BindRequest(uid=task.uid, namespace=task.namespace, name=task.name, node=task.node),))
     stats.placed += 1
@@ -286,9 +282,13 @@ class CycleSession(SessionContext):
     """What actions call; implements `session.Session`. `victims` is for the actions that evict."""
 
     def __init__(
-        self, state: ClusterState, profile: Profile, opening: CycleOpened, budget: Budget, period: float = 1.0
+        self, state: ClusterState, profile: Profile, opening: CycleOpened, budget: Budget | None = None
     ) -> None:
-        super().__init__(state, profile, opening, budget, period)
+        super().__init__(state, profile, opening, budget)
+        rules = self.rules
+        self.overused, self.job_ready, self.job_pipelined = rules.overused, rules.job_ready, rules.job_pipelined
+        self.sub_job_key, self.sub_job_ready = rules.sub_job_key, rules.sub_job_ready
+        self.sub_job_pipelined = rules.sub_job_pipelined
         self._certain_rejections: dict[tuple[str, str, MinResourcesKey], Verdict] = {}
         """Cached enqueue verdict per (queue, namespace, minResources)."""
         self._last_verdict: tuple[JobInfo, Verdict] | None = None
@@ -300,25 +300,6 @@ class CycleSession(SessionContext):
     def victims(self) -> Victims:
         """The search for victims, for actions that evict."""
         return Victims(self)
-
-    def open(self) -> Iterator[str]:
-        """Refresh pods and claims, then open the plugins one at a time; yield the plugin's name, "" before them."""
-        claimed = len(self.state.nominations.by_task)
-        self.state.ledger.volumes.refresh()
-        for _ in chain(self.state.ledger.pod_index.refresh(), self.state.nominations.open(self.now)):
-            yield ""
-        if claimed != len(self.state.nominations.by_task):
-            self.state.unschedulable.advance_generation()
-        if self.state.nominations.jobs:
-            self._urgent = {**self.state.urgent_jobs, **self.state.nominations.jobs}
-        self._urgent_queues = {job.queue for job in self._urgent.values()}
-        yield ""  # the time so far does not count for the first plugin
-        for name, opens in self.rules.opens:
-            for _ in opens(self) or ():
-                yield name
-            yield name
-        if self.quota_reservations is not None:
-            self.quota_reservations.open()
 
     def runs(self, job: JobInfo, *, best_effort: bool, sub_job: SubJobInfo | None = None) -> list[Run]:
         """Return the pending tasks of a job or sub-job as runs in task order: the best-effort ones, or the others."""
@@ -375,7 +356,8 @@ class CycleSession(SessionContext):
                     ledger.forget(last)
                     yield
                 logs.pop().rollback(ledger, self.state.reservations)
-        yield from self.state.nominations.close()
+        if self.state.nominations.jobs:
+            yield from self.state.nominations.close()
 
     def undo(self) -> None:
         """Undo everything that is left, and release what the session refers to."""
@@ -396,7 +378,8 @@ class CycleSession(SessionContext):
     def is_budget_exhausted(self) -> bool:
         """Whether the cycle's budget is used up."""
         self.stats.boundaries += 1
-        self.is_cut_short = self.is_cut_short or self._budget.exhausted()
+        if self._budget is not None and not self.is_cut_short:
+            self.is_cut_short = self._budget.exhausted()
         return self.is_cut_short
 
     def jobs_to_enqueue(self) -> Sequence[JobInfo]:
@@ -412,17 +395,22 @@ class CycleSession(SessionContext):
         """
         listed, failed = self.state.ledger.schedulable_jobs, self.state.failed_attempts.get(self.action, ())
         jobs = [job for key, job in self.state.ledger.pending_jobs.items() if key in listed]
-        return [job for job in jobs if job.key not in failed or job.key in self._urgent] if failed else jobs
+        return [job for job in jobs if job.key not in failed or job.key in self.urgent_jobs] if failed else jobs
 
     @property
     def has_stable_job_keys(self) -> bool:
         """Whether a job's sort key changes in this session only when the job itself changes."""
         return self.rules.keeps_job_keys and not self.rules.orders_namespaces
 
+    @cached_property
+    def _has_moving_queues(self) -> bool:
+        """Whether a placement in one queue may change the sort keys of others."""
+        return bool(self.rules.queue_generation())
+
     def ordered_queues(self, names: Iterable[str]) -> PriorityQueue[QueueInfo]:
         """Return a priority queue of queues by their current sort key."""
         queues = [self.queues[name] for name in names]
-        if self.rules.queue_generation():
+        if self._has_moving_queues:
             return MovingHeap(self.queue_key, self.rules.queue_generation, queues)
         return Heap(self.queue_key, queues)
 
@@ -446,18 +434,14 @@ class CycleSession(SessionContext):
                 else self.jobs_to_enqueue()
             )
             return (yield from build_uncached_backlogs(jobs, self.empty_job_order))
-        for _ in kept.update(self._key_in_namespace, self._order_version, self._urgent, admitted=admitted):
+        for _ in kept.update(self._key_in_namespace, self._order_version, self.urgent_jobs, admitted=admitted):
             self.state.placer.add_effort(SOME_JOBS)
             yield
         if not admitted:
             self.has_read_unadmitted = True
             return kept.begin(self._key_in_namespace, self.state.enqueue_refused, admitted=False)
         failed = self.state.failed_attempts.get(self.action, ())
-        return kept.begin(self._key_in_namespace, failed and failed - self._urgent.keys(), admitted=True)
-
-    def overused(self, queue: QueueInfo) -> bool:
-        """Whether the queue may allocate nothing more in this session."""
-        return self.rules.overused(queue)
+        return kept.begin(self._key_in_namespace, failed and failed - self.urgent_jobs.keys(), admitted=True)
 
     def allocatable(self, job: JobInfo, shape: Shape, count: int) -> int:
         """Return how many of `count` tasks of a shape the job's queue may allocate now; a shortfall is recorded."""
@@ -486,26 +470,6 @@ class CycleSession(SessionContext):
             return count
         return FEW_AT_ONCE if self.state.placer.is_scored_per_task(shape) else min(count, MANY_AT_ONCE)
 
-    def job_ready(self, job: JobInfo) -> bool:
-        """Whether a statement of the job may be committed."""
-        return self.rules.job_ready(job)
-
-    def job_pipelined(self, job: JobInfo) -> bool:
-        """Whether enough of the job is allocated or pipelined to keep its room."""
-        return self.rules.job_pipelined(job)
-
-    def sub_job_key(self, sub_job: SubJobInfo) -> SortKey:
-        """Return the sub-job's current sort key within its job; smaller first."""
-        return self.rules.sub_job_key(sub_job)
-
-    def sub_job_ready(self, sub_job: SubJobInfo) -> bool:
-        """Whether enough tasks of a sub-job are allocated."""
-        return self.rules.sub_job_ready(sub_job)
-
-    def sub_job_pipelined(self, sub_job: SubJobInfo) -> bool:
-        """Whether enough tasks of a sub-job are allocated or pipelined."""
-        return self.rules.sub_job_pipelined(sub_job)
-
     def job_enqueueable(self, job: JobInfo) -> Verdict:
         """Return the combined vote on making a Pending job Inqueue; a job without minResources is not voted on."""
         asked, self._last_verdict = self._last_verdict, None
@@ -533,7 +497,7 @@ class CycleSession(SessionContext):
     def enqueue_without_vote(self, job: JobInfo) -> None:
         """Make the job Inqueue where no enqueue action is configured: no vote, no notification."""
         self.attempted_jobs.add(job.key)
-        self.state.unschedulable.advance_generation()
+        self.state.unschedulable.cluster_generation += 1
         if not job.attempts.is_empty:
             job.attempts.clear()
         self.state.ledger.set_phase(job, PodGroupPhase.INQUEUE)

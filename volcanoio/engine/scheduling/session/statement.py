@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from volcanoio.engine.scheduling.cluster.jobs import EVICTABLE, JobInfo, TaskInfo
+from volcanoio.engine.scheduling.cluster.nominations import Reservation
 from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
 from volcanoio.engine.scheduling.cluster.undo import EvictedTask, Savepoint, UndoLog
-from volcanoio.engine.scheduling.nominations.reservations import Reservation
 from volcanoio.engine.scheduling.placement.placed_tasks import PlacementRequest
 from volcanoio.engine.scheduling.session.context import SessionContext
 from volcanoio.framework.operators import record_event
@@ -243,10 +243,10 @@ class JobStatement:
             session.partly_placed_jobs.discard(job.key)
         ledger = session.state.ledger
         allocated, pipelined = log.assumed, []
-        if job.count(TaskStatus.PIPELINED):
+        if job.counts[TaskStatus.PIPELINED]:
             allocated = [task for task in log.assumed if task.status is TaskStatus.ALLOCATED]
             pipelined = [task for task in log.assumed if task.status is TaskStatus.PIPELINED]
-        session.state.unschedulable.advance_generation()
+        session.state.unschedulable.cluster_generation += 1
         if log.evicted:
             send_evictions(session, log.evicted)
             nominate(session, log.evicted, pipelined, self._preemptors)

@@ -12,10 +12,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from volcanoio.engine.scheduling.cluster.amounts import add_amounts
 from volcanoio.engine.scheduling.cluster.attempts import QUEUE_NOT_FOUND, Precision, Reason
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo
-from volcanoio.engine.scheduling.cluster.queues import QueueInfo, nonzero
+from volcanoio.engine.scheduling.cluster.queues import QueueInfo
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.engine.scheduling.status.explanation import UNSETTLED, group_text, is_held_back, unschedulable_message
 from volcanoio.engine.scheduling.status.pod_conditions import report_pods, report_pods_without_group
@@ -27,18 +26,17 @@ from volcanoio.framework.scheduling.views import TaskStatus
 from volcanoio.framework.statuses import with_details, without_details
 from volcanoio.model import kinds
 from volcanoio.model.names import ROOT_QUEUE
-from volcanoio.model.resources import CPU, MEMORY, amounts, resource_list
+from volcanoio.model.resources import CPU, MEMORY, add_nonzero, resource_list
 from volcanoio.model.scheduling import PodGroupCondition, PodGroupPhase, PodGroupStatus
 
 
-def write_queues(session: CycleSession, period: float) -> None:
+def write_queues(session: CycleSession) -> None:
     """Write allocated amounts that changed, at most once per period and queue."""
     queues = session.state.ledger.existing_queues
     for name, held in sorted(_held(queues).items()):
         queue = queues[name]
-        seen = nonzero(amounts(queue.object.status.allocated))
-        last = seen if queue.allocated_in_flight is None else queue.allocated_in_flight
-        if held == last or session.now < queue.allocated_written_at + period:
+        last = queue.status_allocated if queue.allocated_in_flight is None else queue.allocated_in_flight
+        if held == last or session.now < queue.allocated_written_at + session.period:
             continue
         queue.allocated_in_flight, queue.allocated_written_at = held, session.now
         listed: dict[str, str | None] = dict.fromkeys(queue.object.status.allocated)
@@ -64,7 +62,7 @@ def _held(queues: Mapping[str, QueueInfo]) -> dict[str, dict[str, int]]:
         at = name
         while at in queues and at not in seen:
             seen.add(at)
-            add_amounts(total[at], queue.allocated, 1)
+            add_nonzero(total[at], queue.allocated, 1)
             at = queues[at].object.spec.parent or (ROOT_QUEUE if at != ROOT_QUEUE else "")
     return total
 
@@ -150,23 +148,23 @@ UNFINISHED_SECONDS = 5.0
 """Seconds between reviews of a job of which each cycle places some tasks before it is cut short."""
 
 
-def close(session: CycleSession, period: float) -> Iterator[None]:
+def close(session: CycleSession) -> Iterator[None]:
     """Let plugins close, then write what changed, a few jobs at a time; kept statements are still in place."""
     state = session.state
-    reviewed = yield from _review_changed(session, period)
+    reviewed = yield from _review_changed(session)
     yield from _review_orphans(session)
     if state.ledger.jobs_without_group:
-        yield from report_pods_without_group(session, period)
+        yield from report_pods_without_group(session)
     if session.is_cut_short:
         for key in session.partly_placed_jobs:
             state.revisit_at.setdefault(key, session.now + UNFINISHED_SECONDS)
-    if not session.is_cut_short or session.now >= state.last_full_pass + period:
+    if not session.is_cut_short or session.now >= state.last_full_pass + session.period:
         state.last_full_pass = session.now
     state.ledger.mark_examined(reviewed, all_known=not session.is_cut_short)
-    write_queues(session, period)
+    write_queues(session)
 
 
-def _review_changed(session: CycleSession, period: float) -> Generator[None, None, list[JobInfo]]:
+def _review_changed(session: CycleSession) -> Generator[None, None, list[JobInfo]]:
     """Review the jobs that changed or are due, in slices that plugins close first; return all of them."""
     ledger = session.state.ledger
     keys = yield from in_order(session, changed_or_due(session))
@@ -178,7 +176,7 @@ def _review_changed(session: CycleSession, period: float) -> Generator[None, Non
         for closes in session.rules.closes:
             closes(session)
         for job in session.jobs_to_review:
-            _review(session, job, period)
+            _review(session, job, session.period)
             yield
         reviewed += session.jobs_to_review
         if len(session.jobs_to_review) < SLICE:

@@ -46,17 +46,17 @@ def report_single_pod(session: CycleSession, job: JobInfo, task: TaskInfo) -> No
     _report(session, task, UNSCHEDULABLE, text, session.period)
 
 
-def report_pods_without_group(session: CycleSession, period: float) -> Iterator[None]:
+def report_pods_without_group(session: CycleSession) -> Iterator[None]:
     """Write once to pods whose PodGroup does not exist that it is missing, when that has lasted."""
     jobs_without_group = session.state.ledger.jobs_without_group
     for key in sorted(jobs_without_group):
         job = jobs_without_group[key]
         if job.pending_since is None:
             job.pending_since = session.now
-        if session.now - job.pending_since >= period:
+        if session.now - job.pending_since >= session.period:
             text = missing_group_text(job)
             for task in _unplaced(job):
-                _report(session, task, UNSCHEDULABLE, text, period)
+                _report(session, task, UNSCHEDULABLE, text, session.period)
             del jobs_without_group[key]
             job.pending_since = None
         yield
