@@ -103,9 +103,7 @@ class EffectExecutor:
     def record(self, effect: Record) -> None:
         """Pass an Event to the recorder, if there is one."""
         if self._recorder is not None:
-            self._recorder.record(
-                effect.regarding, effect.type, effect.reason, effect.message, component=effect.component
-            )
+            self._recorder.record(effect)
 
     def measure(self, effect: Measure) -> None:
         """Record a metric."""

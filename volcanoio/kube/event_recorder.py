@@ -18,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
+from volcanoio.framework.effects import Record
 from volcanoio.framework.probe import NoProbe, Probe
 from volcanoio.kube import requests
 from volcanoio.kube.clock import Clock
@@ -80,18 +81,15 @@ class EventRecorder:
         self._held = asyncio.Event()
         self._names = 0
 
-    def record(  # noqa: PLR0913 - the fields of an Event, as callers have them
-        self, regarding: ObjectReference, type_: str, reason: str, message: str, *, component: str = "", host: str = ""
-    ) -> None:
-        """Queue an Event (type Normal or Warning) for writing; it is dropped if too many are queued.
+    def record(self, event: Record, *, host: str = "") -> None:
+        """Queue an Event for writing; it is dropped when too many wait. `host` is the node that the component serves.
 
-        `component` is by default the recorder's own; `host` is the node that the component serves, if any.
+        An Event without a component is the recorder's own.
         """
-        now = self._clock.now()
-        source = EventSource(
-            regarding.kind, regarding.namespace, regarding.name, regarding.uid, component or self._component, host
-        )
-        key = self._correlator.correlate(EventKey(source, type_, reason, message, regarding.field_path), now)
+        now, regarding, message = self._clock.now(), event.regarding, event.message
+        component = event.component or self._component
+        source = EventSource(regarding.kind, regarding.namespace, regarding.name, regarding.uid, component, host)
+        key = self._correlator.correlate(EventKey(source, event.type, event.reason, message, regarding.field_path), now)
         series = self._series.get(key)
         if series is None:
             series = self._series[key] = _Series(regarding, self._name(regarding.name, now), message, now, now)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from tests.unit.kube.scripted import Call, ManualClock, ScriptedTransport, answer, refusal, until
+from volcanoio.framework.effects import Record
 from volcanoio.kube.event_recorder import EventRecorder
 from volcanoio.kube.transport import Response, TransportError
 from volcanoio.model.base import ObjectReference
@@ -13,6 +14,10 @@ from volcanoio.model.base import ObjectReference
 JOB = ObjectReference(kind="Job", namespace="ns", name="j", uid="1")
 CRON = ObjectReference(kind="CronJob", namespace="ns", name="c", uid="3")
 QUEUE = ObjectReference(kind="Queue", name="q", uid="2")
+
+
+def event(regarding: ObjectReference, type_: str, reason: str, message: str, *, component: str = "") -> Record:
+    return Record(regarding=regarding, type=type_, reason=reason, message=message, component=component)
 
 
 class PatientClock(ManualClock):
@@ -49,7 +54,7 @@ class Bench:
 
 async def test_an_event_says_what_kubernetes_expects() -> None:
     bench = Bench()
-    bench.recorder.record(JOB, "Warning", "Bad", "went wrong")
+    bench.recorder.record(event(JOB, "Warning", "Bad", "went wrong"))
     (call,) = await bench.written(1)
     assert (call.method, call.path) == ("POST", "/api/v1/namespaces/ns/events")
     body = call.body
@@ -62,7 +67,7 @@ async def test_an_event_says_what_kubernetes_expects() -> None:
 
 async def test_cluster_scoped_objects_have_theirs_in_default() -> None:
     bench = Bench()
-    bench.recorder.record(QUEUE, "Normal", "Opened", "open")
+    bench.recorder.record(event(QUEUE, "Normal", "Opened", "open"))
     (call,) = await bench.written(1)
     assert call.path == "/api/v1/namespaces/default/events"
 
@@ -71,7 +76,7 @@ async def test_containers_of_a_pod_have_events_of_their_own_and_name_the_node() 
     bench = Bench()
     for path in ("spec.containers{a}", "spec.containers{b}"):
         pod = ObjectReference(kind="Pod", namespace="ns", name="p", uid="4", field_path=path)
-        bench.recorder.record(pod, "Normal", "Pulled", "present", component="kubelet", host="n1")
+        bench.recorder.record(event(pod, "Normal", "Pulled", "present", component="kubelet"), host="n1")
     calls = await bench.written(2)
     assert [call.body["involvedObject"]["fieldPath"] for call in calls] == ["spec.containers{a}", "spec.containers{b}"]
     assert calls[0].body["source"] == {"component": "kubelet", "host": "n1"}
@@ -81,11 +86,11 @@ async def test_containers_of_a_pod_have_events_of_their_own_and_name_the_node() 
 async def test_equal_events_are_one_with_a_count() -> None:
     bench = Bench()
     for _ in range(3):
-        bench.recorder.record(JOB, "Normal", "Same", "again")
+        bench.recorder.record(event(JOB, "Normal", "Same", "again"))
     calls = await bench.written(1)
     assert [call.body["count"] for call in calls] == [3]
     bench.clock.time += 60
-    bench.recorder.record(JOB, "Normal", "Same", "again")
+    bench.recorder.record(event(JOB, "Normal", "Same", "again"))
     create, patch = await bench.written(2)
     assert patch.method == "PATCH"
     assert patch.path.endswith(create.body["metadata"]["name"])
@@ -94,18 +99,18 @@ async def test_equal_events_are_one_with_a_count() -> None:
 
 async def test_a_failed_one_is_not_retried_but_the_next_is_a_new_event() -> None:
     bench = Bench([TransportError("down"), refusal(404, "NotFound")])
-    bench.recorder.record(JOB, "Normal", "Same", "again")
+    bench.recorder.record(event(JOB, "Normal", "Same", "again"))
     await bench.written(1)
-    bench.recorder.record(JOB, "Normal", "Same", "again")
+    bench.recorder.record(event(JOB, "Normal", "Same", "again"))
     first, second = await bench.written(2)
     assert (first.method, second.method) == ("POST", "POST")
 
 
 async def test_a_deleted_event_is_written_again_with_its_count() -> None:
     bench = Bench([answer({}, 201), refusal(404, "NotFound")])
-    bench.recorder.record(JOB, "Normal", "Same", "again")
+    bench.recorder.record(event(JOB, "Normal", "Same", "again"))
     await bench.written(1)
-    bench.recorder.record(JOB, "Normal", "Same", "again")
+    bench.recorder.record(event(JOB, "Normal", "Same", "again"))
     _, patch, create = await bench.written(3)
     assert (patch.method, create.method) == ("PATCH", "POST")
     assert create.body["count"] == 2
@@ -114,15 +119,15 @@ async def test_a_deleted_event_is_written_again_with_its_count() -> None:
 async def test_events_that_differ_in_their_message_alone_are_combined_from_the_tenth_on() -> None:
     bench = Bench()
     for number in range(40):
-        bench.recorder.record(JOB, "Normal", "Noise", str(number))
-    bench.recorder.record(JOB, "Normal", "Noise", "3")
-    bench.recorder.record(JOB, "Normal", "Other", "said")
+        bench.recorder.record(event(JOB, "Normal", "Noise", str(number)))
+    bench.recorder.record(event(JOB, "Normal", "Noise", "3"))
+    bench.recorder.record(event(JOB, "Normal", "Other", "said"))
     calls = await bench.written(11)
     told = {call.body["message"]: call.body["count"] for call in calls}
     singles = {str(number): 1 + (number == 3) for number in range(9)}
     assert told == {**singles, "(combined from similar events): 39": 31, "said": 1}
     bench.clock.time += 60
-    bench.recorder.record(JOB, "Normal", "Noise", "40")
+    bench.recorder.record(event(JOB, "Normal", "Noise", "40"))
     change = (await bench.written(12))[-1]
     assert change.method == "PATCH"
     assert change.body == {
@@ -131,17 +136,17 @@ async def test_events_that_differ_in_their_message_alone_are_combined_from_the_t
         "message": "(combined from similar events): 40",
     }
     bench.clock.time += 601
-    bench.recorder.record(JOB, "Normal", "Noise", "41")
+    bench.recorder.record(event(JOB, "Normal", "Noise", "41"))
     assert (await bench.written(13))[-1].body["message"] == "41"
 
 
 async def test_what_exceeds_the_rate_of_one_object_is_counted_and_written_later() -> None:
     bench = Bench()
     for number in range(40):
-        bench.recorder.record(JOB, "Normal", f"Noise{number}", "once")
-    bench.recorder.record(JOB, "Normal", "Noise39", "once")
-    bench.recorder.record(QUEUE, "Normal", "Opened", "open")
-    bench.recorder.record(JOB, "Normal", "Mine", "another component's", component="other")
+        bench.recorder.record(event(JOB, "Normal", f"Noise{number}", "once"))
+    bench.recorder.record(event(JOB, "Normal", "Noise39", "once"))
+    bench.recorder.record(event(QUEUE, "Normal", "Opened", "open"))
+    bench.recorder.record(event(JOB, "Normal", "Mine", "another component's", component="other"))
     assert len(await bench.written(27)) == 27
     bench.clock.time += 301
     assert [call.body["reason"] for call in (await bench.written(28))[27:]] == ["Noise25"]
@@ -156,7 +161,7 @@ async def test_a_schedule_of_every_minute_is_counted_whole() -> None:
     bench = Bench()
     runs = 24 * 60
     for number in range(runs):
-        bench.recorder.record(CRON, "Normal", "SuccessfulCreate", f"created job c-{number}")
+        bench.recorder.record(event(CRON, "Normal", "SuccessfulCreate", f"created job c-{number}"))
         await bench.written(0)
         bench.clock.time += 60
     bench.clock.time += 300

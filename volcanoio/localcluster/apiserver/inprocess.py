@@ -7,22 +7,29 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mappi
 from contextlib import asynccontextmanager
 from functools import partial
 from types import coroutine
-from typing import Any, Final, TypeAlias, Unpack
+from typing import Any, Final, Protocol, TypeAlias, Unpack
 
 from volcanoio.kube.transport import ContentType, RequestOptions, Response, StreamRefused, TransportError
 from volcanoio.localcluster.apiserver.apimachinery.request import ApiRequest, ApiResponse, ApiStream
 from volcanoio.localcluster.apiserver.http.faults import ConnectionDropped
-from volcanoio.localcluster.apiserver.server import ApiServer
 
 Answer: TypeAlias = ApiResponse | ApiStream
 TURN: Final = 16
 """Requests handled before other tasks run: an in-memory answer does not suspend its task by itself."""
 
 
+class RequestHandler(Protocol):
+    """An `ApiServer`, as this transport uses it."""
+
+    async def handle(self, request: ApiRequest) -> Answer:
+        """Handle one request."""
+        ...
+
+
 class InProcessTransport:
     """`volcanoio.kube.transport.Transport` over `ApiServer.handle`."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: RequestHandler) -> None:
         self._server = server
         self._since_turn = 0
 

@@ -17,10 +17,11 @@ import msgspec
 import structlog
 import yaml
 
+from volcanoio.kube.event_recorder import EventRecorder
 from volcanoio.localcluster.apiserver.admission.reviewers import Admission
 from volcanoio.localcluster.apiserver.admission.storage import CLASSES
 from volcanoio.localcluster.apiserver.apimachinery import errors
-from volcanoio.localcluster.apiserver.apimachinery.clock import Clock, TimeOfDay, WallClock
+from volcanoio.localcluster.apiserver.apimachinery.clock import ClientClock, Clock, TimeOfDay, WallClock
 from volcanoio.localcluster.apiserver.apimachinery.errors import ApiError
 from volcanoio.localcluster.apiserver.apimachinery.objects import Ref
 from volcanoio.localcluster.apiserver.apimachinery.request import ApiRequest, ApiResponse, ApiStream
@@ -32,11 +33,12 @@ from volcanoio.localcluster.apiserver.controllers.definitions import DefinitionC
 from volcanoio.localcluster.apiserver.controllers.garbage import EventExpiry, GarbageCollector
 from volcanoio.localcluster.apiserver.controllers.namespaces import NamespaceController
 from volcanoio.localcluster.apiserver.controllers.service_accounts import AccountController, AccountTokenController
-from volcanoio.localcluster.apiserver.controllers.volume_binder import ClaimController
+from volcanoio.localcluster.apiserver.controllers.volume_binder import COMPONENT, ClaimController
 from volcanoio.localcluster.apiserver.controllers.volume_provisioning import CLASS_NAME, default_storage_class
 from volcanoio.localcluster.apiserver.core import Core
 from volcanoio.localcluster.apiserver.http.faults import Faults, carry_out
 from volcanoio.localcluster.apiserver.http.health import Health, version
+from volcanoio.localcluster.apiserver.inprocess import InProcessTransport
 from volcanoio.localcluster.apiserver.metrics.container_usage import MetricsRoute, NodeProxy
 from volcanoio.localcluster.apiserver.metrics.request_metrics import Figures, MetricsPage, Traffic
 from volcanoio.localcluster.apiserver.openapi.discovery import Discovery
@@ -199,7 +201,8 @@ class ApiServer:
         namespaces = NamespaceController(self.core, self._deleter)
         garbage = GarbageCollector(self.core, self._deleter)
         accounts, account_tokens = AccountController(self.core), AccountTokenController(self.core)
-        claims = ClaimController(self.core)
+        recorder = EventRecorder(InProcessTransport(self), component=COMPONENT, clock=ClientClock(self.core.clock))
+        claims = ClaimController(self.core, recorder.record)
         bootstrap(self.core)
         try:
             async with anyio.create_task_group() as tasks:
@@ -208,6 +211,7 @@ class ApiServer:
                 for run in (account_tokens.work.run, self.core.quotas.work.run, claims.run):
                     tasks.start_soon(run)
                 tasks.start_soon(self.expiry.run)
+                tasks.start_soon(recorder.run, 1)
                 try:
                     yield self
                 finally:

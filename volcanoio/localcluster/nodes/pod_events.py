@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from volcanoio.framework.effects import Record
 from volcanoio.kube.clock import Clock
 from volcanoio.kube.event_recorder import EventRecorder
 from volcanoio.kube.transport import Transport
@@ -130,9 +131,13 @@ class KubeletEvents:
             uid=meta.uid,
             field_path=event.field_path,
         )
-        self._recorder.record(reference, event.type, event.reason, event.message, host=node)
+        self._record(reference, node, event)
 
     def record_node(self, node: str, uid: str, event: PodEvent) -> None:
         """Record an Event about a node; never waits."""
         reference = ObjectReference(api_version="v1", kind="Node", name=node, uid=uid)
-        self._recorder.record(reference, event.type, event.reason, event.message, host=node)
+        self._record(reference, node, event)
+
+    def _record(self, regarding: ObjectReference, node: str, event: PodEvent) -> None:
+        record = Record(regarding=regarding, type=event.type, reason=event.reason, message=event.message)
+        self._recorder.record(record, host=node)

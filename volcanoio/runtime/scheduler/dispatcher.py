@@ -129,4 +129,5 @@ class BindReporter:
             name=outcome.name,
             uid=outcome.uid,
         )
-        self._recorder.record(pod, type_, reason, message, component=scheduler_of_single(outcome.group))
+        component = scheduler_of_single(outcome.group)
+        self._recorder.record(Record(regarding=pod, type=type_, reason=reason, message=message, component=component))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -47,6 +48,24 @@ class ServerClock:
     def now(self) -> datetime:
         """The cluster's UTC time."""
         return datetime.fromtimestamp(self._clock.now(), UTC)
+
+
+class ClientClock:
+    """Adapts a server's clock to clients within the server: `volcanoio.kube.clock.Clock`."""
+
+    rate = 1.0
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.sleep = self.idle = clock.idle
+
+    def now(self) -> float:
+        """The time of day, in seconds since the epoch."""
+        return self._clock.now().timestamp()
+
+    def monotonic(self) -> float:
+        """The machine's monotonic clock."""
+        return time.monotonic()
 
 
 def rfc3339(moment: datetime) -> str:

@@ -2,7 +2,7 @@
 
 Kubernetes: pkg/controller/volume/{persistentvolume,pvcprotection,pvprotection}. Each step starts from the stored state
 and is idempotent: a restarted server continues from there. A claim gets the smallest volume that has its class, modes,
-labels and size. An Event about a claim is recorded once per reason.
+labels and size. As in Kubernetes, each attempt that finds no volume records an Event; equal ones are counted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable
 from typing import Final, Literal, NamedTuple
 
 import anyio
+import msgspec
 
+from volcanoio.framework.effects import Record
 from volcanoio.localcluster.apiserver.admission.resource_amounts import ZERO, Amount, amount
 from volcanoio.localcluster.apiserver.admission.storage import CLAIM_PROTECTION, CLASSES, VOLUME_PROTECTION
 from volcanoio.localcluster.apiserver.apimachinery.objects import Event, Ref, Stored
@@ -28,7 +30,7 @@ from volcanoio.localcluster.apiserver.controllers.volume_provisioning import (
 )
 from volcanoio.localcluster.apiserver.controllers.workqueue import WorkQueue
 from volcanoio.localcluster.apiserver.core import Core
-from volcanoio.model.base import Manifest
+from volcanoio.model.base import Manifest, ObjectReference
 
 CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 
@@ -160,51 +162,8 @@ class Consumers:
         return found
 
 
-_REMEMBERED: Final = 10_000
-_COMPONENT: Final = "persistentvolume-controller"
-
-
-class ClaimEventRecorder:
-    """Records Events about claims."""
-
-    def __init__(self, core: Core) -> None:
-        self._core = core
-        self._recorded: set[tuple[str, str]] = set()
-
-    def __call__(self, claim: Manifest, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
-        """Record an Event about a claim, once per reason."""
-        core, metadata = self._core, claim["metadata"]
-        key = (metadata["uid"], reason)
-        if key in self._recorded:
-            return
-        if len(self._recorded) >= _REMEMBERED:
-            self._recorded.clear()
-        self._recorded.add(key)
-        now, namespace = core.now(), metadata["namespace"]
-        name = f"{metadata['name']}.{core.new_uid()[:16].replace('-', '')}"
-        event = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": name, "namespace": namespace, "uid": core.new_uid(), "creationTimestamp": now},
-            "involvedObject": {
-                "kind": "PersistentVolumeClaim",
-                "apiVersion": "v1",
-                **{key: metadata[key] for key in ("namespace", "name", "uid", "resourceVersion")},
-            },
-            "reason": reason,
-            "message": message,
-            "type": type_,
-            "source": {"component": _COMPONENT},
-            "reportingComponent": _COMPONENT,
-            "reportingInstance": "",
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "eventTime": None,
-            "count": 1,
-        }
-        core.store.put(Ref("events", namespace, name), event)
-
-
+COMPONENT: Final = "persistentvolume-controller"
+"""The source of Events about claims."""
 CLAIMS: Final = "persistentvolumeclaims"
 VOLUMES: Final = "persistentvolumes"
 COMPLETED: Final = "pv.kubernetes.io/bind-completed"
@@ -217,12 +176,12 @@ PATIENCE: Final = 10.0
 
 
 class ClaimController:
-    """Reconciles claims and volumes as they change."""
+    """Reconciles claims and volumes as they change; `record` takes Events about claims."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, record: Callable[[Record], None]) -> None:
         self._core = core
+        self._record = record
         self.work: WorkQueue[Ref] = WorkQueue(self._work)
-        self._record_event = ClaimEventRecorder(core)
         self._consumers = Consumers(core, self.work.add)
         self._pending: set[Ref] = set()
         self._free: set[str] = set()
@@ -261,6 +220,16 @@ class ClaimController:
                     self._record_event(claim, "Warning", "ProvisioningFailed", text)
             if not self._classless:
                 self._any_classless.clear()
+
+    def _record_event(self, claim: Manifest, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        about = ("namespace", "name", "uid", "resourceVersion")
+        reference = {
+            "kind": "PersistentVolumeClaim",
+            "apiVersion": "v1",
+            **{key: claim["metadata"][key] for key in about},
+        }
+        regarding = msgspec.convert(reference, ObjectReference)
+        self._record(Record(regarding=regarding, type=type_, reason=reason, message=message))
 
     def _changed(self, ref: Ref, event: Event) -> None:
         if ref.resource == VOLUMES and event.old is not None:
