@@ -159,15 +159,7 @@ def _check(state: CapabilityState, queue: Queue, view: View) -> Step[CapabilityS
     changes = ", ".join(f"{name} {before.get(name, 'none')} -> {text}" for name, text in texts.items())
     if rule.dryRun:
         return _report(state, queue, "Normal", "CapabilityWouldChange", f"capability would follow the nodes: {changes}")
-    meta = queue.metadata
-    patch = Patch(
-        resource=kinds.QUEUE.resource,
-        namespace="",
-        name=meta.name,
-        patch={"spec": {"capability": texts}},
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-    )
+    patch = Patch.of(kinds.QUEUE.resource, queue, {"spec": {"capability": texts}}, at_version=True)
     step = _report(state, queue, "Normal", "CapabilityChanged", f"capability follows the nodes: {changes}")
     return Step(step.state, ((*_first(step.stages), patch),))
 

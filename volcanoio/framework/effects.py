@@ -6,13 +6,13 @@ are JSON merge patches (RFC 7386): `merge_diff` computes one, `apply_merge_patch
 """
 
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import msgspec
 
 from volcanoio.framework.decisions import Wake
 from volcanoio.framework.lifecycle import LifecycleEvent
-from volcanoio.model.base import Manifest, ObjectReference
+from volcanoio.model.base import ApiObject, Manifest, ObjectReference
 
 
 class PatchType(StrEnum):
@@ -56,6 +56,11 @@ class Patch(EffectBase, frozen=True, kw_only=True):
     uid: str = ""
     resource_version: str = ""
 
+    @classmethod
+    def of(cls, resource: str, obj: ApiObject, patch: Any, *, at_version: bool = False, **options: Any) -> Self:
+        """Return the patch of an observed object, by its uid; with `at_version` only of the observed version."""
+        return cls(patch=patch, **_target(resource, obj, at_version=at_version), **options)
+
 
 class Delete(EffectBase, frozen=True, kw_only=True):
     """Delete the object with this uid, and this resourceVersion if given; any other is a 409.
@@ -70,6 +75,17 @@ class Delete(EffectBase, frozen=True, kw_only=True):
     grace: int | None = None
     propagation: str = "Background"
     resource_version: str = ""
+
+    @classmethod
+    def of(cls, resource: str, obj: ApiObject, *, at_version: bool = False, **options: Any) -> Self:
+        """Return the deletion of an observed object, by its uid; with `at_version` only of the observed version."""
+        return cls(**_target(resource, obj, at_version=at_version), **options)
+
+
+def _target(resource: str, obj: ApiObject, *, at_version: bool) -> dict[str, Any]:
+    meta = obj.metadata
+    target = {"resource": resource, "namespace": meta.namespace, "name": meta.name, "uid": meta.uid}
+    return {**target, "resource_version": meta.resource_version} if at_version else target
 
 
 class Record(EffectBase, frozen=True, kw_only=True):

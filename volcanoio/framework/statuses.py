@@ -13,30 +13,14 @@ from volcanoio.model.kinds import Kind
 
 def status_patch(kind: Kind, obj: ApiObject, before: msgspec.Struct, after: msgspec.Struct) -> Patch:
     """The write that makes `after` of the object's status `before`; refused with 409 if the object has changed."""
-    meta = obj.metadata
-    return Patch(
-        resource=kind.resource,
-        namespace=meta.namespace,
-        name=meta.name,
-        subresource="status",
-        patch={"status": merge_diff(msgspec.to_builtins(before), msgspec.to_builtins(after))},
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-    )
+    change = merge_diff(msgspec.to_builtins(before), msgspec.to_builtins(after))
+    return Patch.of(kind.resource, obj, {"status": change}, at_version=True, subresource="status")
 
 
 def pod_status_patch(pod: Pod, status: Manifest) -> Patch:
     """The write that lays `status` over a pod's, its conditions by type: a strategic merge patch of that very pod."""
-    meta = pod.metadata
-    return Patch(
-        resource=kinds.POD.resource,
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        subresource="status",
-        type=PatchType.STRATEGIC,
-        patch={"status": status},
-    )
+    content = {"status": status}
+    return Patch.of(kinds.POD.resource, pod, content, subresource="status", type=PatchType.STRATEGIC)
 
 
 def with_details(words: str, details: Callable[[], str] | None) -> str:

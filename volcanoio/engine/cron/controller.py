@@ -148,12 +148,8 @@ def _orphan_events(state: CronState, cron: CronJob, jobs: Sequence[Job]) -> tupl
 
 
 def _delete_jobs(cron: CronJob, jobs: Sequence[Job]) -> Stages:
-    metas = [job.metadata for job in jobs]
-    writes = tuple(
-        Delete(resource=kinds.JOB.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid) for meta in metas
-    )
-    events = tuple(cron_event(cron, NORMAL, "SuccessfulDelete", f"Deleted job {meta.name}") for meta in metas)
-    return (writes, events)
+    events = (cron_event(cron, NORMAL, "SuccessfulDelete", f"Deleted job {job.metadata.name}") for job in jobs)
+    return (tuple(Delete.of(kinds.JOB.resource, job) for job in jobs), tuple(events))
 
 
 def _with_last_write(state: CronState, kind: WriteKind) -> CronState:

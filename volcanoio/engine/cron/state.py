@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from volcanoio.engine.write_backoff import WriteBackoff
 from volcanoio.framework.effects import Record
 from volcanoio.framework.events import Change
-from volcanoio.framework.operators import record_event
+from volcanoio.framework.operators import owner_key, record_event
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject
 from volcanoio.model.batch import FINISHED_PHASES, CronJob, Job, JobPhase
@@ -67,10 +67,8 @@ def is_scheduled(job: Job) -> bool:
 
 def run_keys(job: ApiObject) -> Iterable[str]:
     """Return the key of the CronJob that controls a Job."""
-    owner = job.metadata.controller
-    if owner is None or (owner.kind, owner.api_version) != (kinds.CRON_JOB.kind, kinds.CRON_JOB.api_version):
-        return ()
-    return (f"{job.metadata.namespace}/{owner.name}",)
+    key = owner_key(kinds.CRON_JOB, job)
+    return (key,) if key else ()
 
 
 def fold(state: CronState, obj: ApiObject, change: Change, key: str) -> CronState:

@@ -173,7 +173,7 @@ def _send_checks(state: JobFlowState, checks: list[CheckEndpoint], now: float) -
 def _delete_jobs(state: JobFlowState, view: View) -> Plan:
     """Delete the jobs of a flow that succeeded; its status stays."""
     return state, [
-        Delete(resource=kinds.JOB.resource, namespace=job.metadata.namespace, name=name, uid=job.metadata.uid)
+        Delete.of(kinds.JOB.resource, job)
         for name, job in sorted(state.own_jobs.items())
         if job.metadata.deletion_timestamp is None and _can_send(state, f"delete {name}", view.now)
     ]

@@ -8,6 +8,7 @@ what `kubectl patch` does to pods (strategic merge), for the lists of a Job.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from volcanoio.framework.operators import owner_key
 from volcanoio.model import kinds, names
 from volcanoio.model.base import ApiObject, Manifest
 from volcanoio.model.flow import Flow, JobFlow, JobTemplate
@@ -90,10 +91,8 @@ def build_job(flow: JobFlow, part: Flow, template: JobTemplate) -> Manifest:
 
 def flow_keys(job: ApiObject) -> Iterable[str]:
     """Return the key of the JobFlow that controls a Job."""
-    owner = job.metadata.controller
-    if owner is None or (owner.kind, owner.api_version) != (kinds.JOB_FLOW.kind, kinds.JOB_FLOW.api_version):
-        return ()
-    return (f"{job.metadata.namespace}/{owner.name}",)
+    key = owner_key(kinds.JOB_FLOW, job)
+    return (key,) if key else ()
 
 
 def template_keys(job: ApiObject) -> Iterable[str]:

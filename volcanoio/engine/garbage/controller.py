@@ -84,15 +84,8 @@ def _plan(state: ExpiringJob, now: float) -> Step[ExpiringJob]:
         return Step(replace(state, due=due), start)
     if now < state.due:  # a deletion was refused recently
         return Step(state)
-    end = Delete(
-        resource=kinds.JOB.resource,
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        propagation="Foreground",
-    )
-    return Step(state, ((end,),))
+    deletion = Delete.of(kinds.JOB.resource, state.job, at_version=True, propagation="Foreground")
+    return Step(state, ((deletion,),))
 
 
 def _delete_failed(state: ExpiringJob, event: EffectFailed, now: float) -> Step[ExpiringJob]:

@@ -59,20 +59,14 @@ def plan(state: GroupState, view: View, *, inherit: bool) -> Stages:
     stage: tuple[Effect, ...] = _pending_annotations(state, view)
     if pod is not None and state.live_pods and _is_current(pod, owner):
         patch = group_patch(group, desired_content(pod, _owners(pod, view, inherit)))
-        stage = (_patch_group(group, patch), *stage) if patch else stage
+        stage = (Patch.of(kinds.POD_GROUP.resource, group, patch), *stage) if patch else stage
     return (stage,) if stage else ()
 
 
 def annotate_pod(pod: Pod, view: View) -> Patch:
     """Return the patch that writes the PodGroup's name on a pod, which the scheduler reads."""
-    meta = pod.metadata
-    return Patch(
-        resource=kinds.POD.resource,
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        patch={"metadata": {"annotations": {names.GROUP_NAME: view.key.rpartition("/")[2]}}},
-    )
+    content = {"metadata": {"annotations": {names.GROUP_NAME: view.key.rpartition("/")[2]}}}
+    return Patch.of(kinds.POD.resource, pod, content)
 
 
 def _pending_annotations(state: GroupState, view: View) -> tuple[Effect, ...]:
@@ -117,15 +111,8 @@ def _owners(pod: Pod, view: View, inherit: bool) -> list[ApiObject]:
 
 
 def _delete_group(group: PodGroup) -> Stages:
-    meta = group.metadata
-    if meta.deletion_timestamp is not None:
-        return ()
-    return ((Delete(resource=kinds.POD_GROUP.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid),),)
-
-
-def _patch_group(group: PodGroup, patch: dict[str, object]) -> Patch:
-    meta = group.metadata
-    return Patch(resource=kinds.POD_GROUP.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid, patch=patch)
+    is_terminating = group.metadata.deletion_timestamp is not None
+    return () if is_terminating else ((Delete.of(kinds.POD_GROUP.resource, group),),)
 
 
 RETRY_TIMER = "retry"

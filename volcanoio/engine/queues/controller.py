@@ -127,41 +127,28 @@ WARNING, NORMAL = "Warning", "Normal"
 def status_patch(queue: Queue, state: QueueState, phase: str) -> Patch:
     """Return the patch of the queue's state and counts, bound to the observed version."""
     content: dict[str, Any] = {"state": phase, **{field: state.count(field) for field in COUNT_FIELDS}}
-    return Patch(
-        resource=kinds.QUEUE.resource,
-        namespace="",
-        name=queue.metadata.name,
-        subresource="status",
-        patch={"status": content},
-        uid=queue.metadata.uid,
-        resource_version=queue.metadata.resource_version,
-    )
+    return Patch.of(kinds.QUEUE.resource, queue, {"status": content}, at_version=True, subresource="status")
 
 
 def parent_patch(queue: Queue) -> Patch:
     """Return the patch that makes the root the parent of a queue without one."""
-    return _patch(queue, {"spec": {"parent": names.ROOT_QUEUE}})
+    return Patch.of(kinds.QUEUE.resource, queue, {"spec": {"parent": names.ROOT_QUEUE}})
 
 
 def closed_by_parent_patch(queue: Queue, value: bool) -> Patch:
     """Record whether the queue is closed because its parent is, and therefore opens with it."""
-    return _patch(queue, {"metadata": {"annotations": {names.CLOSED_BY_PARENT: "true" if value else "false"}}})
+    content = {"metadata": {"annotations": {names.CLOSED_BY_PARENT: "true" if value else "false"}}}
+    return Patch.of(kinds.QUEUE.resource, queue, content)
 
 
 def delete_command(command: Command) -> Delete:
     """Return the deletion of a Command that is done or cannot be executed."""
-    meta = command.metadata
-    return Delete(resource=kinds.COMMAND.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid)
+    return Delete.of(kinds.COMMAND.resource, command)
 
 
 def queue_event(queue: Queue, type_: str, reason: str, message: str) -> Record:
     """Return an Event about the queue."""
     return record_event(kinds.QUEUE, queue, reason, message, type_=type_)
-
-
-def _patch(queue: Queue, content: dict[str, Any]) -> Patch:
-    meta = queue.metadata
-    return Patch(resource=kinds.QUEUE.resource, namespace="", name=meta.name, patch=content, uid=meta.uid)
 
 
 COUNT_DELAY = 0.2

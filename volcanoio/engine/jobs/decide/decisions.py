@@ -71,8 +71,7 @@ def command_problem(command: Command, job: Job) -> str:
 
 def delete_command(command: Command) -> Delete:
     """Return the deletion of a Command."""
-    meta = command.metadata
-    return Delete(resource=kinds.COMMAND.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid)
+    return Delete.of(kinds.COMMAND.resource, command)
 
 
 def refuse_commands(reduction: Reduction) -> None:

@@ -92,7 +92,7 @@ def support_effects(context: ReconcileContext) -> list[WriteEffect]:
     undeclared = {
         key: owned for key, owned in existing.items() if key not in desired_keys and _is_made_by_plugin(owned)
     }
-    effects = _support_deletes(job, undeclared, context.state.deleting)
+    effects = _support_deletes(undeclared, context.state.deleting)
     for each in desired:
         support = each.support
         if (owned := existing.get(each.key)) is None:
@@ -100,15 +100,7 @@ def support_effects(context: ReconcileContext) -> list[WriteEffect]:
             if each.key not in context.state.created and is_due:
                 effects.append(Create(resource=support.resource, manifest=support.manifest, fill=support.fill))
         elif support.update and (patch := _support_patch(owned.object, support.manifest)):
-            effects.append(
-                Patch(
-                    resource=support.resource,
-                    namespace=job.metadata.namespace,
-                    name=owned.object.metadata.name,
-                    patch=patch,
-                    uid=owned.object.metadata.uid,
-                )
-            )
+            effects.append(Patch.of(support.resource, owned.object, patch))
     return effects
 
 
@@ -118,9 +110,8 @@ def support_removals(
     """Return deletions of every support object of a stopping job, also of those that Volcano made."""
     desired_keys = {support.key for support in desired}
     existing = support_objects_by_key(job, supports).items()
-    return _support_deletes(
-        job, {key: owned for key, owned in existing if key in desired_keys or _is_made_by_plugin(owned)}, deleting
-    )
+    removed = {key: owned for key, owned in existing if key in desired_keys or _is_made_by_plugin(owned)}
+    return _support_deletes(removed, deleting)
 
 
 def _is_made_by_plugin(owned: SupportObject) -> bool:
@@ -128,14 +119,9 @@ def _is_made_by_plugin(owned: SupportObject) -> bool:
     return PLUGIN_ANNOTATION in owned.object.metadata.annotations
 
 
-def _support_deletes(job: Job, existing: Mapping[str, SupportObject], deleting: Container[str]) -> list[WriteEffect]:
+def _support_deletes(existing: Mapping[str, SupportObject], deleting: Container[str]) -> list[WriteEffect]:
     return [
-        Delete(
-            resource=owned.resource,
-            namespace=job.metadata.namespace,
-            name=owned.object.metadata.name,
-            uid=owned.object.metadata.uid,
-        )
+        Delete.of(owned.resource, owned.object)
         for _, owned in sorted(existing.items())
         if owned.object.metadata.deletion_timestamp is None and owned.object.metadata.uid not in deleting
     ]
@@ -207,12 +193,12 @@ def stop_writes(context: ReconcileContext) -> DueWrites:
     job, state = context.job, context.state
     unwanted, more = _batch(pods_to_kill(context))
     if more:
-        return DueWrites(stages=_non_empty_stages(_delete_effects(job, unwanted)))
+        return DueWrites(stages=_non_empty_stages(_delete_effects(unwanted)))
     groups = [
-        _delete(kinds.POD_GROUP.resource, job, group) for group in _pod_groups(context) if _is_retained(state, group)
+        Delete.of(kinds.POD_GROUP.resource, group) for group in _pod_groups(context) if _is_retained(state, group)
     ]
     remaining = (*groups, *support_removals(job, context.desired.supports, state.support_objects, state.deleting))
-    return DueWrites(stages=_non_empty_stages(_delete_effects(job, unwanted), remaining))
+    return DueWrites(stages=_non_empty_stages(_delete_effects(unwanted), remaining))
 
 
 def restart_writes(context: ReconcileContext) -> DueWrites:
@@ -225,11 +211,11 @@ def restart_writes(context: ReconcileContext) -> DueWrites:
         return DueWrites()
     leaving = _batch(targets_deleted_by_others(context))[0]
     unwanted, more = _batch(pods_to_kill(context))
-    marks, deletes = _mark_effects(job, (*leaving, *unwanted)), _delete_effects(job, unwanted)
+    marks, deletes = _mark_effects(job, (*leaving, *unwanted)), _delete_effects(unwanted)
     if more:
         return DueWrites(stages=_non_empty_stages(marks, deletes))
     groups = tuple(
-        _delete(kinds.POD_GROUP.resource, job, group)
+        Delete.of(kinds.POD_GROUP.resource, group)
         for group in _pod_groups(context)
         if is_outdated_pod_group(group, job) and _is_retained(state, group)
     )
@@ -240,7 +226,7 @@ def sync_writes(context: ReconcileContext) -> DueWrites:
     """Make all objects follow the spec; pods are created once the scheduler admitted the PodGroup."""
     job, state, desired = context.job, context.state, context.desired
     unwanted, _ = _batch(context.pod_summary.unwanted_pods())
-    leaving = (_mark_effects(job, unwanted), _delete_effects(job, unwanted))
+    leaving = (_mark_effects(job, unwanted), _delete_effects(unwanted))
     if (problem := _wait_reason(context)) is not None:
         return DueWrites(stages=_non_empty_stages(*leaving), problem=problem)
     if _is_forwarded(context) and names.JOB_FORWARDING not in job.metadata.annotations:
@@ -331,10 +317,9 @@ def _pod_group_effects(context: ReconcileContext, group: PodGroup | None) -> lis
     if not _is_retained(context.state, group):
         return []
     if is_outdated_pod_group(group, job):
-        return [_delete(resource, job, group)]
+        return [Delete.of(resource, group)]
     if patch := pod_group_patch(group, spec):
-        meta = group.metadata
-        return [Patch(resource=resource, namespace=meta.namespace, name=meta.name, patch=patch, uid=meta.uid)]
+        return [Patch.of(resource, group, patch)]
     return []
 
 
@@ -378,26 +363,11 @@ def _create_effects(context: ReconcileContext, desired: Sequence[tuple[TaskSpec,
 def _mark_effects(job: Job, pods: Sequence[Pod]) -> tuple[WriteEffect, ...]:
     """Return marks on pods of the current version, whose deletion would otherwise look like an eviction."""
     patch = {"metadata": {"annotations": {names.OUT_OF_SYNC: "true"}}}
-    return tuple(
-        Patch(
-            resource=kinds.POD.resource,
-            namespace=job.metadata.namespace,
-            name=pod.metadata.name,
-            patch=patch,
-            uid=pod.metadata.uid,
-        )
-        for pod in pods
-        if needs_mark(job, pod)
-    )
+    return tuple(Patch.of(kinds.POD.resource, pod, patch) for pod in pods if needs_mark(job, pod))
 
 
-def _delete_effects(job: Job, pods: Sequence[Pod]) -> tuple[WriteEffect, ...]:
-    return tuple(_delete(kinds.POD.resource, job, pod) for pod in pods)
-
-
-def _delete(resource: str, job: Job, obj: Pod | PodGroup) -> Delete:
-    meta = obj.metadata
-    return Delete(resource=resource, namespace=job.metadata.namespace, name=meta.name, uid=meta.uid)
+def _delete_effects(pods: Sequence[Pod]) -> tuple[WriteEffect, ...]:
+    return tuple(Delete.of(kinds.POD.resource, pod) for pod in pods)
 
 
 def _non_empty_stages(*stages: tuple[WriteEffect, ...]) -> tuple[tuple[WriteEffect, ...], ...]:

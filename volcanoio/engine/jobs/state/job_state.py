@@ -352,13 +352,4 @@ def object_key(effect: Create | Patch | Delete) -> str:
 
 def job_patch(job: Job, patch: object, subresource: str) -> Patch:
     """Return a patch of the job or its status, bound to the version it was computed from."""
-    meta = job.metadata
-    return Patch(
-        resource=kinds.JOB.resource,
-        namespace=meta.namespace,
-        name=meta.name,
-        patch=patch,
-        subresource=subresource,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-    )
+    return Patch.of(kinds.JOB.resource, job, patch, at_version=True, subresource=subresource)

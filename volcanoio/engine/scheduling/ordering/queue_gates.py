@@ -51,14 +51,7 @@ class QueueGates:
     def open_gate(self, task: TaskInfo) -> Patch:
         """Return the patch that removes a task's gate; it fails if the pod has changed."""
         self._patched[_key(task)] = task
-        return Patch(
-            resource=kinds.POD.resource,
-            namespace=task.namespace,
-            name=task.name,
-            uid=task.uid,
-            resource_version=task.pod.metadata.resource_version,
-            patch={"spec": {"schedulingGates": None}},
-        )
+        return Patch.of(kinds.POD.resource, task.pod, {"spec": {"schedulingGates": None}}, at_version=True)
 
     def reserved_tasks(self) -> list[TaskInfo]:
         """Return the tasks for which quota is reserved."""
