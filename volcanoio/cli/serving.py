@@ -17,13 +17,7 @@ import anyio
 from volcanoio.cli.connection import connected, reporting_api_errors
 from volcanoio.cli.schedulerflags import SchedulerFlags
 from volcanoio.cli.terminal import CommandError, ExitCode, runnable_command
-from volcanoio.compose.hollow import (
-    HollowFleet,
-    HollowOptions,
-    MissingPermissionsError,
-    check_permissions,
-    hollow_fleet,
-)
+from volcanoio.compose.hollow import HollowOptions, MissingPermissionsError, check_permissions, hollow_fleet
 from volcanoio.compose.local import LocalCluster
 from volcanoio.compose.options import LocalOptions, OptionError
 from volcanoio.kube.transport import Transport
@@ -130,7 +124,11 @@ async def _serve(kubeconfig: Path | None, options: HollowOptions) -> int:
 
 
 async def _run(transport: Transport, options: HollowOptions, scope: anyio.CancelScope) -> None:
-    fleet = await _permitted(transport, options)
+    try:
+        fleet = hollow_fleet(transport, options)
+    except OptionError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from None
+    await _check_permissions(transport)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(fleet.run)
         await fleet.registered.wait()
@@ -139,11 +137,7 @@ async def _run(transport: Transport, options: HollowOptions, scope: anyio.Cancel
             scope.cancel()
 
 
-async def _permitted(transport: Transport, options: HollowOptions) -> HollowFleet:
-    try:
-        fleet = hollow_fleet(transport, options)
-    except OptionError as error:
-        raise CommandError(str(error), ExitCode.USAGE) from None
+async def _check_permissions(transport: Transport) -> None:
     try:
         with reporting_api_errors():
             await check_permissions(transport)
@@ -154,4 +148,3 @@ async def _permitted(transport: Transport, options: HollowOptions) -> HollowFlee
             "grant it with the ClusterRole of config/rbac/hollow-nodes.yaml, or use another kubeconfig"
         )
         raise CommandError(msg, ExitCode.REJECTED) from None
-    return fleet

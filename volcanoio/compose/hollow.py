@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import msgspec
 
@@ -38,11 +38,10 @@ class HollowOptions:
     def shapes(self) -> tuple[NodeShape, ...]:
         """The nodes; raises OptionError."""
         if not _PREFIX.fullmatch(self.prefix):
-            msg = (
+            raise OptionError(
                 f"--prefix: {self.prefix!r} cannot begin names of nodes; "
                 "use at most 50 lower-case letters, digits and '-', beginning and ending with a letter or digit"
             )
-            raise OptionError(msg)
         try:
             offered = parse_node_resources(self.node_resources)
         except NodeResourcesError as error:
@@ -121,10 +120,7 @@ async def _allowed(transport: Transport, right: Permission, verb: str) -> bool:
     return msgspec.json.decode(response.body, type=_Review).status.allowed
 
 
-HollowFleet: TypeAlias = NodeFleet
-
-
-def hollow_fleet(transport: Transport, options: HollowOptions) -> HollowFleet:
+def hollow_fleet(transport: Transport, options: HollowOptions) -> NodeFleet:
     """The nodes as a fleet whose `run` serves until cancelled. Raises OptionError."""
     fleet = FleetOptions(kubelet_lag=options.kubelet_lag, name=f"hollow-{options.prefix}")
     return NodeFleet(transport, options.shapes(), RunningClock(), fleet)

@@ -23,6 +23,7 @@ import msgspec
 
 from volcanoio.framework.scheduling.sources import NODE_METRICS, NodeUsage
 from volcanoio.framework.scheduling_events import FactsSaid
+from volcanoio.kube.decoding import without_nulls
 from volcanoio.model import kinds
 from volcanoio.model.base import ApiObject
 from volcanoio.model.core import Node, Pod, ResourceList, ResourceQuota, ResourceRequirements
@@ -307,10 +308,9 @@ def _object(kind: Kind, item: Any, where: str) -> ApiObject:
     try:
         obj = _decoded(kind, item)
     except msgspec.ValidationError as error:
-        msg = (
+        raise StateError(
             f"{where}: {kind.kind} {_name(item)}: {_validation_text(error)}; write it as Kubernetes documents the field"
-        )
-        raise StateError(msg) from None
+        ) from None
     meta = obj.metadata
     if not meta.name:
         raise StateError(f"{where}: a {kind.kind} without metadata.name; name it")
@@ -337,13 +337,7 @@ def _decoded(kind: Kind, item: Any) -> ApiObject:
         return kind.decode(item) if raw else msgspec.convert(item, kind.type)
     except msgspec.ValidationError:  # a null is as good as nothing, but takes time to look for
         plain = msgspec.json.decode(item) if raw else item
-        return msgspec.convert(_without_nulls(plain), kind.type)
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+        return msgspec.convert(without_nulls(plain), kind.type)
 
 
 def _name(item: Any) -> str:

@@ -42,7 +42,6 @@ Usage: TypeAlias = dict[str, int]
 """Quota key to an amount in thousandths, bytes and pods too: `volcanoio.model.resources` has other units."""
 
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
-_NATIVE = ("cpu", "memory", "ephemeral-storage", "hugepages-")
 _LIMITED = ("cpu", "memory", "ephemeral-storage")
 
 

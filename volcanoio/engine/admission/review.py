@@ -83,14 +83,7 @@ def with_defaults(request: ReviewRequest, lookup: AdmissionLookup, settings: Adm
         return request
     copy: Manifest = msgspec.json.decode(msgspec.json.encode(request.object))  # a tenth of what deepcopy takes
     row.default(copy, request, lookup, settings)
-    return ReviewRequest(
-        operation=request.operation,
-        resource=request.resource,
-        name=request.name,
-        namespace=request.namespace,
-        object=copy,
-        old=request.old,
-    )
+    return msgspec.structs.replace(request, object=copy)
 
 
 def _default_job(job: Manifest, _: ReviewRequest, __: AdmissionLookup, settings: AdmissionSettings) -> None:

@@ -111,9 +111,7 @@ def _declared_names(path: Path, source: bytes) -> list[str]:
     try:
         tree = ast.parse(source, str(path))
     except (SyntaxError, ValueError) as error:
-        line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
-        msg = f"{path}{line}: cannot be loaded: {type(error).__name__}: {error}; fix or remove the file"
-        raise MountError(msg) from None
+        raise _loading_failed(path, error) from None
     return [
         statement.value.value
         for definition in tree.body
@@ -122,6 +120,11 @@ def _declared_names(path: Path, source: bytes) -> list[str]:
         if isinstance(statement, ast.Assign | ast.AnnAssign) and _targets(statement) == ["name"]
         if isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
     ]
+
+
+def _loading_failed(path: Path, error: Exception) -> MountError:
+    line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+    return MountError(f"{path}{line}: cannot be loaded: {type(error).__name__}: {error}; fix or remove the file")
 
 
 def _targets(statement: ast.Assign | ast.AnnAssign) -> list[str]:
@@ -168,7 +171,5 @@ def _run(path: Path, source: bytes, digest: str) -> ModuleType:
         exec(compile(source, str(path), "exec"), module.__dict__)
     except Exception as error:
         del sys.modules[name]
-        line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
-        msg = f"{path}{line}: cannot be loaded: {type(error).__name__}: {error}; fix or remove the file"
-        raise MountError(msg) from error
+        raise _loading_failed(path, error) from error
     return module

@@ -56,11 +56,10 @@ class Registry:
         for candidate in candidates:
             key = (candidate.group, candidate.name)
             if first := self._candidates.get(key):
-                msg = (
+                raise PluginError(
                     f'{NOUNS[candidate.group]} "{candidate.name}" is registered twice: by {first.origin} and by '
                     f"{candidate.origin}; rename or remove one of them"
                 )
-                raise PluginError(msg)
             self._candidates[key] = candidate
 
     def names(self, group: str) -> tuple[str, ...]:
