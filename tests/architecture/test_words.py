@@ -7,7 +7,6 @@ import pytest
 from tests.architecture import words
 
 LIMITS = {
-    "plugins/volcanoio_plugins": 17,
     "tests": 1172,
     "volcanoio/bus": 1,
     "volcanoio/localcluster/processes": 1,

@@ -1,4 +1,4 @@
-"""Scheduler actions, one per module, and what those that evict share (`eviction`, `bundles`, `pendingtasks`).
+"""Scheduler actions, one per module, and what those that evict share (`eviction`, `bundles`).
 
 Imports `volcanoio.framework` and `volcanoio.model` only. Start with `backfill`, then `allocate`.
 """

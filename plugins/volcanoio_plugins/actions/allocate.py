@@ -4,22 +4,111 @@ Source: Volcano pkg/scheduler/actions/allocate. The first attempt at a job place
 later attempt in the session places one task, so that queues and jobs alternate.
 """
 
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
 
 from volcanoio.framework.arguments import convert
-from volcanoio.framework.scheduling.session import Backlog, Session, Statement
+from volcanoio.framework.scheduling.heap import Heap
+from volcanoio.framework.scheduling.session import Backlog, Run, Session, Statement
 from volcanoio.framework.scheduling.views import Job, SubJob
-from volcanoio_plugins.actions.pendingtasks import PendingRuns, PendingSubJobs
-
-PendingTasks: TypeAlias = PendingRuns | PendingSubJobs
-"""The tasks of a job that are left to place; by sub-job if it has sub-group policies."""
-
 
 PASSED = 8
 """Unschedulable jobs skipped in one step."""
+
+
+class PendingRuns:
+    """Runs of tasks, and the position of the next task."""
+
+    __slots__ = ("_at", "_run", "runs")
+
+    def __init__(self, runs: list[Run]) -> None:
+        self.runs = runs
+        self._run = 0
+        self._at = 0
+
+    def __bool__(self) -> bool:
+        return self._run < len(self.runs)
+
+    @property
+    def position(self) -> tuple[Run, int, int]:
+        """The current run, the index of its next task, and how many it has left."""
+        run = self.runs[self._run]
+        return run, self._at, len(run.tasks) - self._at
+
+    def advance(self, count: int) -> None:
+        """Move on by `count` tasks of the current run."""
+        self._at += count
+        if self._at >= len(self.runs[self._run].tasks):
+            self._run += 1
+            self._at = 0
+
+
+class PendingSubJobs:
+    """The sub-jobs of a job that have tasks to place: first those needed to reach each policy's minimum.
+
+    Volcano: organizeJobWorksheet. The needed sub-jobs are determined once; a sort key is computed at every push.
+    """
+
+    __slots__ = ("_heap", "_needed", "runs_by_sub_job")
+
+    def __init__(self, session: Session, job: Job) -> None:
+        self._needed = needed_sub_jobs(session, job)
+        self.runs_by_sub_job: dict[str, PendingRuns] = {}
+        """Runs of pending tasks by the sub-job's key."""
+        for sub_job in job.sub_jobs:
+            if runs := session.runs(job, best_effort=False, sub_job=sub_job):
+                self.runs_by_sub_job[sub_job.key] = PendingRuns(runs)
+        self._heap: Heap[SubJob] = Heap(
+            lambda sub_job: (sub_job.key not in self._needed, session.sub_job_key(sub_job)),
+            [sub_job for sub_job in job.sub_jobs if sub_job.key in self.runs_by_sub_job],
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
+    @property
+    def runs(self) -> list[Run]:
+        """All runs of all sub-jobs."""
+        return [run for pending in self.runs_by_sub_job.values() for run in pending.runs]
+
+    def pop(self) -> tuple[SubJob, PendingRuns]:
+        """Return the first sub-job and its tasks."""
+        sub_job = self._heap.pop()
+        return sub_job, self.runs_by_sub_job[sub_job.key]
+
+    def push(self, sub_job: SubJob) -> None:
+        """Put a sub-job with remaining tasks back."""
+        self._heap.push(sub_job)
+
+    def __iter__(self) -> Iterator[tuple[SubJob, PendingRuns]]:
+        """Yield the sub-jobs in their current order, consuming them."""
+        while self._heap:
+            yield self.pop()
+
+
+def needed_sub_jobs(session: Session, job: Job) -> set[str]:
+    """Return the sub-jobs that must become ready so that each policy reaches its minimum."""
+    minimums = job.sub_job_minimums
+    ready: Counter[str] = Counter()
+    others = []
+    for sub_job in job.sub_jobs:
+        if session.sub_job_ready(sub_job):
+            ready[sub_job.group] += 1
+        else:
+            others.append(sub_job)
+    chosen = set()
+    for sub_job in sorted(others, key=session.sub_job_key):
+        if ready[sub_job.group] < minimums.get(sub_job.group, 0):
+            ready[sub_job.group] += 1
+            chosen.add(sub_job.key)
+    return chosen
+
+
+PendingTasks: TypeAlias = PendingRuns | PendingSubJobs
+"""The tasks of a job that are left to place; by sub-job if it has sub-group policies."""
 
 
 class AllocateArguments(msgspec.Struct, frozen=True):

@@ -2,11 +2,15 @@
 
 gangpreempt evicts within the queue from jobs of lower priority; gangreclaim evicts from other queues. Both take
 surplus tasks first and then, where needed, whole gangs. The search runs on the session and is rolled back; the result
-is then applied with only the evictions that its placements need. Source: Volcano pkg/scheduler/actions/gangpreempt,
-gangreclaim and utils (BuildNominationPlanInDomain).
+is then applied with only the evictions that its placements need. Unlike in Volcano, room is made for no task beyond
+the job's minimum.
+
+Source: Volcano pkg/scheduler/actions/gangpreempt, gangreclaim and utils (BuildNominationPlanInDomain,
+CollectPendingTasksForGangEviction).
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
@@ -14,11 +18,11 @@ import msgspec
 from volcanoio.framework.arguments import convert
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.session import FittingTasks, Run, Session, Statement
-from volcanoio.framework.scheduling.views import Job, Task
+from volcanoio.framework.scheduling.views import Job, SubJob, Task, TaskStatus
 from volcanoio.model.resources import add
-from volcanoio_plugins.actions.bundles import Bundle, CandidateBundles, Domain, domains
+from volcanoio_plugins.actions.allocate import PendingSubJobs, needed_sub_jobs
+from volcanoio_plugins.actions.bundles import READY, Bundle, CandidateBundles, Domain, domains
 from volcanoio_plugins.actions.eviction import EvictionGoal, conclude, jobs_by_queue, preemptors, worth_keeping
-from volcanoio_plugins.actions.pendingtasks import runs_to_start
 
 BETWEEN = 32
 """Evictions or placements in one step."""
@@ -219,6 +223,87 @@ class GangEvictor:
 
     def _allowed(self, task: Task) -> bool:
         return self._victims.queue_allocatable(self._job, task.shape, 1) > 0
+
+
+_PLACED = (*READY, TaskStatus.PIPELINED)
+
+
+def runs_to_start(session: Session, job: Job) -> list[Run]:
+    """Return the tasks that a job needs to start; once started, all pending tasks, or those of its first sub-job."""
+    ready = session.job_ready(job)
+    if not job.sub_jobs:
+        runs = session.runs(job, best_effort=False)
+        return runs if ready else _select(runs, _Shortage(job).choose(_tasks(runs)))
+    required = needed_sub_jobs(session, job)
+    parts = [(sub_job, pending.runs) for sub_job, pending in PendingSubJobs(session, job)]
+    parts = [
+        (sub_job, runs) for sub_job, runs in parts if len(_tasks(runs)) >= _missing(sub_job)
+    ]  # the others have too few pending tasks
+    if ready:
+        return parts[0][1] if parts else []
+    shortage = _Shortage(job)
+    chosen: set[str] = set()
+    for sub_job, runs in parts:
+        tasks = _tasks(runs)[: max(_missing(sub_job), 0)]
+        if sub_job.key in required or shortage.wants_any(tasks):
+            chosen |= shortage.take(tasks)
+    runs = [run for _, own in parts for run in own]
+    chosen |= shortage.choose(task for task in _tasks(runs) if task.uid not in chosen)
+    return _select(runs, chosen)
+
+
+class _Shortage:
+    """Number of tasks that a job needs in addition, by role and in total."""
+
+    def __init__(self, job: Job) -> None:
+        placed = [
+            task
+            for task in job.tasks
+            if task.status in _PLACED or (task.status is TaskStatus.PENDING and task.shape.best_effort)
+        ]
+        self._roles: Counter[str] = Counter()
+        if sum(job.role_minimums.values()) <= job.min_available:
+            held = Counter(task.role for task in placed)
+            self._roles.update({role: max(least - held[role], 0) for role, least in job.role_minimums.items()})
+        self._others = max(job.min_available - len(placed) - self._roles.total(), 0)
+
+    def wants_any(self, tasks: Iterable[Task]) -> bool:
+        """Whether any of these is missing."""
+        return any(self._others > 0 or self._roles[task.role] > 0 for task in tasks)
+
+    def take(self, tasks: Iterable[Task]) -> set[str]:
+        """Count tasks as placed, whether they are missing or not; return their uids."""
+        taken = set()
+        for task in tasks:
+            self._wants(task)
+            taken.add(task.uid)
+        return taken
+
+    def choose(self, tasks: Iterable[Task]) -> set[str]:
+        """Return the uids of the first missing ones, which count as placed."""
+        return {task.uid for task in tasks if self._wants(task)}
+
+    def _wants(self, task: Task) -> bool:
+        if self._roles[task.role] > 0:
+            self._roles[task.role] -= 1
+        elif self._others > 0:
+            self._others -= 1
+        else:
+            return False
+        return True
+
+
+def _missing(sub_job: SubJob) -> int:
+    return sub_job.min_available - sub_job.ready_count - sub_job.pipelined_count - sub_job.pending_best_effort
+
+
+def _tasks(runs: Iterable[Run]) -> list[Task]:
+    return [task for run in runs for task in run.tasks]
+
+
+def _select(runs: Iterable[Run], chosen: set[str]) -> list[Run]:
+    left = [run._replace(tasks=[task for task in run.tasks if task.uid in chosen]) for run in runs]
+    return [run for run in left if run.tasks]
 
 
 DOMAINS = 8

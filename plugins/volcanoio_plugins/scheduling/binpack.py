@@ -44,7 +44,7 @@ class BinpackArguments(msgspec.Struct, frozen=True):
 class Binpack:
     """score = Σ w·(used + requested)/allocatable / Σ w × 100 × weight over requested resources with a weight.
 
-    A node that would overflow scores 0; a resource that the node lacks adds nothing and its weight counts.
+    A node that would overflow scores 0; a resource that the node does not have adds nothing, and its weight counts.
     """
 
     name = "binpack"

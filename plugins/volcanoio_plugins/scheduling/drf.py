@@ -28,7 +28,7 @@ from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.views import Amounts, Job, QueueView, Shape, Task, TaskStatus
 from volcanoio.model.names import HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
 from volcanoio.model.resources import add
-from volcanoio_plugins.scheduling.queues.demand import BATCH_SIZE
+from volcanoio_plugins.scheduling.queues.attributes import BATCH_SIZE
 
 Vector: TypeAlias = NDArray[np.float64]
 HierarchicalShare: TypeAlias = tuple[tuple[bool, float], ...]
@@ -96,10 +96,10 @@ class Branch:
 class Leaves:
     """The jobs of one queue with pending tasks, one row each; the other jobs are one saturated row."""
 
-    def __init__(self, queue: QueueView, names: Sequence[str], moves: Table, settled: Table) -> None:
+    def __init__(self, queue: QueueView, names: Sequence[str], moves: Table, others: Table) -> None:
         self._names = names
         self._moves = moves
-        self._settled = settled
+        self._others_delta = others
         growing = [job for job in queue.jobs if job.count(TaskStatus.PENDING)]
         self._jobs = {job.key: (row, job) for row, job in enumerate(growing, 1)}
         allocated = np.array([[allocated_to(job).get(name, 0) for name in names] for job in growing], dtype=np.float64)
@@ -118,11 +118,11 @@ class Leaves:
             self._recent.setdefault(job.key, 0)
         else:
             for name, amount in requests.items():
-                self._settled.add(name, amount * count)
+                self._others_delta.add(name, amount * count)
 
     def update(self) -> bool:
         """Apply the counted and undone tasks; return whether there were any."""
-        seen = self._moves.version, self._settled.version
+        seen = self._moves.version, self._others_delta.version
         if seen == self._seen:
             return False
         self._seen = seen
@@ -131,7 +131,7 @@ class Leaves:
                 row, job = self._jobs[key]
                 self._recent[key] = changed
                 self.allocated[row] = self._vector(allocated_to(job))
-        self.allocated[0] = self._others + [self._settled.get(name) for name in self._names]
+        self.allocated[0] = self._others + [self._others_delta.get(name) for name in self._names]
         return True
 
     def add_hypothetical(self, job: Job, requests: Vector) -> None:
@@ -221,12 +221,12 @@ class ShareTree:
         for name, weight in hierarchy_of(queue):
             branch = branch.children.setdefault(name, Branch(branch, weight))
             path.append(branch)
-        moves, settled = (session.table(owner, f"{table}/{queue.name}") for table in ("moves", "settled"))
+        moves, others = (session.table(owner, f"{table}/{queue.name}") for table in ("moves", "others"))
         branch = path[-1]
         if branch.leaves is not None:  # two queues have the same path
             branch = branch.children.setdefault(f"/{queue.name}", Branch(branch, 1.0))
             path.append(branch)
-        branch.leaves = Leaves(queue, self._names, moves, settled)
+        branch.leaves = Leaves(queue, self._names, moves, others)
         self._at[queue.name] = path
         self._allocated += branch.leaves.allocated.sum(axis=0)
 

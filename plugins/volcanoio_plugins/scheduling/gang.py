@@ -211,8 +211,8 @@ def _missing_in_sub_jobs(job: Job) -> int:
     """Return the minimum number of tasks to place so that each policy has its minimum of ready sub-jobs."""
     if not job.sub_job_minimums:
         return 0
-    lacks: dict[str, list[int]] = {group: [] for group in job.sub_job_minimums}
+    missing: dict[str, list[int]] = {group: [] for group in job.sub_job_minimums}
     for part in job.sub_jobs:
-        if part.group in lacks:
-            lacks[part.group].append(max(part.min_available - part.ready_count - part.pending_best_effort, 0))
-    return sum(sum(sorted(lacks[group])[:least]) for group, least in job.sub_job_minimums.items())
+        if part.group in missing:
+            missing[part.group].append(max(part.min_available - part.ready_count - part.pending_best_effort, 0))
+    return sum(sum(sorted(missing[group])[:least]) for group, least in job.sub_job_minimums.items())

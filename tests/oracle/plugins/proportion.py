@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from volcanoio_plugins.scheduling.queues.waterfilling import QueueRequest, compute_deserved
+from volcanoio_plugins.scheduling.queues.proportion import QueueRequest, compute_deserved
 
 from tests.oracle.cluster import ALLOCATED, Amounts, Job, Queue, Task, total
 from tests.oracle.plugins.demand import admitted, elastic, minimum

@@ -7,8 +7,8 @@ import gc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from volcanoio_plugins.scheduling.queues import demand
-from volcanoio_plugins.scheduling.queues.demand import DemandSums, admitted, elastic, queue_of
+from volcanoio_plugins.scheduling.queues import attributes
+from volcanoio_plugins.scheduling.queues.attributes import DemandSums, admitted, elastic, queue_of
 
 from tests.examples import examples
 from tests.scenario.scheduling.harness import World, group, node, pods, queue
@@ -84,7 +84,7 @@ def test_a_reader_that_is_too_far_behind_gets_everything(monkeypatch: pytest.Mon
 
 def test_jobs_that_went_while_too_much_changed_are_counted_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_transitions, "MAX_PENDING_CHANGES", 1)
-    monkeypatch.setattr(demand, "BATCH_SIZE", 2)
+    monkeypatch.setattr(attributes, "BATCH_SIZE", 2)
     names = [f"j{number}" for number in range(6)]
     world = World(*(group(name, 1, phase="Inqueue", minResources={"cpu": "2"}) for name in names))
     kept: DemandSums[str] = DemandSums(queue_of, admitted)

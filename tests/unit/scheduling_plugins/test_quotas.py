@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from volcanoio_plugins.scheduling.queues.attributes import compute_real_capability
 from volcanoio_plugins.scheduling.queues.overcommit import Overcommit
-from volcanoio_plugins.scheduling.queues.proportion import Proportion
+from volcanoio_plugins.scheduling.queues.proportion import Proportion, QueueRequest, compute_deserved
 from volcanoio_plugins.scheduling.queues.quantities import amount_text
-from volcanoio_plugins.scheduling.queues.waterfilling import QueueRequest, compute_deserved, compute_real_capability
 
 from tests.unit.scheduling_plugins.figures import Figures
 from tests.unit.scheduling_plugins.views import JobView, QueueData, make_shape, opened, session_of, tasks

@@ -299,7 +299,7 @@ class VolumeBinding:
         full = np.zeros(index.size, np.bool_)
         contested: list[tuple[VolumeClaim, CandidateVolumes, Mask]] = []
         for claim in claims:
-            if (ready := self._settled_nodes(claim, index)) is not None:
+            if (ready := self._decided_nodes(claim, index)) is not None:
                 missing |= ~ready
                 continue
             can_provision, has_capacity = self._provisioning.nodes(claim, index)
@@ -338,7 +338,7 @@ class VolumeBinding:
             return 0
         return self._index.session.volumes.waiting(claim.key)
 
-    def _settled_nodes(self, claim: VolumeClaim, index: NodeIndex) -> Mask | None:
+    def _decided_nodes(self, claim: VolumeClaim, index: NodeIndex) -> Mask | None:
         """Return the nodes for a claim whose volume or node is decided; None if it is not."""
         volume = claim.reserved_volume or (self.plans.volume_of(claim.key) if claim.key else "")
         if volume:

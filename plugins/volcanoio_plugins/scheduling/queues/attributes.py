@@ -1,19 +1,27 @@
-"""The limits and amounts of a queue within one session, and its metrics.
+"""Amounts of queues: limits, what is allocated, and the demand of jobs that are admitted but not placed yet.
 
-Volcano: queueAttr in the plugins capacity and proportion; pkg/scheduler/metrics/queue.go.
+Demand is counted so that no more jobs are admitted than the cluster can soon run. `DemandSums` keeps sums over jobs
+across sessions and reads only the jobs that changed; `QueueAttributes` is for one session.
+
+Volcano: queueAttr in the plugins capacity and proportion; pkg/scheduler/plugins/util/util.go.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
 
 import msgspec
 
-from volcanoio.framework.probe import Probe
-from volcanoio.framework.scheduling.sessionview import Table
-from volcanoio.framework.scheduling.views import QueueView
-from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts
-from volcanoio.model.scheduling import Queue
+from volcanoio.framework.scheduling.sessionview import SessionView, Table
+from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Amounts, Job, QueueView
+from volcanoio.model.resources import CPU, MEMORY, PODS
+from volcanoio.model.scheduling import PodGroupPhase
 from volcanoio_plugins.scheduling.queues.quantities import TOLERANCE, Quantities, amount_text, exceeding, ordered
+
+QUEUE_CLOSED, QUOTA_INSUFFICIENT = "QueueClosed", "QueueQuotaInsufficient"
+"""Codes of rejections."""
+BATCH_SIZE = 512
+"""Number of jobs processed between two checkpoints; also the limit per session if only metrics depend on them."""
+Key = TypeVar("Key", bound=Hashable)
 
 
 class QueueLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +30,22 @@ class QueueLimits(msgspec.Struct, frozen=True, kw_only=True):
     deserved: Mapping[str, float]
     real_capability: Mapping[str, int]
     guarantee: Mapping[str, int]
+
+
+def compute_real_capability(
+    total: Mapping[str, int], guaranteed: Mapping[str, int], own: Mapping[str, int], capability: Mapping[str, int]
+) -> dict[str, int]:
+    """Return the most a queue can have: the cluster less the others' guarantees, at most its capability.
+
+    A capability for cpu or memory that is not positive means none.
+    """
+    result = {name: max(amount - guaranteed.get(name, 0), 0) for name, amount in total.items()}
+    for name, amount in own.items():
+        result[name] = result.get(name, 0) + amount
+    for name, limit in capability.items():
+        if name in result and (limit > 0 or name not in (CPU, MEMORY)):
+            result[name] = min(result[name], limit)
+    return result
 
 
 class QueueAttributes:
@@ -62,7 +86,7 @@ class QueueAttributes:
         self._share = 0.0
         self._shared_at = -1
 
-    def allocated(self) -> Amounts:
+    def allocated(self) -> dict[str, int]:
         """Return what its jobs have allocated now, reservations included."""
         return {name: self.allocated_amount(name) for name in self._names}
 
@@ -182,76 +206,121 @@ class QueueAttributes:
         return True
 
 
-_UNITS = {CPU: "milli_cpu", MEMORY: "memory_bytes"}
-_ZERO = {CPU: 0, MEMORY: 0}
-"""Reported also for queues that have none of them."""
-_Series: TypeAlias = tuple[str, dict[str, str]]
-"""A gauge's name and its labels."""
+class DemandSums(Generic[Key]):
+    """Sums of parts of jobs, by a key of the job. A part depends on the job alone.
 
-
-class QueueGauges:
-    """Reports the amounts of each queue, and forgets deleted queues.
-
-    `overused` returns whether a queue has its share. Amounts from `unlimited` on are not reported.
+    The sums are complete in sessions in which a job waits for admission; in others changes may be missing.
     """
 
-    def __init__(self, overused: Callable[[QueueAttributes], bool], unlimited: int | None = None) -> None:
-        self._overused = overused
-        self._unlimited = float("inf") if unlimited is None else unlimited / 2
-        self._reported: dict[str, list[_Series]] = {}
-        """The series last reported, by queue."""
-        self._idle: dict[str, Queue] = {}
-        """Queues without jobs that were reported, with their object then: they are not reported again while it is the
-        same.
-        """
+    def __init__(self, by: Callable[[Job], Key], *parts: Callable[[Job], Amounts]) -> None:
+        self._by = by
+        self._parts = parts
+        self._counted: dict[str, tuple[Key, list[Amounts]]] = {}
+        """The counted parts of each job, by its key."""
+        self._totals: dict[Key, list[dict[str, int]]] = {}
+        self._updates = 0
+        """Number of updated jobs since deleted jobs were last removed."""
 
-    def report(
-        self, probe: Probe, attrs: Iterable[QueueAttributes], idle: Iterable[tuple[QueueView, Quantities]]
-    ) -> None:
-        """Set the gauges; `idle` are the queues without jobs, and what they deserve."""
-        before, idle_before = self._reported, self._idle
-        self._reported, self._idle = {}, {}
-        for attr in attrs:
-            parts: dict[str, Quantities] = {
-                "allocated": {**_ZERO, **attr.allocated()},
-                "request": {**_ZERO, **attr.requested},
-                "inqueue": {**_ZERO, **attr.admitted()},
-                "deserved": {**_ZERO, **attr.deserved},
-                "capacity": attr.queue.capability,
-                "real_capacity": attr.real_capability,
-            }
-            self._report_queue(probe, attr.queue, parts, attr.share(), overused=self._overused(attr))
-        for queue, deserved in idle:
-            self._idle[queue.name] = queue.object
-            if idle_before.get(queue.name) is queue.object:
-                self._reported[queue.name] = before[queue.name]
-                continue
-            nothing: dict[str, Quantities] = dict.fromkeys(("allocated", "request", "inqueue"), _ZERO)
-            parts = {**nothing, "deserved": {**_ZERO, **deserved}, "capacity": queue.capability}
-            self._report_queue(probe, queue, parts, 0.0, overused=False)
-        for name, series in before.items():
-            if (kept := self._reported.get(name, [])) != series:
-                for gauge in series:
-                    if gauge not in kept:
-                        probe.forget(gauge[0], **gauge[1])
+    def update(self, session: SessionView) -> Iterator[None]:
+        """Count the jobs that changed since the last update; all of them if a job waits for admission, else some."""
+        admission_pending = session.has_jobs_in(PodGroupPhase.PENDING)
+        jobs = session.jobs
+        while True:
+            changed = session.changed_jobs(self, BATCH_SIZE)
+            for job in changed:
+                self._update_job(jobs, job)
+            self._updates += len(changed)
+            if self._updates >= max(len(session.jobs), BATCH_SIZE) and len(changed) < BATCH_SIZE:
+                self._remove_deleted(session)
+            if not admission_pending or len(changed) < BATCH_SIZE:
+                return
+            yield
 
-    def _report_queue(
-        self, probe: Probe, queue: QueueView, parts: Mapping[str, Quantities], share: float, *, overused: bool
-    ) -> None:
-        series = self._reported[queue.name] = []
+    def _update_job(self, jobs: Mapping[str, Job], job: Job) -> None:
+        key = job.key
+        counted = self._counted.get(key)
+        amounts = [part(job) for part in self._parts] if key in jobs else []
+        if any(amounts):
+            now = self._by(job), amounts
+            if now != counted:
+                if counted is not None:
+                    self._add(*counted, -1)
+                self._counted[key] = now
+                self._add(*now, 1)
+        elif counted is not None:
+            del self._counted[key]
+            self._add(*counted, -1)
 
-        def gauge(name: str, value: float, **labels: str) -> None:
-            probe.gauge(f"volcano_queue_{name}", value, queue_name=queue.name, **labels)
-            series.append((f"volcano_queue_{name}", {"queue_name": queue.name, **labels}))
+    def _remove_deleted(self, session: SessionView) -> None:
+        """Remove deleted jobs, which `changed_jobs` leaves out when it returns everything after too many changes."""
+        self._updates = 0
+        jobs = session.jobs
+        for gone in [key for key in self._counted if key not in jobs]:
+            self._add(*self._counted.pop(gone), -1)
 
-        for part, amounts in parts.items():
-            for resource, amount in amounts.items():
-                if amount >= self._unlimited:
-                    continue
-                if unit := _UNITS.get(resource):
-                    gauge(f"{part}_{unit}", amount)
+    def of(self, key: Key) -> list[dict[str, int]]:
+        """Return the sums of the parts; never write to them."""
+        return self._totals.get(key) or [{} for _ in self._parts]
+
+    def _add(self, key: Key, amounts: list[Amounts], times: int) -> None:
+        if (totals := self._totals.get(key)) is None:
+            totals = self._totals[key] = [{} for _ in self._parts]
+        emptied = False
+        for total, part in zip(totals, amounts):  # noqa: B905 - called for every job; the lengths are equal
+            for name, amount in part.items():
+                if value := total.get(name, 0) + amount * times:
+                    total[name] = value
                 else:
-                    gauge(f"{part}_scalar_resources", amount, resource=resource)
-        gauge("share", share)
-        gauge("weight", queue.weight)
-        gauge("overused", float(overused))
+                    total.pop(name, None)
+                    emptied = True
+        if emptied and not any(totals):
+            del self._totals[key]
+
+
+_INQUEUE, _RUNNING = PodGroupPhase.INQUEUE.value, PodGroupPhase.RUNNING.value
+"""Plain texts: compared for every job that changed."""
+
+
+def outstanding(job: Job) -> Amounts:
+    """Return minResources not allocated yet, without the requests of gated tasks."""
+    allocated, minimum_amounts = job.allocated, job.min_resources
+    if not allocated or not minimum_amounts:
+        return minimum(job)
+    return _ungated(
+        job, {name: left for name, amount in minimum_amounts.items() if (left := amount - allocated.get(name, 0)) > 0}
+    )
+
+
+def minimum(job: Job) -> Amounts:
+    """Return minResources without the requests of gated tasks."""
+    return _ungated(job, job.min_resources or {})
+
+
+def elastic(job: Job) -> Amounts:
+    """Return what the job has allocated beyond its minResources."""
+    held, minimum_amounts = job.allocated, job.min_resources or {}
+    if not held:
+        return {}
+    return {name: more for name, amount in held.items() if (more := amount - minimum_amounts.get(name, 0)) > 0}
+
+
+def has_running_minimum(job: Job) -> bool:
+    """Whether the job runs with at least minAvailable members: one whose driver has finished does not count."""
+    return job.phase == _RUNNING and job.count(*ALLOCATED_STATUSES) >= job.min_available
+
+
+def admitted(job: Job) -> Amounts:
+    """Return the part of a job's minResources that is admitted to its queue and not allocated yet."""
+    if job.min_resources is None or not (job.phase == _INQUEUE or has_running_minimum(job)):
+        return {}
+    return outstanding(job)
+
+
+def _ungated(job: Job, demand: Amounts) -> Amounts:
+    gated = job.gated
+    return {name: max(amount - gated.get(name, 0), 0) for name, amount in demand.items()} if gated else demand
+
+
+def queue_of(job: Job) -> str:
+    """Return the name of the job's queue: a key to sum by."""
+    return job.queue

@@ -21,11 +21,20 @@ from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
 from volcanoio.model.names import ROOT_QUEUE
 from volcanoio.model.resources import CPU, MEMORY, PODS, Amounts, add, maximum, total
-from volcanoio_plugins.scheduling.queues.attributes import QueueAttributes, QueueGauges, QueueLimits
-from volcanoio_plugins.scheduling.queues.demand import DemandSums, admitted, elastic, minimum, queue_of
-from volcanoio_plugins.scheduling.queues.proportion import QUEUE_CLOSED, QUOTA_INSUFFICIENT
+from volcanoio_plugins.scheduling.queues.attributes import (
+    QUEUE_CLOSED,
+    QUOTA_INSUFFICIENT,
+    DemandSums,
+    QueueAttributes,
+    QueueLimits,
+    admitted,
+    compute_real_capability,
+    elastic,
+    minimum,
+    queue_of,
+)
+from volcanoio_plugins.scheduling.queues.gauges import QueueGauges
 from volcanoio_plugins.scheduling.queues.quantities import TOLERANCE, Quantities, shortage
-from volcanoio_plugins.scheduling.queues.waterfilling import compute_real_capability
 
 UNLIMITED = 2**62
 """An amount larger than any real one: the limit of the root if it has no capability."""

@@ -6,9 +6,9 @@ namespace is a user or a team: submitting more or earlier jobs gives no larger s
 The dominant share is the largest fraction that a namespace has of any resource of the cluster (Ghodsi et al.: Dominant
 Resource Fairness, NSDI 2011), counted in one queue and divided by the weight. Jobs of the namespace with the smallest
 share are first. A large job would never start while small jobs take all room that becomes free: if the namespace with
-the smallest share has waited longer than its patience, namespaces with more get nothing new until it was served. No
-filter can tell in advance whether the job fits at all, so they hold back for at most that patience at a time, and after
-each failed attempt continue four times as long as before.
+the smallest share has waited longer than its patience, namespaces with more get nothing new until it was served. It is
+not known in advance whether the job fits at all, so they wait for at most that patience at a time, and after each
+failed attempt they continue four times as long as before.
 
 Put the plugin after `priority`, whose classes are assigned by administrators, and before `gang` and `drf`, so that
 neither unfinished gangs nor small jobs of one namespace pass those of another.
@@ -34,7 +34,7 @@ from volcanoio.model import kinds
 from volcanoio.model.names import FAIRSHARE_WEIGHT
 from volcanoio.model.resources import add
 from volcanoio.model.scheduling import PodGroupPhase
-from volcanoio_plugins.scheduling.queues.demand import DemandSums, admitted, minimum
+from volcanoio_plugins.scheduling.queues.attributes import DemandSums, admitted, minimum
 
 _MAX_PAUSE = 6 * 3600.0
 """Longest time in seconds for which other namespaces continue before they hold back again."""

@@ -12,7 +12,7 @@ from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Amounts, Job
 from volcanoio.model.scheduling import PodGroupPhase
-from volcanoio_plugins.scheduling.queues.demand import DemandSums, has_running_minimum, minimum, outstanding
+from volcanoio_plugins.scheduling.queues.attributes import DemandSums, has_running_minimum, minimum, outstanding
 from volcanoio_plugins.scheduling.queues.quantities import amount_text, exceeding, shortage
 
 DEFAULT_FACTOR = 1.2
@@ -45,9 +45,10 @@ class Overcommit:
 
     def open(self, session: SessionView) -> Checkpoints | None:
         """Sum what is idle and what is admitted, if any job waits for admission."""
-        self._session, self._inqueue = session, session.table(self.name, "inqueue")
+        self._session, self._inqueue = session, None
         if not session.has_jobs_in(PodGroupPhase.PENDING):
             return None
+        self._inqueue = session.table(self.name, "inqueue")
         self._used = used = session.used
         self._limit = {name: amount * self._factor for name, amount in session.total.items()}
         self._idle = {name: amount - used.get(name, 0) for name, amount in self._limit.items()}

@@ -1,6 +1,8 @@
 """Plugin proportion: queues share the cluster by weight (Volcano: pkg/scheduler/plugins/proportion).
 
-The arithmetic of shares is in `waterfilling`. Only queues that have jobs take part.
+What a queue deserves is computed in rounds: each gives every open queue its part, by weight, of what remains; a queue
+that has all it requests, or all it can have, is closed, and the rest remains for the others. Only queues that have jobs
+take part. Amounts shared by weight may be fractional.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,13 +17,36 @@ from volcanoio.framework.scheduling.points import Checkpoints
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
 from volcanoio.framework.scheduling.views import Job, QueueView, Shape, Task
-from volcanoio.model.resources import Amounts, add, total
-from volcanoio_plugins.scheduling.queues.attributes import QueueAttributes, QueueGauges, QueueLimits
-from volcanoio_plugins.scheduling.queues.demand import DemandSums, admitted, elastic, minimum, queue_of
-from volcanoio_plugins.scheduling.queues.quantities import fits_within, shortage
-from volcanoio_plugins.scheduling.queues.waterfilling import QueueRequest, compute_deserved, compute_real_capability
+from volcanoio.model.resources import PODS, Amounts, add, total
+from volcanoio_plugins.scheduling.queues.attributes import (
+    QUEUE_CLOSED,
+    QUOTA_INSUFFICIENT,
+    DemandSums,
+    QueueAttributes,
+    QueueLimits,
+    admitted,
+    compute_real_capability,
+    elastic,
+    minimum,
+    queue_of,
+)
+from volcanoio_plugins.scheduling.queues.gauges import QueueGauges
+from volcanoio_plugins.scheduling.queues.quantities import TOLERANCE, Quantities, shortage
 
-QUEUE_CLOSED, QUOTA_INSUFFICIENT = "QueueClosed", "QueueQuotaInsufficient"
+_WHOLE = 1e-3
+"""A share this close to an integer is rounded to it: amounts are integers, and division by weights must not lose a
+unit.
+"""
+
+
+class QueueRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The inputs of one queue. `real_capability` is the most it can have; missing resources are unlimited."""
+
+    name: str
+    weight: int
+    request: Mapping[str, int]
+    guarantee: Mapping[str, int]
+    real_capability: Mapping[str, int]
 
 
 class ProportionArguments(msgspec.Struct, frozen=True):
@@ -160,3 +185,50 @@ def _takes_guaranteed(attr: QueueAttributes, allocated: Mapping[str, int], reque
         requests.get(name, 0) > 0 and allocated.get(name, 0) - requests[name] < amount
         for name, amount in attr.guarantee.items()
     )
+
+
+def compute_deserved(total: Mapping[str, int], requests: Sequence[QueueRequest]) -> dict[str, dict[str, float]]:
+    """Return what each queue deserves, by name."""
+    deserved: dict[str, dict[str, float]] = {queue.name: {} for queue in requests}
+    remaining: dict[str, float] = dict(total)
+    waiting = list(requests)
+    while (weights := sum(queue.weight for queue in waiting)) > 0:
+        taken: dict[str, float] = {}
+        still: list[QueueRequest] = []
+        for queue in waiting:
+            before = deserved[queue.name]
+            after = _offered(queue, before, remaining, weights)
+            deserved[queue.name] = after
+            for name in {**before, **after}:
+                taken[name] = taken.get(name, 0) + after.get(name, 0) - before.get(name, 0)
+            if not fits_within(queue.request, after) and not _equal(before, after):
+                still.append(queue)
+        waiting = still
+        left = {name: max(amount - taken.get(name, 0), 0) for name, amount in remaining.items()}
+        if _equal(left, remaining) or all(amount < TOLERANCE for name, amount in left.items() if name != PODS):
+            break
+        remaining = left
+    return deserved
+
+
+def _offered(
+    queue: QueueRequest, before: Mapping[str, float], remaining: Mapping[str, float], weights: int
+) -> dict[str, float]:
+    """Return what a queue deserves after one more round."""
+    after: dict[str, float] = {}
+    for name in {**before, **remaining, **queue.guarantee}:
+        amount = before.get(name, 0) + remaining.get(name, 0) * queue.weight / weights
+        amount = min(amount, queue.real_capability.get(name, amount), queue.request.get(name, 0))
+        amount = max(amount, queue.guarantee.get(name, 0))
+        nearest = round(amount)
+        after[name] = float(nearest) if abs(amount - nearest) < _WHOLE else amount
+    return after
+
+
+def _equal(left: Quantities, right: Quantities) -> bool:
+    return fits_within(left, right) and fits_within(right, left)
+
+
+def fits_within(left: Quantities, right: Quantities) -> bool:
+    """Whether left is at most right for every resource; a missing one is 0."""
+    return all(left.get(name, 0) - right.get(name, 0) < TOLERANCE for name in {**left, **right})

@@ -1,6 +1,6 @@
-"""Comparisons of amounts, shared by several plugins (Volcano: pkg/scheduler/api/resource_info.go).
+"""Quantities compared with limits, and formatted for messages (Volcano: pkg/scheduler/api/resource_info.go).
 
-Amounts are in scheduling units; amounts shared by weight may be fractional, hence the tolerance.
+They are in scheduling units; those shared by weight may be fractional, hence the tolerance.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,18 +14,6 @@ Quantities: TypeAlias = Mapping[str, int] | Mapping[str, float]
 _BYTES = frozenset({MEMORY, "ephemeral-storage"})
 TOLERANCE = 0.1
 """Two amounts that differ by less are equal."""
-
-
-def fits_within(left: Quantities, right: Quantities) -> bool:
-    """Whether left is at most right for every resource; a missing one is 0."""
-    return all(left.get(name, 0) - right.get(name, 0) < TOLERANCE for name in {**left, **right})
-
-
-def share(part: float, whole: float) -> float:
-    """Return part / whole; 1 if the whole is 0 and the part is not."""
-    if whole == 0:
-        return 0.0 if part == 0 else 1.0
-    return part / whole
 
 
 def ordered(names: Iterable[str]) -> list[str]:
