@@ -56,33 +56,32 @@ class _Decision(msgspec.Struct, frozen=True):
     effects: Any
 
 
-class Journal:
-    """Writes segments `00000001.jsonl`, … into `directory`, after those that are there.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalOptions:
+    """`snapshot` returns the state of the process: plain values and ApiObjects, which must not change later.
 
-    `now` gives epoch seconds, `snapshot` the state of the process: plain values that may hold ApiObjects, which later
-    may not change. It is asked when a segment begins, before the batch at hand is folded: subscribe `events` first.
+    It is called when a segment begins, before the current batch is folded: subscribe `Journal.events` first.
     """
 
-    def __init__(  # noqa: PLR0913 - keyword options with defaults
-        self,
-        directory: Path,
-        *,
-        process: str,
-        now: Callable[[], float],
-        snapshot: Callable[[], Any] = lambda: None,
-        codec: Codec | None = None,
-        segment_bytes: int = SEGMENT_BYTES,
-        most_waiting: int = MAX_WAITING,
-        probe: Probe | None = None,
+    snapshot: Callable[[], Any] = lambda: None
+    codec: Codec = field(default_factory=Codec)
+    segment_bytes: int = SEGMENT_BYTES
+    max_waiting: int = MAX_WAITING
+    probe: Probe = field(default_factory=NoProbe)
+
+
+class Journal:
+    """Writes segments `00000001.jsonl`, … into `directory`, after existing ones; `now` returns epoch seconds."""
+
+    def __init__(
+        self, directory: Path, *, process: str, now: Callable[[], float], options: JournalOptions | None = None
     ) -> None:
         self._directory = directory
         self._process = process
         self._now = now
-        self._snapshot = snapshot
-        self._codec = codec or Codec()
-        self._segment_bytes = segment_bytes
-        self._most_waiting = most_waiting
-        self._probe = probe or NoProbe()
+        self._options = options or JournalOptions()
+        self._codec = self._options.codec
+        self._probe = self._options.probe
         self._queue: SimpleQueue[Any] = SimpleQueue()
         self._active = True
         self._segment_is_full = True  # the first begins with the first batch
@@ -104,7 +103,7 @@ class Journal:
         """Record a batch: the bus's first subscriber."""
         if self._segment_is_full and self._active:
             self._segment_is_full = False
-            self._put(Snapshot(before=batch[0].seq, state=self._snapshot()))
+            self._put(Snapshot(before=batch[0].seq, state=self._options.snapshot()))
         for event in batch:
             self._put(EventRecord(event=event))
 
@@ -137,7 +136,7 @@ class Journal:
     def _put(self, record: Any) -> None:
         if not self._active:
             return
-        if self._queue.qsize() >= self._most_waiting:
+        if self._queue.qsize() >= self._options.max_waiting:
             self._turn_off(f"the disk is {self._queue.qsize()} records behind")
             return
         self._queue.put(record)
@@ -183,7 +182,7 @@ class Journal:
                 record = self._codec.decided(record.actor, record.key, record.cause, record.effects)
             lines.append(self._codec.encode(record))
         self._flush(lines)
-        if self._bytes >= self._segment_bytes:
+        if self._bytes >= self._options.segment_bytes:
             self._bytes = 0
             self._segment_is_full = True
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from volcanoio.bus.event_bus import Batch, EventBus
-from volcanoio.bus.journal import Journal
+from volcanoio.bus.journal import Journal, JournalOptions
 from volcanoio.bus.records import Codec
 from volcanoio.framework import entrypoints
 from volcanoio.framework.effects import Stages
@@ -63,7 +63,8 @@ async def open_journal(
     if directory is None:
         yield None
         return
-    journal = Journal(directory, process=header.process, now=clock.now, codec=header.codec, probe=probe)
+    options = JournalOptions(codec=header.codec or Codec(), probe=probe)
+    journal = Journal(directory, process=header.process, now=clock.now, options=options)
     for name, text in header.configured.items():
         journal.configured(name, text)
     for group, origins in header.plugins.items():

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volcanoio.bus.event_bus import EventBus
-from volcanoio.bus.journal import Journal, JournalError, compare_decisions, read_journal
+from volcanoio.bus.journal import Journal, JournalError, JournalOptions, compare_decisions, read_journal
 from volcanoio.bus.records import Codec, Configured, Decided, EventRecord, Opened, PluginSource, Record, Snapshot
 from volcanoio.bus.redaction import redact
 from volcanoio.framework.decisions import Act
@@ -178,7 +178,9 @@ def test_a_bus_is_recorded_with_decisions_configuration_and_plugins(tmp_path: Pa
 
 def test_segments_begin_with_a_snapshot_of_the_state_before(tmp_path: Path) -> None:
     seen: list[str] = []
-    journal = Journal(tmp_path, process="p", now=lambda: 5.0, segment_bytes=1, snapshot=lambda: list(seen))
+    journal = Journal(
+        tmp_path, process="p", now=lambda: 5.0, options=JournalOptions(segment_bytes=1, snapshot=lambda: list(seen))
+    )
     journal.plugin("g", "n", "o")
     bus = EventBus(lambda: 9.0)
     bus.subscribe(journal.events)
@@ -224,7 +226,7 @@ class Gauges(NoProbe):
 def test_a_failing_disk_turns_it_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("in the way")
     probe = Gauges()
-    journal = Journal(tmp_path / "file", process="p", now=lambda: 5.0, probe=probe)
+    journal = Journal(tmp_path / "file", process="p", now=lambda: 5.0, options=JournalOptions(probe=probe))
     journal.events((Synced(seq=1, resource="a"),))
     journal.close()
     assert not journal.active
@@ -240,7 +242,7 @@ def test_a_slow_disk_turns_it_off(tmp_path: Path) -> None:
         release.wait(5)
         return 5.0
 
-    journal = Journal(tmp_path, process="p", now=stuck, most_waiting=10)
+    journal = Journal(tmp_path, process="p", now=stuck, options=JournalOptions(max_waiting=10))
     journal.events(tuple(Synced(seq=seq, resource="a") for seq in range(1, 99)))
     assert not journal.active
     release.set()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from volcanoio.bus.event_bus import EventBus
-from volcanoio.bus.journal import Journal, JournalError, read_runs
+from volcanoio.bus.journal import Journal, JournalError, JournalOptions, read_runs
 from volcanoio.framework.effects import StartTimer
 from volcanoio.framework.events import Synced
 
@@ -24,7 +24,7 @@ def written(journal: Journal) -> None:
 
 def record(directory: Path, *resources: str) -> None:
     """One start of a process: a batch and a segment for each resource, and a decision about it."""
-    journal = Journal(directory, process="p", now=lambda: 5.0, segment_bytes=1)
+    journal = Journal(directory, process="p", now=lambda: 5.0, options=JournalOptions(segment_bytes=1))
     journal.configured("conf", f"text of {resources[0]}")
     journal.plugin("g", "n", "o")
     bus = EventBus(lambda: 9.0)
