@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import count
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -48,12 +48,14 @@ class Plan(msgspec.Struct, frozen=True):
 
     `events` are recorded at once. `requeue_at` (epoch seconds) is when the key is reconciled though nothing changed.
     With `requeue` it is reconciled again as soon as the plan is carried out: so a big key is done in pieces.
+    `memory` is the next `ReconcileView.memory` of the key: what no object records, such as a time of observation.
     """
 
     stages: tuple[Stage, ...] = ()
     events: tuple[Record, ...] = ()
     requeue_at: float | None = None
     requeue: bool = False
+    memory: Any = None
 
 
 NO_CHANGES = Plan()
@@ -73,13 +75,15 @@ class ReconcileView(View, frozen=True, kw_only=True):
     """What `reconcile` reads besides the key: the cache, the time, and how the last plan ended.
 
     While `is_backing_off`, writes other than of status wait for the end of the back-off that `failure` caused.
-    `suffix` returns the end of a generated name; each call returns another one.
+    `suffix` returns the end of a generated name; each call returns another one. `memory` is that of the last plan, None
+    after a restart.
     """
 
     objects: Objects
     suffix: Callable[[], str]
     failure: WriteFailure | None = None
     is_backing_off: bool = False
+    memory: Any = None
 
 
 RECONCILE, REQUEUE, RETRY = "reconciler/reconcile", "reconciler/requeue", "reconciler/retry"
@@ -97,7 +101,7 @@ class ReconcilerState(msgspec.Struct, frozen=True):
 
     `is_queued`: its timer to reconcile is running; `is_dirty`: it changed while its writes were in flight. `failure` is
     the refusal that the last whole plan ended with, `refused` that of the plan in flight, `failures` counts them in a
-    row. `write_events` are those of the writes in flight. `requeue` and `requeue_at` are the plan's.
+    row. `write_events` are those of the writes in flight. `requeue`, `requeue_at` and `memory` are the plan's.
     """
 
     is_queued: bool = False
@@ -108,6 +112,7 @@ class ReconcilerState(msgspec.Struct, frozen=True):
     failures: int = 0
     requeue: bool = False
     requeue_at: float | None = None
+    memory: Any = None
     write_events: Mapping[EffectTarget, WriteEvents] = {}
 
 
@@ -207,6 +212,7 @@ class Reconciler(ABC):
                 suffix=suffix,
                 failure=state.failure,
                 is_backing_off=state.is_backing_off,
+                memory=state.memory,
             ),
         )
         local: list[Effect] = [replace(record, component=self.name) for record in plan.events]
@@ -220,7 +226,7 @@ class Reconciler(ABC):
             for write in stage
             if write.events is not None and isinstance(write.effect, _WRITES)
         }
-        state = replace(state, requeue=plan.requeue, write_events=write_events)
+        state = replace(state, requeue=plan.requeue, memory=plan.memory, write_events=write_events)
         stages = tuple(tuple(write.effect for write in stage) for stage in plan.stages if stage)
         if any(isinstance(effect, _WRITES) for stage in stages for effect in stage):
             return Step(state, (tuple(local), *stages) if local else stages)

@@ -57,6 +57,7 @@ class World:
         self._numbers = itertools.count(1)
         self._dirty: dict[tuple[str, str], None] = {}
         self._trouble: dict[tuple[str, str], WriteFailure] = {}
+        self._memory: dict[tuple[str, str], Any] = {}
         self.refuse: Callable[[Create | Patch | Delete], Refused | None] = lambda _: None
 
     # The store.
@@ -147,8 +148,10 @@ class World:
             suffix=lambda: f"{next(self._numbers):05d}",
             failure=trouble,
             is_backing_off=trouble is not None,
+            memory=self._memory.get((name, key)),
         )
         plan = controller.reconcile(key, view)
+        self._memory[name, key] = plan.memory
         if plan.requeue_at is not None:
             self.reminders.append((plan.requeue_at, name, key))
         if trouble is not None or plan.requeue:

@@ -55,8 +55,8 @@ class OnePodEach(Reconciler):
 class Rig:
     """The host, with effects by type; `fire` lets the timer of that name end."""
 
-    def __init__(self) -> None:
-        self.reconciler = OnePodEach()
+    def __init__(self, reconciler: OnePodEach | None = None) -> None:
+        self.reconciler = reconciler or OnePodEach()
         self.host = Host([self.reconciler])
         self.effects: list[Effect] = []
 
@@ -147,3 +147,21 @@ def test_reading_a_kind_that_is_not_declared_is_an_error(rig: Rig) -> None:
     rig.fire("reconcile")
     with pytest.raises(LookupError, match="add it to the controller's reads"):
         rig.reconciler.views[-1].objects.by_key(NODE)
+
+
+class Counting(OnePodEach):
+    """Counts its reconciliations of a key in the key's memory."""
+
+    def reconcile(self, key: str, view: ReconcileView) -> Plan:
+        self.views.append(view)
+        return Plan(memory=(view.memory or 0) + 1)
+
+
+def test_the_memory_of_a_key_ends_with_its_object() -> None:
+    rig = Rig(Counting())
+    rig.take(config_map(), Synced(resource=CONFIG_MAP.resource), Synced(resource=POD.resource))
+    for change in (Change.CHANGED, Change.CHANGED, Change.GONE, Change.APPEARED):
+        rig.fire("reconcile")
+        rig.take(config_map(change))
+    rig.fire("reconcile")
+    assert [view.memory for view in rig.reconciler.views] == [None, 1, 2, 3, None]

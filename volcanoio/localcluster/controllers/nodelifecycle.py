@@ -120,8 +120,9 @@ def _heartbeat(known: _Heartbeat | None, node: Node, lease: ApiObject | None, no
 class NodeHealthController(ClusterController):
     """Checks all nodes every few seconds.
 
-    It remembers when, by its own clock, it saw a sign of life change: clocks of nodes do not matter, and after a start
-    every node has its whole time.
+    It keeps when, by its own clock, it observed the last change of a heartbeat: clocks of nodes do not matter, and
+    after a start every node has its whole grace period. This is one cache and not the memory of each key: with that,
+    each heartbeat would be a reconciliation (0.2 s for one heartbeat of 5000 nodes, against 0.02 s for one check).
     """
 
     name = "node-controller"

@@ -27,7 +27,7 @@ _FINISHED = ""
 
 
 class PodCollector(ClusterController):
-    """Keys are names of nodes.
+    """Keys are names of nodes; the memory of a key is since when the node is missing.
 
     It watches pods from the first node on that goes or is out of service, and once it is woken because a pod is on a
     node that never existed (`NodeFleet`): most clusters have no such node, and pods are the many.
@@ -37,9 +37,6 @@ class PodCollector(ClusterController):
     primary = NODE
     reads = (POD,)
     resync_period = 20.0
-
-    def __init__(self) -> None:
-        self._missed: dict[str, float] = {}
 
     def wakes(self, event: Observed) -> bool:
         """Return whether a node is deleted or out of service."""
@@ -65,23 +62,21 @@ class PodCollector(ClusterController):
     def reconcile(self, key: str, view: ReconcileView) -> Plan:
         """Delete the pods of a missing or out-of-service node, or surplus finished pods."""
         if view.is_backing_off:
-            return NO_CHANGES
+            return Plan(memory=view.memory)
         if key == _FINISHED:
             return self._finished(view)
         pods = [pod for pod in view.objects.on_node(key) if isinstance(pod, Pod)]
         pods.sort(key=lambda pod: pod.metadata.key)
         node = view.objects.get(NODE, key, Node)
         if node is not None:
-            self._missed.pop(key, None)
             ending = [pod for pod in pods if terminating(pod)] if _out_of_service(node) else []
             return _removal_stages(ending, "", view.now)
         if not pods:
-            self._missed.pop(key, None)
             return NO_CHANGES
-        since = self._missed.setdefault(key, view.now)
+        since: float = view.now if view.memory is None else view.memory
         if view.now < since + QUARANTINE:
-            return Plan(requeue_at=since + QUARANTINE)
-        del self._missed[key]  # pods that come to this node later have their own time
+            return Plan(requeue_at=since + QUARANTINE, memory=since)
+        # without memory: pods that are bound to this node later have their own time
         return _removal_stages(pods, "PodGC: node no longer exists", view.now)
 
     def _finished(self, view: ReconcileView) -> Plan:

@@ -21,28 +21,25 @@ from volcanoio.model.times import rfc3339
 
 
 class TaintEvictionController(ClusterController):
-    """Evicts pods from nodes with NoExecute taints. It watches no pods while no node has one."""
+    """Evicts pods from nodes with NoExecute taints. It watches no pods while no node has one.
+
+    The memory of a key are the uids of pods of a lost node that were marked not ready: each is marked once.
+    """
 
     name = "taint-eviction-controller"
     primary = NODE
     reads = (POD,)
-
-    def __init__(self) -> None:
-        self._marked_not_ready: dict[str, set[str]] = {}
-        """The uids of pods that were marked not ready, by lost node; each pod is marked once."""
 
     def wakes(self, event: Observed) -> bool:
         """Return whether a node has NoExecute taints."""
         return super().wakes(event) and isinstance(event.object, Node) and bool(no_execute_taints(event.object))
 
     def keys(self, event: Observed, objects: Objects) -> Iterable[str]:
-        """Return the node, if it has NoExecute taints."""
-        obj = event.obj
+        """Return the node, if it has or had NoExecute taints."""
+        obj, previous = event.obj, event.previous
         if isinstance(obj, Node):
-            if event.change is not Change.GONE and no_execute_taints(obj):
-                return (obj.metadata.name,)
-            self._marked_not_ready.pop(obj.metadata.name, None)
-            return ()
+            had = isinstance(previous, Node) and bool(no_execute_taints(previous))
+            return (obj.metadata.name,) if had or no_execute_taints(obj) else ()
         if event.change is Change.GONE:
             return ()
         assert isinstance(obj, Pod)
@@ -60,10 +57,12 @@ class TaintEvictionController(ClusterController):
         """Mark pods of a lost node not ready, and delete those whose time is over."""
         node = view.objects.get(NODE, key, Node)
         taints = no_execute_taints(node) if node is not None else []
-        if not taints or view.is_backing_off:
+        if not taints:
             return NO_CHANGES
+        marked: frozenset[str] = view.memory or frozenset()
+        if view.is_backing_off:
+            return Plan(memory=marked)
         lost = any(taint.key in (NOT_READY, UNREACHABLE) for taint in taints)
-        marked = self._marked_not_ready.setdefault(key, set())
         marks: list[Write] = []
         events: list[Record] = []
         reasons: list[Write] = []
@@ -72,7 +71,7 @@ class TaintEvictionController(ClusterController):
         for pod in sorted(view.objects.on_node(key), key=lambda one: one.metadata.key):
             assert isinstance(pod, Pod)
             if lost and ready(pod) and not finished(pod) and pod.metadata.uid not in marked:
-                marked.add(pod.metadata.uid)
+                marked |= {pod.metadata.uid}
                 marks.append(_not_ready(pod, view.now))
                 events.append(_event(pod, "Warning", "NodeNotReady", "Node is not ready"))
             if terminating(pod):
@@ -89,7 +88,7 @@ class TaintEvictionController(ClusterController):
             text = f"Marking for deletion Pod {pod.metadata.key}"
             events.append(_event(pod, "Normal", "TaintManagerEviction", text))
         stages: list[Stage] = [tuple(writes) for writes in (marks, reasons, deletions) if writes]
-        return Plan(tuple(stages), tuple(events), min(again, default=None))
+        return Plan(tuple(stages), tuple(events), min(again, default=None), memory=marked)
 
 
 def _event(pod: Pod, type_: str, reason: str, message: str) -> Record:

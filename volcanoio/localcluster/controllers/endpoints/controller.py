@@ -28,7 +28,12 @@ PODS, SLICES, WRITES = 500, 10, 5
 
 
 class EndpointsController(ClusterController):
-    """Keeps Endpoints and EndpointSlices; changes within a moment become one write."""
+    """Keeps Endpoints and EndpointSlices; changes within a moment become one write.
+
+    The states of Services are a cache: they follow from the objects, and are rebuilt after a restart, a relist and a
+    change of the Service. Computing them for each reconciliation is too slow (5000 pods: 65 ms for a changed pod,
+    against 1 ms).
+    """
 
     name = "endpointslice-controller"
     primary = SERVICE
