@@ -81,7 +81,7 @@ def create_or_patch(kind: Kind, manifest: Manifest, there: ApiObject | None) -> 
     marks = {key: manifest.get("metadata", {}).get(key, {}) for key in ("labels", "annotations")}
     if meta := differences(marks, wanted.get("metadata", {}), have.get("metadata", {})):
         patch["metadata"] = meta
-    return _patch(kind, there, patch) if patch else None
+    return Patch.of(kind.resource, there, patch) if patch else None
 
 
 def patch_status(kind: Kind, obj: ApiObject, wanted: Manifest) -> Patch | None:
@@ -96,7 +96,7 @@ def patch_status(kind: Kind, obj: ApiObject, wanted: Manifest) -> Patch | None:
     if not patch:
         return None
     return msgspec.structs.replace(
-        _patch(kind, obj, {"status": patch}),
+        Patch.of(kind.resource, obj, {"status": patch}),
         subresource="status" if kind.status_subresource else "",
         resource_version=obj.metadata.resource_version,
     )
@@ -104,10 +104,7 @@ def patch_status(kind: Kind, obj: ApiObject, wanted: Manifest) -> Patch | None:
 
 def delete(kind: Kind, obj: ApiObject) -> Delete | None:
     """Delete this object, by uid; None if it is being deleted already."""
-    meta = obj.metadata
-    if meta.deletion_timestamp is not None:
-        return None
-    return Delete(resource=kind.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid)
+    return None if obj.metadata.deletion_timestamp is not None else Delete.of(kind.resource, obj)
 
 
 def record_event(kind: Kind, obj: ApiObject, reason: str, message: str, *, type_: str = "Normal") -> Record:
@@ -150,11 +147,6 @@ def differences(given: Manifest, wanted: Manifest, have: Manifest) -> Manifest:
         elif want != has:
             patch[key] = value
     return patch
-
-
-def _patch(kind: Kind, obj: ApiObject, content: Manifest) -> Patch:
-    meta = obj.metadata
-    return Patch(resource=kind.resource, namespace=meta.namespace, name=meta.name, patch=content, uid=meta.uid)
 
 
 _BACKOFF = Backoff(base=1.0, cap=60.0)

@@ -50,19 +50,9 @@ def deleting(kind: Kind, owner: ApiObject, pod: Pod) -> Write:
         on_success=("SuccessfulDelete", f"Deleted pod: {meta.name}"),
         on_failure=("FailedDelete", "Error deleting: "),
     )
-    return Write(Delete(resource=POD.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid), events)
+    return Write(Delete.of(POD.resource, pod), events)
 
 
 def patching(kind: Kind, obj: ApiObject, patch: dict[str, Any]) -> Write:
     """Return the write that changes an object; refused when it is no longer the version that was seen."""
-    meta = obj.metadata
-    return Write(
-        Patch(
-            resource=kind.resource,
-            namespace=meta.namespace,
-            name=meta.name,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-            patch=patch,
-        )
-    )
+    return Write(Patch.of(kind.resource, obj, patch, at_version=True))

@@ -85,29 +85,10 @@ def creation(kind: Kind, owner: Workload, number: int, collisions: int, hash_lab
 
 def renumbering(revision: ControllerRevision, number: int) -> Write:
     """Return the write that makes the revision of an older template the newest."""
-    meta = revision.metadata
-    return Write(
-        Patch(
-            resource=CONTROLLER_REVISION.resource,
-            namespace=meta.namespace,
-            name=meta.name,
-            uid=meta.uid,
-            patch={"revision": number},
-        )
-    )
+    return Write(Patch.of(CONTROLLER_REVISION.resource, revision, {"revision": number}))
 
 
 def surplus(revisions: Sequence[ControllerRevision], live: frozenset[str], limit: int) -> list[Write]:
     """Return the deletions of the oldest unused revisions beyond the limit."""
     idle = [one for one in in_order(revisions) if one.metadata.name not in live]
-    return [
-        Write(
-            Delete(
-                resource=CONTROLLER_REVISION.resource,
-                namespace=one.metadata.namespace,
-                name=one.metadata.name,
-                uid=one.metadata.uid,
-            )
-        )
-        for one in idle[: max(len(idle) - limit, 0)]
-    ]
+    return [Write(Delete.of(CONTROLLER_REVISION.resource, one)) for one in idle[: max(len(idle) - limit, 0)]]

@@ -202,16 +202,6 @@ class NodeHealthController(ClusterController):
                 reason, text = "NodeStatusNeverUpdated", "Kubelet never posted node status."
             entry: Manifest = {"type": type_, "status": "Unknown", "reason": reason, "message": text}
             conditions.append({**entry, "lastTransitionTime": moment})
-        meta = node.metadata
-        return Write(
-            Patch(
-                resource=NODE.resource,
-                namespace="",
-                name=meta.name,
-                uid=meta.uid,
-                resource_version=meta.resource_version,
-                subresource="status",
-                type=PatchType.STRATEGIC,
-                patch={"status": {"conditions": conditions}},
-            )
-        )
+        content = {"status": {"conditions": conditions}}
+        options = {"subresource": "status", "type": PatchType.STRATEGIC}
+        return Write(Patch.of(NODE.resource, node, content, at_version=True, **options))

@@ -99,14 +99,5 @@ def status_stages(kind: Kind, obj: Workload, status: Manifest) -> tuple[Stage, .
     difference = merge_diff(obj.status, status)
     if not difference:
         return ()
-    meta = obj.metadata
-    patch = Patch(
-        resource=kind.resource,
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        subresource="status",
-        patch={"status": difference},
-    )
+    patch = Patch.of(kind.resource, obj, {"status": difference}, at_version=True, subresource="status")
     return ((Write(patch),),)

@@ -100,16 +100,5 @@ def _removal_stages(pods: list[Pod], why: str, now: float) -> Plan:
         return NO_CHANGES
     reason, text = "DeletionByPodGC", why or "PodGC: node is out of service"
     marks = tuple(disrupted(pod, reason, text, now, phase="Failed") for pod in pods if not finished(pod))
-    deletions = tuple(
-        Write(
-            Delete(
-                resource=POD.resource,
-                namespace=pod.metadata.namespace,
-                name=pod.metadata.name,
-                uid=pod.metadata.uid,
-                grace=0,
-            )
-        )
-        for pod in pods
-    )
+    deletions = tuple(Write(Delete.of(POD.resource, pod, grace=0)) for pod in pods)
     return Plan(tuple(stage for stage in (marks, deletions) if stage))

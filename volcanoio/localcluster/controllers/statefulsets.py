@@ -372,15 +372,8 @@ class StatefulSetController(ClusterController):
             meta = claim_.metadata
             known = [msgspec.to_builtins(one) for one in meta.owner_references]
             mine = {"apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid}
-            patch = Patch(
-                resource=PVC.resource,
-                namespace=meta.namespace,
-                name=meta.name,
-                uid=meta.uid,
-                resource_version=meta.resource_version,
-                patch={"metadata": {"ownerReferences": [*known, mine]}},
-            )
-            writes.append(Write(patch))
+            content = {"metadata": {"ownerReferences": [*known, mine]}}
+            writes.append(Write(Patch.of(PVC.resource, claim_, content, at_version=True)))
         return writes
 
     def _creation(self, owner: Workload, number: int, revision: ControllerRevision) -> Write:
@@ -391,9 +384,7 @@ class StatefulSetController(ClusterController):
         )
 
     def _deletion(self, owner: Workload, pod: Pod) -> Write:
-        meta = pod.metadata
-        effect = Delete(resource=POD.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid)
-        return Write(effect, _write_events(owner, "Delete", meta.name))
+        return Write(Delete.of(POD.resource, pod), _write_events(owner, "Delete", pod.metadata.name))
 
     def _truncated(
         self, owner: Workload, revisions: Sequence[ControllerRevision], rollout: Rollout, pods: Sequence[Pod]

@@ -110,5 +110,4 @@ def disrupted(pod: Pod, reason: str, message: str, now: float, **status: str) ->
 
 
 def _deletion(pod: Pod) -> Write:
-    meta = pod.metadata
-    return Write(Delete(resource=POD.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid))
+    return Write(Delete.of(POD.resource, pod))

@@ -321,12 +321,8 @@ class _Step:
         number = known.get(rollout.REVISION, "")
         if deployment.metadata.annotations.get(rollout.REVISION) == number:
             return ()
-        meta = deployment.metadata
-        effect = Patch(
-            resource=DEPLOYMENT.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid,
-            patch={"metadata": {"annotations": {rollout.REVISION: number}}},
-        )  # fmt: skip
-        return ((Write(effect),),)
+        content = {"metadata": {"annotations": {rollout.REVISION: number}}}
+        return ((Write(Patch.of(DEPLOYMENT.resource, deployment, content)),),)
 
     def _creation(self, status: Manifest) -> tuple[Stage, ...]:
         """Create the ReplicaSet of the current template."""
@@ -401,23 +397,14 @@ class _Step:
         alive.sort(key=rollout.revision)
         surplus = alive[: max(len(alive) - int(limit), 0)]
         writes = [
-            Write(
-                Delete(
-                    resource=REPLICA_SET.resource, namespace=one.metadata.namespace, name=one.metadata.name,
-                    uid=one.metadata.uid,
-                )
-            )
+            Write(Delete.of(REPLICA_SET.resource, one))
             for one in surplus
             if not size(one)
             and not rollout.observed(one, "replicas")
             and one.metadata.generation <= rollout.observed(one, "observedGeneration")
-        ]  # fmt: skip
+        ]
         return (tuple(writes),) if writes else ()
 
 
 def _patch(one: Workload, patch: Manifest) -> Patch:
-    meta = one.metadata
-    return Patch(
-        resource=REPLICA_SET.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid,
-        resource_version=meta.resource_version, patch=patch,
-    )  # fmt: skip
+    return Patch.of(REPLICA_SET.resource, one, patch, at_version=True)

@@ -197,5 +197,4 @@ def _create(kind: Kind, manifest: Manifest) -> Write:
 
 
 def _delete(kind: Kind, obj: ApiObject) -> Write:
-    meta = obj.metadata
-    return Write(Delete(resource=kind.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid))
+    return Write(Delete.of(kind.resource, obj))

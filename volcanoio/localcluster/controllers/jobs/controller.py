@@ -255,10 +255,7 @@ class JobController(ClusterController):
         due = ((epoch(known.get("lastTransitionTime")) if known else None) or view.now) + int(seconds)
         if due > view.now:
             return Plan(stages, requeue_at=due)
-        effect = Delete(
-            resource=BATCH_JOB.resource, namespace=meta.namespace, name=meta.name, uid=meta.uid,
-            propagation="Foreground",
-        )  # fmt: skip
+        effect = Delete.of(BATCH_JOB.resource, job, propagation="Foreground")
         return Plan((*stages, (Write(effect),)))
 
 
