@@ -1,4 +1,4 @@
-"""What happens to a cluster between two sessions."""
+"""Random changes of a cluster between two sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster as Volcano's loop sees it, read from manifests: plain objects without columns, shapes or caches."""
+"""A cluster read from manifests: plain objects without columns, shapes or caches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALLOCATED = ("allocated", "bound", "running")
 READY = (*ALLOCATED, "succeeded")
 _PHASES = {"Running": "running", "Succeeded": "succeeded", "Failed": "failed", "Unknown": "unknown"}
 _LEAST = {"cpu": 100, "memory": 200 << 20}
-"""What a scorer counts for a container that asks for nothing."""
+"""Amounts that scorers count for a container without requests."""
 
 
 class Node:

@@ -1,4 +1,4 @@
-"""A world through both: the engine's cycle and the oracle's session must decide the same."""
+"""Comparison: the engine's cycle and the oracle's session must make the same decisions about a world."""
 
 from __future__ import annotations
 

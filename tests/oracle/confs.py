@@ -114,7 +114,7 @@ ARGUMENTS: Mapping[str, st.SearchStrategy[dict[str, Any]]] = {
     ),
     "capacity": st.fixed_dictionaries({}, optional={"ancestorReclaimLevel": st.integers(0, 2)}),
 }
-"""What is drawn of a plugin's arguments; of others none."""
+"""Strategies for the arguments of plugins; plugins that are not listed get none."""
 
 
 def text(actions: str, tiers: Sequence[Sequence[Mapping[str, Any]]], **configurations: Mapping[str, Any]) -> str:

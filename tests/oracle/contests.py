@@ -1,4 +1,4 @@
-"""Random clusters that are full, for those who evict: tasks that can be spared, and jobs that want their places."""
+"""Random full clusters for preempt and reclaim: tasks that can be evicted, and jobs that need their room."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ VICTIMS = st.fixed_dictionaries(
         "queue": st.sampled_from(["q0", "q1", "q0", "q2"]),
     }
 )
-TAKERS = st.fixed_dictionaries(
+PREEMPTORS = st.fixed_dictionaries(
     {
         "size": st.sampled_from([2, 1, 3]),
         "cpu": CPUS,
@@ -46,7 +46,7 @@ TAKERS = st.fixed_dictionaries(
 
 @st.composite
 def contested(draw: Draw, mix: Mix) -> list[Manifest]:
-    """A cluster full of tasks that can be spared, and jobs that want their places."""
+    """Draw a cluster full of tasks that can be evicted, and jobs that need their room."""
     nodes = [_node(draw, mix, at) for at in range(draw(st.sampled_from([3, 2, 1])))]
     objects: list[Manifest] = [*CLASSES, *nodes, *(one_queue(draw, mix, at) for at in range(3))]
     if mix.tree:
@@ -56,7 +56,7 @@ def contested(draw: Draw, mix: Mix) -> list[Manifest]:
         pods = [_pod(draw, mix, f"v{at}-r-{index}", f"v{at}", job["cpu"]) for index in range(len(job["places"]))]
         there = [one for one, place in zip(pods, job["places"], strict=True) if _reserve(draw, room, one, place)]
         objects += [_group(draw, mix, f"v{at}", job, "Running"), *there]
-    for at, job in enumerate(draw(st.lists(TAKERS, min_size=1, max_size=3))):
+    for at, job in enumerate(draw(st.lists(PREEMPTORS, min_size=1, max_size=3))):
         objects.append(_group(draw, mix, f"t{at}", job, "Inqueue"))
         model = _pod(draw, mix, "model", f"t{at}", job["cpu"])
         objects += [copy_of(model, f"t{at}-r-{index}") for index in range(job["size"])]
@@ -64,7 +64,7 @@ def contested(draw: Draw, mix: Mix) -> list[Manifest]:
 
 
 def _reserve(draw: Draw, room: Room, one: Manifest, place: int) -> bool:
-    """Put a pod on a node, or on the next that has room; whether one had."""
+    """Put a pod on a node or on the next one with room, and return whether there was one."""
     phase, releasing = "Pending" if draw(RARELY) else "Running", draw(RARELY)
     return any(room.place(one, place + step, phase=phase, releasing=releasing) for step in range(3))
 

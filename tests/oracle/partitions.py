@@ -1,4 +1,4 @@
-"""Random worlds some of whose jobs have sub-jobs: policies with and without selectors, sizes and minimums."""
+"""Random clusters with sub-jobs: policies with and without selectors, sizes and minimums."""
 
 from __future__ import annotations
 

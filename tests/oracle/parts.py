@@ -1,4 +1,4 @@
-"""Sub-jobs: what the sub-group policies of a PodGroup make of its pods, computed again each time.
+"""Sub-jobs: the pods of a PodGroup divided by its sub-group policies, computed again each time.
 
 A pod belongs to the first policy that selects it and all of whose keys it has; to the job's own sub-job where there is
 none. A policy without matchLabelKeys takes no pod.

@@ -1,4 +1,4 @@
-"""What an extender's server answers: the same for the same names and requests, in any order."""
+"""Answers of an extender's server: the same for the same names and requests, in any order."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Served(World):
                 down = verb in self.service.down
                 value = None if down else self.service.answer(verb, question.body)
                 answer = AskAnswered(
-                    plugin="extender", key=question.key, value=value, fault="nobody there" if down else ""
+                    plugin="extender", key=question.key, value=value, fault="connection refused" if down else ""
                 )
                 self.asked.append(answer)
                 self.fold(answer)

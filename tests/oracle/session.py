@@ -1,4 +1,4 @@
-"""One session of Volcano's loop: the plugins' answers combined, tier by tier, and what happens to tasks.
+"""One session of Volcano's scheduling loop: plugins' answers combined tier by tier, and operations on tasks.
 
 Reference: rules of combination, statements. Nothing is cached: every result is computed again each time.
 """
@@ -15,7 +15,7 @@ from tests.oracle.plugins.plugin import Plugin
 from tests.oracle.plugins.table import PLUGINS
 
 Tie = Callable[[Task, Node], int]
-"""Which of equal nodes is taken: the smallest."""
+"""Rank of a node among nodes of equal score: the smallest is chosen."""
 Key = tuple[Any, ...]
 
 

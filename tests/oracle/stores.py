@@ -1,4 +1,4 @@
-"""Random worlds whose pods use claims: bound ones, ones that wait for a pod, and ones that cannot be had."""
+"""Random clusters whose pods use claims: bound ones, ones that wait for a pod, and invalid ones."""
 
 from __future__ import annotations
 

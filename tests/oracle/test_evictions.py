@@ -1,4 +1,4 @@
-"""preempt (both modes), reclaim and shuffle evict whom the loop evicts, for whom, and where."""
+"""preempt (both modes) and reclaim: the engine evicts and pipelines the same pods on the same nodes as the oracle."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PREEMPT = confs(
 
 @examples(80)
 @given(PREEMPT, contested(MIX))
-def test_preempt(conf: str, objects: list[Manifest]) -> None:
+def test_preempt_evicts_as_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
@@ -38,7 +38,7 @@ def test_preempt(conf: str, objects: list[Manifest]) -> None:
     ),
     contested(MIX),
 )
-def test_reclaim(conf: str, objects: list[Manifest]) -> None:
+def test_reclaim_evicts_as_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
@@ -52,7 +52,7 @@ def test_reclaim(conf: str, objects: list[Manifest]) -> None:
     ),
     contested(MIX),
 )
-def test_reclaim_by_capacity(conf: str, objects: list[Manifest]) -> None:
+def test_reclaim_with_capacity_evicts_as_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
@@ -66,12 +66,12 @@ def test_reclaim_by_capacity(conf: str, objects: list[Manifest]) -> None:
     ),
     contested(Mix(rules=True)),
 )
-def test_where_pods_keep_others_away(conf: str, objects: list[Manifest]) -> None:
+def test_preempt_with_pod_affinity_and_ports_evicts_as_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
 def dry(**entries: dict[str, bool]) -> st.SearchStrategy[str]:
-    """Configurations that preempt by dry runs."""
+    """Return configurations of preempt by dry run."""
     return confs(
         ("preempt", "allocate, preempt"),
         always=("predicates", "nodeorder"),
@@ -84,11 +84,13 @@ def dry(**entries: dict[str, bool]) -> st.SearchStrategy[str]:
 
 @examples(60)
 @given(dry(), contested(MIX))
-def test_dry_runs(conf: str, objects: list[Manifest]) -> None:
+def test_preempt_by_dry_run_evicts_as_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
 @examples(60)
 @given(dry() | dry(predicates={"enablePreemptable": False, "enabledAllocatable": False}), contested(Mix(rules=True)))
-def test_dry_runs_where_pods_keep_others_away(conf: str, objects: list[Manifest]) -> None:
+def test_preempt_by_dry_run_with_pod_affinity_and_ports_evicts_as_the_oracle(
+    conf: str, objects: list[Manifest]
+) -> None:
     compare(World(*objects, conf=conf), conf)

@@ -1,4 +1,4 @@
-"""extender: the engine and the loop use a server's answers alike, asked during a cycle or before it."""
+"""Plugin extender: engine and oracle use a server's answers in the same way, during a cycle or before it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PLACES = confs(
 
 @examples(60)
 @given(PLACES, worlds(Mix(running=True)), services(PLACING))
-def test_where_tasks_go(conf: str, objects: list[Manifest], service: Service) -> None:
+def test_tasks_are_placed_as_by_the_oracle(conf: str, objects: list[Manifest], service: Service) -> None:
     compare(informed(*objects, conf=conf, service=service), conf, {"service": service})
 
 
@@ -69,7 +69,7 @@ RANKS = st.fixed_dictionaries(
     worlds(Mix()),
     services(("jobEnqueueable",)),
 )
-def test_whom_it_admits(conf: str, objects: list[Manifest], service: Service) -> None:
+def test_jobs_are_enqueued_as_by_the_oracle(conf: str, objects: list[Manifest], service: Service) -> None:
     for each in objects:
         if each["kind"] == "PodGroup":
             each["spec"].setdefault("minResources", {"cpu": "500m"})
@@ -88,7 +88,9 @@ def test_whom_it_admits(conf: str, objects: list[Manifest], service: Service) ->
     worlds(Mix(running=True)),
     st.builds(Service, st.integers(0, 999), fine=st.just(True)),
 )
-def test_cycles_that_wait_for_answers_come_to_the_same(conf: str, objects: list[Manifest], service: Service) -> None:
+def test_cycles_that_wait_for_answers_decide_as_the_oracle(
+    conf: str, objects: list[Manifest], service: Service
+) -> None:
     """Of equal nodes each cycle would take another: there are none."""
     compare(Served(*objects, conf=conf, service=service), conf, {"service": service})
 
@@ -106,11 +108,11 @@ def evicting(*actions: str) -> st.SearchStrategy[str]:
 
 @examples(60)
 @given(evicting("preempt", "allocate, preempt"), contested(Mix(limits=True)), services(EVICTING))
-def test_whom_it_lets_preempt(conf: str, objects: list[Manifest], service: Service) -> None:
+def test_preempt_evicts_as_the_oracle(conf: str, objects: list[Manifest], service: Service) -> None:
     compare(informed(*objects, conf=conf, service=service), conf, {"service": service})
 
 
 @examples(60)
 @given(evicting("reclaim", "allocate, reclaim"), contested(Mix()), services(EVICTING))
-def test_whom_it_lets_reclaim(conf: str, objects: list[Manifest], service: Service) -> None:
+def test_reclaim_evicts_as_the_oracle(conf: str, objects: list[Manifest], service: Service) -> None:
     compare(informed(*objects, conf=conf, service=service), conf, {"service": service})

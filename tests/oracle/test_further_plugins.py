@@ -1,4 +1,4 @@
-"""The further plugins decide as the oracle's do, each among the usual ones."""
+"""Plugins that are not in the default configuration decide as the oracle's, each among the usual plugins."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ZONES = {"volcano.sh/revocable-zone": st.sampled_from([None, "night", "noon", "n
     confs(ACTIONS, ("gang", "predicates", "sla"), USUAL),
     worlds(Mix(job_annotations={"volcano.sh/sla-waiting-time": st.sampled_from([None, None, "10s", "2h"])})),
 )
-def test_sla(conf: str, objects: list[Manifest]) -> None:
+def test_sla_decides_as_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf, now=START), conf)
 
 
@@ -50,7 +50,7 @@ def test_sla(conf: str, objects: list[Manifest]) -> None:
     worlds(Mix(running=True, pod_annotations=MOVABLE, job_annotations=BUDGETS, node_labels=ZONES)),
     HOURS,
 )
-def test_lent_nodes(conf: str, objects: list[Manifest], hour: int) -> None:
+def test_tdm_places_on_revocable_nodes_as_the_oracle(conf: str, objects: list[Manifest], hour: int) -> None:
     compare(World(*objects, conf=conf, now=START + 3600 * hour), conf)
 
 
@@ -80,7 +80,7 @@ LENT_LATER = [
     contested(Mix(pod_annotations=MOVABLE, job_annotations=BUDGETS, node_labels=ZONES)),
     st.lists(HOURS, min_size=1, max_size=2),
 )
-def test_nodes_that_are_wanted_back(conf: str, objects: list[Manifest], hours: list[int]) -> None:
+def test_tdm_evicts_from_revocable_nodes_as_the_oracle(conf: str, objects: list[Manifest], hours: list[int]) -> None:
     world, memory = World(*objects, conf=conf, now=START), dict[str, Any]()
     for hour in hours:  # each the next time that the clock shows it: what failed is not tried before a later time
         world.now += (START + 3600 * hour - world.now) % DAY
@@ -100,7 +100,7 @@ TOPOLOGY = {
     confs(ACTIONS, ("gang", "predicates", "task-topology"), USUAL),
     worlds(Mix(running=True, jobs=3, job_annotations=TOPOLOGY)),
 )
-def test_task_topology(conf: str, objects: list[Manifest]) -> None:
+def test_task_topology_places_as_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
@@ -123,7 +123,7 @@ QUOTAS = st.lists(
 
 @examples(30)
 @given(confs(("enqueue, allocate",), ("gang", "predicates", "resourcequota"), USUAL), worlds(Mix()), QUOTAS)
-def test_quotas_of_namespaces(conf: str, objects: list[Manifest], quotas: list[Manifest]) -> None:
+def test_resourcequota_enqueues_as_the_oracle(conf: str, objects: list[Manifest], quotas: list[Manifest]) -> None:
     compare(World(*objects, *quotas, conf=conf), conf)
 
 
@@ -150,7 +150,7 @@ AFFINITY = st.fixed_dictionaries({}, optional={"nodeGroupAffinity": SIDE, "nodeG
         )
     ),
 )
-def test_node_groups(conf: str, objects: list[Manifest]) -> None:
+def test_nodegroup_places_as_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
@@ -162,7 +162,7 @@ WISHES = {
 
 @examples(40)
 @given(confs(ACTIONS, ("gang", "predicates", "resource-strategy-fit"), USUAL), worlds(Mix(pod_annotations=WISHES)))
-def test_strategies(conf: str, objects: list[Manifest]) -> None:
+def test_resource_strategy_fit_places_as_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
@@ -173,7 +173,9 @@ FIGURES = st.lists(st.tuples(BUSY, BUSY, st.sampled_from([0, 0, 400])), max_size
 
 @examples(40)
 @given(confs(ACTIONS, ("gang", "predicates", "usage"), USUAL), worlds(Mix(running=True)), FIGURES)
-def test_usage(conf: str, objects: list[Manifest], figures: list[tuple[float, float, int]]) -> None:
+def test_usage_places_as_the_oracle(
+    conf: str, objects: list[Manifest], figures: list[tuple[float, float, int]]
+) -> None:
     world = World(*objects, conf=conf, now=START)
     facts = {
         f"n{at}": {"cpu": cpu, "memory": memory, "at": world.now - age, "every": 30.0}
@@ -189,7 +191,7 @@ def test_usage(conf: str, objects: list[Manifest], figures: list[tuple[float, fl
     contested(Mix()),
     st.permutations([(90.0, 80.0, 0), (5.0, 5.0, 0), (70.0, 30.0, 0)]),
 )
-def test_nodes_that_are_used_too_much(
+def test_rescheduling_evicts_as_the_oracle(
     conf: str, objects: list[Manifest], figures: list[tuple[float, float, int]]
 ) -> None:
     world = World(*objects, conf=conf, now=START)
@@ -221,7 +223,7 @@ def budget(app: str, allowed: int) -> Manifest:
     contested(Mix(limits=True, pod_annotations={"volcano.sh/cooldown-time": st.sampled_from([None, "30s", "2m"])})),
     st.dictionaries(st.sampled_from(["a", "b", "c"]), st.integers(0, 2)),
 )
-def test_protected_victims(conf: str, objects: list[Manifest], budgets: dict[str, int]) -> None:
+def test_cdp_and_pdb_protect_victims_as_the_oracle(conf: str, objects: list[Manifest], budgets: dict[str, int]) -> None:
     for each in objects:
         if each["kind"] == "Pod" and each["spec"]["nodeName"]:
             each["status"]["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": CREATED}]

@@ -1,4 +1,4 @@
-"""gangpreempt and gangreclaim end the gangs that the loop ends, for whom, and where."""
+"""gangpreempt and gangreclaim: the engine evicts and pipelines the same pods on the same nodes as the oracle."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OPTIONS = st.fixed_dictionaries(
     ),
     roled(contested(MIX)),
 )
-def test_gangpreempt(conf: str, objects: list[Manifest]) -> None:
+def test_gangpreempt_evicts_as_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
@@ -48,7 +48,7 @@ def test_gangpreempt(conf: str, objects: list[Manifest]) -> None:
     ),
     roled(contested(MIX)),
 )
-def test_gangreclaim(conf: str, objects: list[Manifest]) -> None:
+def test_gangreclaim_evicts_as_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
@@ -62,7 +62,7 @@ def test_gangreclaim(conf: str, objects: list[Manifest]) -> None:
     ),
     contested(MIX),
 )
-def test_gangreclaim_by_capacity(conf: str, objects: list[Manifest]) -> None:
+def test_gangreclaim_with_capacity_evicts_as_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
@@ -76,5 +76,5 @@ def test_gangreclaim_by_capacity(conf: str, objects: list[Manifest]) -> None:
     ),
     partitioned(contested(Mix(rules=True, job_annotations=EXPENDABLE))),
 )
-def test_gangs_of_sub_jobs_that_keep_others_away(conf: str, objects: list[Manifest]) -> None:
+def test_gangs_of_sub_jobs_with_pod_affinity_are_evicted_as_by_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)

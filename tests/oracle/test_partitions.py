@@ -1,4 +1,4 @@
-"""Jobs with sub-jobs are placed, and make room, as the loop has it: whole sub-jobs, those first that must be."""
+"""Jobs with sub-jobs: the engine places and evicts whole sub-jobs, the required ones first, as the oracle."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUNNING = Mix(running=True, jobs=3)
 
 @examples(80)
 @given(confs(ACTIONS, ("gang", "predicates"), USUAL), partitioned(worlds(RUNNING)))
-def test_sub_jobs(conf: str, objects: list[Manifest]) -> None:
+def test_sub_jobs_are_placed_as_by_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
@@ -35,7 +35,9 @@ def test_sub_jobs(conf: str, objects: list[Manifest]) -> None:
     st.lists(CHANGES, min_size=1, max_size=3),
     st.data(),
 )
-def test_sub_jobs_across_cycles(conf: str, objects: list[Manifest], changes: list[Any], data: st.DataObject) -> None:
+def test_sub_jobs_are_placed_as_by_the_oracle_over_several_cycles(
+    conf: str, objects: list[Manifest], changes: list[Any], data: st.DataObject
+) -> None:
     world = World(*objects, conf=conf)
     compare(world, conf)
     for number, each in enumerate(changes):
@@ -54,5 +56,5 @@ def test_sub_jobs_across_cycles(conf: str, objects: list[Manifest], changes: lis
     ),
     roled(partitioned(contested(Mix(limits=True)))),
 )
-def test_sub_jobs_that_evict(conf: str, objects: list[Manifest]) -> None:
+def test_sub_jobs_evict_as_in_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)

@@ -1,6 +1,4 @@
-"""The engine places as the loop does: filters, scores, orders, shares of queues;
-also when much lives across cycles.
-"""
+"""The engine places pods as the oracle: filters, scores, orders, shares of queues, and caches across cycles."""
 
 from __future__ import annotations
 
@@ -35,25 +33,25 @@ CONFS = confs(
 
 @examples(60)
 @given(worlds(Mix()))
-def test_as_shipped(objects: list[Manifest]) -> None:
+def test_the_default_configuration_decides_as_the_oracle(objects: list[Manifest]) -> None:
     compare(World(*objects, conf=DEFAULT), DEFAULT)
 
 
 @examples(60)
 @given(CONFS, worlds(Mix(rules=True)))
-def test_whatever_is_configured(conf: str, objects: list[Manifest]) -> None:
+def test_any_configuration_decides_as_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
 @examples(40)
 @given(confs(ACTIONS, ("gang", "predicates", "nodeorder"), ("priority", "binpack")), with_images(worlds(Mix())))
-def test_nodes_that_have_the_images(conf: str, objects: list[Manifest]) -> None:
+def test_image_locality_places_as_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
 @examples(40)
 @given(CONFS, worlds(Mix(rules=True, running=True, jobs=3)), st.lists(CHANGES, min_size=1, max_size=4), st.data())
-def test_what_lives_across_cycles_changes_nothing(
+def test_state_cached_across_cycles_changes_no_decision(
     conf: str, objects: list[Manifest], changes: list[Any], data: st.DataObject
 ) -> None:
     mix = Mix(rules=True)

@@ -1,4 +1,4 @@
-"""Queues get what the loop gives them: proportion, capacity flat and as a tree, drf flat and as a tree."""
+"""Queues get what the oracle gives them: proportion, capacity and drf without and with a tree, and fair shares."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WAYS = {
 
 @examples(40)
 @given(confs(ACTIONS, ("gang", "predicates", "capacity"), ("drf", *OTHERS)), worlds(FLAT))
-def test_capacity(conf: str, objects: list[Manifest]) -> None:
+def test_capacity_decides_as_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
@@ -41,7 +41,9 @@ def test_capacity(conf: str, objects: list[Manifest]) -> None:
     st.lists(CHANGES, max_size=2),
     st.data(),
 )
-def test_a_tree_of_capacity(conf: str, objects: list[Manifest], changes: list[Any], data: st.DataObject) -> None:
+def test_capacity_with_a_tree_of_queues_decides_as_the_oracle(
+    conf: str, objects: list[Manifest], changes: list[Any], data: st.DataObject
+) -> None:
     world = World(*objects, conf=conf)
     compare(world, conf)
     for number, each in enumerate(changes):
@@ -52,7 +54,7 @@ def test_a_tree_of_capacity(conf: str, objects: list[Manifest], changes: list[An
 
 @examples(40)
 @given(confs(ACTIONS, ("gang", "predicates", "proportion"), ("drf", *OTHERS)), worlds(FLAT))
-def test_proportion(conf: str, objects: list[Manifest]) -> None:
+def test_proportion_decides_as_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
@@ -61,7 +63,7 @@ def test_proportion(conf: str, objects: list[Manifest]) -> None:
     confs(ACTIONS, ("gang", "predicates", "drf"), OTHERS, entries={"drf": {"enableHierarchy": True}}),
     worlds(Mix(running=True, queue_annotations=WAYS)),
 )
-def test_a_tree_of_shares(conf: str, objects: list[Manifest]) -> None:
+def test_drf_with_a_tree_of_queues_decides_as_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
@@ -74,7 +76,7 @@ USERS = confs(
 
 @examples(60)
 @given(USERS, of_users(worlds(Mix(running=True))))
-def test_users_of_a_queue(conf: str, objects: list[Manifest]) -> None:
+def test_namespace_fairshare_decides_as_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
@@ -85,7 +87,9 @@ def test_users_of_a_queue(conf: str, objects: list[Manifest]) -> None:
     st.lists(st.tuples(CHANGES, st.sampled_from([0, 1, 31, 61, 400])), min_size=1, max_size=5),
     st.data(),
 )
-def test_users_across_cycles(conf: str, objects: list[Manifest], changes: list[Any], data: st.DataObject) -> None:
+def test_namespace_fairshare_decides_as_the_oracle_over_several_cycles(
+    conf: str, objects: list[Manifest], changes: list[Any], data: st.DataObject
+) -> None:
     """With time between them: a long wait makes others hold back."""
     world, memory = World(*objects, conf=conf), dict[str, Any]()
     compare(world, conf, memory)
@@ -126,7 +130,9 @@ def _in_one_queue(objects: list[Manifest]) -> list[Manifest]:
     ),
     st.data(),
 )
-def test_patience(conf: str, objects: list[Manifest], changes: list[Any], data: st.DataObject) -> None:
+def test_patience_of_namespace_fairshare_decides_as_the_oracle(
+    conf: str, objects: list[Manifest], changes: list[Any], data: st.DataObject
+) -> None:
     """Users of one queue, some of whom wait for long: the others hold back, go on, and hold back again."""
     world, memory = World(*objects, conf=conf), dict[str, Any]()
     compare(world, conf, memory)

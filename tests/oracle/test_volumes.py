@@ -1,4 +1,4 @@
-"""Pods go where their claims can be had, as the loop has it, and take the volumes that it takes."""
+"""Pods with volume claims: the engine chooses the same nodes and volumes as the oracle."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONFS = confs(
 
 @examples(80)
 @given(CONFS, stored(worlds(Mix(running=True, jobs=3))))
-def test_claims(conf: str, objects: list[Manifest]) -> None:
+def test_pods_with_claims_are_placed_as_by_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)
 
 
@@ -46,7 +46,7 @@ FULL: list[Manifest] = [
     group("new", 1, queue="q", phase="Inqueue", priorityClassName="high"),
     pod("new", "new", cpu="1", spec={"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}),
 ]
-"""The queue is full, too: on the node that does not reach the volume somebody would be evicted for that alone."""
+"""The queue is full too, so that a pod would be evicted for it even on a node that cannot use the volume."""
 
 
 @examples(40)
@@ -60,5 +60,5 @@ FULL: list[Manifest] = [
     ),
     stored(contested(Mix(limits=True))),
 )
-def test_claims_of_those_who_evict(conf: str, objects: list[Manifest]) -> None:
+def test_pods_with_claims_evict_as_in_the_oracle(conf: str, objects: list[Manifest]) -> None:
     compare(World(*objects, conf=conf), conf)

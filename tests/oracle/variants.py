@@ -1,4 +1,4 @@
-"""Random worlds with one thing more: jobs of several namespaces, nodes that have images."""
+"""Variants of random clusters: jobs of several namespaces, nodes with images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random small clusters as manifests; `Mix` says what is in them."""
+"""Random small clusters as manifests; `Mix` chooses what they contain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOST, ZONE = "kubernetes.io/hostname", "zone"
 GPU = "nvidia.com/gpu"
 MI = 1 << 20
 Draw = Any
-"""Hypothesis' function that takes a value from a strategy."""
+"""Hypothesis' function that draws a value from a strategy."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from volcanoio.model.quantity import value
 
 COMPLETED, SELECTED = "pv.kubernetes.io/bind-completed", "volume.kubernetes.io/selected-node"
 ZONES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
-NOBODY = "kubernetes.io/no-provisioner"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 class Storage:
@@ -137,7 +137,7 @@ class Storage:
         """Whether the class has a volume made there."""
         kind = self.classes[claim["spec"].get("storageClassName", "")]
         terms = kind.get("allowedTopologies", [])
-        if kind["provisioner"] == NOBODY:
+        if kind["provisioner"] == NO_PROVISIONER:
             return False
         return not terms or any(
             all(node.labels.get(one["key"]) in one["values"] for one in term["matchLabelExpressions"]) for term in terms

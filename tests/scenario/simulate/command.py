@@ -1,4 +1,4 @@
-"""`volcanoio simulate` as people call it: manifests in, what it prints out."""
+"""Running `volcanoio simulate` in a test: manifests in, its output out."""
 
 from __future__ import annotations
 

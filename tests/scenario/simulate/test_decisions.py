@@ -1,4 +1,4 @@
-"""State in, decisions out: one literal a case."""
+"""Decisions of `volcanoio simulate`: cluster state in, decisions out, both as literals."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_running_gang_that_fell_below_its_minimum_is_unknown_after_one_cycle(s
     assert simulate.state(*objects, conf=GANGS)["podGroups"] == {"ns/g": {"phase": "Unknown"}}
 
 
-def test_an_evicted_pod_is_named_with_the_action_and_its_room_is_reserved(simulate: Simulate) -> None:
+def test_an_eviction_is_shown_with_its_action_and_the_preemptor_is_pipelined(simulate: Simulate) -> None:
     objects = (
         queue("default"),
         node("n1", cpu="2"),
@@ -80,11 +80,13 @@ def test_an_evicted_pod_is_named_with_the_action_and_its_room_is_reserved(simula
     assert found["taskStatus"] == {"ns/higher": {"Pipelined": 1}, "ns/lower": {"Running": 1, "Releasing": 1}}
     later = simulate.state(*objects, conf=PREEMPTING, flags=("--cycles", "3"))
     assert later["cycles"] == 3
-    assert later["evictions"] == [evicted]  # it is terminating for ever, and no other is taken for the same pod
+    assert later["evictions"] == [
+        evicted
+    ]  # it never stops terminating, and no other pod is evicted for the same preemptor
     assert later["pipelined"] == [{"pod": "ns/high-0", "node": "n1"}]
 
 
-def test_cycles_go_on_from_what_the_ones_before_decided(simulate: Simulate) -> None:
+def test_a_later_cycle_starts_from_the_decisions_of_the_earlier_ones(simulate: Simulate) -> None:
     found = simulate.state(
         queue("default"), node("n1"), group("g", 2), *pods("p", 3, "g", cpu="3"), flags=("--cycles", "2")
     )
@@ -95,7 +97,7 @@ def test_cycles_go_on_from_what_the_ones_before_decided(simulate: Simulate) -> N
 
 
 @pytest.mark.parametrize(("switch", "bound"), [("enableJobReady: true", 0), ("enableJobReady: false", 1)])
-def test_a_switch_is_what_it_says(simulate: Simulate, switch: str, bound: int) -> None:
+def test_a_plugin_method_is_called_only_if_its_switch_is_on(simulate: Simulate, switch: str, bound: int) -> None:
     conf = f"actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    {switch}\n    enableJobPipelined: false\n"
     found = simulate.state(
         queue("default"), node("n1"), group("g", 2, phase="Inqueue"), *pods("p", 2, "g", cpu="5"), conf=conf
@@ -104,7 +106,7 @@ def test_a_switch_is_what_it_says(simulate: Simulate, switch: str, bound: int) -
 
 
 @pytest.mark.parametrize(("switch", "bound"), [("enablePredicate: true", 0), ("enablePredicate: false", 1)])
-def test_a_filter_that_is_switched_off_filters_nothing(simulate: Simulate, switch: str, bound: int) -> None:
+def test_a_disabled_filter_excludes_no_node(simulate: Simulate, switch: str, bound: int) -> None:
     conf = f"actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n    {switch}\n"
     found = simulate.state(
         queue("default"),
@@ -128,7 +130,7 @@ class Avoid:
 """
 
 
-def test_plugins_of_a_directory_decide_too(simulate: Simulate) -> None:
+def test_plugins_of_a_directory_are_loaded(simulate: Simulate) -> None:
     directory = simulate.file("plugins/avoid.py", MINE).parent
     conf = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: avoid\n    arguments:\n      node: n1\n"
     found = simulate.state(
@@ -163,15 +165,15 @@ class TestOddStates:
         found = simulate.state(node("n1"), group("g", 1, queue="gone"), pod("p-0", "g", cpu="1"))
         assert (found["binds"], found["podGroups"]) == ([], {"ns/g": {"phase": "Pending"}})
 
-    def test_the_default_queue_is_made_where_it_is_missing(self, simulate: Simulate) -> None:
+    def test_the_default_queue_is_created_if_it_is_missing(self, simulate: Simulate) -> None:
         found = simulate.state(node("n1"), group("g", 1, queue=""), pod("p-0", "g", cpu="1"))
         assert found["binds"] == [{"pod": "ns/p-0", "node": "n1"}]
 
-    def test_there_may_be_no_node(self, simulate: Simulate) -> None:
+    def test_a_state_without_nodes_is_accepted(self, simulate: Simulate) -> None:
         found = simulate.state(queue("default"), group("g", 1), pod("p-0", "g", cpu="1"))
         assert (found["binds"], found["taskStatus"]) == ([], {"ns/g": {"Pending": 1}})
 
-    def test_there_may_be_nothing(self, simulate: Simulate) -> None:
+    def test_an_empty_state_is_accepted(self, simulate: Simulate) -> None:
         nothing: dict[str, object] = {"binds": [], "evictions": [], "pipelined": [], "podGroups": {}, "taskStatus": {}}
         assert simulate.state() == {"cycles": 1, **nothing}
 
@@ -181,7 +183,7 @@ class TestOddStates:
         )
         assert (found["binds"], found["taskStatus"]) == ([], {"ns/g": {"Bound": 1}})
 
-    def test_ended_pods_take_no_room(self, simulate: Simulate) -> None:
+    def test_finished_pods_use_no_room(self, simulate: Simulate) -> None:
         found = simulate.state(
             queue("default"),
             node("n1", cpu="1"),
@@ -193,7 +195,7 @@ class TestOddStates:
         assert found["binds"] == [{"pod": "ns/p-2", "node": "n1"}]
         assert found["taskStatus"] == {"ns/g": {"Binding": 1, "Succeeded": 1, "Failed": 1}}
 
-    def test_a_pod_of_no_group_takes_room(self, simulate: Simulate) -> None:
+    def test_a_pod_without_group_uses_room(self, simulate: Simulate) -> None:
         found = simulate.state(
             queue("default"),
             node("n1", cpu="2"),
@@ -203,7 +205,7 @@ class TestOddStates:
         )
         assert found["binds"] == []
 
-    def test_a_terminating_pod_takes_its_room_until_it_is_gone(self, simulate: Simulate) -> None:
+    def test_a_terminating_pod_uses_its_room_until_it_is_gone(self, simulate: Simulate) -> None:
         going = pod("p-0", "g", on="n1", phase="Running", cpu="1")
         going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         found = simulate.state(
@@ -236,7 +238,7 @@ class TestFlags:
         assert simulate.state(*objects)["binds"] == []
         assert len(simulate.state(*objects, flags=("--scheduler-name=volcano", "--scheduler-name=mine"))["binds"]) == 1
 
-    def test_groups_without_queue_are_in_the_default_queue(self, simulate: Simulate) -> None:
+    def test_a_group_without_queue_is_in_the_default_queue(self, simulate: Simulate) -> None:
         objects = (
             queue("mine", capability={"cpu": "0"}),
             node("n1"),
@@ -259,7 +261,7 @@ class TestFlags:
             (("--priority-class",), "ns/q-0"),
         ],
     )
-    def test_priority_classes_count_unless_switched_off(
+    def test_priority_classes_count_unless_they_are_disabled(
         self, simulate: Simulate, flags: tuple[str, ...], first: str
     ) -> None:
         found = simulate.state(
@@ -277,7 +279,7 @@ class TestFlags:
     @pytest.mark.parametrize(
         ("flags", "bound"), [((), 0), (("--feature-gates", "SchedulingGatesQueueAdmission=true"), 1)]
     )
-    def test_gates_of_queue_admission_are_opened_where_the_feature_is_on(
+    def test_queue_admission_gates_are_removed_if_the_feature_gate_is_on(
         self, simulate: Simulate, flags: tuple[str, ...], bound: int
     ) -> None:
         gate = "scheduling.volcano.sh/queue-allocation-gate"

@@ -21,7 +21,7 @@ tiers:
 """
 
 
-def test_the_example_is_true(simulate: Simulate) -> None:
+def test_the_output_of_the_example_is_the_documented_one(simulate: Simulate) -> None:
     urgent = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 9}
     objects = [
         node("n1", cpu="4"),

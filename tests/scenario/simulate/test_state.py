@@ -1,4 +1,4 @@
-"""What may be read as state, and what is said of state that cannot be used."""
+"""Input of `volcanoio simulate`: forms of state that it reads, and messages about state that it cannot use."""
 
 from __future__ import annotations
 
@@ -62,19 +62,19 @@ def test_files_and_directories_are_read_together(simulate: Simulate) -> None:
     assert ended.err == f"note: {text}: {simulate.directory}/more/README.md\n"
 
 
-def test_a_dash_is_stdin(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dash_reads_standard_input(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps(LIST).encode())))
     assert simulate.run("-f", "-", "-o", "json").json["binds"] == BOUND
 
 
-def test_a_typed_list_need_not_say_the_kind_of_its_items(simulate: Simulate) -> None:
+def test_items_of_a_typed_list_need_no_kind(simulate: Simulate) -> None:
     items = [{key: value for key, value in OBJECTS[3].items() if key not in ("apiVersion", "kind")}]
     pods = simulate.file("pods.json", json.dumps({"apiVersion": "v1", "kind": "PodList", "items": items}))
     rest = simulate.file("rest.json", _lines(OBJECTS[:3]))
     assert simulate.run("-f", pods, "-f", rest, "-o", "json").json["binds"] == BOUND
 
 
-def test_namespace_and_uid_may_be_missing_and_nulls_are_nothing(simulate: Simulate) -> None:
+def test_namespace_and_uid_may_be_missing_and_null_fields_are_ignored(simulate: Simulate) -> None:
     bare = msgspec.json.decode(msgspec.json.encode(OBJECTS))
     for each in bare:
         each["metadata"].pop("uid")
@@ -84,7 +84,7 @@ def test_namespace_and_uid_may_be_missing_and_nulls_are_nothing(simulate: Simula
     assert found["binds"] == [{"pod": "default/p-0", "node": "n1"}]
 
 
-def test_kinds_that_nothing_reads_are_named_once(simulate: Simulate) -> None:
+def test_kinds_that_are_not_read_are_reported_once(simulate: Simulate) -> None:
     others = [
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}},
         {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "a"}},
@@ -95,7 +95,7 @@ def test_kinds_that_nothing_reads_are_named_once(simulate: Simulate) -> None:
     assert ended.err == "note: ignored, as nothing here reads them: Gadget (2), Service (1)\n"
 
 
-def test_a_state_without_pods_of_the_scheduler_says_so(simulate: Simulate) -> None:
+def test_a_state_without_pods_of_the_scheduler_is_reported(simulate: Simulate) -> None:
     other = pod("p-0", "g", cpu="1", spec={"schedulerName": "default-scheduler"})
     ended = simulate.run("-f", simulate.file("state.json", _lines([*OBJECTS[:3], other])), "-o", "json")
     assert ended.json["binds"] == []
@@ -109,7 +109,7 @@ def _changed(at: int, **fields: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("a: b\nc: [d\n", "DIR/state, line 3, column 1: did not find expected ',' or ']'"),
         ("kind: Pod\n", "DIR/state, document 1: an object needs apiVersion and kind; write both at its top"),
@@ -171,11 +171,11 @@ def _changed(at: int, **fields: Any) -> str:
         ),
     ],
 )
-def test_bad_state_is_reported_in_one_line(simulate: Simulate, content: str, told: str) -> None:
+def test_bad_state_is_reported_in_one_line(simulate: Simulate, content: str, message: str) -> None:
     ended = simulate.run("-f", simulate.file("state", content))
     assert ended.code == 2
     assert ended.out == ""
-    assert ended.err.startswith("volcanoio: " + told.replace("DIR", str(simulate.directory)))
+    assert ended.err.startswith("volcanoio: " + message.replace("DIR", str(simulate.directory)))
     assert ended.err.count("\n") == 1
 
 
@@ -183,17 +183,17 @@ def test_files_that_cannot_be_read_are_reported(simulate: Simulate) -> None:
     gone, empty, binary = simulate.directory / "gone.yaml", simulate.directory / "empty", simulate.directory / "b.yaml"
     empty.mkdir()
     binary.write_bytes(b"\xff\xfe")
-    for path, told in (
+    for path, message in (
         (gone, "No such file or directory; give the path of a YAML or JSON file, of a directory of such, or -"),
         (empty, "no file in it ends with .yaml, .yml, .json; give a directory of such files"),
         (binary, "not UTF-8 text; give YAML or JSON"),
     ):
         ended = simulate.run("-f", path)
-        assert (ended.code, ended.err) == (2, f"volcanoio: {path}: {told}\n")
+        assert (ended.code, ended.err) == (2, f"volcanoio: {path}: {message}\n")
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (("--conf", "gone.conf"), "--conf gone.conf: No such file or directory; give the path of a scheduler's "),
         (("--now", "noon"), "--now: noon is not a time; write one as 2026-01-01T00:00:00Z"),
@@ -209,10 +209,10 @@ def test_files_that_cannot_be_read_are_reported(simulate: Simulate) -> None:
         (("--plugins-dir", "gone"), "gone"),
     ],
 )
-def test_bad_flags_are_reported_in_one_line(simulate: Simulate, flags: tuple[str, ...], told: str) -> None:
+def test_bad_flags_are_reported_in_one_line(simulate: Simulate, flags: tuple[str, ...], message: str) -> None:
     ended = simulate.run("-f", simulate.file("state.json", json.dumps(LIST)), *flags)
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith(f"volcanoio: {told}")
+    assert ended.err.startswith(f"volcanoio: {message}")
     assert ended.err.count("\n") == 1
 
 
@@ -223,7 +223,7 @@ def test_a_bad_configuration_is_reported_with_its_file(simulate: Simulate) -> No
     assert ended.err.startswith(f'volcanoio: {conf}: line 4, column 11: plugin "gnag" is unknown; did you mean "gang"')
 
 
-def test_plugins_that_are_not_there_yet_may_be_left_out(simulate: Simulate) -> None:
+def test_plugins_that_are_not_available_yet_may_be_left_out(simulate: Simulate) -> None:
     text = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: numa-aware\n"
     conf, state = simulate.file("scheduler.conf", text), simulate.file("state.json", _lines(OBJECTS))
     assert simulate.run("-f", state, "--conf", conf).code == 2
@@ -232,7 +232,7 @@ def test_plugins_that_are_not_there_yet_may_be_left_out(simulate: Simulate) -> N
     assert ended.err.startswith(f"warning: {conf}: line 5, column 11: ")
 
 
-def test_flags_about_samples_of_nodes_are_taken_with_a_note(simulate: Simulate) -> None:
+def test_flags_about_node_sampling_are_accepted_with_a_note(simulate: Simulate) -> None:
     state = simulate.file("state.json", json.dumps(LIST))
     ended = simulate.run("-f", state, "-o", "json", "--percentage-nodes-to-find=10", "--minimum-feasible-nodes=5")
     assert ended.json["binds"] == BOUND
@@ -241,7 +241,7 @@ def test_flags_about_samples_of_nodes_are_taken_with_a_note(simulate: Simulate) 
     )
 
 
-def test_gates_that_alter_nothing_are_taken_with_a_note(simulate: Simulate) -> None:
+def test_feature_gates_without_effect_are_accepted_with_a_note(simulate: Simulate) -> None:
     state = simulate.file("state.json", json.dumps(LIST))
     gates = "ResourceTopology=false,PriorityClass=false,WorkLoadSupport=true"
     ended = simulate.run("-f", state, "-o", "json", "--feature-gates", gates, "--feature-gates=CSIStorage=true")
@@ -249,7 +249,7 @@ def test_gates_that_alter_nothing_are_taken_with_a_note(simulate: Simulate) -> N
     assert ended.err == "note: --feature-gates: CSIStorage, ResourceTopology: without effect here\n"
 
 
-def test_the_table_says_who_goes_where_and_why_the_others_wait(simulate: Simulate) -> None:
+def test_the_table_shows_binds_and_the_reasons_of_waiting_pods(simulate: Simulate) -> None:
     waiting = [group("big", 2), pod("b-0", "big", cpu="9"), pod("b-1", "big", cpu="9"), group("lost", 1, queue="gone")]
     state = simulate.file("state.json", _lines([*OBJECTS, *waiting]))
     conf = "actions: enqueue, allocate\ntiers:\n- plugins:\n  - name: gang\n"
@@ -279,20 +279,20 @@ def _busy(name: str, cpu: str, memory: str = "1Gi") -> Manifest:
     return {"apiVersion": version, "kind": "NodeMetrics", "metadata": meta, "usage": {"cpu": cpu, "memory": memory}}
 
 
-def test_how_busy_nodes_are_is_read_too(simulate: Simulate) -> None:
+def test_node_usage_is_read_too(simulate: Simulate) -> None:
     state = [queue("default"), node("n1"), node("n2"), group("g", 2), *(pod(f"p-{at}", "g", cpu="1") for at in "01")]
     found = simulate.state(*state, _busy("n1", "7900m"), _busy("n2", "100m"), _busy("gone", "1"), conf=USAGE)
     assert {each["node"] for each in found["binds"]} == {"n2"}
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         (_busy("n1", "much"), "NodeMetrics n1: usage[cpu]: "),
         ({**_busy("n1", "1"), "usage": {"cpu": "1"}}, "NodeMetrics n1: usage: object missing required field `memory`"),
     ],
 )
-def test_invalid_usage_is_reported(simulate: Simulate, wrong: Manifest, told: str) -> None:
+def test_invalid_usage_is_reported(simulate: Simulate, wrong: Manifest, message: str) -> None:
     ended = simulate.run("-f", simulate.file("state.json", json.dumps(wrong)))
     assert ended.code == 2
-    assert told in ended.err
+    assert message in ended.err

@@ -14,7 +14,7 @@ from volcanoio.model.resources import Amounts, add
 
 
 def recomputed(state: ClusterState) -> NodeColumns:
-    """Columns built anew from nodes, tasks and holds."""
+    """Build the columns again from nodes, tasks and reservations."""
     ledger = state.ledger
     columns = NodeColumns()
     for obj in ledger.columns.objects:
@@ -23,18 +23,18 @@ def recomputed(state: ClusterState) -> NodeColumns:
         row = columns.rows.get(task.node)
         if row is not None and LOADS[task.status]:
             columns.apply(row, task.shape, LOADS[task.status], 1)
-    for holds in state.reservations.by_job.values():
-        for hold in holds:
-            columns.apply(columns.rows[hold.node], hold.shape, Load.OCCUPIES, 1)
+    for reservations in state.reservations.by_job.values():
+        for reservation in reservations:
+            columns.apply(columns.rows[reservation.node], reservation.shape, Load.OCCUPIES, 1)
     return columns
 
 
 def check(state: ClusterState) -> None:
-    """Every total equals its recomputation."""
-    ledger, anew = state.ledger, recomputed(state)
+    """Assert that every total equals its recomputation."""
+    ledger, fresh = state.ledger, recomputed(state)
     for quantity in Quantity:
         for name in ledger.columns.resources:
-            assert ledger.columns.view(quantity, name).tolist() == anew.view(quantity, name).tolist(), (quantity, name)
+            assert ledger.columns.view(quantity, name).tolist() == fresh.view(quantity, name).tolist(), (quantity, name)
     for job in ledger.jobs.values():
         counts = Counter(task.status for task in job.members.values())
         assert job.counts == [counts[status] for status in TaskStatus]
@@ -67,17 +67,17 @@ def check(state: ClusterState) -> None:
 
 
 def check_sub_jobs(job: JobInfo) -> None:
-    """Each task is in the sub-job that its labels say, and counted there."""
+    """Assert that each task is in the sub-job of its labels, and is counted there."""
     policies = job.group.spec.sub_group_policy
     assert (job.sub_job_table is None) == (not policies)
     if job.sub_job_table is None:
         return
-    anew = SubJobs(job.key, policies, job.members.values())
+    fresh = SubJobs(job.key, policies, job.members.values())
     assert {uid: part.key for uid, part in job.sub_job_table.by_task.items()} == {
-        uid: part.key for uid, part in anew.by_task.items()
+        uid: part.key for uid, part in fresh.by_task.items()
     }
-    for key, part in anew.by_key.items():
+    for key, part in fresh.by_key.items():
         kept = job.sub_job_table.by_key[key]
         assert (kept.counts, kept.ready_count, kept.best_effort) == (part.counts, part.ready_count, part.best_effort)
         assert kept.members.keys() == part.members.keys()
-    assert job.sub_job_table.by_key.keys() == anew.by_key.keys()
+    assert job.sub_job_table.by_key.keys() == fresh.by_key.keys()

@@ -1,4 +1,4 @@
-"""Backlogs that are kept across cycles give jobs their turns as those made anew do, whatever happened between."""
+"""Cached backlogs: after any changes they order jobs as newly built ones do."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def class_(name: str, value: int) -> Manifest:
 
 
 def ended(steps: Generator[None, None, Result]) -> Result:
-    """What a generator returns."""
+    """Run a generator to its end, and return what it returns."""
     while True:
         try:
             next(steps)
@@ -52,12 +52,12 @@ def ended(steps: Generator[None, None, Result]) -> Result:
 
 
 def opened(world: World) -> CycleSession:
-    """A session on the world as it is now."""
+    """Open a session on the current state."""
     return CycleSession(world.state, world.profile, CycleOpened(cycle=1, upto=0, seed=1, at=world.now))
 
 
-def turns(session: CycleSession, *, admitted: bool) -> dict[str, list[str]]:
-    """The keys of jobs in their order, by queue."""
+def order(session: CycleSession, *, admitted: bool) -> dict[str, list[str]]:
+    """Return the keys of the jobs in their order, by queue."""
     found: dict[str, list[str]] = {}
     for name, backlog in ended(session.backlogs(admitted=admitted)).items():
         while (job := backlog.pop()) is not None:
@@ -65,8 +65,8 @@ def turns(session: CycleSession, *, admitted: bool) -> dict[str, list[str]]:
     return found
 
 
-def anew(session: CycleSession, *, admitted: bool) -> dict[str, list[str]]:
-    """The same from all jobs there are."""
+def order_of_all_jobs(session: CycleSession, *, admitted: bool) -> dict[str, list[str]]:
+    """Return the same as `order`, computed from all jobs."""
     found: dict[str, list[JobInfo]] = {}
     for job in session.jobs_with_pending_tasks() if admitted else session.jobs_to_enqueue():
         if (job.phase != PodGroupPhase.PENDING) is admitted:
@@ -76,8 +76,8 @@ def anew(session: CycleSession, *, admitted: bool) -> dict[str, list[str]]:
 
 @examples(60)
 @given(steps=STEPS, kept=st.integers(1, 8), spare=st.integers(0, 4))
-def test_kept_backlogs_equal_new_ones(steps: list[tuple[str, int]], kept: int, spare: int) -> None:
-    """Also where more changed than is remembered, and where what is left over is thrown away often."""
+def test_cached_backlogs_equal_newly_built_ones(steps: list[tuple[str, int]], kept: int, spare: int) -> None:
+    """This includes more changes than are recorded, and frequent removal of stale entries."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(task_transitions, "MAX_PENDING_CHANGES", kept)
         patch.setattr(backlogs, "_STALE_ALLOWANCE", spare)
@@ -86,23 +86,23 @@ def test_kept_backlogs_equal_new_ones(steps: list[tuple[str, int]], kept: int, s
         patch.setattr(backlogs, "JOBS_PER_STEP", 2)
         world = World(node("n1", cpu="6"), queue("q0"), class_("c1", 10))
         for step, number in steps:
-            _happen(world, step, number)
+            _apply_step(world, step, number)
             session = opened(world)
-            _break_off(session, number)
+            _interrupt_update(session, number)
             for admitted in (True, False, True):
-                assert turns(session, admitted=admitted) == anew(session, admitted=admitted)
+                assert order(session, admitted=admitted) == order_of_all_jobs(session, admitted=admitted)
             session.undo()
 
 
-def _break_off(session: CycleSession, number: int) -> None:
-    """A cycle ends while backlogs are brought up to date."""
+def _interrupt_update(session: CycleSession, number: int) -> None:
+    """End a cycle while the backlogs are being updated."""
     steps = session.backlogs(admitted=True)
     for _ in range(number):
         next(steps, None)
     steps.close()
 
 
-def _happen(world: World, step: str, number: int) -> None:
+def _apply_step(world: World, step: str, number: int) -> None:
     name, where = f"j{number}", f"q{number % 2}"
     groups = {key for (kind, key) in world.objects if kind == kinds.POD_GROUP.resource}
     members = sorted(key for (kind, key) in world.objects if kind == kinds.POD.resource)
@@ -167,8 +167,8 @@ def _place_some(world: World, number: int) -> None:
     session.undo()
 
 
-def test_a_job_that_is_put_back_stands_where_it_is_due() -> None:
-    """Of those whose turn is still to come, the first; the next session begins with all."""
+def test_a_job_that_is_pushed_again_comes_first_among_the_remaining_ones() -> None:
+    """The next session begins with all jobs."""
     world = World(node("n1"), queue("q0"), class_("c1", 10))
     for number in range(4):
         name = f"j{number}"
@@ -185,7 +185,7 @@ def test_a_job_that_is_put_back_stands_where_it_is_due() -> None:
     rest = [job.key for job in iter(backlog.pop, None)]
     assert rest == ["ns/j0", "ns/j2", "ns/j3"]
     session.undo()
-    assert turns(opened(world), admitted=True) == {"q0": ["ns/j0", "ns/j1", "ns/j2", "ns/j3"]}
+    assert order(opened(world), admitted=True) == {"q0": ["ns/j0", "ns/j1", "ns/j2", "ns/j3"]}
 
 
 def test_a_reported_job_is_reported_again_after_a_change_or_an_attempt() -> None:
@@ -205,13 +205,15 @@ def test_a_reported_job_is_reported_again_after_a_change_or_an_attempt() -> None
 
 
 def _with_result(steps: Generator[None, None, Result]) -> Iterator[Result | None]:
-    """What a generator yields, and at its end what it returns."""
+    """Yield what a generator yields, and then what it returns."""
     yield (yield from steps)
 
 
 @pytest.mark.parametrize("number", [6, 24])
-def test_the_jobs_handled_between_two_steps_are_bounded(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """However many wait: where all are new, where all had their turns, and where nothing happened since."""
+def test_the_number_of_jobs_processed_in_a_step_does_not_grow_with_the_backlog(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """The sessions are: all jobs new, all jobs popped before, and nothing changed since."""
     for where, name in ((backlogs, "JOBS_PER_STEP"), (backlogs, "ENTRIES_PER_STEP"), (backlogs, "SORT_CHUNK")):
         monkeypatch.setattr(where, name, 2)
     monkeypatch.setattr(backlogs, "_STALE_ALLOWANCE", 0)

@@ -1,4 +1,4 @@
-"""Sums over jobs that are kept from session to session equal those made anew, whatever happened between."""
+"""Sums over jobs that are updated from session to session equal newly computed ones after any changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STEPS = st.lists(
 
 @examples(60)
 @given(steps=STEPS)
-def test_kept_sums_equal_recomputed_ones(steps: list[tuple[str, int]]) -> None:
+def test_updated_sums_equal_newly_computed_ones(steps: list[tuple[str, int]]) -> None:
     world = World(node("n1", cpu="6"), queue("q0"))
     kept: DemandSums[str] = DemandSums(queue_of, elastic, admitted)
     for step, number in steps:
@@ -55,15 +55,15 @@ def test_kept_sums_equal_recomputed_ones(steps: list[tuple[str, int]]) -> None:
             world.remove(kinds.QUEUE, where)
         opening = CycleOpened(cycle=1, upto=0, seed=1, at=world.now)
         session = CycleSession(world.state, world.profile, opening)
-        anew: DemandSums[str] = DemandSums(queue_of, elastic, admitted)
-        for one in (kept, kept, anew):
+        fresh: DemandSums[str] = DemandSums(queue_of, elastic, admitted)
+        for one in (kept, kept, fresh):
             for _ in one.update(session):
                 pass
         for queue_name in ("q0", "q1", "default"):
-            assert kept.of(queue_name) == anew.of(queue_name)
+            assert kept.of(queue_name) == fresh.of(queue_name)
 
 
-def test_a_reader_that_is_too_far_behind_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_missed_too_many_changes_gets_all_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_transitions, "MAX_PENDING_CHANGES", 2)
     jobs = [JobInfo(f"ns/{index}") for index in range(5)]
     everything = {job.key: job for job in jobs}
@@ -82,7 +82,7 @@ def test_a_reader_that_is_too_far_behind_gets_everything(monkeypatch: pytest.Mon
     assert marks.since(owner, everything) == jobs
 
 
-def test_jobs_that_went_while_too_much_changed_are_counted_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_deleted_among_too_many_changes_are_no_longer_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_transitions, "MAX_PENDING_CHANGES", 1)
     monkeypatch.setattr(attributes, "BATCH_SIZE", 2)
     names = [f"j{number}" for number in range(6)]
@@ -104,7 +104,7 @@ def test_jobs_that_went_while_too_much_changed_are_counted_no_longer(monkeypatch
     assert follow() == {"cpu": 11_000}
 
 
-def test_who_is_gone_is_kept_up_no_longer() -> None:
+def test_a_reader_that_was_garbage_collected_is_removed() -> None:
     marks, owner = JobChanges(), DemandSums(queue_of)
     marks.since(owner, {})
     assert len(marks._readers) == 1

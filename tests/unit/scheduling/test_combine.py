@@ -1,4 +1,4 @@
-"""How answers of several plugins become one, tier by tier."""
+"""Combining the answers of several plugins into one, tier by tier."""
 
 from __future__ import annotations
 
@@ -49,13 +49,15 @@ def tiers_of(point: str, tiers: Sequence[Sequence[Any]]) -> list[list[Answering]
         ([[PASS], [PASS]], Vote.ABSTAIN),
     ],
 )
-def test_votes(tiers: list[list[Verdict]], expected: Vote) -> None:
+def test_the_first_tier_with_a_vote_decides_and_a_rejection_wins_within_it(
+    tiers: list[list[Verdict]], expected: Vote
+) -> None:
     combined = rules(*tiers_of("job_enqueueable", tiers), *tiers_of("job_pipelined", tiers))
     assert combined.job_enqueueable(JOB).vote is expected
     assert combined.job_pipelined(JOB) is (expected is not Vote.REJECT)
 
 
-def test_a_rejection_brings_its_reason() -> None:
+def test_a_rejection_contains_its_reason() -> None:
     assert rules(*tiers_of("job_enqueueable", [[PASS], [NO]])).job_enqueueable(JOB) == NO
     assert rules(*tiers_of("job_valid", [[YES], [NO]])).job_valid(JOB) == NO
 
@@ -64,14 +66,14 @@ def test_a_rejection_brings_its_reason() -> None:
     ("tiers", "ready", "starving"),
     [([], True, False), ([[True], [False]], False, True), ([[True, False]], False, False), ([[], [True]], True, True)],
 )
-def test_ready_is_and_over_all_and_starving_over_the_first_tier(
+def test_all_plugins_must_find_a_job_ready_and_those_of_the_first_tier_decide_whether_it_starves(
     tiers: list[list[bool]], ready: bool, starving: bool
 ) -> None:
     assert rules(*tiers_of("job_ready", tiers)).job_ready(JOB) is ready
     assert rules(*tiers_of("job_starving", tiers)).job_starving(JOB) is starving
 
 
-def test_the_least_that_any_allows() -> None:
+def test_the_smallest_allowed_number_counts_and_one_overused_vote_is_enough() -> None:
     combined: Any = rules(*tiers_of("fits", [[5], [3, 9]]))
     assert combined.allocatable(None, None, 7) == 3
     assert combined.overused(None) is False
@@ -101,33 +103,35 @@ A, B, C = (Victim(name) for name in "abc")
         ([], []),
     ],
 )
-def test_victims(tiers: list[list[list[Victim] | None]], expected: list[Victim]) -> None:
+def test_victims_are_those_on_which_the_first_tier_with_any_agrees(
+    tiers: list[list[list[Victim] | None]], expected: list[Victim]
+) -> None:
     combined: Any = rules(*tiers_of("preemptable", tiers), *tiers_of("reclaimable", tiers))
     assert combined.preemptable(None, [A, B, C]) == expected
     assert combined.reclaimable(None, [A, B, C]) == expected
 
 
-def test_switches_turn_points_off() -> None:
+def test_a_switch_disables_a_method_of_a_plugin() -> None:
     off = Enabled(Answering(job_ready=False, job_valid=NO), {"enableJobReady": False})
     combined = Rules(Profile(((off,),), ()))
     assert combined.job_ready(JOB)
     assert combined.job_valid(JOB) == NO  # it has no switch
 
 
-def test_orders_compare_in_tier_order() -> None:
+def test_orders_of_earlier_tiers_are_compared_first() -> None:
     combined = rules([Answering(job_key=1)], [Answering(job_key=0)])
     assert combined.job_key(JOB)[:2] == (1, 0)
 
 
-def test_all_must_let_a_queue_take_back() -> None:
+def test_all_plugins_must_allow_a_queue_to_reclaim() -> None:
     combined: Any = rules(*tiers_of("preemptive", [[True], [True, False]]))
     assert not combined.preemptive(None, [A])
-    assert rules().preemptive(None, [])  # type: ignore[arg-type]  # nobody is asked
+    assert rules().preemptive(None, [])  # type: ignore[arg-type]  # no plugin votes
     off = Enabled(Answering(preemptive=False), {"enablePreemptive": False})
     assert Rules(Profile(((off,),), ())).preemptive(None, [])  # type: ignore[arg-type]  # as above
 
 
-def test_the_gang_actions_ask_as_the_others_do_and_have_no_switch() -> None:
+def test_victims_of_gang_actions_are_combined_in_the_same_way_and_have_no_switch() -> None:
     combined: Any = rules(*tiers_of("evictable", [[[A, B], [B, C]], [[C]]]))
     assert combined.evictable(None, Purpose.PREEMPT, [A, B, C]) == [B]
     always = Enabled(Answering(evictable=[A]), {"enablePreemptable": False})
@@ -141,24 +145,24 @@ def test_victims_of_a_tier_are_united_and_the_first_tier_with_any_decides() -> N
     assert Rules(Profile(((Enabled(Answering(victims=[A]), {"enabledVictim": False}),),), ())).victim_tasks([]) == []
 
 
-class Standing:
-    """Orders queues by number, and as victims by letter, if at all."""
+class RankedQueues:
+    """A plugin that orders queues by a label, and as victims by the position of their name in `letters`, if given."""
 
-    name = "standing"
+    name = "ranked"
 
     def __init__(self, letters: str = "") -> None:
         if letters:
-            self.victim_key = lambda queue, _taker: letters.index(queue.name)
+            self.victim_key = lambda queue, _preemptor: letters.index(queue.name)
 
     def queue_key(self, queue: Any) -> int:
         return int(queue.object.metadata.labels["rank"])
 
 
-def test_the_queue_that_is_last_loses_first_unless_a_plugin_says_otherwise() -> None:
+def test_the_last_queue_in_order_loses_first_unless_a_plugin_orders_victims() -> None:
     queues = []
     for name, rank in (("a", 1), ("b", 3), ("c", 2)):
         info = QueueInfo(name)
         info.observe(Queue(metadata=ObjectMeta(name=name, labels={"rank": str(rank)})))
         queues.append(info)
-    assert Rules(Profile.of([[Standing()]], [])).victim_ranks(queues, queues[0]) == {"b": 0, "c": 1, "a": 2}
-    assert Rules(Profile.of([[Standing("cab")]], [])).victim_ranks(queues, queues[0]) == {"c": 0, "a": 1, "b": 2}
+    assert Rules(Profile.of([[RankedQueues()]], [])).victim_ranks(queues, queues[0]) == {"b": 0, "c": 1, "a": 2}
+    assert Rules(Profile.of([[RankedQueues("cab")]], [])).victim_ranks(queues, queues[0]) == {"c": 0, "a": 1, "b": 2}

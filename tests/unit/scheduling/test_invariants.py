@@ -1,4 +1,4 @@
-"""Invariants of the state: totals kept incrementally equal recomputation, and a discard restores every column."""
+"""Invariants of the cluster state: updated totals equal computed ones, and a discard restores every column."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STEPS = st.lists(
 
 @examples(150)
 @given(steps=STEPS, minimum=st.integers(0, 3))
-def test_totals_equal_recomputation(steps: list[tuple[str, int]], minimum: int) -> None:
+def test_updated_totals_equal_newly_computed_ones(steps: list[tuple[str, int]], minimum: int) -> None:
     world = World(node("n0", cpu="2"), group("g0", minimum, phase="Inqueue"))
     for kind, number in steps:
         _step(world, kind, number, minimum)
@@ -76,7 +76,7 @@ GANGS = st.lists(
 
 @examples(150)
 @given(nodes=st.lists(st.integers(1, 5), min_size=1, max_size=4), gangs=GANGS, cycles=st.integers(1, 3))
-def test_no_node_over_its_allocatable_and_no_gang_in_part(
+def test_no_node_is_overcommitted_and_no_gang_is_bound_in_part(
     nodes: list[int], gangs: list[tuple[int, int, str]], cycles: int
 ) -> None:
     objects: list[dict[str, Any]] = [node(f"n{at}", cpu=str(cpu), pods="4") for at, cpu in enumerate(nodes)]
@@ -100,7 +100,7 @@ def test_no_node_over_its_allocatable_and_no_gang_in_part(
 
 @examples(100)
 @given(nodes=st.lists(st.integers(1, 5), min_size=1, max_size=4), counts=st.lists(st.integers(1, 4), max_size=4))
-def test_discard_restores_every_column(nodes: list[int], counts: list[int]) -> None:
+def test_a_discard_restores_every_column(nodes: list[int], counts: list[int]) -> None:
     world = World(
         *(node(f"n{at}", cpu=str(cpu)) for at, cpu in enumerate(nodes)),
         group("old", 1, phase="Inqueue"),
@@ -133,7 +133,7 @@ def test_discard_restores_every_column(nodes: list[int], counts: list[int]) -> N
 
 @examples(150)
 @given(steps=STEPS, minimum=st.integers(1, 3))
-def test_attempts_that_are_left_out_would_have_placed_nothing(steps: list[tuple[str, int]], minimum: int) -> None:
+def test_skipped_attempts_would_not_have_placed_anything(steps: list[tuple[str, int]], minimum: int) -> None:
     worlds = [World(node("n0", cpu="2"), group("g0", minimum, phase="Inqueue"), period=1.0) for _ in range(2)]
     with pytest.MonkeyPatch.context() as patch:
         for world, patient in zip(worlds, (False, True), strict=True):

@@ -140,7 +140,7 @@ def _requests(one: Any) -> dict[str, int]:
     jobs=st.lists(JOB, min_size=2, max_size=7),
     weather=st.lists(st.tuples(WEATHER, st.integers(0, 9)), min_size=6, max_size=14),
 )
-def test_nodes_gangs_and_limits_hold_all_along(
+def test_node_capacities_gang_minimums_and_queue_limits_hold_at_every_moment(
     limiting: str,
     actions: str,
     nodes: list[int],

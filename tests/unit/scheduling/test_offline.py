@@ -1,4 +1,4 @@
-"""The scheduler without an API server: whatever the state, no cycle binds more to a node than it has."""
+"""The scheduler without an API server: in any state no cycle binds more to a node than it has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Placement by gang equals the one-by-one greedy: a naive loop over tasks and nodes is the oracle."""
+"""Placing a gang gives the same result as a naive loop over its tasks and all nodes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Later:
 
 
 class Roomier:
-    """More idle memory is better, from amounts alone, told where they stand: kept by state whatever slots there are."""
+    """Prefers more idle memory, by node amounts alone: one cached score for all nodes with equal amounts."""
 
     name = "roomier"
 
@@ -81,7 +81,7 @@ class Roomier:
 
 
 class Lonely:
-    """An even number of pods is better, told where amounts stand: slots are a part of states."""
+    """Prefers nodes with an odd number of pods, by node amounts: pod slots are a part of the node state."""
 
     name = "lonely"
 
@@ -278,7 +278,7 @@ CHOICE = st.lists(st.sampled_from(sorted(PLUGINS)), unique=True, max_size=4)
 
 @examples(300)
 @given(nodes=NODES, tasks=TASKS, chosen=CHOICE, taken_back=st.integers(0, 3), room=st.sampled_from([2, 100]))
-def test_equals_placing_one_task_after_the_other(
+def test_a_gang_is_placed_as_its_tasks_would_be_one_by_one(
     nodes: list[tuple[int, int, str]], tasks: list[tuple[int, int, str]], chosen: list[str], taken_back: int, room: int
 ) -> None:
     with (
@@ -318,7 +318,7 @@ def _same_as_naive(
     assert np.array_equal(fast.columns.block, slow.columns.block)
 
 
-def test_a_node_takes_no_more_pods_than_it_has_slots_for() -> None:
+def test_no_node_gets_more_pods_than_its_pod_limit() -> None:
     ledger, tasks = build([(64, 64, "a"), (8, 8, "a")], [(0, 0, "")] * 12)
     placer = Placer(ledger, Inputs())
     placer.open(Rules(Profile.of([[Roomier()]], [])), 1, SEED)
@@ -347,7 +347,7 @@ def test_a_part_that_names_an_unknown_field_is_an_error() -> None:
         Rules(Profile.of([[plugin]], []))
 
 
-def test_a_changed_node_is_asked_again() -> None:
+def test_a_changed_node_is_filtered_again() -> None:
     ledger, (task, *_) = build([(4, 4, "b"), (4, 4, "b")], [(1, 1, "a")])
     placer = Placer(ledger, Inputs())
     rules = Rules(Profile.of([[Zones()]], []))

@@ -1,4 +1,4 @@
-"""The index of pods: whatever happens to pods, its counts, and what filters make of them, equal counting anew."""
+"""The pod index: after any changes its counts, and the filter results based on them, equal a full count."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ NODES = tuple(zoned(f"n{at}", ["a", "b", ""][at % 3], cpu="3") for at in range(4
 
 
 def check(ledger: Ledger) -> None:
-    """Every count equals counting the tasks."""
+    """Assert that every count equals a count over all tasks."""
     index = ledger.pod_index
     if not index.is_active:
         assert not any(task.label_class or task.shape.terms or task.shape.matched for task in ledger.tasks.values())
@@ -65,13 +65,13 @@ def check(ledger: Ledger) -> None:
             living = [task for task in members if LOADS[task.status] is not Load.RELEASES]
             assert known.active_node_counts.by_node == Counter(task.node for task in living)
     for carried in index._counts_by_topic.values():
-        for what, tally in carried.items():
+        for what, counted in carried.items():
             held: Counter[str] = Counter()
             for task in placed:
                 terms = task.shape.terms
                 if terms is not None and task.uid not in index._evicted:
                     held[task.node] += terms.carried.count(what)
-            assert tally.by_node == +held
+            assert counted.by_node == +held
 
 
 def step(world: World, kind: str, number: int, rule: int) -> None:
@@ -99,7 +99,7 @@ def step(world: World, kind: str, number: int, rule: int) -> None:
 
 
 def attempt(world: World, kind: str) -> None:
-    """A session that places, or evicts, and takes all of it back: counts are the same before and after."""
+    """Place or evict in a session and undo it: the counts must be the same before and after."""
     session = CycleSession(world.state, world.profile, CycleOpened(cycle=99, upto=0, seed=1, at=world.now))
     list(open_session(session))
     ledger = world.state.ledger
@@ -124,13 +124,13 @@ def attempt(world: World, kind: str) -> None:
 
 def counts(ledger: Ledger) -> list[dict[str, int]]:
     groups = ledger.pod_index._classes.groups.values()
-    tallies = [tally for known in groups for tally in (known.node_counts, known.active_node_counts) if tally]
-    carried = [tally for table in ledger.pod_index._counts_by_topic.values() for tally in table.values()]
-    return [dict(tally.by_node) for tally in (*tallies, *carried)]
+    by_class = [each for known in groups for each in (known.node_counts, known.active_node_counts) if each]
+    by_topic = [each for table in ledger.pod_index._counts_by_topic.values() for each in table.values()]
+    return [dict(each.by_node) for each in (*by_class, *by_topic)]
 
 
 def fresh_answers(session: CycleSession, shape: Any) -> None:
-    """What filters and scorers kept equals what they say when they know nothing yet."""
+    """Assert that cached results of filters and scorers equal those after their caches were cleared."""
     columns = session.nodes
     everywhere = np.ones(len(columns), np.bool_)
     kept = [part.allowed(shape, columns).copy() for part in session.rules.filters]
@@ -158,7 +158,7 @@ def fresh_answers(session: CycleSession, shape: Any) -> None:
 
 @examples(120)
 @given(steps=STEPS)
-def test_counts_equal_a_full_count(steps: list[tuple[str, int, int]]) -> None:
+def test_counts_equal_a_count_over_all_tasks(steps: list[tuple[str, int, int]]) -> None:
     world = World(*NODES, group("g0", 1, phase="Inqueue"), group("g1", 2, phase="Inqueue"))
     for kind, number, rule in steps:
         step(world, kind, number, rule)
@@ -166,7 +166,7 @@ def test_counts_equal_a_full_count(steps: list[tuple[str, int, int]]) -> None:
     for name in [key for resource, key in world.objects if resource == kinds.POD.resource]:
         world.remove(kinds.POD, name)
     world.run(3)
-    assert not world.state.ledger.pod_index.is_active, "where nobody asks, nothing is kept"
+    assert not world.state.ledger.pod_index.is_active, "nothing is counted where no pod has terms"
     assert not world.state.ledger.shapes._transient
 
 
@@ -179,21 +179,21 @@ def test_labels_that_no_selector_reads_make_no_label_classes() -> None:
     world.put(asking("other", "g", labels={"app": "c"}, affinity=apart(term(app="c"))))
     world.run()
     shapes = {task.shape.id for task in world.state.ledger.tasks.values() if not has_terms(task.pod, task.spec_shape)}
-    assert len(shapes) == 1, "nobody avoids them, so they are as alike as before"
+    assert len(shapes) == 1, "no term selects them, so that they still share a shape"
 
 
-def test_a_plugin_may_ask_for_pods_of_its_own() -> None:
+def test_a_plugin_may_have_pods_of_its_own_selector_counted() -> None:
     world = World(*NODES, asking("x", on="n1", phase="Running"), asking("y", on="n1", phase="Running", labels={}))
     opening = CycleOpened(cycle=1, upto=0, seed=1, at=world.now)
     session = CycleSession(world.state, world.profile, opening)
     list(open_session(session))
     wanted = PodSelector(("ns",), None, (Requirement(key="app", operator="In", values=("a",)),))
-    tally = session.pods.matching((wanted,))
-    assert tally.by_node == {"n1": 1}
-    version = tally.version
+    counted = session.pods.matching((wanted,))
+    assert counted.by_node == {"n1": 1}
+    version = counted.version
     world.put(asking("z", on="n2", phase="Running"))
     list(open_session(session))
-    assert tally.by_node == {"n1": 1, "n2": 1}
-    assert tally.since(version) == [("n2", 1)]
+    assert counted.by_node == {"n1": 1, "n2": 1}
+    assert counted.since(version) == [("n2", 1)]
     world.run(3)
-    assert not world.state.ledger.pod_index.is_active, "nobody asked any more"
+    assert not world.state.ledger.pod_index.is_active, "no plugin needs counts any more"

@@ -1,4 +1,4 @@
-"""Required rules about other pods against Kubernetes' rules in plain Python, pod by pod and node by node."""
+"""Required pod affinity, anti-affinity, spread and host ports, compared with Kubernetes' rules in plain Python."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ PODS = st.lists(
 ZONES = st.lists(st.sampled_from(["x", "y", ""]), min_size=1, max_size=5)
 
 
-class Judge:
-    """Kubernetes' rules over manifests: `there` are the pods on nodes with their nodes."""
+class KubernetesRules:
+    """Kubernetes' rules over manifests; `there` holds the pods that are on nodes, each with its node."""
 
     def __init__(self, nodes: list[Manifest]) -> None:
         self.nodes = {node["metadata"]["name"]: node["metadata"]["labels"] for node in nodes}
@@ -129,7 +129,7 @@ def ports(pod: Manifest) -> set[int]:
 
 @examples(250)
 @given(zones=ZONES, specs=PODS, count=st.integers(1, 3))
-def test_every_pod_goes_where_kubernetes_lets_it_and_waits_where_it_does_not(
+def test_a_pod_is_bound_exactly_where_kubernetes_rules_allow_it(
     zones: list[str], specs: list[dict[str, Any]], count: int
 ) -> None:
     nodes = [zoned(f"n{at}", zone, cpu="64") for at, zone in enumerate(zones)]
@@ -138,15 +138,15 @@ def test_every_pod_goes_where_kubernetes_lets_it_and_waits_where_it_does_not(
         for number, spec in enumerate(specs)
         for at in range(count)
     }
-    world, judge = World(*nodes, group("pg", 1, phase="Inqueue"), *pods.values()), Judge(nodes)
+    world, rules = World(*nodes, group("pg", 1, phase="Inqueue"), *pods.values()), KubernetesRules(nodes)
     while True:
         before = len(world.requests)
         world.run()
         for bind in world.requests[before:]:
-            assert judge.allows(pods[bind.name], bind.node), (bind.name, bind.node, judge.there)
-            judge.there.append((pods[bind.name], bind.node))
+            assert rules.allows(pods[bind.name], bind.node), (bind.name, bind.node, rules.there)
+            rules.there.append((pods[bind.name], bind.node))
         if len(world.requests) == before:
             break
     for name, pod in pods.items():
         if name not in world.binds:
-            assert not any(judge.allows(pod, node) for node in judge.nodes), name
+            assert not any(rules.allows(pod, node) for node in rules.nodes), name

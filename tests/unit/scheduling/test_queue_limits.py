@@ -1,4 +1,4 @@
-"""Whatever happens in a tree of queues: no queue passes its capability, and no guarantee is taken."""
+"""After any changes in a tree of queues no queue exceeds its capability or falls below its guarantee."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def held_in(world: World) -> dict[str, int]:
 
 @examples(60)
 @given(drawn=QUEUES, steps=STEPS, ancestors=st.integers(0, 2))
-def test_limits_hold_along_the_tree(
+def test_capabilities_and_guarantees_hold_in_a_tree(
     drawn: list[tuple[int, int | None, int | None, int]],
     steps: list[tuple[str, int, int, int]],
     ancestors: int,
@@ -77,7 +77,7 @@ def test_limits_hold_along_the_tree(
 
 @examples(40)
 @given(drawn=QUEUES, steps=STEPS, plugin=st.sampled_from(["capacity", "proportion"]))
-def test_limits_hold_without_a_tree(
+def test_capabilities_and_guarantees_hold_without_a_tree(
     drawn: list[tuple[int, int | None, int | None, int]], steps: list[tuple[str, int, int, int]], plugin: str
 ) -> None:
     flat = [(0, *amounts) for _, *amounts in drawn]

@@ -1,4 +1,4 @@
-"""What changed last, side by side: the same rows and amounts as in the columns themselves."""
+"""The recently changed nodes: the same rows and amounts as in the node columns."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def check(recent: RecentChanges, columns: NodeColumns, since: int, shape: Shape,
     shape=st.sampled_from(SHAPES),
     passing=st.none() | st.lists(st.booleans(), min_size=ROWS, max_size=ROWS),
 )
-def test_the_rows_that_changed_and_have_room(
+def test_the_changed_rows_with_room_equal_those_found_in_the_columns(
     steps: list[tuple[int, Shape, Load, int] | str], shape: Shape, passing: list[bool] | None
 ) -> None:
     columns = columns_of_nodes()
@@ -101,7 +101,7 @@ def test_the_rows_that_changed_and_have_room(
     check(recent, columns, since, shape, passing)
 
 
-def test_entries_reach_back_as_far_as_the_log() -> None:
+def test_entries_are_kept_as_long_as_the_change_log() -> None:
     columns = columns_of_nodes()
     recent, start = following(columns), columns.clock
     marks = []
@@ -114,7 +114,7 @@ def test_entries_reach_back_as_far_as_the_log() -> None:
     assert recent.fitting(start, wants(columns, SHAPES[0]), None) is None, "that is too long ago"
 
 
-def test_an_answer_that_was_not_requested_in_time_is_unknown() -> None:
+def test_a_result_older_than_the_log_is_unknown() -> None:
     columns = columns_of_nodes()
     recent, start = following(columns), columns.clock
     for _ in range(LOG_SIZE + 1):
@@ -125,7 +125,7 @@ def test_an_answer_that_was_not_requested_in_time_is_unknown() -> None:
     check(recent, columns, now, SHAPES[1], None)
 
 
-def test_a_new_resource_starts_over() -> None:
+def test_a_new_resource_clears_all_entries() -> None:
     columns = columns_of_nodes()
     recent, start = following(columns), columns.clock
     columns.apply(0, SHAPES[0], Load.OCCUPIES, 1)

@@ -1,4 +1,4 @@
-"""A journal decides again what was decided: all plugins and actions, random clusters and changes, over a reload."""
+"""Replaying a journal gives the same decisions: all plugins and actions, random clusters, and a reload."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from volcanoio.framework.scheduling_events import ConfigurationChanged, CycleClo
 from volcanoio.model.base import Manifest
 
 ASKING = {"extender"}
-"""Plugins that need somebody to answer."""
+"""Plugins that need a server to answer them."""
 RIVALS = ("proportion", "capacity")
 FIRST = ("priority", "gang", "conformance", "sla", "cdp", "pdb", "tdm")
 
@@ -72,7 +72,7 @@ class Recorder(World):
 
 @examples(25)
 @given(confs(), confs(), partitioned(contested(Mix(rules=True))), st.lists(CHANGES, min_size=2, max_size=5), st.data())
-def test_every_plugin_and_action_decides_again_what_it_decided(
+def test_a_replay_with_every_plugin_and_action_gives_the_same_decisions(
     conf: str, other: str, objects: list[Manifest], changes: list[Any], data: st.DataObject
 ) -> None:
     mix = Mix(rules=True)

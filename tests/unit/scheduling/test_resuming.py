@@ -1,4 +1,4 @@
-"""Jobs that wait for their victims are given their places whole: it comes to what placing task by task comes to."""
+"""Pipelining a waiting preemptor to its nominated nodes as a whole equals placing its tasks one by one."""
 
 from __future__ import annotations
 
@@ -31,31 +31,34 @@ HIGH: Manifest = {
 gangs = st.fixed_dictionaries({"size": st.integers(1, 4), "least": st.integers(1, 4), "cpu": st.sampled_from("12")})
 
 
-def cluster(nodes: int, takers: list[dict[str, Any]]) -> list[Manifest]:
-    """Nodes full of elastic jobs, and gangs of a higher priority."""
+def cluster(nodes: int, preemptors: list[dict[str, Any]]) -> list[Manifest]:
+    """Return nodes full of elastic jobs, and gangs of a higher priority."""
     objects: list[Manifest] = [HIGH]
     for number in range(nodes):
         objects += [node(f"n{number}", cpu="4"), group(f"old{number}", 1, phase="Running")]
         objects += pods(f"old{number}", 4, f"old{number}", cpu="1", on=f"n{number}", phase="Running")
-    for number, taker in enumerate(takers):
-        least = min(taker["least"], taker["size"])
+    for number, preemptor in enumerate(preemptors):
+        least = min(preemptor["least"], preemptor["size"])
         objects.append(group(f"new{number}", least, phase="Inqueue", priorityClassName="high"))
-        objects += pods(f"new{number}", taker["size"], f"new{number}", cpu=taker["cpu"])
+        objects += pods(f"new{number}", preemptor["size"], f"new{number}", cpu=preemptor["cpu"])
     return objects
 
 
 def history(objects: list[Manifest], gone: list[int], *, whole: bool) -> list[tuple[list[SchedulerEffect], Any, int]]:
-    """What each of some cycles decided, how it ended, and how many jobs were resumed; between them victims go."""
+    """Return the decisions, the snapshot and the number of resumed jobs of each cycle.
+
+    After each cycle as many terminating victims as `gone` has are removed.
+    """
     resumed: list[str] = []
 
-    def told(session: CycleSession, job: JobInfo) -> bool:
+    def recorded(session: CycleSession, job: JobInfo) -> bool:
         if whole and pipeline_on_nominated(session, job):
             resumed.append(job.key)
             return True
         return False
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("volcanoio.engine.scheduling.session.session.pipeline_on_nominated", told)
+        patch.setattr("volcanoio.engine.scheduling.session.session.pipeline_on_nominated", recorded)
         world, found = World(*objects, conf=CONF), []
         for count in gone:
             world.cycle()
@@ -74,23 +77,23 @@ def history(objects: list[Manifest], gone: list[int], *, whole: bool) -> list[tu
 @examples(40)
 @given(
     nodes=st.integers(1, 3),
-    takers=st.lists(gangs, min_size=1, max_size=3),
+    preemptors=st.lists(gangs, min_size=1, max_size=3),
     gone=st.lists(st.sampled_from([0, 0, 1, 2, 9]), min_size=4, max_size=8),
 )
-@example(  # the last of them had a place at once, until the one before it took that
+@example(  # the last one fitted at once, until the one before it was placed there
     nodes=3,
-    takers=[{"size": 1, "least": 1, "cpu": "1"}, *({"size": 2, "least": 2, "cpu": cpu} for cpu in "21")],
+    preemptors=[{"size": 1, "least": 1, "cpu": "1"}, *({"size": 2, "least": 2, "cpu": cpu} for cpu in "21")],
     gone=[1, 0, 1, 0],
 )
-def test_the_same_is_decided(nodes: int, takers: list[dict[str, Any]], gone: list[int]) -> None:
-    objects = cluster(nodes, takers)
+def test_decisions_are_the_same_as_task_by_task(nodes: int, preemptors: list[dict[str, Any]], gone: list[int]) -> None:
+    objects = cluster(nodes, preemptors)
     whole, singly = history(objects, gone, whole=True), history(objects, gone, whole=False)
-    assert [(decided, picture) for decided, picture, _ in whole] == [
-        (decided, picture) for decided, picture, _ in singly
+    assert [(decided, snapshot) for decided, snapshot, _ in whole] == [
+        (decided, snapshot) for decided, snapshot, _ in singly
     ]
 
 
-def test_it_is_done_while_victims_terminate_and_no_longer() -> None:
+def test_a_preemptor_is_pipelined_as_a_whole_only_while_its_victims_terminate() -> None:
     objects = cluster(2, [{"size": 4, "least": 4, "cpu": "1"}])
     found = history(objects, [0, 0, 0, 9, 0], whole=True)
     assert [resumed for _, _, resumed in found] == [0, 1, 2, 3, 3]

@@ -1,4 +1,4 @@
-"""What a pod asks for, as Kubernetes computes it."""
+"""Requests of pods as Kubernetes computes them, and shapes: pods that requests and rules do not distinguish."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ def container(name: str = "c", **requests: str) -> dict[str, Any]:
         ({"containers": [container(cpu="0")]}, {}),
     ],
 )
-def test_requests(spec: dict[str, Any], requests: dict[str, int]) -> None:
+def test_requests_of_a_pod_are_computed_as_in_kubernetes(spec: dict[str, Any], requests: dict[str, int]) -> None:
     shape = Shapes().of(made(**spec))
     assert shape.requests == {**requests, "pods": 1}
     assert shape.best_effort is (not requests)
 
 
-def test_what_scorers_count_where_nothing_is_requested() -> None:
+def test_scorers_count_default_amounts_where_nothing_is_requested() -> None:
     shape = Shapes().of(made(containers=[container(), container(cpu="1")]))
     assert shape.nonzero_requests == {"cpu": 1000 + DEFAULT_CPU, "memory": 2 * DEFAULT_MEMORY}
 
 
-def test_alike_pods_share_a_shape_and_others_do_not() -> None:
+def test_equal_pods_share_a_shape_and_different_ones_do_not() -> None:
     shapes = Shapes()
     first = shapes.of(made(containers=[{**container(cpu="1"), "image": "a"}]))
     assert shapes.of(made(containers=[{**container("other", cpu="1000m"), "image": "b"}])) is first
@@ -85,7 +85,9 @@ def test_alike_pods_share_a_shape_and_others_do_not() -> None:
         ("Unknown", "n1", True, TaskStatus.UNKNOWN),
     ],
 )
-def test_status(status: str, node: str, deleting: bool, expected: TaskStatus) -> None:
+def test_the_status_of_a_task_follows_phase_node_and_deletion(
+    status: str, node: str, deleting: bool, expected: TaskStatus
+) -> None:
     meta = {"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {"name": "p"}
     struct = decoded(
         {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": node}, "status": {"phase": status}}
@@ -95,5 +97,5 @@ def test_status(status: str, node: str, deleting: bool, expected: TaskStatus) ->
 
 
 @pytest.mark.parametrize(("name", "index"), [("job-task-7", 7), ("job-7", float("inf")), ("a-b-c", float("inf"))])
-def test_name_index(name: str, index: float) -> None:
+def test_the_index_of_a_pod_is_the_number_at_the_end_of_its_name(name: str, index: float) -> None:
     assert name_index(name) == index

@@ -1,4 +1,4 @@
-"""The tree of hierarchical shares follows placements and what takes them back as if it were built anew."""
+"""The tree of hierarchical shares: after placements and undone ones it equals a newly built tree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ tiers:
   - name: drf
     enableHierarchy: true
 """
-WAYS = ("root/a", "root/b/x", "root/b/y", "root/b/z/deep", "root/c")
+PATHS = ("root/a", "root/b/x", "root/b/y", "root/b/z/deep", "root/c")
 
 
 def place(path: str) -> dict[str, object]:
@@ -36,7 +36,7 @@ def place(path: str) -> dict[str, object]:
 @examples(60)
 @given(
     jobs=st.lists(
-        st.tuples(st.sampled_from(WAYS), st.integers(1, 4), st.integers(0, 3), st.integers(0, 3)),
+        st.tuples(st.sampled_from(PATHS), st.integers(1, 4), st.integers(0, 3), st.integers(0, 3)),
         min_size=1,
         max_size=6,
     ),
@@ -45,10 +45,10 @@ def place(path: str) -> dict[str, object]:
         max_size=12,
     ),
 )
-def test_shares_follow_what_is_placed_and_taken_back(
+def test_shares_follow_placements_and_undone_placements(
     jobs: list[tuple[str, int, int, int]], turns: list[tuple[int, int, str]]
 ) -> None:
-    world = World(node("n1", cpu="12", memory="12Gi"), *map(place, WAYS), conf=CONF)
+    world = World(node("n1", cpu="12", memory="12Gi"), *map(place, PATHS), conf=CONF)
     for index, (path, count, cpu, memory) in enumerate(jobs):
         name = f"j{index}"
         world.put(group(name, 0, queue=path.replace("/", "-"), phase="Inqueue"))
@@ -60,7 +60,7 @@ def test_shares_follow_what_is_placed_and_taken_back(
         pass
     drf = world.profile.tiers[0][0].plugin
     assert isinstance(drf, Drf)
-    names = [path.replace("/", "-") for path in WAYS]
+    names = [path.replace("/", "-") for path in PATHS]
 
     def current_shares() -> list[object]:
         return [drf.queue_key(session.queues[name]) for name in names]
@@ -76,8 +76,8 @@ def test_shares_follow_what_is_placed_and_taken_back(
         getattr(statement, end)()
         if end == "discard":
             assert current_shares() == before
-        anew = ShareTree(session, "anew")
-        assert current_shares() == [anew.current_shares(name) for name in names]
+        fresh = ShareTree(session, "fresh")
+        assert current_shares() == [fresh.current_shares(name) for name in names]
     session.undo()
 
 
@@ -91,7 +91,7 @@ def made(**annotations: str) -> QueueInfo:
     return info
 
 
-def test_the_way_of_a_queue_is_its_annotations() -> None:
+def test_the_path_of_a_queue_is_read_from_its_annotations() -> None:
     both = {"hierarchy": "root/a/b", "hierarchy-weights": "1/2/3"}
     assert hierarchy_of(made(**both)) == [("a", 2.0), ("b", 3.0)]
     assert hierarchy_of(made()) == [("q", 1.0)]

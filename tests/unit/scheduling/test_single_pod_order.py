@@ -19,59 +19,61 @@ from volcanoio.model import kinds
 STEPS = st.lists(st.tuples(st.sampled_from(["pod", "gone", "cycle", "node", "look"]), st.integers(0, 5)), max_size=30)
 
 
-def world(*nodes: str) -> World:
+def single_pod_world(*nodes: str) -> World:
     state = ClusterState(StateOptions(single_pod_schedulers=frozenset({"default-scheduler"})))
     return World(*(node(name, cpu="3") for name in nodes), state=state)
 
 
-def put(there: World, number: int, priority: int) -> None:
+def put(world: World, number: int, priority: int) -> None:
     spec = {"schedulerName": "default-scheduler", "priority": priority}
-    there.put(pod(f"p{number}", spec=spec, cpu="1"))
+    world.put(pod(f"p{number}", spec=spec, cpu="1"))
 
 
-def turns(there: World) -> list[str]:
-    kept = there.state.single_pod_order
+def cached_order(world: World) -> list[str]:
+    kept = world.state.single_pod_order
     for _ in kept.begin():
         pass
     return [job.key for job in kept]
 
 
-def anew(there: World) -> list[str]:
-    waiting = there.state.ledger.pending_single_pods
+def fresh_sort(world: World) -> list[str]:
+    waiting = world.state.ledger.pending_single_pods
     first = {key: next(iter(job.pending.values())) for key, job in waiting.items()}
     return sorted(waiting, key=lambda key: (-first[key].priority, first[key].created, key))
 
 
 @examples(60)
 @given(steps=STEPS, kept=st.integers(1, 8))
-def test_kept_orders_equal_recomputed_ones(steps: list[tuple[str, int]], kept: int) -> None:
-    """Also where more changed than is remembered, and where what is left over is thrown away often."""
+def test_the_cached_order_equals_a_fresh_sort(steps: list[tuple[str, int]], kept: int) -> None:
+    """This includes more changes than are recorded, and frequent removal of stale entries."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(task_transitions, "MAX_PENDING_CHANGES", kept)
         patch.setattr(backlogs, "_STALE_ALLOWANCE", 1)
-        there = world("n1")
+        world = single_pod_world("n1")
         for step, number in steps:
-            members = sorted(key for kind, key in there.objects if kind == kinds.POD.resource)
+            members = sorted(key for kind, key in world.objects if kind == kinds.POD.resource)
             match step:
                 case "pod" if f"ns/p{number}" not in members:
-                    put(there, number, number % 3)
+                    put(world, number, number % 3)
                 case "gone" if members:
-                    there.remove(kinds.POD, members[number % len(members)])
+                    world.remove(kinds.POD, members[number % len(members)])
                 case "cycle":
-                    there.cycle()
-                    there.echo()
+                    world.cycle()
+                    world.echo()
                 case "node":
-                    there.put(node(f"n{number}", cpu="1"))
+                    world.put(node(f"n{number}", cpu="1"))
                 case "look":
-                    assert turns(there) == anew(there)
+                    assert cached_order(world) == fresh_sort(world)
                 case _:
                     pass
-        assert turns(there) == anew(there)
+        assert cached_order(world) == fresh_sort(world)
 
 
 @pytest.mark.parametrize("number", [10, 40])
-def test_the_work_between_two_steps_is_bounded(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """However many pods wait, and also where none of them has a chance."""
+def test_the_number_of_pods_processed_in_a_step_does_not_grow_with_the_pending_pods(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """This includes that all of them are known to be unschedulable."""
     for where, name in (
         (backlogs, "SINGLE_PODS_PER_STEP"),
         (single_pods, "PASSED"),
@@ -79,11 +81,11 @@ def test_the_work_between_two_steps_is_bounded(monkeypatch: pytest.MonkeyPatch, 
         (backlogs, "SORT_CHUNK"),
     ):
         monkeypatch.setattr(where, name, 4)
-    there = world()
+    world = single_pod_world()
     for at in range(number):
-        put(there, at, at % 3)
-    for _ in range(3):  # all are new; then none has a chance; then what is left over is tidied
-        session = CycleSession(there.state, there.profile, CycleOpened(cycle=1, upto=0, seed=1, at=1.0))
+        put(world, at, at % 3)
+    for _ in range(3):  # all new; then all unschedulable; then with stale entries to remove
+        session = CycleSession(world.state, world.profile, CycleOpened(cycle=1, upto=0, seed=1, at=1.0))
         looked = 0
 
         def is_unschedulable(_: object) -> bool:

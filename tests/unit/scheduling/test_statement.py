@@ -1,4 +1,4 @@
-"""Statements that evict: taken back or sent, and what the outcomes do."""
+"""Statements that evict: discarded or committed, and the outcome of a committed eviction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def running() -> tuple[World, CycleSession, JobStatement]:
     return world, session, session.statement(world.state.ledger.jobs["ns/pg"])
 
 
-def test_an_eviction_is_taken_back_whole() -> None:
+def test_a_discard_undoes_an_eviction_completely() -> None:
     world, _, statement = running()
     before = world.state.ledger.columns.block.copy()
     statement.evict(world.state.ledger.tasks["ns-p-0"], "preempt")
@@ -32,17 +32,22 @@ def test_an_eviction_is_taken_back_whole() -> None:
     assert np.array_equal(before, world.state.ledger.columns.block)
 
 
-def test_an_eviction_that_is_sent_holds_until_it_is_refused() -> None:
+def test_a_committed_eviction_counts_until_it_is_refused() -> None:
     world, session, statement = running()
     statement.evict(world.state.ledger.tasks["ns-p-0"], "preempt")
     statement.commit()
-    decision, said, told = session.outbox.take()
+    decision, group_event, pod_event = session.outbox.take()
     assert isinstance(decision, Evict)
-    assert isinstance(said, Record)
-    assert (said.regarding.name, said.type, said.reason, said.message) == ("pg", "Normal", "Evict", "preempt")
-    assert isinstance(told, Record)
-    assert (told.regarding.kind, told.regarding.name, told.type) == ("Pod", "p-0", "Warning")
-    assert told.message == "Pod is evicted, because of preempt"
+    assert isinstance(group_event, Record)
+    assert (group_event.regarding.name, group_event.type, group_event.reason, group_event.message) == (
+        "pg",
+        "Normal",
+        "Evict",
+        "preempt",
+    )
+    assert isinstance(pod_event, Record)
+    assert (pod_event.regarding.kind, pod_event.regarding.name, pod_event.type) == ("Pod", "p-0", "Warning")
+    assert pod_event.message == "Pod is evicted, because of preempt"
     assert (decision.name, decision.node, decision.reason) == ("p-0", "n1", "preempt")
     world.set_pod("p-0", phase="Running")
     assert world.statuses("pg") == {"RUNNING": 1, "RELEASING": 1}

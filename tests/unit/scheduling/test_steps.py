@@ -1,4 +1,4 @@
-"""What an event or the close of a session means for very many jobs is done in steps, and comes to the same."""
+"""Work for very many jobs, after an event or at the close of a session, is done in steps with the same result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def waiting(where: str) -> World:
-    """Jobs of one pod each in a queue that may not exist."""
+    """Return a world of jobs with one pod each, in a queue that may not exist."""
     jobs = [
         [group(f"j{at}", 1, queue=where, priorityClassName="high"), *pods(f"j{at}", 1, f"j{at}")] for at in range(JOBS)
     ]
@@ -40,7 +40,7 @@ def waiting(where: str) -> World:
 
 
 @pytest.mark.usefixtures("few_at_once")
-def test_jobs_follow_their_queue_in_steps() -> None:
+def test_jobs_become_schedulable_in_steps_when_their_queue_is_created() -> None:
     world = waiting("late")
     world.put(queue("late"))
     assert len(world.state.ledger.schedulable_jobs) == 2
@@ -50,8 +50,8 @@ def test_jobs_follow_their_queue_in_steps() -> None:
     assert not world.state.ledger.jobs_without_queue
 
 
-def test_recomputed_reasons_of_jobs_are_no_new_objects() -> None:
-    """Python's collector would look at 100,000 of them at once: it does not count new ones that replace old ones."""
+def test_reset_attempts_of_jobs_are_the_same_objects() -> None:
+    """100,000 new objects at once would start a collection of the youngest generation."""
     world = waiting("late")
     world.run()
     before = {key: job.attempts for key, job in world.state.ledger.jobs_without_queue.items()}
@@ -64,7 +64,7 @@ def test_recomputed_reasons_of_jobs_are_no_new_objects() -> None:
 
 
 @pytest.mark.usefixtures("few_at_once")
-def test_what_is_left_of_an_event_goes_before_the_next_one_and_before_a_cycle() -> None:
+def test_the_rest_of_an_event_is_processed_before_the_next_event_and_before_a_cycle() -> None:
     world = waiting("late")
     world.put(queue("late"))
     world.put(HIGH)
@@ -75,16 +75,18 @@ def test_what_is_left_of_an_event_goes_before_the_next_one_and_before_a_cycle() 
 
 
 @pytest.mark.usefixtures("few_at_once")
-def test_all_jobs_without_a_queue_get_the_reason() -> None:
+def test_all_jobs_of_a_missing_queue_get_the_reason() -> None:
     world = waiting("none")
     world.run()
-    said = [job.attempts.reason.text for job in world.state.ledger.jobs_without_queue.values()]
-    assert len(said) == JOBS
-    assert set(said) == {'queue "none" does not exist; create it, or name another in spec.queue'}
+    reasons = [job.attempts.reason.text for job in world.state.ledger.jobs_without_queue.values()]
+    assert len(reasons) == JOBS
+    assert set(reasons) == {'queue "none" does not exist; create it, or name another in spec.queue'}
 
 
 @given(st.lists(st.tuples(st.lists(st.text("abc", max_size=3)), st.sets(st.text("abc", max_size=3)))))
-def test_keys_are_found_in_order_and_each_once(sources: list[tuple[list[str], set[str]]]) -> None:
+def test_keys_of_several_sources_are_merged_in_order_without_duplicates(
+    sources: list[tuple[list[str], set[str]]],
+) -> None:
     world = World(node("n1"))
     session = CycleSession(world.state, world.profile, CycleOpened(cycle=1, upto=0, seed=1))
     with pytest.MonkeyPatch.context() as patch:

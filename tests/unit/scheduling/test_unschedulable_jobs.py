@@ -38,7 +38,7 @@ CLASSES = [
 
 
 class Life:
-    """One cluster to which things happen; `forgetful` ones try every job in every cycle."""
+    """A cluster with random changes; if `forgetful`, every job is tried in every cycle."""
 
     def __init__(self, conf: str, *, forgetful: bool) -> None:
         self.forgetful = forgetful
@@ -88,7 +88,7 @@ class Life:
 
 @pytest.mark.parametrize("more", ["", ", {name: overcommit}, {name: proportion}"], ids=["free", "limited"])
 @pytest.mark.parametrize("actions", ["enqueue, allocate, backfill", "enqueue, allocate, preempt, reclaim"])
-def test_who_forgets_what_failed_decides_the_same(actions: str, more: str) -> None:
+def test_trying_every_job_in_every_cycle_gives_the_same_decisions(actions: str, more: str) -> None:
     @examples(40)
     @given(jobs=st.lists(st.integers(0, 7), min_size=5, max_size=9), steps=STEPS)
     def compare(jobs: list[int], steps: list[tuple[str, int]]) -> None:

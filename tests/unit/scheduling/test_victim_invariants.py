@@ -1,6 +1,6 @@
-"""Invariants of evictions over random clusters and many cycles, whatever plugins are on.
+"""Invariants of evictions over random clusters, many cycles and several sets of plugins.
 
-The world goes on as a real one: the evicted are gone after a while, their jobs make them anew, and what was bound runs.
+Evicted pods are removed after some cycles and created again by their jobs, and bound pods run.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ LAST_ARRIVAL, TURNS, CALM = 3, 30, 6
 
 
 class Life:
-    """A cluster that goes on: jobs come in their turn, and pods that were evicted are replaced."""
+    """A cluster over many cycles: jobs arrive one after another, and evicted pods are created again."""
 
     def __init__(self, conf: str, nodes: list[int], queues: Queues, jobs: list[Any]) -> None:
         self.world = World(*CLASSES, *(node(f"n{at}", cpu=str(cpu)) for at, cpu in enumerate(nodes)), conf=conf)
@@ -100,7 +100,7 @@ class Life:
                     self.replace(at)
 
     def replace(self, at: int, part: str = "") -> None:
-        """One more pod of a job; of partitions of two, or of the partition of the one it replaces."""
+        """Add a pod to a job, in partitions of two or in the partition of the pod that it replaces."""
         made = pod(f"g{at}-{self.made[at] + 1}", f"g{at}", cpu=self.jobs[at]["cpu"])
         made["metadata"]["labels"] = {"part": part or str(self.made[at] // 2)}
         self.made[at] += 1
@@ -114,7 +114,7 @@ class Life:
         self.world.echo()
         return evicted
 
-    def bury(self) -> None:
+    def remove_terminating_pods(self) -> None:
         for (resource, key), obj in list(self.world.objects.items()):
             if resource == kinds.POD.resource and obj.metadata.deletion_timestamp:
                 self.world.remove(kinds.POD, key)
@@ -122,7 +122,7 @@ class Life:
 
 
 def guarantees(world: World) -> dict[str, int]:
-    """What each queue holds of cpu up to its guarantee."""
+    """Return the cpu that each queue uses up to its guarantee."""
     found = {}
     for name, one in world.state.ledger.existing_queues.items():
         if one.guarantee:
@@ -138,7 +138,7 @@ def guarantees(world: World) -> dict[str, int]:
     jobs=st.lists(JOB, min_size=1, max_size=6),
     linger=st.integers(0, 2),
 )
-def test_evictions_pay_for_placements(
+def test_every_eviction_makes_room_for_a_placement_and_none_is_returned(
     conf: str, nodes: list[int], queues: Queues, jobs: list[Any], linger: int
 ) -> None:
     life = Life(conf, nodes, queues, jobs)
@@ -149,7 +149,7 @@ def test_evictions_pay_for_placements(
         life.arrive(turn)
         before, claims = guarantees(world), set(world.state.nominations.by_task)
         evicted = life.cycle()
-        assert turn < TURNS - CALM or not evicted, "it never comes to rest"
+        assert turn < TURNS - CALM or not evicted, "evictions do not end"
         reasons = {one.reason for one in evicted}
         assert (
             not reasons
@@ -161,23 +161,23 @@ def test_evictions_pay_for_placements(
         if turn > LAST_ARRIVAL:  # newcomers change what queues may have
             owed |= {claim.task.uid for claim in new}
             edges = {(claim.task.job, one.group) for claim in new for one in evicted if claim.node == one.node}
-            taken |= {(taker, victim) for taker, victim in edges if taker != victim}
-            assert not any((victim, taker) in taken for taker, victim in taken), "A evicts B evicts A"
+            taken |= {(preemptor, victim) for preemptor, victim in edges if preemptor != victim}
+            assert not any((victim, preemptor) in taken for preemptor, victim in taken), "A evicts B evicts A"
         columns = world.state.ledger.columns
         for name in columns.resources:
             assert (columns.used(name) <= columns.allocatable(name)).all()
         _no_gang_in_part(world, jobs)
         if turn % (linger + 1) == linger:
-            life.bury()
+            life.remove_terminating_pods()
     for uid in owed:
         task = world.state.ledger.tasks.get(uid)
-        assert task is None or task.node, "what was paid for was not had"
+        assert task is None or task.node, "a preemptor was never placed"
 
 
 def _each_pays(life: Life, evicted: list[Evict], places: set[str], *, limits: bool) -> None:
-    """Every eviction is where something is placed, or of a gang that goes whole because of one that is.
+    """Assert that each eviction is on a node of a placement, or of a gang of which another task is.
 
-    Where there are limits, a gang may pay for what it places with what others of its queue hold elsewhere.
+    Where queues have limits, tasks on any node may be evicted for a gang of the same queue.
     """
     if limits and places:
         evicted = [one for one in evicted if one.reason != "gangpreempt"]
@@ -186,7 +186,7 @@ def _each_pays(life: Life, evicted: list[Evict], places: set[str], *, limits: bo
         assert one.node in places or one.group in whole, "an eviction without a placement"
     for key in {one.group for one in evicted if one.node not in places}:
         job = life.world.state.ledger.jobs[key]
-        assert job.ready_count < job.min_available, "what a job can spare is taken only where it is needed"
+        assert job.ready_count < job.min_available, "spare tasks are evicted only on the nodes of placements"
 
 
 def _no_gang_in_part(world: World, jobs: list[Any]) -> None:
@@ -198,7 +198,7 @@ def _no_gang_in_part(world: World, jobs: list[Any]) -> None:
         assert held >= min(jobs[at]["minimum"], jobs[at]["size"])
         job = world.state.ledger.jobs[key]
         whole = sum(part.ready_count >= part.min_available for part in job.sub_jobs)
-        assert whole >= (jobs[at]["parts"] or 0), "not as many whole sub-jobs as it has to have"
+        assert whole >= (jobs[at]["parts"] or 0), "fewer whole sub-jobs than its minimum"
 
 
 STEPS = st.lists(st.tuples(st.sampled_from(["evict", "spare", "pipeline", "mark", "rollback"]), st.integers(0, 9)))
@@ -206,8 +206,8 @@ STEPS = st.lists(st.tuples(st.sampled_from(["evict", "spare", "pipeline", "mark"
 
 @examples(100)
 @given(steps=STEPS)
-def test_what_is_tried_is_taken_back_bit_by_bit(steps: list[tuple[str, int]]) -> None:
-    """Evictions, placements and savepoints in any order: at each mark, and in the end, all is as it was there."""
+def test_a_rollback_restores_the_state_at_its_savepoint(steps: list[tuple[str, int]]) -> None:
+    """Evictions, placements and savepoints come in any order; a discard at the end restores the start."""
     world = World(
         *(node(f"n{at}", cpu="4") for at in range(2)),
         *(queue(name, guarantee={"resource": {"cpu": "1"}}) for name in "ab"),

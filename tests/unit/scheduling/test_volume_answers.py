@@ -1,4 +1,4 @@
-"""Answers about volumes that are kept across cycles equal those of a scheduler that has just started."""
+"""Filter results about volumes that are cached across cycles equal those of a restarted scheduler."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(WHAT), st.integers(0, 3), st.integers
 
 @examples(40)
 @given(steps=STEPS)
-def test_kept_answers_equal_fresh_ones(steps: list[tuple[str, int, int]]) -> None:
+def test_cached_filter_results_equal_those_of_a_restarted_scheduler(steps: list[tuple[str, int, int]]) -> None:
     world = World(*NODES, storage_class("made", "csi.example"), storage_class("sc"), conf=CONF)
     for at in range(4):  # too large for any node: they are asked about for ever
         world.put(group(f"g{at}", 1, phase="Inqueue"))
@@ -79,7 +79,7 @@ def change(world: World, what: str, number: int, other: int) -> None:
 
 
 def masks(world: Offline) -> dict[str, frozenset[str]]:
-    """By pod the nodes that its filters leave."""
+    """Return the feasible nodes of each pod."""
     state = world.state
     session = CycleSession(state, world.profile, CycleOpened(cycle=next(_NUMBERS), upto=0, seed=1, at=world.now))
     for _ in open_session(session):

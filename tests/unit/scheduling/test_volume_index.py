@@ -1,4 +1,4 @@
-"""Claims and volumes over random histories: counts equal recounting, a discard leaves no plan, no volume goes twice."""
+"""Claims and volumes after random changes: counts are exact, a discard leaves no plan, no volume is bound twice."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ STEPS = st.lists(
 
 @examples(40)
 @given(steps=STEPS)
-def test_counts_of_claims_in_use_equal_recounting(steps: list[tuple[str, int, int]]) -> None:
+def test_updated_counts_of_claims_in_use_equal_newly_computed_ones(steps: list[tuple[str, int, int]]) -> None:
     world = World(*NODES, group("g", 1, phase="Inqueue"))
     for what, number, other in steps:
         step(world, what, number, other)
@@ -107,7 +107,7 @@ def step(world: World, what: str, number: int, other: int) -> None:
 
 
 def planned(world: World, claims: int) -> dict[str, Any]:
-    """What the predicates plugin plans, as it says it."""
+    """Return the volume plans of the plugin predicates."""
     (plugin,) = [each.plugin for tier in world.profile.tiers for each in tier if each.plugin.name == "predicates"]
     plans = plugin._binding.plans  # type: ignore[attr-defined]  # what a filter plans shows nowhere else
     plans.update()
@@ -119,7 +119,7 @@ def planned(world: World, claims: int) -> dict[str, Any]:
     }
 
 
-def picture(world: World) -> dict[str, Any]:
+def dump_of(world: World) -> dict[str, Any]:
     """All of the state but what jobs remember of the attempt."""
     shown = state_dump(world.state)
     kept = ("nodes", "tasks", "on_node", "holds", "prebinding", "inputs", "backlog", "dirty")
@@ -133,9 +133,7 @@ def picture(world: World) -> dict[str, Any]:
     made=st.booleans(),
     placed=st.integers(1, 5),
 )
-def test_a_discard_leaves_plans_and_state_as_they_were(
-    volumes: list[tuple[str, int]], pods: int, made: bool, placed: int
-) -> None:
+def test_a_discard_restores_plans_and_state(volumes: list[tuple[str, int]], pods: int, made: bool, placed: int) -> None:
     world = World(*NODES, storage_class(provisioner="csi.example" if made else "kubernetes.io/no-provisioner"))
     for number, (host, size) in enumerate(volumes):
         world.put(volume(f"v{number}", size=f"{size}Gi", reach=on(HOST, host) if host else None))
@@ -148,14 +146,14 @@ def test_a_discard_leaves_plans_and_state_as_they_were(
         pass
     job = session.jobs["ns/g"]
     runs = session.runs(job, best_effort=False)
-    before, state = planned(world, pods), picture(world)
+    before, state = planned(world, pods), dump_of(world)
     statement = session.statement(job)
     for run in runs:
         statement.allocate(run, 0, placed, until_ready=False)
     statement.discard()
     assert planned(world, pods) == before
     session.undo()
-    assert picture(world) == state
+    assert dump_of(world) == state
 
 
 @examples(30)
@@ -163,7 +161,7 @@ def test_a_discard_leaves_plans_and_state_as_they_were(
     volumes=st.lists(st.tuples(st.sampled_from(["", "n0", "n1", "n9"]), st.integers(1, 3)), max_size=6),
     gangs=st.lists(st.tuples(st.integers(1, 3), st.integers(1, 2), st.integers(1, 3)), min_size=1, max_size=3),
 )
-def test_each_claim_gets_a_volume_of_its_own_that_suits_and_gangs_are_whole(
+def test_each_claim_gets_a_matching_volume_of_its_own_and_gangs_are_bound_whole(
     volumes: list[tuple[str, int]], gangs: list[tuple[int, int, int]]
 ) -> None:
     world = World(*NODES, storage_class())

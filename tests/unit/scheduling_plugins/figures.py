@@ -1,4 +1,4 @@
-"""A probe that keeps gauges, for plugins that report them."""
+"""A probe that records gauges, for plugins that report metrics."""
 
 from __future__ import annotations
 

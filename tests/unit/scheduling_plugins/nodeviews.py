@@ -1,4 +1,4 @@
-"""Nodes as plugins see them, as plain data: small enough to write down in a test."""
+"""Nodes as plugins see them, as plain data for tests."""
 
 from __future__ import annotations
 

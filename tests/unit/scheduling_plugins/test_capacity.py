@@ -1,4 +1,4 @@
-"""Plugin capacity without a scheduler: figures, and the arithmetic of the tree."""
+"""Plugin capacity without a scheduler: its metrics, and the limits of queues in a tree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def below(name: str, parent: str, **amounts: dict[str, int]) -> QueueData:
     return QueueData(name, object=Queue(spec=QueueSpec(parent=parent)), **amounts)  # type: ignore[arg-type]  # amounts
 
 
-def test_figures_of_a_tree_are_summed_and_resources_without_limit_are_not_reported() -> None:
+def test_metrics_of_a_queue_include_its_children_and_leave_out_unlimited_resources() -> None:
     job = JobView("ns/a", tasks("ns/a", 3, TaskStatus.RUNNING), queue="leaf", phase="Running", min_available=3)
     waiting = JobView("ns/b", queue="leaf", phase="Inqueue", min_resources={"cpu": 2000})
     leaf = below("leaf", "top", deserved={"cpu": 2000})
@@ -34,7 +34,7 @@ def test_figures_of_a_tree_are_summed_and_resources_without_limit_are_not_report
     assert figures.gauges["volcano_queue_deserved_milli_cpu", "leaf"] == 2000
 
 
-def test_limits_come_down_from_the_root_less_what_siblings_are_guaranteed() -> None:
+def test_the_limit_of_a_queue_is_that_of_its_parent_less_the_guarantees_of_its_siblings() -> None:
     queues = {
         "root": QueueData("root", capability={"cpu": 10}),
         "a": below("a", "root", capability={"cpu": 8, "memory": 5}, guarantee={"cpu": 2}),
@@ -54,7 +54,7 @@ def test_limits_come_down_from_the_root_less_what_siblings_are_guaranteed() -> N
     assert (found["a2"].real_capability["cpu"], found["a2"].real_capability["gpu"]) == (6, 0)
 
 
-def test_the_way_up_of_each_queue() -> None:
+def test_ancestors_and_children_are_found_and_broken_branches_are_marked() -> None:
     queues = {
         "root": QueueData("root"),
         "a": below("a", "root"),

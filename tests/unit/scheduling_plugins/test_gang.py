@@ -1,4 +1,4 @@
-"""Plugin gang: the minimum or nothing, and what the PodGroup is told."""
+"""Plugin gang: the minimum or nothing, and the conditions of the PodGroup."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_job_needs_enough_of_each_role() -> None:
     assert Gang({}).job_valid(job).code == "NotEnoughPodsOfTask"
 
 
-def test_ready_counts_what_is_placed_and_what_needs_no_place() -> None:
+def test_a_gang_is_ready_and_no_longer_starves_once_its_minimum_is_placed() -> None:
     placed = tasks("ns/a", 2, TaskStatus.ALLOCATED)
     job = JobView("ns/a", [*placed, *tasks("ns/a", 1)], min_available=3)
     assert not Gang({}).job_ready(job)
@@ -33,7 +33,7 @@ def test_ready_counts_what_is_placed_and_what_needs_no_place() -> None:
     assert not Gang({}).job_starving(job)
 
 
-def test_reservations_are_kept_only_if_they_complete_the_gang() -> None:
+def test_a_gang_stays_pipelined_only_if_its_minimum_is_placed_or_pipelined() -> None:
     job = JobView("ns/a", [*tasks("ns/a", 1, TaskStatus.ALLOCATED), *tasks("ns/a", 2)], min_available=2)
     assert Gang({}).job_pipelined(job).vote is Vote.REJECT
     job.tasks[1].status = TaskStatus.PIPELINED
@@ -78,6 +78,6 @@ def test_the_podgroup_shows_the_state_of_its_gang() -> None:
     }
 
 
-def test_arguments_are_refused() -> None:
+def test_any_argument_is_rejected() -> None:
     with pytest.raises(ArgumentError, match='gang: unknown argument "x"'):
         Gang({"x": 1})

@@ -1,4 +1,4 @@
-"""Which nodes have which images, followed over changes, against looking at all of them anew."""
+"""Which nodes have which images: an updated table equals one computed from all nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STEPS = st.lists(
 
 @examples(60)
 @given(STEPS)
-def test_what_is_followed_equals_what_is_there(
+def test_the_updated_table_equals_a_newly_computed_one(
     steps: list[list[tuple[str, tuple[ContainerImage, ...] | None]]],
 ) -> None:
     columns, images = NodeColumns(), NodeImages()

@@ -1,4 +1,4 @@
-"""Who comes first, and who may take from whom: priority, drf, conformance."""
+"""Plugins priority, drf and conformance: the order of jobs and tasks, and their victims."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_priority_orders_jobs_and_tasks() -> None:
     assert sorted([executor, driver], key=Priority({}).task_key) == [driver, executor]
 
 
-def test_priority_victims_are_of_lower_jobs_or_lower_tasks_of_the_own_job() -> None:
+def test_priority_offers_tasks_of_lower_jobs_and_lower_tasks_of_the_own_job_as_victims() -> None:
     low = JobView("ns/low", tasks("ns/low", 1, TaskStatus.RUNNING), priority=1)
     equal = JobView("ns/equal", tasks("ns/equal", 1, TaskStatus.RUNNING, priority=0), priority=5)
     own = JobView(
@@ -30,7 +30,7 @@ def test_priority_victims_are_of_lower_jobs_or_lower_tasks_of_the_own_job() -> N
     assert [task.name for task in plugin.preemptable(preemptor, candidates)] == [low.tasks[0].name, "small"]
 
 
-def test_priority_starves_while_any_task_has_no_place() -> None:
+def test_with_priority_a_job_starves_while_any_task_is_pending() -> None:
     job = JobView("ns/a", [*tasks("ns/a", 2, TaskStatus.RUNNING), *tasks("ns/a", 1)], min_available=1)
     assert Priority({}).job_starving(job)
     job.tasks[-1].status = TaskStatus.PIPELINED
@@ -55,16 +55,16 @@ def test_drf_counts_reservations() -> None:
     assert plugin.job_key(job) == 0.3
 
 
-def test_drf_takes_only_from_jobs_that_would_still_hold_as_much() -> None:
+def test_drf_offers_tasks_of_jobs_whose_share_stays_at_least_as_large_as_the_preemptors() -> None:
     rich = JobView("ns/rich", tasks("ns/rich", 4, TaskStatus.RUNNING))
     poor = JobView("ns/poor", [])
     plugin = Drf({})
     plugin.open(session_of(QueueData("q", jobs=[rich, poor]), total={"cpu": 10_000}))
-    taker = TaskView("new", "ns/poor", shape=make_shape({"cpu": 2}))
-    assert len(plugin.preemptable(taker, rich.tasks)) == 2, "4 less 2 equals the 2 that the taker would hold"
+    preemptor = TaskView("new", "ns/poor", shape=make_shape({"cpu": 2}))
+    assert len(plugin.preemptable(preemptor, rich.tasks)) == 2, "4 less 2 equals the 2 that the preemptor would hold"
 
 
-def test_conformance_spares_what_the_cluster_needs() -> None:
+def test_conformance_offers_no_critical_pods_as_victims() -> None:
     plain = TaskView("plain")
     system = TaskView("dns", namespace="kube-system")
     critical = TaskView("agent", priority_class_name="system-node-critical")

@@ -1,4 +1,4 @@
-"""Plugin predicates: masks over nodes equal the answer node by node, with Kubernetes' texts."""
+"""Plugin predicates: node filters with Kubernetes' messages, for all nodes at once and for each."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def asked(plugin: Predicates, shape: Shape, view: NodesView) -> tuple[list[str],
     return list(names[ok]), reasons
 
 
-def test_each_filter_has_its_text() -> None:
+def test_each_filter_reports_the_message_of_kubernetes() -> None:
     shape = make_shape({}, node_selector={"disk": "ssd"})
     ok, reasons = feasible(
         shape,
@@ -68,7 +68,7 @@ def test_each_filter_has_its_text() -> None:
     }
 
 
-def test_tolerations_open_cordoned_and_tainted_nodes() -> None:
+def test_a_pod_with_tolerations_fits_on_cordoned_and_tainted_nodes() -> None:
     everything = make_shape({}, tolerations=(Toleration(operator="Exists"),))
     assert feasible(everything, make_node("a", taints=(DEDICATED,), unschedulable=True)) == (["a"], {})
     exact = make_shape({}, tolerations=(Toleration(key="dedicated", value="batch", effect="NoSchedule"),))
@@ -77,13 +77,13 @@ def test_tolerations_open_cordoned_and_tainted_nodes() -> None:
     assert feasible(other, make_node("a", taints=(DEDICATED,)))[0] == []
 
 
-def test_filters_can_be_switched_off() -> None:
+def test_each_filter_can_be_disabled() -> None:
     shape = make_shape({}, node_selector={"disk": "ssd"})
     off = {"predicate.NodeAffinityEnable": False, "predicate.TaintTolerationEnable": False}
     assert feasible(shape, make_node("a", taints=(DEDICATED,)), arguments=off)[0] == ["a"]
 
 
-def test_terms_are_alternatives_and_requirements_conditions() -> None:
+def test_one_term_must_match_with_all_of_its_requirements() -> None:
     fast_and_new = NodeSelectorTerm(
         match_expressions=(
             Requirement(key="disk", operator="In", values=("ssd", "nvme")),
@@ -102,13 +102,13 @@ def test_terms_are_alternatives_and_requirements_conditions() -> None:
     assert ok == ["new", "named"]
 
 
-def test_an_empty_term_matches_no_node_and_an_unknown_field_neither() -> None:
+def test_an_empty_term_and_a_term_with_an_unknown_field_match_no_node() -> None:
     unknown = NodeSelectorTerm(match_fields=(Requirement(key="spec.x", operator="In", values=("a",)),))
     assert feasible(make_shape({}, affinity=requiring(NodeSelectorTerm(), unknown)), make_node("a"))[0] == []
     assert feasible(make_shape({}, affinity=requiring()), make_node("a"))[0] == []
 
 
-def test_changed_and_added_nodes_are_seen_in_the_next_cycle() -> None:
+def test_changed_and_added_nodes_are_filtered_in_the_next_cycle() -> None:
     shape = make_shape({}, node_selector={"disk": "ssd"})
     view = NodesView([make_node("a"), make_node("b", {"disk": "ssd"})])
     plugin = Predicates({})
@@ -140,7 +140,9 @@ TERMS = st.builds(
 
 
 @given(st.lists(st.dictionaries(KEYS, VALUES), min_size=1, max_size=6), st.lists(TERMS, max_size=3))
-def test_masks_equal_the_answer_node_by_node(labels: list[dict[str, str]], terms: list[NodeSelectorTerm]) -> None:
+def test_the_mask_of_all_nodes_equals_the_results_for_each_node(
+    labels: list[dict[str, str]], terms: list[NodeSelectorTerm]
+) -> None:
     nodes = [make_node(f"n{index}", given_labels) for index, given_labels in enumerate(labels)]
     one_by_one = [any(matches_term(term, node.metadata.name, node.metadata.labels) for term in terms) for node in nodes]
     assert list(NodeIndex().over(NodesView(nodes)).matches_any(terms)) == one_by_one

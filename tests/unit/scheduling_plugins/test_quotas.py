@@ -1,4 +1,4 @@
-"""What queues and the cluster allow: water filling, proportion, overcommit."""
+"""Plugins proportion and overcommit, and the water filling that divides resources between queues."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def deserved(total: int, *claims: QueueRequest) -> dict[str, float]:
     return {name: amounts.get("cpu", 0) for name, amounts in compute_deserved({"cpu": total}, claims).items()}
 
 
-def test_weights_share_what_all_want() -> None:
+def test_contended_resources_are_divided_by_weight() -> None:
     assert deserved(9000, claim("a", 1, 9000), claim("b", 2, 9000)) == {"a": 3000, "b": 6000}
 
 
-def test_thirds_are_exact() -> None:
+def test_thirds_add_up_to_the_total() -> None:
     assert deserved(9999, *(claim(name, 1, 9999) for name in "abc")) == {"a": 3333, "b": 3333, "c": 3333}
 
 
-def test_what_one_does_not_ask_for_goes_to_the_others() -> None:
+def test_what_a_queue_does_not_request_is_divided_between_the_others() -> None:
     assert deserved(9000, claim("a", 1, 1000), claim("b", 2, 9000)) == {"a": 1000, "b": 8000}
 
 
@@ -49,11 +49,11 @@ def test_no_queue_deserves_more_than_its_capability() -> None:
     assert deserved(9000, capped, claim("b", 1, 9000)) == {"a": 2000, "b": 7000}
 
 
-def test_a_guarantee_holds_without_requests() -> None:
+def test_a_queue_deserves_its_guarantee_even_without_requests() -> None:
     assert deserved(9000, claim("a", 1, 0, guarantee=3000), claim("b", 1, 9000))["a"] == 3000
 
 
-def test_the_ceiling_leaves_the_guarantees_of_others() -> None:
+def test_no_queue_deserves_what_others_are_guaranteed() -> None:
     assert compute_real_capability({"cpu": 10, "memory": 5}, {"cpu": 4}, {"cpu": 1}, {"cpu": 0, "memory": 3}) == {
         "cpu": 7,
         "memory": 3,
@@ -64,7 +64,7 @@ def test_the_ceiling_leaves_the_guarantees_of_others() -> None:
     st.integers(0, 10**6),
     st.lists(st.tuples(st.integers(1, 100), st.integers(0, 10**6), st.integers(0, 10**6)), min_size=1, max_size=6),
 )
-def test_shares_stay_within_total_request_and_ceiling(total: int, wants: list[tuple[int, int, int]]) -> None:
+def test_deserved_amounts_never_exceed_total_request_and_limit(total: int, wants: list[tuple[int, int, int]]) -> None:
     claims = [
         claim(str(index), weight, request, real_capability={"cpu": real_capability})
         for index, (weight, request, real_capability) in enumerate(wants)
@@ -90,7 +90,7 @@ def two_queues() -> tuple[Proportion, QueueData, QueueData]:
     return plugin, a, b
 
 
-def test_proportion_orders_queues_by_share_and_stops_those_that_have_theirs() -> None:
+def test_proportion_orders_queues_by_share_and_stops_those_at_their_share() -> None:
     plugin, a, b = two_queues()
     assert sorted([a, b], key=plugin.queue_key) == [b, a]
     assert plugin.queue_key(a) == (0, 1.0)
@@ -104,7 +104,7 @@ def test_proportion_orders_queues_by_share_and_stops_those_that_have_theirs() ->
     assert plugin.fits(b, one, 8) == 3
 
 
-def test_a_queue_with_all_it_deserves_is_overused() -> None:
+def test_a_queue_that_uses_what_it_deserves_is_overused() -> None:
     plugin, a, _ = two_queues()
     assert not plugin.overused(a), "it deserves a share of pods that it does not hold"
     plugin.allocated(a.jobs[0], make_shape({}), 10)
@@ -124,12 +124,12 @@ def test_a_closed_queue_gets_nothing() -> None:
     assert plugin.job_enqueueable(b.jobs[0]).message == "queue b is not open"
 
 
-def test_best_effort_needs_no_share() -> None:
+def test_a_best_effort_task_needs_no_share_of_its_queue() -> None:
     plugin, a, _ = two_queues()
     assert plugin.fits(a, make_shape({}), 7) == 7
 
 
-def test_reclaim_stops_at_what_the_queue_deserves() -> None:
+def test_reclaim_takes_only_what_a_queue_has_above_what_it_deserves() -> None:
     job = JobView("ns/a", tasks("ns/a", 6, TaskStatus.RUNNING), queue="a")
     other = JobView("ns/b", tasks("ns/b", 8), queue="b")
     plugin = Proportion({})
@@ -145,7 +145,7 @@ def enqueue_in(queue: QueueData, job: JobView, total: dict[str, int]) -> tuple[P
     return plugin, job
 
 
-def test_a_job_beyond_the_capability_is_not_admitted() -> None:
+def test_a_job_beyond_the_capability_is_not_enqueued() -> None:
     queue = QueueData("q", capability={"cpu": 4000, "memory": 6 << 30})
     running = JobView(
         "ns/one",
@@ -166,7 +166,7 @@ def test_a_job_beyond_the_capability_is_not_admitted() -> None:
     assert plugin.job_enqueueable(second) == PERMIT
 
 
-def test_what_a_job_holds_beyond_its_minimum_does_not_keep_others_out() -> None:
+def test_what_a_job_uses_beyond_its_minimum_does_not_keep_others_from_being_enqueued() -> None:
     queue = QueueData("q", capability={"cpu": 4000})
     queue.jobs.append(
         JobView(
@@ -177,7 +177,7 @@ def test_what_a_job_holds_beyond_its_minimum_does_not_keep_others_out() -> None:
     assert plugin.job_enqueueable(second) == PERMIT
 
 
-def test_admitted_demand_counts_at_once() -> None:
+def test_the_demand_of_an_enqueued_job_counts_at_once() -> None:
     first = JobView("ns/one", queue="q", min_resources={"cpu": 3000})
     queue = QueueData("q", capability={"cpu": 4000}, jobs=[first])
     plugin, second = enqueue_in(queue, JobView("ns/two", queue="q", min_resources={"cpu": 3000}), {"cpu": 64_000})
@@ -194,7 +194,7 @@ def overcommit_with(factor: float | None, *jobs: JobView, used: int = 0) -> Over
     return plugin
 
 
-def test_overcommit_admits_up_to_its_factor() -> None:
+def test_overcommit_lets_jobs_be_enqueued_up_to_its_factor() -> None:
     fits = JobView("ns/fits", min_resources={"cpu": 12_000})
     too_big = JobView("ns/big", min_resources={"cpu": 12_001, "memory": 0})
     plugin = overcommit_with(None, fits, too_big)
@@ -205,7 +205,7 @@ def test_overcommit_admits_up_to_its_factor() -> None:
     assert overcommit_with(0.5, fits, too_big).job_enqueueable(fits) == PERMIT, "below 1 the default holds"
 
 
-def test_overcommit_counts_what_is_admitted() -> None:
+def test_overcommit_counts_the_demand_of_enqueued_jobs() -> None:
     waiting = JobView("ns/waiting", min_resources={"cpu": 4000})
     admitted = JobView("ns/admitted", phase="Inqueue", min_resources={"cpu": 5000})
     growing = JobView(
@@ -222,7 +222,7 @@ def test_overcommit_counts_what_is_admitted() -> None:
     assert plugin.job_enqueueable(free) == PERMIT
 
 
-def test_queues_have_metrics_also_without_jobs_until_they_are_deleted() -> None:
+def test_queues_without_jobs_have_metrics_until_they_are_deleted() -> None:
     plugin, a, b = two_queues()
     figures = Figures()
     plugin.report(figures)
@@ -254,5 +254,5 @@ def test_queues_have_metrics_also_without_jobs_until_they_are_deleted() -> None:
         ("nvidia.com/gpu", 8000, "8"),
     ],
 )
-def test_amounts_are_written_as_people_count_them(name: str, amount: float, text: str) -> None:
+def test_amounts_in_messages_have_the_units_of_kubernetes(name: str, amount: float, text: str) -> None:
     assert amount_text(name, amount) == text

@@ -1,4 +1,4 @@
-"""Plugins nodeorder and binpack: Kubernetes' and Volcano's numbers, the same for all nodes at once and for one."""
+"""Plugins nodeorder and binpack: scores as in Kubernetes and Volcano, for all nodes at once and for one."""
 
 from __future__ import annotations
 
@@ -64,25 +64,25 @@ def one_node(cpu: int, memory: int, used_cpu: int = 0, used_memory: int = 0) -> 
     )
 
 
-def test_least_requested_by_hand() -> None:
+def test_least_requested_scores_the_idle_share() -> None:
     plugin = Nodeorder({**OFF, "leastrequested.weight": 1})
     shape = make_shape({"cpu": 1, "memory": "1Gi"})
     assert scores(plugin, shape, one_node(8000, 3 * GI, 1000)) == [(75 + 66) // 2]
     assert scores(plugin, shape, one_node(1000, 4 * GI, 1000)) == [(0 + 75) // 2], "beyond capacity counts 0"
-    assert scores(plugin, shape, one_node(0, 4 * GI)) == [75], "a resource that the node lacks is left out"
+    assert scores(plugin, shape, one_node(0, 4 * GI)) == [75], "a resource that the node does not have is ignored"
 
 
-def test_most_requested_by_hand() -> None:
+def test_most_requested_scores_the_used_share() -> None:
     plugin = Nodeorder({**OFF, "mostrequested.weight": 2})
     assert scores(plugin, make_shape({"cpu": 1, "memory": "1Gi"}), one_node(8000, 3 * GI, 1000)) == [(25 + 33) // 2 * 2]
 
 
-def test_what_asks_for_nothing_counts_a_little() -> None:
+def test_a_best_effort_pod_counts_with_default_amounts() -> None:
     plugin = Nodeorder({**OFF, "leastrequested.weight": 1})
     assert scores(plugin, make_shape({}), one_node(1000, 1_000_000_000)) == [(90 + 80) // 2]
 
 
-def test_balanced_by_hand() -> None:
+def test_balanced_resource_scores_equal_use_of_cpu_and_memory() -> None:
     plugin = Nodeorder({**OFF, "balancedresource.weight": 1})
     shape = make_shape({"cpu": 1, "memory": "1Gi"})
     even = int((1 - (0.5 - 0.25) / 2) * 100)
@@ -128,7 +128,7 @@ def test_preferences_are_relative_to_the_best_feasible_node() -> None:
     assert is_relative(plugin, shape)
 
 
-def test_soft_taints_make_a_node_less_welcome() -> None:
+def test_taints_with_prefer_no_schedule_lower_the_score() -> None:
     plugin = Nodeorder({**OFF, "tainttoleration.weight": 3})
     soft = tuple(Taint(key=key, effect="PreferNoSchedule") for key in "ab")
     nodes = NodesView([make_node("a", taints=soft), make_node("b", taints=soft[:1]), make_node("c")])
@@ -140,7 +140,7 @@ def test_soft_taints_make_a_node_less_welcome() -> None:
     assert not is_relative(plugin, tolerant)
 
 
-def test_binpack_by_hand() -> None:
+def test_binpack_scores_the_used_share_by_weight() -> None:
     shape = make_shape({"cpu": 1, "memory": "1Gi"})
     node = one_node(4000, 8 * GI, 1000, GI)
     assert scores(Binpack({}), shape, node) == [(0.5 + 0.25) / 2 * 100]
@@ -161,7 +161,7 @@ def test_binpack_by_hand() -> None:
         ({"binpack.resources": "x", "binpack.resources.x": "1"}, "takes a whole number"),
     ],
 )
-def test_binpack_refuses_arguments_that_do_not_fit(arguments: dict[str, object], message: str) -> None:
+def test_binpack_rejects_invalid_arguments(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         Binpack(arguments)
 
@@ -176,7 +176,7 @@ COLUMN = st.lists(AMOUNTS, min_size=4, max_size=4)
     asked=st.fixed_dictionaries({}, optional={"cpu": AMOUNTS, "memory": AMOUNTS, GPU: AMOUNTS}),
     weights=st.tuples(*[st.integers(0, 3)] * 5),
 )
-def test_all_nodes_at_once_and_one_by_one_agree_exactly(
+def test_scores_of_all_nodes_at_once_equal_those_of_each_node(
     offered: dict[str, list[int]],
     taken: dict[str, list[int]],
     asked: dict[str, int],
@@ -205,7 +205,7 @@ ROOM = st.lists(st.tuples(*[st.integers(0, 2**40)] * 2), min_size=4, max_size=4)
     rooms=st.fixed_dictionaries({"cpu": ROOM, "memory": ROOM, GPU: ROOM}),
     asked=st.fixed_dictionaries({"cpu": AMOUNTS, "memory": AMOUNTS}, optional={GPU: AMOUNTS}),
 )
-def test_what_is_known_to_have_room_scores_the_same(
+def test_scores_are_the_same_where_nodes_are_known_to_have_room(
     rooms: dict[str, list[tuple[int, int]]], asked: dict[str, int]
 ) -> None:
     taken = {name: [used for used, _ in room] for name, room in rooms.items()}

@@ -1,4 +1,4 @@
-"""Plugins cdp and pdb: who is spared when others need room."""
+"""Plugins cdp and pdb: pods that are protected from eviction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from volcanoio.model.core import (
 )
 
 NOW = 10_000.0
-TAKER = TaskView("taker")
+PREEMPTOR = TaskView("preemptor")
 
 
 def running(name: str, *, labels: dict[str, str] | None = None, placed: float | None = None, **more: Any) -> TaskView:
@@ -47,7 +47,7 @@ def cdp() -> Cdp:
     return plugin
 
 
-def test_a_pod_cools_down_after_it_was_placed() -> None:
+def test_cdp_protects_a_pod_for_its_cooldown_time_after_it_was_scheduled() -> None:
     cooldown = {"volcano.sh/cooldown-time": "10m"}
     victims = [
         running("fresh", labels=cooldown, placed=NOW - 599),
@@ -60,8 +60,8 @@ def test_a_pod_cools_down_after_it_was_placed() -> None:
     ]
     spared = ["fresh", "annotated"]
     expected = [name for name in names(victims) if name not in spared]
-    assert names(cdp().preemptable(TAKER, victims)) == expected
-    assert names(cdp().reclaimable(TAKER, victims)) == expected
+    assert names(cdp().preemptable(PREEMPTOR, victims)) == expected
+    assert names(cdp().reclaimable(PREEMPTOR, victims)) == expected
 
 
 def budget(name: str, allowed: int, app: str | None, *, disrupted: str = "", namespace: str = "ns") -> Any:
@@ -77,12 +77,12 @@ def allowed(victims: list[TaskView], *budgets: PodDisruptionBudget) -> list[str]
     plugin = Pdb({})
     known: dict[str, ApiObject] = {each.metadata.key: each for each in budgets}
     plugin.open(SessionData(now=NOW, inputs={"poddisruptionbudgets.policy": known}))
-    chosen = names(plugin.preemptable(TAKER, victims))
-    assert chosen == names(plugin.reclaimable(TAKER, victims)) == names(plugin.permitted(victims))
+    chosen = names(plugin.preemptable(PREEMPTOR, victims))
+    assert chosen == names(plugin.reclaimable(PREEMPTOR, victims)) == names(plugin.permitted(victims))
     return chosen
 
 
-def test_no_more_than_a_budget_allows() -> None:
+def test_pdb_offers_no_more_victims_than_a_budget_allows() -> None:
     pods = [running(f"a{at}", labels={"app": "a"}) for at in range(3)]
     assert allowed(pods, budget("b", 2, "a")) == ["a0", "a1"]
     assert allowed(pods, budget("b", 0, "a")) == []
@@ -90,20 +90,20 @@ def test_no_more_than_a_budget_allows() -> None:
     assert allowed(pods, budget("b", 0, "a", namespace="elsewhere")) == ["a0", "a1", "a2"]
 
 
-def test_pods_that_no_budget_selects_may_go_labels_or_not() -> None:
+def test_pdb_does_not_protect_pods_that_no_budget_selects() -> None:
     pods = [running("bare"), running("other", labels={"app": "b"})]
     assert allowed(pods, budget("b", 0, "a")) == ["bare", "other"]
     assert allowed(pods, budget("b", 0, None)) == ["bare", "other"], "no selector selects nothing"
     assert allowed(pods, budget("b", 1, "")) == ["bare"], "an empty one selects all"
 
 
-def test_a_pod_whose_disruption_is_counted_already_costs_nothing() -> None:
+def test_pdb_does_not_count_a_pod_again_whose_disruption_is_in_the_status() -> None:
     pods = [running("gone", labels={"app": "a"}), running("next", labels={"app": "a"})]
     assert allowed(pods, budget("b", 1, "a", disrupted="gone")) == ["gone", "next"]
 
 
 @given(st.lists(st.sets(st.sampled_from("abc")), max_size=12), st.lists(st.integers(0, 4), min_size=3, max_size=3))
-def test_no_budget_is_ever_overdrawn(covered: list[set[str]], limits: list[int]) -> None:
+def test_pdb_never_exceeds_a_budget(covered: list[set[str]], limits: list[int]) -> None:
     pods = [running(f"p{at}", labels={f"app-{app}": "x" for app in apps}) for at, apps in enumerate(covered)]
     budgets = [
         PodDisruptionBudget(

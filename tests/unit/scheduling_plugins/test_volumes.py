@@ -1,4 +1,4 @@
-"""Which volumes a claim may have: the counts by node and the best choice equal looking at every volume and node."""
+"""Candidate volumes of a claim: counts by node and the best choice equal a search over all volumes and nodes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Taken:
     volumes=st.lists(st.tuples(st.integers(1, 3), TERMS), max_size=8),
     takings=st.lists(st.sets(st.integers(0, 7)), max_size=4),
 )
-def test_candidates_equal_looking_at_all(
+def test_candidates_equal_a_search_over_all_volumes(
     zones: list[str],
     volumes: list[tuple[int, tuple[NodeSelectorTerm, ...] | None]],
     takings: list[set[int]],
@@ -106,7 +106,7 @@ def test_candidates_equal_looking_at_all(
             assert candidates.best(row, planned) == (min(there)[1] if there else "")
 
 
-def test_a_selector_that_is_empty_selects_every_volume() -> None:
+def test_an_empty_selector_selects_every_volume() -> None:
     wanted = VolumeClaim(
         storage_class="sc", access_modes=("ReadWriteOnce",), volume_mode="Filesystem", size=1, selector=()
     )

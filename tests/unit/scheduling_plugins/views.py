@@ -1,4 +1,4 @@
-"""The views of a session as plain data: what a plugin sees, small enough to write down in a test."""
+"""The views of a session that plugins get, as plain data for tests."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ class TableData:
 
 
 class NoPods:
-    """Counts of pods where nobody asks for any."""
+    """Empty counts of pods."""
 
     version = 0
     topology_keys = ()
