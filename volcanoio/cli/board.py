@@ -1,4 +1,4 @@
-"""What `volcanoio demo` shows: jobs, gangs and pods as rows, on a terminal or as lines.
+"""The display of `volcanoio demo`: jobs, gangs and pods as rows, on a terminal or as lines.
 
 `Board` folds watched objects into rows and does no I/O. `LiveScreen` redraws a table on a terminal; `PlainScreen`
 prints one line per change elsewhere.
@@ -27,7 +27,7 @@ _ENDED = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the board: a Job, or a PodGroup that somebody else made."""
+    """One row of the board: a Job, or a PodGroup that no Job owns."""
 
     name: str
     kind: str
@@ -44,17 +44,17 @@ class Row:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether the row is final."""
         return self.phase in FINISHED_PHASES or self.phase == JobPhase.ABORTED
 
     @property
     def failed_job(self) -> bool:
-        """Whether it ended otherwise than asked."""
+        """Whether the job ended without completing."""
         return self.finished and self.phase != JobPhase.COMPLETED
 
 
 class Board:
-    """Folds observations of Jobs, PodGroups, Pods, and of the events that say why a PodGroup waits."""
+    """Fold of observed Jobs, PodGroups, Pods, and of the Events with the reasons why PodGroups wait."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
@@ -63,7 +63,7 @@ class Board:
         self._reasons: dict[str, str] = {}
 
     def fold(self, event: Observed) -> None:
-        """Take one observation in."""
+        """Fold one observation."""
         obj = event.object
         store: dict[str, Job] | dict[str, PodGroup] | dict[str, Pod]
         if isinstance(obj, Job):
@@ -84,7 +84,7 @@ class Board:
             store[obj.metadata.key] = obj
 
     def rows(self) -> list[Row]:
-        """Jobs in the order of their names, then PodGroups of other owners."""
+        """Return Jobs in the order of their names, then PodGroups of other owners."""
         by_group: dict[str, list[Pod]] = {}
         for pod in self._pods.values():
             group = pod.metadata.annotations.get(names.GROUP_NAME, "")
@@ -139,7 +139,7 @@ class Board:
         )
 
     def _waiting(self, group: PodGroup | None) -> str:
-        """Why a gang is not placed: its condition, or before it is let in, what the event says."""
+        """Return why a gang is not placed: its condition, or before it is Inqueue, the Event's message."""
         if group is None or group.status.phase not in ("", PodGroupPhase.PENDING, PodGroupPhase.INQUEUE):
             return ""
         messages = (each.message for each in reversed(group.status.conditions) if each.type == "Unschedulable")
@@ -160,15 +160,15 @@ _COLOURS = {
     "Unknown": "red",
 }
 _WIDE = 128
-"""Columns from which notes stand beside their rows; below it they stand under the table."""
+"""Minimum width in columns to print notes beside their rows; with less they are printed below the table."""
 _QUEUES = 72
-"""Columns from which the queue is shown."""
+"""Minimum width in columns to show the queue."""
 _BAR = {True: 10, False: 4}
-"""Width of the gang's bar, wide or not."""
+"""Width of the gang's bar, in a wide table or not."""
 
 
 class Screen(Protocol):
-    """Where the demo is shown."""
+    """Output of the demo."""
 
     def __enter__(self) -> Self: ...
 
@@ -177,16 +177,16 @@ class Screen(Protocol):
     ) -> None: ...
 
     def say(self, text: str) -> None:
-        """A line of its own."""
+        """Print a separate line."""
         ...
 
     def show(self, rows: list[Row]) -> None:
-        """The board as it is now."""
+        """Show the current board."""
         ...
 
 
 def gang_bar(row: Row, width: int = _BAR[True]) -> str:
-    """`######.... 3/5`: pods placed of those that must run together; full for a gang that completed."""
+    """Draw `######.... 3/5`: placed pods of those that must run together; full for a gang that completed."""
     wanted = max(row.gang, 1)
     placed = wanted if row.finished and not row.failed_job else min(row.placed, wanted)
     filled = placed * width // wanted
@@ -194,7 +194,7 @@ def gang_bar(row: Row, width: int = _BAR[True]) -> str:
 
 
 class LiveScreen:
-    """A table that redraws in place."""
+    """A table that is redrawn in place."""
 
     def __init__(self) -> None:
         self._console = Console()
@@ -210,16 +210,16 @@ class LiveScreen:
         self._live.stop()
 
     def say(self, text: str) -> None:
-        """A line above the table."""
+        """Print a line above the table."""
         self._live.console.print(text)
 
     def show(self, rows: list[Row]) -> None:
-        """Redraw."""
+        """Redraw the table."""
         self._live.update(draw(rows, self._console.width), refresh=True)
 
 
 def draw(rows: list[Row], width: int) -> Group:
-    """The table, as much of it as the terminal has room for; only names give way."""
+    """Return the table, cut to the size of the terminal; only names are shortened."""
     wide = width >= _WIDE
     table = Table(box=None, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0), header_style="bold")
     names = ("JOB", "PHASE", "GANG", "PEND", "RUN", "DONE", "FAIL", "QUEUE", "NOTE")
@@ -260,11 +260,11 @@ class PlainScreen:
             sys.stdout.flush()
 
     def say(self, text: str) -> None:
-        """A line."""
+        """Print a line."""
         print(f"{self._elapsed()}  {text}", flush=True)
 
     def show(self, rows: list[Row]) -> None:
-        """Print what changed."""
+        """Print the changes."""
         for row in rows:
             state = (row.phase, bool(row.note))
             if self._printed.get(row.name) in (state, (row.phase, True)):
@@ -282,13 +282,13 @@ class PlainScreen:
 
 
 def screen_for_stdout() -> Screen:
-    """A live table where stdout is a terminal that can redraw, else lines."""
+    """Return a live table if stdout is a terminal that can redraw, else lines."""
     console = Console()
     live = sys.stdout is not None and sys.stdout.isatty() and not console.is_dumb_terminal
     return LiveScreen() if live else PlainScreen()
 
 
 def note(row: Row) -> str:
-    """What is to be said beside the counts: why a gang waits, and how often a job was restarted."""
+    """Return the text beside the counts: why a gang waits, and how often a job was restarted."""
     said = [f"waits: {row.note.partition(':')[0]}"] if row.note else []
     return ", ".join(said + [f"retry {row.retries}"] * (row.retries > 0))

@@ -1,4 +1,4 @@
-"""Find and reach an API server, and report its errors as command errors.
+"""Connections of commands to an API server, with its errors as command errors.
 
 `send_command` creates the Command objects with which vcctl suspends, resumes, opens and closes.
 """
@@ -30,7 +30,7 @@ _UNAUTHORIZED = (
 
 
 def find_kubeconfig(given: Path | None) -> Path:
-    """The kubeconfig to use: the flag, $KUBECONFIG, ~/.kube/config, else that of a local `volcanoio up`."""
+    """Return the kubeconfig to use: the flag, $KUBECONFIG, ~/.kube/config, else that of a local `volcanoio up`."""
     if given is not None:
         return given
     if from_environment := os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]:
@@ -44,21 +44,21 @@ def _exists(path: Path) -> bool:
 
 
 _WARNING = re.compile(r'^299 \S+ "((?:[^"\\]|\\.)*)"')
-"""A Warning header as API servers send it (RFC 7234, section 5.5)."""
+"""A Warning header in the form that API servers send (RFC 7234, section 5.5)."""
 
 
 def warning_text(header: str) -> str:
-    """What a Warning header says; "" when it is none of an API server's."""
+    """Return the text of a Warning header; "" if it is not an API server's."""
     found = _WARNING.match(header)
     return re.sub(r"\\(.)", r"\1", found[1]) if found else ""
 
 
 class _WarningTransport(HttpTransport):
-    """Prints the warnings that come with an answer to stderr, as kubectl does."""
+    """Transport that prints the warnings in responses to stderr, as kubectl does."""
 
     async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
         response = await super().request(method, path, **options)
-        for name, value in response.headers.items():  # a header that came twice is there twice
+        for name, value in response.headers.items():  # repeated headers occur repeatedly
             if name.lower() == "warning" and (text := warning_text(value)):
                 print(f"Warning: {text}", file=sys.stderr)
         return response
@@ -66,7 +66,7 @@ class _WarningTransport(HttpTransport):
 
 @asynccontextmanager
 async def connected(kubeconfig: Path | None, master: str = "") -> AsyncIterator[Client]:
-    """A client of the cluster; raises CommandError when there is no configuration."""
+    """Connect to the cluster; raises CommandError if there is no configuration."""
     if master and not master.startswith(("http://", "https://")):
         raise CommandError(f'--master: "{master}" is not an http(s) URL; write for instance https://127.0.0.1:6443')
     path = find_kubeconfig(kubeconfig)
@@ -89,7 +89,7 @@ async def connected(kubeconfig: Path | None, master: str = "") -> AsyncIterator[
 
 @contextmanager
 def reporting_api_errors() -> Iterator[None]:
-    """Turn refusals and lost connections into CommandErrors."""
+    """Convert API errors and lost connections to CommandErrors."""
     try:
         yield
     except (Forbidden, Invalid) as error:
@@ -104,7 +104,7 @@ def reporting_api_errors() -> Iterator[None]:
 
 
 async def send_command(client: Client, kind: Kind, target: ApiObject, action: str, namespace: str) -> None:
-    """Create a Command that asks for `action` on the target; it is deleted once the intent is taken."""
+    """Create a Command that requests `action` on the target; the controller deletes it once it has read it."""
     meta = target.metadata
     reference = owner_reference(kind, target)
     owners = [reference] if not kind.namespaced or namespace == meta.namespace else []

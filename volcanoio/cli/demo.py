@@ -1,4 +1,4 @@
-"""`volcanoio demo`: the example jobs on an embedded cluster, live on a terminal, line by line elsewhere."""
+"""`volcanoio demo`: runs the example jobs on an embedded cluster, live on a terminal, else line by line."""
 
 import asyncio
 import time
@@ -26,13 +26,13 @@ _CRON_JOB = "CronJob"
 
 
 def run_demo(*, examples: Path | None, timeout: float, verbose: int, **given: Any) -> int:
-    """Run the demo; 0 when every job completed, 1 when one did not, 4 when time ran out."""
+    """Run the demo; returns 0 if every job completed, 1 if one did not, 4 on timeout."""
     options = options_from(None, True, 0, verbose, given)
     manifests = _read(examples or config_path("examples"))
     screen = screen_for_stdout()
     try:
         return anyio.run(_demo, options, manifests, timeout, screen)
-    except asyncio.CancelledError:  # a signal ended it, as Ctrl-C does
+    except asyncio.CancelledError:  # ended by a signal, in the same way as by Ctrl-C
         raise KeyboardInterrupt from None
 
 
@@ -72,7 +72,7 @@ async def _demo(options: LocalOptions, manifests: list[Manifest], timeout: float
 
 
 def _end_on_signals() -> None:
-    """SIGTERM and a closed terminal end the demo as Ctrl-C does: nothing is left behind."""
+    """End the demo on SIGTERM and on a closed terminal as on Ctrl-C, so that everything is cleaned up."""
     task = asyncio.current_task()
     assert task is not None
     for each in ending_signals():

@@ -1,4 +1,4 @@
-"""What `vcctl jobflow` and `vcctl jobtemplate` do (volcano-sh/volcano pkg/cli/{jobflow,jobtemplate})."""
+"""The commands `vcctl jobflow` and `vcctl jobtemplate` (volcano-sh/volcano pkg/cli/{jobflow,jobtemplate})."""
 
 import json
 import time
@@ -60,7 +60,7 @@ async def show(client: Client, word: str, namespace: str, name: str) -> None:
 
 
 async def describe(client: Client, word: str, namespace: str, name: str, form: str) -> None:
-    """Print one object with every field, or all of a namespace when no name is given."""
+    """Print one object with every field, or all of a namespace without a name."""
     kind = KINDS[word]
     with reporting_api_errors():
         found = [await client.get_raw(kind, name, namespace)] if name else await client.list_raw(kind, namespace)
@@ -75,7 +75,7 @@ async def describe(client: Client, word: str, namespace: str, name: str, form: s
 
 
 async def _each_of(word: str, file: Path | None, act: Callable[[Manifest, str, str], Awaitable[None]]) -> None:
-    """Apply an operation to each object of a file; failures are printed and the rest is still processed."""
+    """Apply an operation to each object of a file; failures are printed and the others are still processed."""
     kind = KINDS[word]
     if file is None:
         raise CommandError(f"--file: a {kind.kind} is made of a manifest; give --file FILE")
@@ -126,7 +126,7 @@ def _phase(obj: ApiObject) -> str:
 
 
 def _age(obj: ApiObject) -> str:
-    """How long ago it was made, in its largest unit."""
+    """Return the age of an object in its largest unit."""
     created = obj.metadata.creation_timestamp
     seconds = int(time.time() - datetime.fromisoformat(created).timestamp()) if created else 0
     return next((f"{seconds // size}{unit}" for unit, size in _UNITS if seconds >= size), "0s")

@@ -27,15 +27,15 @@ from volcanoio.model.printing.ages import since
 from volcanoio.model.printing.pods import view
 
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""The whole manifest once more, which kubectl describe leaves out, too."""
+"""A copy of the whole manifest, which kubectl describe omits too."""
 _COUNTS = ("succeeded", "pending", "running", "failed", "terminating", "unknown")
 _TOP, _WIDE, _STATUS = 12, 19, 14
-"""Columns of labels in Volcano's layout: of the top level, of metadata and spec, of the status."""
+"""Columns of labels in Volcano's layout: top level, metadata and spec, status."""
 _EVENT_COLUMNS = (15, 40, 30, 40)
 
 
 def describe(job: Job, events: Iterable[Event], now: datetime) -> str:
-    """The whole description; `now` is what the events' ages are counted from."""
+    """Return the whole description; ages of events are relative to `now`."""
     return "\n".join((*_metadata(job), *_spec(job), *_status(job), *_events(list(events), now)))
 
 
@@ -208,7 +208,7 @@ def _event_row(*cells: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JobFlags:
-    """The flags that make a job without a file."""
+    """The flags that describe a job without a file."""
 
     name: str
     namespace: str
@@ -221,7 +221,7 @@ class JobFlags:
 
 
 def _resource_list(flag: str, text: str) -> dict[str, str]:
-    """`cpu=1000m,memory=100Mi` as a ResourceList."""
+    """Parse `cpu=1000m,memory=100Mi` as a ResourceList."""
     result = {}
     for part in filter(None, text.split(",")):
         name, separator, amount = part.partition("=")
@@ -281,9 +281,9 @@ def _objects_of_file(path: Path, namespace: str) -> list[Manifest]:
 
 
 async def run(client: Client, flags: JobFlags, filename: Path | None) -> None:
-    """Create the objects of a file, or a job of one task made from flags.
+    """Create the objects of a file, or a job of one task from flags.
 
-    Objects other than Jobs that exist already (a PriorityClass, a claim) are left as they are.
+    Existing objects other than Jobs (a PriorityClass, a claim) are not changed.
     """
     if filename is None and not flags.name:
         raise CommandError("job name cannot be left blank: give --name NAME or --filename FILE")
@@ -311,7 +311,7 @@ _WIDTHS = (15, 12, 12, 12, 6, 10, 10, 12, 10, 12, 10)
 
 
 async def list_jobs(client: Client, namespace: str, queue: str, scheduler: str, selector: str) -> None:
-    """Print jobs as columns; `namespace` "" lists all namespaces and shows theirs."""
+    """Print jobs as columns; `namespace` "" lists all namespaces and adds a column for them."""
     with reporting_api_errors():
         found = await client.list(kinds.JOB, namespace=namespace)
     jobs = [
@@ -368,17 +368,17 @@ async def view_job(client: Client, namespace: str, name: str) -> None:
 
 
 async def suspend(client: Client, namespace: str, name: str) -> None:
-    """Ask the controller to abort a job."""
+    """Create a Command that asks the controller to abort a job."""
     await _send_action(client, namespace, name, JobAction.ABORT_JOB, "suspended")
 
 
 async def resume(client: Client, namespace: str, name: str) -> None:
-    """Ask the controller to resume an aborted job."""
+    """Create a Command that asks the controller to resume an aborted job."""
     await _send_action(client, namespace, name, JobAction.RESUME_JOB, "resumed")
 
 
 async def _send_action(client: Client, namespace: str, name: str, action: JobAction, done: str) -> None:
-    """Send a Command, unless it would change nothing in the phase that the job is in; print which of the two."""
+    """Send a Command unless the job's phase makes it useless; print which of both."""
     with reporting_api_errors():
         job = await client.get(kinds.JOB, _require(name), namespace)
         assert isinstance(job, Job)
@@ -401,7 +401,7 @@ _POD_HEADER = ("Namespace", "Name", "Ready", "Status", "Restart", "Age")
 
 
 async def list_pods(client: Client, namespace: str, job: str, queue: str) -> None:
-    """Print pods as columns, sorted; `namespace` "" lists all namespaces and shows theirs. "" for job or queue is any.
+    """Print pods as columns, sorted; `namespace` "" lists all namespaces, "" for job or queue any.
 
     Raises CommandError for a job that is not in the queue.
     """

@@ -1,4 +1,4 @@
-"""Runs `volcanoio config lint`: files in, what is wrong in them out."""
+"""`volcanoio config lint`: reads files and prints their problems."""
 
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ def run_lint(
     *,
     ignore_unavailable: bool,
 ) -> int:
-    """Print what is found in files; the exit code says whether there are errors. Raises CommandError."""
+    """Print the findings in files; returns an exit code that is 1 for errors. Raises CommandError."""
     try:
         registry = discover(plugins_dirs=plugins_dir, policies_dirs=policies_dir)
         known: dict[str, Any] = {
@@ -57,9 +57,9 @@ def run_lint(
 def findings(
     file: str, text: str, known: Mapping[str, Any], registry: Registry, scheduler: frozenset[str] | None
 ) -> list[Finding]:
-    """What is found in a file's text: a configuration, or a manifest with ConfigMaps that hold some.
+    """Return the findings in a file's text: a configuration, or a manifest with ConfigMaps that contain some.
 
-    `scheduler` are the plugins that are on in the schedulers' configurations among the files, None without any.
+    `scheduler` contains the plugins that are enabled in the files' scheduler configurations, None without any.
     """
 
     def checked(name: str, configuration: str) -> Sequence[Finding]:
@@ -86,7 +86,7 @@ def findings(
 
 
 def scheduler_plugins(texts: Iterable[str], known: Collection[str]) -> frozenset[str] | None:
-    """The `known` plugins that schedulers' configurations among files name; None when none of them is one."""
+    """Return the `known` plugins that scheduler configurations in the files enable; None if there is no such file."""
     named: set[str] | None = None
     for text in texts:
         inside = excerpts(text)

@@ -30,12 +30,12 @@ Work: TypeAlias = "Callable[[Client], Awaitable[None]]"
 
 
 class Speed(click.ParamType[float]):
-    """How fast a cluster's time runs, from 0.01 on; `max` is infinite."""
+    """Speed of a cluster's time, at least 0.01; `max` is infinite."""
 
     name = "speed"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number; fails with the rule."""
+        """Return the number; fails with the rule."""
         if isinstance(value, float):
             return value
         if value == "max":
@@ -50,7 +50,7 @@ class Speed(click.ParamType[float]):
 
 
 _PATH = click.Path(path_type=Path, readable=False)
-"""A path that the command itself tries to use: it says better than click what is wrong with it."""
+"""A path that click does not check: the command's own error messages are more precise."""
 _INPUT = click.Path(path_type=Path, readable=False, allow_dash=True)
 """A path, or - for stdin."""
 
@@ -79,10 +79,10 @@ _INPUT = click.Path(path_type=Path, readable=False, allow_dash=True)
 @click.option("--plugins-dir", type=_INPUT, multiple=True, help="Directory of scheduler plugins.")
 @switch("--ignore-unavailable-plugins", False, "Leave out plugins and actions that are not available yet.")
 def simulate(**given: Any) -> int:
-    """Run scheduling cycles on a cluster's state from files and print what is decided.
+    """Run scheduling cycles on a cluster's state from files and print the decisions.
 
     Nothing is sent anywhere. Binds, evictions and statuses come back as they would from a cluster without kubelets:
-    a bound pod has its node and does not run, an evicted one is terminating for ever.
+    a bound pod has its node and never runs, an evicted one keeps terminating.
     """
     from volcanoio.cli.simulation import run_simulate
 
@@ -91,7 +91,7 @@ def simulate(**given: Any) -> int:
 
 @click.group(short_help="Check configurations, and print what follows from them.")
 def config() -> None:
-    """Check configurations, and print what follows from them."""
+    """Check configurations, and generate files from them."""
 
 
 @config.command("lint", short_help="Find what is wrong in a configuration; exit code 1 on errors.")
@@ -107,12 +107,12 @@ def lint_command(
     policies_dir: tuple[Path, ...],
     ignore_unavailable_plugins: bool,
 ) -> int:
-    """Find what is wrong in FILES (- is stdin): Volcano's scheduler configuration, the controllers', or a ConfigMap
-    that holds one.
+    """Find problems in FILES (- is stdin): Volcano's scheduler configuration, the controllers', or a ConfigMap
+    that contains one.
 
-    Unknown keys, plugins, actions, policies and arguments, wrong types, plugins that contradict each other, and what
-    has no effect; given together, files are checked against each other. The exit code is 1 when there are
-    errors, 0 when there are warnings at most.
+    Finds unknown keys, plugins, actions, policies and arguments, wrong types, conflicting plugins, and settings
+    without effect; files that are given together are checked against each other. The exit code is 1 if there are
+    errors, 0 if there are at most warnings.
     """
     from volcanoio.cli.linting import run_lint
 
@@ -123,9 +123,9 @@ def lint_command(
 @click.option("--controllers-dir", type=_INPUT, multiple=True, help="Directory of controllers.")
 @click.option("--policies-dir", type=_INPUT, multiple=True, help="Directory of policies.")
 def rbac_command(controllers_dir: tuple[Path, ...], policies_dir: tuple[Path, ...]) -> int:
-    """Print the ClusterRole that the installed controllers need, those of the directories included.
+    """Print the ClusterRole that the installed controllers need, including those from the given directories.
 
-    It follows from what each controller declares.
+    The rules are derived from the declarations of each controller.
     """
     from volcanoio.compose.controllers import render
     from volcanoio.runtime.loading.mounted_files import MountError
@@ -149,13 +149,13 @@ _NODES = click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
 
 @click.group(short_help="Have simulated nodes fail, flap and be drained.")
 def node() -> None:
-    """Have simulated nodes fail, flap and be drained; `list` shows them."""
+    """Make simulated nodes fail, flap or drain; `list` shows their state."""
 
 
 def _on_cluster(prepare: Callable[..., Work]) -> Callable[..., None]:
-    """Add --kubeconfig to a command and run what it returns with a client.
+    """Add --kubeconfig to a command, and run the coroutine that it returns with a client.
 
-    Without --kubeconfig and $KUBECONFIG the local cluster is meant, never that of ~/.kube/config.
+    Without --kubeconfig and $KUBECONFIG the local cluster is used, never that of ~/.kube/config.
     """
 
     @_KUBECONFIG
@@ -177,7 +177,7 @@ def _on_cluster(prepare: Callable[..., Work]) -> Callable[..., None]:
 @node.command("list")
 @_on_cluster
 def list_nodes() -> Work:
-    """Show the simulated nodes and what is to befall them."""
+    """List the simulated nodes and their planned failures."""
     from volcanoio.cli import nodes as work
 
     return work.show
@@ -188,7 +188,7 @@ def list_nodes() -> Work:
 @click.option("--for", "lasting", metavar="DURATION", help="Come back after this time, such as 5m.")
 @_on_cluster
 def fail(nodes: tuple[str, ...], lasting: str | None) -> Work:
-    """Have nodes fall silent: their pods run on, but nothing is heard of either."""
+    """Make nodes stop reporting: their pods keep running, but neither sends any status."""
     from volcanoio.cli import nodes as work
 
     return partial(work.annotate, wanted=nodes, annotations=work.failure_annotations(lasting), done="fails")
@@ -198,7 +198,7 @@ def fail(nodes: tuple[str, ...], lasting: str | None) -> Work:
 @_NODES
 @_on_cluster
 def recover(nodes: tuple[str, ...]) -> Work:
-    """Bring nodes back that failed or flap."""
+    """Recover nodes that failed or flap."""
     from volcanoio.cli import nodes as work
 
     return partial(work.annotate, wanted=nodes, annotations=work.RECOVERY_ANNOTATIONS, done="recovers")
@@ -210,7 +210,7 @@ def recover(nodes: tuple[str, ...]) -> Work:
 @click.option("--for", "down", metavar="DURATION", help="How long each failure lasts; half of --every.")
 @_on_cluster
 def flap(nodes: tuple[str, ...], every: str, down: str | None) -> Work:
-    """Have nodes fail and come back again and again, until `recover`."""
+    """Make nodes fail and recover repeatedly, until `recover`."""
     from volcanoio.cli import nodes as work
 
     return partial(work.annotate, wanted=nodes, annotations=work.flap_annotations(every, down), done="flaps")
@@ -230,18 +230,18 @@ def drain(nodes: tuple[str, ...]) -> Work:
 @_NODES
 @_on_cluster
 def uncordon(nodes: tuple[str, ...]) -> Work:
-    """Let pods be scheduled on nodes again."""
+    """Allow pods to be scheduled on nodes again."""
     from volcanoio.cli import nodes as work
 
     return partial(work.uncordon, wanted=nodes)
 
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE)
-"""What writing to stdout fails with when its disk is full, its terminal gone, or its reader."""
+"""Errors of writing to stdout: the disk is full, the terminal or the reader is gone."""
 
 
 class _Root(click.Group):
-    """The command group: turns CommandErrors into one line on stderr and an exit code."""
+    """The command group; prints CommandErrors as one line on stderr and sets the exit code."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         kwargs["standalone_mode"] = False
@@ -261,8 +261,8 @@ class _Root(click.Group):
                 sys.exit(problem.code)
             if not isinstance(problem, OSError) or problem.errno not in _UNWRITABLE:
                 raise
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered cannot be written either
-            if problem.errno != errno.EPIPE:  # whose reader wants no more, as that of `| head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # buffered output cannot be written either
+            if problem.errno != errno.EPIPE:  # EPIPE: the reader has ended, as in `| head`
                 print(f"volcanoio: cannot write the output: {problem.strerror}; send it elsewhere", file=sys.stderr)
             sys.exit(ExitCode.JOB_FAILED)
         sys.exit(code if isinstance(code, int) else ExitCode.OK)
@@ -397,7 +397,7 @@ def demo(examples: Path | None, timeout: float, verbose: int, **given: Any) -> i
 @options(*_NODE_OPTIONS)
 @_VERBOSE
 def hollow_nodes(kubeconfig: Path | None, verbose: int, **given: Any) -> int:
-    """Serve simulated nodes to any cluster, until Ctrl-C: pods bound to them start, run and end as on our own."""
+    """Serve simulated nodes to any cluster until Ctrl-C: pods bound to them start, run and end as in `volcanoio up`."""
     from volcanoio.cli.serving import run_hollow_nodes
     from volcanoio.compose.hollow import HollowOptions
 
@@ -412,6 +412,6 @@ volcanoio.add_command(simulate)
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the command."""
     replace_unencodable()
     volcanoio()

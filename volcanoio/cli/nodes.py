@@ -1,4 +1,4 @@
-"""`volcanoio node`: what befalls simulated nodes, asked for through the API of whatever cluster has some."""
+"""`volcanoio node`: requests failures of simulated nodes through the API of any cluster that has some."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ _WIDTHS = (24, 28, 7, 8, 10, 20, 30)
 
 
 async def show(client: Client) -> None:
-    """Print all simulated nodes: how they are, what runs there, and what is to befall them."""
+    """Print all simulated nodes: their condition, their pods, and their planned failures."""
     with reporting_api_errors():
         nodes = [node for node in await client.list(kinds.NODE) if names.SIM_NODE in node.metadata.labels]
         pods = await client.list(kinds.POD)
@@ -43,7 +43,7 @@ def _status(node: Node) -> str:
 
 
 def _trouble(node: Node) -> str:
-    """What its annotations ask for, in words."""
+    """Describe the failures that a node's annotations request."""
     try:
         expected = parse_failures(node.metadata.annotations, 0.0)
     except ChaosError as error:
@@ -65,12 +65,12 @@ def _words(expected: NodeFailures) -> list[str]:
 
 
 def failure_annotations(lasting: str | None) -> dict[str, str | None]:
-    """The annotations of nodes that fail now, for so long or (None) until they recover; raises CommandError."""
+    """Return the annotations of nodes that fail now, for a duration or until recovery; raises CommandError."""
     return {names.NODE_NOT_READY_AT: f"now,for={_duration('--for', lasting)}" if lasting else "now"}
 
 
 def flap_annotations(every: str, down: str | None) -> dict[str, str | None]:
-    """The annotations of nodes that fail and come back again and again; raises CommandError."""
+    """Return the annotations of nodes that fail and recover repeatedly; raises CommandError."""
     options = [f"every={_duration('--every', every)}", "from=now"]
     if down:
         options.append(f"down={_duration('--for', down)}")
@@ -81,17 +81,17 @@ def flap_annotations(every: str, down: str | None) -> dict[str, str | None]:
 
 
 RECOVERY_ANNOTATIONS: dict[str, str | None] = {names.NODE_NOT_READY_AT: None, names.NODE_FLAP: None}
-"""The annotations of nodes that are well."""
+"""The annotations of nodes without failures."""
 DRAIN_ANNOTATIONS: dict[str, str | None] = {names.NODE_DRAIN: "now"}
 
 
 async def annotate(client: Client, wanted: Sequence[str], annotations: dict[str, str | None], done: str) -> None:
-    """Give these annotations to simulated nodes; raises CommandError, before any is changed, for one that is none."""
+    """Set these annotations on simulated nodes; raises CommandError before any change if a node is not simulated."""
     await _patch(client, wanted, {"metadata": {"annotations": annotations}}, done)
 
 
 async def uncordon(client: Client, wanted: Sequence[str]) -> None:
-    """Let pods be scheduled there again."""
+    """Allow pods to be scheduled on nodes again."""
     change = {"spec": {"unschedulable": None}, "metadata": {"annotations": {names.NODE_DRAIN: None}}}
     await _patch(client, wanted, change, "uncordoned")
 

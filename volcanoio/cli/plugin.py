@@ -1,4 +1,4 @@
-"""`volcanoio plugin`: begin a scheduler plugin, and check one."""
+"""`volcanoio plugin`: create a scheduler plugin from a template, and check plugins."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 @click.group(short_help="Begin and check scheduler plugins.")
 def plugin() -> None:
-    """Begin and check scheduler plugins."""
+    """Create and check scheduler plugins."""
 
 
 @plugin.command("new", short_help="Write a small plugin that works, and its test.")
 @click.argument("name")
 @click.option("--dir", "directory", type=_PATH, default=Path(), help="Where to write it.")
 def new(name: str, directory: Path) -> int:
-    """Write a scheduler plugin NAME that works, and its test. Nothing is overwritten."""
+    """Write a working scheduler plugin NAME and its test. Existing files are not overwritten."""
     if _NAME.fullmatch(name) is None:
         msg = (
             f'"{name}" is not a valid name for a plugin; use small letters, digits and single dashes, such as my-plugin'
@@ -63,7 +63,7 @@ def new(name: str, directory: Path) -> int:
 
 
 def _taken(name: str, module: str) -> str:
-    """What has the name of a new plugin, or that of its module, already; "" when nothing has."""
+    """Return what already uses the name of a new plugin or of its module; "" if it is free."""
     from volcanoio.framework import entrypoints
     from volcanoio.runtime.loading.registry import PluginError, discover
 
@@ -75,7 +75,7 @@ def _taken(name: str, module: str) -> str:
         return f'there is a scheduler plugin "{name}" already ({origin})'
     if keyword.iskeyword(module):
         return f'"{name}" is a word of Python'
-    if module in sys.stdlib_module_names:  # its test could not import it, and others would import it by mistake
+    if module in sys.stdlib_module_names:  # its test could not import it, and other code would import it by mistake
         return f'"{name}" is a module of Python'
     return ""
 
@@ -86,8 +86,8 @@ def _taken(name: str, module: str) -> str:
 def test(file: Path, conf: Path | None) -> int:
     """Check the scheduler plugins and actions in FILE on random clusters.
 
-    What they answer is asked before, during and after placements that are undone; kept answers are compared with fresh
-    ones, scalar with vector forms, one run with another. The exit code is 1 when anything is wrong.
+    Their answers are requested before, during and after placements that are undone; cached answers are compared with
+    new ones, scalar with vector forms, and one run with another. The exit code is 1 if there is any problem.
     """
     from volcanoio.engine.scheduling.config.configuration import ConfigurationError
     from volcanoio.runtime.loading.mounted_files import MountError
@@ -117,7 +117,7 @@ def test(file: Path, conf: Path | None) -> int:
 
 
 def _checked(file: Path, found: MountedClass, configuration: str | None) -> Report:
-    """The report on one class; a plugin's decisions are compared with those of another process."""
+    """Return the report on one class; a plugin's decisions are compared with those of another process."""
     from volcanoio.framework import entrypoints
     from volcanoio.plugincheck.check import TWICE, digest_in_subprocess, digest_of_file
     from volcanoio.testing import check

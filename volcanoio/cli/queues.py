@@ -23,7 +23,7 @@ _ACTIONS = {"open": (QueueAction.OPEN, "opened"), "close": (QueueAction.CLOSE, "
 
 
 async def create(client: Client, name: str, weight: int, state: str) -> None:
-    """Create a queue. Its state is the controller's to set, so only Open can be asked for."""
+    """Create a queue. The controller sets its state, so only Open may be requested."""
     if state != "Open":
         msg = f'--state: a queue is created Open, not "{state}"; close it with: vcctl queue operate -n {name} -a close'
         raise CommandError(msg)
@@ -39,7 +39,7 @@ async def create(client: Client, name: str, weight: int, state: str) -> None:
 
 
 async def show(client: Client, name: str) -> None:
-    """Print one queue, or all when `name` is empty, with PodGroups counted by phase."""
+    """Print one queue, or all if `name` is empty, with PodGroups counted by phase."""
     with reporting_api_errors():
         queues = [await client.get(kinds.QUEUE, name)] if name else await client.list(kinds.QUEUE)
         groups = await client.list(kinds.POD_GROUP)
@@ -59,7 +59,7 @@ async def show(client: Client, name: str) -> None:
 
 
 async def operate(client: Client, name: str, action: str, weight: int) -> None:
-    """Open or close a queue by a Command, or change its weight; print what happened, or that nothing did."""
+    """Open or close a queue by a Command, or change its weight; print the result."""
     if action == "update":
         await _update(client, name, weight)
     elif action in _ACTIONS:
@@ -98,7 +98,7 @@ async def _command(client: Client, name: str, action: QueueAction, done: str) ->
 
 
 async def _closed_parent(client: Client, queue: Queue) -> str:
-    """The name of the parent that keeps a queue from opening; "" when none does."""
+    """Return the name of the closed parent that prevents a queue from opening; "" without one."""
     if queue.spec.parent in ("", names.ROOT_QUEUE):
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Volcano's scheduler flags, as `simulate` and `up` take them (cmd/scheduler/app/options)."""
+"""Volcano's scheduler flags, for `simulate` and `up` (cmd/scheduler/app/options)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def options(*decorators: Decorator) -> Decorator:
-    """Options that commands share, in their order."""
+    """Combine options that several commands share, in their order."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(decorators):
@@ -28,12 +28,12 @@ def options(*decorators: Decorator) -> Decorator:
 
 
 def switch(name: str, default: bool, text: str) -> Decorator:
-    """A switch as Go writes it: --name, --name=true, --name=false."""
+    """Add a switch with Go's forms: --name, --name=true, --name=false."""
     return click.option(name, type=click.BOOL, is_flag=False, flag_value="true", default=default, help=text)
 
 
 SAMPLING = ("minimum_feasible_nodes", "minimum_percentage_nodes_to_find", "percentage_nodes_to_find")
-"""Flags that make Volcano look at some of the nodes only."""
+"""Flags with which Volcano evaluates only some of the nodes."""
 GATES = {
     "CSIStorage": False,
     "CronVolcanoJobSupport": True,
@@ -80,7 +80,7 @@ scheduler_flags = options(
 
 
 class SchedulerFlags(NamedTuple):
-    """What the flags say. `period` is in seconds, `notes` name flags that have no effect."""
+    """Values of the flags. `period` is in seconds, `notes` contains flags without effect."""
 
     default_queue: str
     period: float
@@ -90,7 +90,7 @@ class SchedulerFlags(NamedTuple):
 
     @classmethod
     def take(cls, given: dict[str, Any]) -> SchedulerFlags:
-        """Remove the flags from a command's options and read them; raises CommandError for one that is wrong."""
+        """Remove the flags from a command's options and parse them; raises CommandError for an invalid one."""
         from volcanoio.framework.scheduling.settings import FeatureGate
 
         given.pop("scheduler_sharding_name")
@@ -152,7 +152,7 @@ def _scope(given: dict[str, Any], gates: dict[str, bool]) -> Scope | None:
 
 
 def _listed(given: Sequence[str]) -> list[str]:
-    """Entries of a flag that may be repeated and may hold several, separated by commas."""
+    """Split the values of a flag that may be repeated and may contain several, separated by commas."""
     return [entry.strip() for text in given for entry in text.split(",") if entry.strip()]
 
 

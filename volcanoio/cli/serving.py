@@ -1,6 +1,6 @@
 """Commands that run until a signal ends them: `volcanoio up` and `volcanoio hollow-nodes`.
 
-SIGINT, SIGTERM and SIGHUP end them; SIGHUP is left alone where it is ignored, as under nohup. Logs go to stderr.
+SIGINT, SIGTERM and SIGHUP end them; SIGHUP stays ignored if it was, as under nohup. Logs go to stderr.
 """
 
 import getpass
@@ -24,16 +24,16 @@ from volcanoio.kube.transport import Transport
 from volcanoio.runtime import logs
 
 _LEVELS = ("warning", "info", "debug")
-"""Log level by how often -v was given."""
+"""Log level by number of -v flags."""
 
 
 def set_up_logs(verbose: int) -> None:
-    """Logs on stderr, as many as -v asks for."""
+    """Set up logs on stderr with the level of the -v flags."""
     logs.set_up(level=_LEVELS[min(verbose, len(_LEVELS) - 1)])
 
 
 def ending_signals() -> tuple[signal.Signals, ...]:
-    """Signals besides Ctrl-C that end a command: SIGTERM, and SIGHUP unless it is ignored as under nohup."""
+    """Return the signals besides Ctrl-C that end a command: SIGTERM, and SIGHUP unless it is ignored as under nohup."""
     closed = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
     return (signal.SIGTERM, signal.SIGHUP) if closed else (signal.SIGTERM,)
 
@@ -45,7 +45,7 @@ _RUN_WARNING = (
 
 
 def options_from(data: Path | None, memory: bool, port: int, verbose: int, given: dict[str, Any]) -> LocalOptions:
-    """The options of a local cluster, or a CommandError that says which is wrong. Sets up logs on stderr."""
+    """Parse the options of a local cluster and set up logs; raises CommandError with the invalid option."""
     set_up_logs(verbose)
     try:
         return LocalOptions.parse(data=data, memory=memory, port=port, **given)
@@ -55,7 +55,7 @@ def options_from(data: Path | None, memory: bool, port: int, verbose: int, given
 
 @asynccontextmanager
 async def started(options: LocalOptions) -> AsyncIterator[LocalCluster]:
-    """A running cluster; raises CommandError for options that cannot be used."""
+    """Start a cluster; raises CommandError for options that cannot be used."""
     cluster = LocalCluster(options)
     try:
         await cluster.__aenter__()

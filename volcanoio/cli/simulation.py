@@ -1,7 +1,7 @@
-"""`volcanoio simulate`: run scheduling cycles on a state from files and print the outcome.
+"""`volcanoio simulate`: runs scheduling cycles on a state from files and prints the result.
 
-Turns flags into options, every error into one line, and the outcome into JSON or a table: where each pod is placed,
-which pods are evicted, and why the others wait.
+The result is JSON or a table: where each pod is placed, which pods are evicted, and why the others wait. Errors are
+printed as one line.
 """
 
 import sys
@@ -30,7 +30,7 @@ _WIDE = 40
 
 
 def table(offline: Offline) -> str:
-    """The whole text."""
+    """Return the whole result as text."""
     snapshot = offline.snapshot
     assert snapshot is not None
     binds = Counter(
@@ -65,7 +65,7 @@ def table(offline: Offline) -> str:
 
 
 def _columns(header: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
-    """Left-aligned columns as wide as their longest cell, two blanks apart."""
+    """Return rows with left-aligned columns as wide as their longest cell, two blanks apart."""
     texts = [header, *(tuple(map(str, row)) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     return "\n".join(
@@ -133,7 +133,7 @@ def _text(path: Path | None) -> str | None:
 
 @contextmanager
 def _command_errors(conf: Path | None) -> Iterator[None]:
-    """Errors of state, configuration and plugins as the command's."""
+    """Convert errors of state, configuration and plugins to CommandErrors."""
     try:
         yield
     except ConfigurationError as error:

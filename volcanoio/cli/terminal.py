@@ -27,7 +27,7 @@ class ExitCode(IntEnum):
 
 
 class CommandError(Exception):
-    """A command cannot go on. The message names cause and next step."""
+    """The command cannot continue. The message contains the cause and the next step."""
 
     def __init__(self, message: str, code: int = ExitCode.JOB_FAILED) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class CommandError(Exception):
 
 
 def sole_error(error: BaseException) -> BaseException:
-    """The one error that task groups wrapped; the group itself when there are more."""
+    """Return the only error inside task groups; the group itself if there are several."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
@@ -49,7 +49,7 @@ def replace_unencodable() -> None:
 
 
 def columns(widths: Sequence[int], header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Left-aligned columns of fixed width; longer cells push the rest to the right."""
+    """Return left-aligned columns of fixed width; longer cells shift the rest to the right."""
     return "\n".join(
         "".join(f"{cell!s:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in (header, *rows)
@@ -57,7 +57,7 @@ def columns(widths: Sequence[int], header: Sequence[str], rows: Sequence[Sequenc
 
 
 def runnable_command(command: str) -> str:
-    """`command` when it is on the PATH; else the path of the one beside our interpreter."""
+    """Return `command` if it is on the PATH, else the path of the one in our interpreter's directory."""
     beside = Path(sys.executable).parent / command
     if shutil.which(command) or not beside.exists():
         return command
@@ -76,6 +76,6 @@ def help_command(context: click.Context, words: tuple[str, ...]) -> None:
         if not isinstance(shown.command, click.Group):
             raise click.UsageError(f"{shown.command_path} has no commands; see: {shown.command_path} --help", context)
         name, command, _ = shown.command.resolve_command(shown, [word])
-        assert command is not None  # else resolve_command raised
+        assert command is not None  # otherwise resolve_command raised
         shown = click.Context(command, info_name=name, parent=shown)
     print(shown.get_help())

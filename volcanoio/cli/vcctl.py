@@ -27,7 +27,7 @@ _PATH = click.Path(path_type=Path, readable=False)
 
 
 def _log_flags() -> list[click.Parameter]:
-    """Volcano's logging flags: scripts pass them everywhere, and there is no log here that they could change."""
+    """Accept Volcano's logging flags, which scripts pass to every command; they have no effect."""
     return [
         click.Option(names, expose_value=False, hidden=True)
         for names in (["--v", "-v"], ["--vmodule"], ["--log-flush-frequency"])
@@ -35,7 +35,7 @@ def _log_flags() -> list[click.Parameter]:
 
 
 class Command(click.Command):
-    """A command that takes Volcano's logging flags."""
+    """A command that accepts Volcano's logging flags."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -43,7 +43,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """A group that takes Volcano's logging flags, and whose commands fail as Volcano's do."""
+    """A group that accepts Volcano's logging flags, and whose commands fail like Volcano's."""
 
     command_class = Command
 
@@ -52,7 +52,7 @@ class Group(click.Group):
         self.params += _log_flags()
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """As click's, with Volcano's exit codes and what fails on stdout."""
+        """Run as click does, with Volcano's exit codes and errors on stdout."""
         kwargs["standalone_mode"] = False
         try:
             return super().main(*args, **kwargs)
@@ -125,7 +125,7 @@ def jobtemplate() -> None:
 
 
 def _add_commands(group: click.Group, word: str, title: str) -> None:
-    """Give a group its commands; `word` is the kind's in flows.KINDS, `title` what help calls it."""
+    """Add the commands to a group; `word` is the kind's key in flows.KINDS, `title` its name in help texts."""
 
     @group.command("create", help=f"Create {title}s from a file.")
     @_file
@@ -330,6 +330,6 @@ vcctl.add_command(jobtemplate)
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the command."""
     replace_unencodable()
     vcctl()

@@ -1,6 +1,6 @@
 """The controllers' process: one bus, shared informers, one executor, and the controllers with their policies.
 
-`render` writes the ClusterRole of the process: what its controllers declare that they need, and what policies read.
+`render` writes the ClusterRole of the process: the rights that its controllers declare and that policies need to read.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from volcanoio.runtime.policies.policy_set import PolicySet
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerSettings:
-    """Settings of the controllers' process; `policies` None takes the configuration's.
+    """Settings of the controllers' process; `policies` None takes those of the configuration.
 
-    The configuration is reloaded from `configuration_file` and policies from `policies_dirs`, as these change; changes
-    in `controllers_dirs` and `plugins_dirs` (job plugins) are logged only.
-    `controllers` is Volcano's list of what runs; see `runtime.controllers.setup`. `scheduler_names` are the schedulers
-    whose pods are given PodGroups. `endpoints` None is the network.
+    The configuration is reloaded from `configuration_file` and policies from `policies_dirs` when these change; changes
+    in `controllers_dirs` and `plugins_dirs` (job plugins) are only logged. `controllers` is Volcano's list of
+    controllers to run; see `runtime.controllers.setup`. `scheduler_names` are the schedulers whose pods get PodGroups.
+    `endpoints` None is the network.
     """
 
     registry: Registry
@@ -76,7 +76,7 @@ class ControllerSettings:
 
 
 class ControllerSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which controllers run and how they were asked to behave: what a journal must say for them to be made again."""
+    """Selected controllers and their arguments: the part of a journal from which they are constructed again."""
 
     controllers: tuple[str, ...]
     scheduler_names: tuple[str, ...] = (names.SCHEDULER_NAME,)
@@ -84,7 +84,7 @@ class ControllerSelection(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, settings: ControllerSettings) -> ControllerSelection:
-        """What settings ask for; raises PluginError."""
+        """Return the selection that settings describe; raises PluginError."""
         return cls(
             controllers=select_controllers(settings.controllers, settings.registry.names(entrypoints.CONTROLLERS)),
             scheduler_names=settings.scheduler_names,
@@ -92,7 +92,7 @@ class ControllerSelection(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def make(self, registry: Registry) -> tuple[Controller[Any], ...]:
-        """The controllers; one that cannot be made is left out and logged. Raises PluginError."""
+        """Construct the controllers; one whose constructor fails is logged and skipped. Raises PluginError."""
         context = ControllerContext(
             scheduler_names=self.scheduler_names, inherit_owner_annotations=self.inherit_owner_annotations
         )
@@ -100,12 +100,12 @@ class ControllerSelection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def default_controllers(registry: Registry) -> tuple[Controller[Any], ...]:
-    """Every controller, as it runs when nothing is said."""
+    """Return every controller with its default arguments."""
     return ControllerSelection.of(ControllerSettings(registry=registry)).make(registry)
 
 
 class ControllerManager:
-    """Runs all controllers over one transport. `run` until cancelled; `synced` once everything was listed.
+    """All controllers on one transport. `run` until cancelled; `synced` returns once everything is listed.
 
     Raises ConfigurationError or PluginError at once for a configuration that cannot take effect.
     """
@@ -174,13 +174,13 @@ class ControllerManager:
             await self.host.run(RecordingExecutor(self.executor, journal) if journal else self.executor)
 
     def _reloader(self) -> PolicyReloader:
-        """What hands changes of the configuration and of mounted policies to the host."""
+        """Return the reloader that passes changes of the configuration and of mounted policies to the host."""
         return PolicyReloader(
             self._watched, self._settings.registry, host=self.host, clock=WallClock(), probe=self._probe
         )
 
     async def synced(self) -> None:
-        """Return once every input and reference was listed; one of somebody else's kind may not be served yet."""
+        """Return once every input and reference is listed; a custom kind may not be served yet."""
         for informer in self.informers:
             await (informer.synced() if informer.kind.resource in kinds.BY_RESOURCE else informer.answered())
 
@@ -208,7 +208,7 @@ def _journal_header(
 
 
 def _policies(settings: ControllerSettings) -> PolicySet:
-    """The policies in force at the start. Imports take place here, each within a limit: before anything runs."""
+    """Load the policies in force at the start. Imports run here, each within its limit, before anything else runs."""
     if settings.policies is not None:
         return PolicySet.of(settings.policies)
     known = settings.registry.names(entrypoints.LIFECYCLE_POLICIES)
@@ -217,12 +217,12 @@ def _policies(settings: ControllerSettings) -> PolicySet:
 
 CLUSTER_ROLE = "volcanoio-controllers"
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
-"""In the order in which they are written."""
+"""Verbs in the order in which they are written."""
 _HEADER = "# What the controllers do on a cluster. Generated by `make rbac` from what they declare; do not edit.\n"
 
 
 def rules_of(registry: Registry) -> list[Rule]:
-    """The rules of all controllers that are installed, and of what their policies read. Raises PluginError."""
+    """Return the rules of all installed controllers and of their policies' reads. Raises PluginError."""
     declared = [rule for controller in default_controllers(registry) for rule in controller.rules]
     for factory in registry.factories(entrypoints.LIFECYCLE_POLICIES).values():
         for resource in getattr(factory, "indexes", ()):
@@ -233,7 +233,7 @@ def rules_of(registry: Registry) -> list[Rule]:
 
 
 def merge_rules(rules: Iterable[Rule]) -> list[Rule]:
-    """The same rights in as few rules: each resource once, those of a group that need the same verbs together."""
+    """Combine rules: each resource once, resources of a group that need the same verbs together."""
     verbs: dict[tuple[str, str], set[str]] = {}
     for rule in rules:
         for resource in rule.resources:
@@ -246,7 +246,7 @@ def merge_rules(rules: Iterable[Rule]) -> list[Rule]:
 
 
 def cluster_role(rules: Iterable[Rule]) -> Manifest:
-    """The ClusterRole of these rules."""
+    """Return the ClusterRole with these rules."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
@@ -258,5 +258,5 @@ def cluster_role(rules: Iterable[Rule]) -> Manifest:
 
 
 def render(registry: Registry) -> str:
-    """The ClusterRole as a file. Raises PluginError."""
+    """Return the ClusterRole as a file. Raises PluginError."""
     return _HEADER + yaml.safe_dump(cluster_role(rules_of(registry)), sort_keys=False, default_flow_style=None)

@@ -1,7 +1,7 @@
-"""Hollow nodes: the simulated nodes of a local cluster, serving any cluster that a kubeconfig leads to.
+"""Hollow nodes: the simulated nodes of a local cluster, registered with any cluster of a kubeconfig.
 
-One process and one identity stand for all kubelets. Before anything is written, the server is asked whether this
-identity may do what kubelets do, so that a missing permission is named and nodes do not just stay NotReady.
+One process and one identity serve all kubelets. Before the first write, the server is asked whether this identity has
+the rights of kubelets, so that a missing permission is reported instead of nodes that stay NotReady.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 @dataclass(frozen=True, kw_only=True)
 class HollowOptions:
-    """What to serve: `count` nodes called `prefix`-0 and up. `kubelet_lag` is by how many seconds nodes see changes
-    late. Time is real: the cluster is not ours, and would not go along.
+    """Options: `count` nodes called `prefix`-0 and up, with `kubelet_lag` seconds before kubelets observe changes.
+
+    Time is real, because the other components of the cluster do not follow a virtual clock.
     """
 
     count: int = 4
@@ -36,7 +37,7 @@ class HollowOptions:
     kubelet_lag: float = 0.0
 
     def shapes(self) -> tuple[NodeShape, ...]:
-        """The nodes; raises OptionError."""
+        """Return the nodes; raises OptionError."""
         if not _PREFIX.fullmatch(self.prefix):
             raise OptionError(
                 f"--prefix: {self.prefix!r} cannot begin names of nodes; "
@@ -50,7 +51,7 @@ class HollowOptions:
 
 
 class Permission(NamedTuple):
-    """Something that the nodes do: verbs on a resource, `group` "" for core, in one namespace or ("") in all."""
+    """A right that the nodes need: verbs on a resource, `group` "" for core, in one namespace or ("") in all."""
 
     verbs: tuple[str, ...]
     group: str
@@ -77,7 +78,7 @@ PERMISSIONS: tuple[Permission, ...] = (
     Permission(("patch",), "", "persistentvolumes/status"),
     Permission(("create", "patch"), "", "events"),
 )
-"""What the nodes do; config/rbac/hollow-nodes.yaml grants it."""
+"""The rights of the nodes; config/rbac/hollow-nodes.yaml grants them."""
 
 
 class MissingPermissionsError(Exception):
@@ -97,7 +98,7 @@ class _Review(msgspec.Struct):
 
 
 async def check_permissions(transport: Transport) -> None:
-    """Ask the server about each of RIGHTS. Raises MissingRightsError, ApiError and TransportError."""
+    """Ask the server about each of PERMISSIONS. Raises MissingPermissionsError, ApiError and TransportError."""
     denied = [
         right._replace(verbs=refused)
         for right in PERMISSIONS
@@ -121,6 +122,6 @@ async def _allowed(transport: Transport, right: Permission, verb: str) -> bool:
 
 
 def hollow_fleet(transport: Transport, options: HollowOptions) -> NodeFleet:
-    """The nodes as a fleet whose `run` serves until cancelled. Raises OptionError."""
+    """Return the nodes as a fleet whose `run` serves until cancelled. Raises OptionError."""
     fleet = FleetOptions(kubelet_lag=options.kubelet_lag, name=f"hollow-{options.prefix}")
     return NodeFleet(transport, options.shapes(), RunningClock(), fleet)

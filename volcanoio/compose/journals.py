@@ -1,6 +1,6 @@
-"""Journals of a process: every event as it was taken in, and every decision, to be replayed and compared.
+"""Journals of a process: every event as it was received, and every decision, for replay and comparison.
 
-Each start of the process is a run of its own in the same directory, after those that are there.
+Each start of the process is a separate run in the same directory, after the existing ones.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from volcanoio.kube.clock import Clock
 from volcanoio.kube.effect_executor import EffectExecutor
 
 POLICY_INDEXES = "policy indexes"
-"""The configuration that names, one a line, the resources the policies read: nothing is decided before these are
+"""Configuration with the resources that policies read, one a line: no decision is made before these are listed.
 listed."""
 RUNNING_CONTROLLERS = "controllers"
-"""The configuration that says, in JSON, which controllers run and how they were asked to behave."""
+"""Configuration with the controllers that run and their arguments, in JSON."""
 CONTROLLER_SOURCE_PREFIX = "controllers/"
-"""What the name of a configuration begins with that is a mounted file of controllers; its text is the file's."""
+"""Prefix of configurations that contain a mounted file of controllers."""
 SCHEDULER_NAMES = "scheduler names"
-"""The configuration that names, one a line, the schedulers that this one is."""
+"""Configuration with the names of this scheduler, one a line."""
 SINGLE_POD_SCHEDULERS = "schedulers without gangs"
-"""The configuration that names, one a line, the other schedulers whose pods are bound too."""
+"""Configuration with the other schedulers whose pods are bound too, one a line."""
 DEFAULT_QUEUE = "default queue"
-"""The configuration that names the queue of PodGroups that name none."""
+"""Configuration with the queue of PodGroups without one."""
 SCOPE = "scope"
-"""The configuration that says, in JSON, which part of the cluster the scheduler acts on."""
+"""Configuration with the part of the cluster that the scheduler acts on, in JSON."""
 FEATURE_GATES = "feature gates"
-"""The configuration that names, one a line, the feature gates that are on."""
+"""Configuration with the enabled feature gates, one a line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalHeader:
-    """What a journal records of its process before the first event.
+    """Records of a journal that precede the first event.
 
-    `configured` are the configurations in force, name to text; `plugins` where those in use come from, by group and
-    name. `codec` has the kinds that events may hold.
+    `configured` are the configurations in force, name to text; `plugins` the origins of those in use, by group and
+    name. `codec` has the kinds that events may contain.
     """
 
     process: str
@@ -59,7 +59,7 @@ class JournalHeader:
 async def open_journal(
     directory: Path | None, header: JournalHeader, bus: EventBus, clock: Clock, probe: Probe
 ) -> AsyncIterator[Journal | None]:
-    """Within it the bus' events are recorded in `directory`; None records nothing. Enter before anyone subscribes."""
+    """Record the bus' events in `directory` while open; None records nothing. Enter it before anyone subscribes."""
     if directory is None:
         yield None
         return
@@ -80,9 +80,9 @@ async def open_journal(
 
 
 class ConfigurationRecorder:
-    """A subscriber that keeps the scheduler's configuration and plugins up to date in the journal as they are reloaded.
+    """Subscriber that records changes of the scheduler's configuration and plugins in the journal.
 
-    So later segments begin with those in force. `name` is the configuration's in the journal.
+    Later segments thus begin with those in force. `name` is the configuration's name in the journal.
     """
 
     def __init__(self, journal: Journal, name: str) -> None:
@@ -91,7 +91,7 @@ class ConfigurationRecorder:
         self._known: ConfigurationChanged | None = None
 
     def __call__(self, batch: Batch) -> None:
-        """Look for changes; the first event says what the journal began with."""
+        """Handle published events; the first one contains the configuration with which the journal began."""
         for event in batch:
             if not isinstance(event, ConfigurationChanged):
                 continue
@@ -106,13 +106,13 @@ class ConfigurationRecorder:
 
 
 class RecordingExecutor:
-    """Records each step of a controller before it is carried out."""
+    """Executor that records each step of a controller before it is carried out."""
 
     def __init__(self, executor: EffectExecutor, journal: Journal) -> None:
         self._executor = executor
         self._journal = journal
 
     def submit(self, controller: str, key: str, stages: Stages, cause: int = 0) -> None:
-        """Carry out the stages of one step, from now on and without waiting."""
+        """Start the stages of one step, without waiting."""
         self._journal.decided(controller, key, cause, stages)
         self._executor.submit(controller, key, stages, cause)

@@ -1,6 +1,6 @@
 """`LocalCluster`: API server, nodes, controllers, scheduler and admission in one process.
 
-The components use the server in-process, by the same Protocol as over HTTP; users connect by HTTPS on loopback. The
+The components use the server in-process through the same Protocol as over HTTP; users connect by HTTPS on loopback. The
 CustomResourceDefinitions of config/crds are created first. `--run` adds a runtime of local processes, with exec and
 attach.
 """
@@ -68,11 +68,11 @@ from volcanoio.runtime.metrics import PrometheusProbe
 from volcanoio.runtime.policies.configuration import ConfigurationError
 
 _OPTION_ERRORS = (DataDirectoryError, PortBusy, NodeResourcesError, PluginError, MountError, OptionError)
-"""What is wrong with what was asked for, as each room says it."""
+"""Errors of packages below for invalid options."""
 
 
 class LocalCluster:
-    """An async context manager: inside it the cluster is ready. Raises OptionError for what cannot be used.
+    """A running cluster, used as a context manager: inside it the cluster is ready. Raises OptionError.
 
     `faults` are injected into the API server; `policies` replace the configured lifecycle policies (tests).
     """
@@ -94,10 +94,10 @@ class LocalCluster:
         self.server = ""
         """The URL of the API server."""
         self.kubeconfig = Path()
-        """The kubeconfig that was written."""
+        """The kubeconfig that was written for users."""
 
     async def __aenter__(self) -> Self:
-        """Start everything; ready when every component has listed what it needs."""
+        """Start all components; returns when every component has listed its resources."""
         try:
             async with AsyncExitStack() as stack:
                 await self._start(stack)
@@ -115,7 +115,7 @@ class LocalCluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop everything, what was started last first; an error of the block comes out as it was raised."""
+        """Stop all components in reverse order; an error of the block is raised unchanged."""
         try:
             await self._stack.__aexit__(kind, error, trace)
         except BaseExceptionGroup as group:
@@ -136,10 +136,10 @@ class LocalCluster:
                 (options.journal / process).mkdir(parents=True, exist_ok=True)
         directory = options.data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="volcanoio-")))
         if options.memory and options.data:
-            stack.enter_context(DirectoryLock(directory))  # it holds a kubeconfig, and may hold only one
+            stack.enter_context(DirectoryLock(directory))  # it contains a kubeconfig, of which there may be one
         stored = None if options.memory else directory
         await self._start_clock(stack, stored)
-        identify = cache(partial(load_or_create, directory))  # made or read when the directory is ours
+        identify = cache(partial(load_or_create, directory))  # made or read when the directory is locked
         api = ApiServer.open(stored, clock=ServerClock(self.clock), faults=self._faults, identity=identify)
         api.core.volumes = directory.absolute() / "volumes"
         await stack.enter_async_context(api.running())
@@ -154,7 +154,7 @@ class LocalCluster:
             runtime.serve_api_at(bound.host, bound.port)
 
     async def _start_clock(self, stack: AsyncExitStack, stored: Path | None) -> None:
-        """Start the cluster's time, which is kept in a directory if the cluster is."""
+        """Start the cluster's time, which is stored in the directory if the cluster is."""
         note = stored and stored / "clock"
         self.clock = clock_for(self.options.speed, note)
         await stack.enter_async_context(keep_time(self.clock, note))
@@ -164,9 +164,9 @@ class LocalCluster:
     async def _process_runtimes(
         self, stack: AsyncExitStack, api: ApiServer, directory: Path
     ) -> dict[str, ProcessRuntime]:
-        """Start the runtimes of the nodes, by name; they end with the stack."""
+        """Start the process runtimes of the nodes, by name; they end with the stack."""
         if self.options.memory:
-            stack.callback(remove_stale_directories, directory, frozenset())  # no later server knows these pods
+            stack.callback(remove_stale_directories, directory, frozenset())  # later servers do not know these pods
         runtime = ProcessRuntime(self.transport, self.clock, directory, Images.parse(self.options.run_image))
         await stack.enter_async_context(runtime.running())
         api.serve_streams(ProcessSessions(runtime))
@@ -175,7 +175,7 @@ class LocalCluster:
     async def _serve(
         self, stack: AsyncExitStack, api: ApiServer, identify: Callable[[], Identity], kubeconfig: Path
     ) -> Bound:
-        """Serve the API by HTTPS, and write a kubeconfig for it."""
+        """Serve the API by HTTPS, and write its kubeconfig."""
         bound = await stack.enter_async_context(
             serve(
                 api,
@@ -196,11 +196,11 @@ class LocalCluster:
         return bound
 
     def _policies_think(self) -> bool:
-        """Whether a lifecycle policy is at work on its thread, or a webhook is being called."""
+        """Return whether a lifecycle policy is running on its thread, or a webhook is being called."""
         return self.controllers.host.busy
 
     def _unknown_node(self, name: str) -> None:
-        """Have pods collected if their node is not another fleet's but does not exist."""
+        """Return the node of a pod if it does not exist and belongs to no other fleet: such pods are collected."""
         if self.workloads.objects.get(kinds.NODE, name, Node) is None:
             self.workloads.wake(PodCollector.name)
 
@@ -212,7 +212,7 @@ class LocalCluster:
         shapes: Sequence[NodeShape],
         runtimes: Mapping[str, ProcessRuntime],
     ) -> None:
-        """Nodes, controllers and scheduler, each a task of its own; returns when each has listed what it needs."""
+        """Start nodes, controllers and scheduler as tasks; returns when each has listed its resources."""
         options = self.options
         self.fleet = NodeFleet(
             self.transport,
@@ -240,7 +240,7 @@ class LocalCluster:
         await self.workloads.synced()
 
     async def start_controllers(self) -> None:
-        """Start the controllers' process; returns when it has listed what it needs."""
+        """Start the controllers' process; returns when it has listed its resources."""
         await self._ended("controllers")
         with _name_file_in_errors(self.options.controller_conf):
             settings = replace(
@@ -251,7 +251,7 @@ class LocalCluster:
         await self.controllers.synced()
 
     async def start_scheduler(self) -> None:
-        """Start the scheduler's process; returns when it has listed what it needs."""
+        """Start the scheduler's process; returns when it has listed its resources."""
         await self._ended("scheduler")
         file = self._scheduler_settings.configuration_file
         with _name_file_in_errors(file):
@@ -261,16 +261,16 @@ class LocalCluster:
         await self.scheduler.synced()
 
     def stop(self, component: Literal["controllers", "scheduler"]) -> None:
-        """End a component at once, wherever it is: what it had in flight is what it left."""
+        """Stop a component at once; requests in flight are abandoned."""
         self._parts[component].scope.cancel()
 
     async def _ended(self, component: str) -> None:
-        """Return once the component's predecessor has ended: until then a bind of its may still be carried out."""
+        """Return once the component's predecessor has ended: until then its binds may still be carried out."""
         if (before := self._parts.get(component)) is not None:
             await before.over.wait()
 
     async def submit(self, manifest: Manifest) -> Manifest:
-        """Create an object of a kind we know, in its namespace or `default`; raises ApiError."""
+        """Create an object of a known kind, in its namespace or `default`; raises ApiError."""
         kind = kinds.named(manifest["apiVersion"], manifest["kind"])
         if kind is None:
             msg = f"{manifest['kind']} of {manifest['apiVersion']} is not known here; create it with kubectl"
@@ -282,7 +282,7 @@ class LocalCluster:
     async def observing(
         self, watched: Iterable[Kind], fold: Callable[[tuple[Event, ...]], None]
     ) -> AsyncIterator[None]:
-        """Within it, `fold` sees every change of the kinds, beginning with what is there."""
+        """Call `fold` with every change of the kinds, beginning with the existing objects."""
         bus = EventBus(self.clock.now)
         bus.subscribe(fold)
         informers = InformerSet(self.transport, bus.publish, clock=self.clock)
@@ -296,7 +296,7 @@ class LocalCluster:
 
 
 class _Component(NamedTuple):
-    """A running component: how it is stopped, and whether it is over."""
+    """A running component, with its cancel scope."""
 
     scope: anyio.CancelScope
     over: anyio.Event
@@ -305,7 +305,7 @@ class _Component(NamedTuple):
 async def _cancellable(
     run: Callable[[], Awaitable[None]], *, task_status: TaskStatus[_Component] = anyio.TASK_STATUS_IGNORED
 ) -> None:
-    """Run under a scope of its own, which is passed to the starter."""
+    """Run in a scope of its own, which is passed to the starter."""
     over = anyio.Event()
     try:
         with anyio.CancelScope() as scope:
@@ -316,20 +316,20 @@ async def _cancellable(
 
 
 def _single_error(error: BaseException) -> BaseException:
-    """The one error inside groups of one; the group itself when there are more."""
+    """Return the only error inside groups; the group itself if there are several."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
 
 
 def _error_text(problem: BaseException) -> str:
-    """Its text, without the number of an operating system's error."""
+    """Return the error's text, without the number of an operating system's error."""
     return (isinstance(problem, OSError) and problem.strerror) or str(problem)
 
 
 @contextmanager
 def _name_file_in_errors(path: Path | None) -> Iterator[None]:
-    """Errors of a configuration say which file it is."""
+    """Add the file's name to configuration errors."""
     try:
         yield
     except (SchedulerConfigurationError, ConfigurationError) as error:
@@ -338,7 +338,7 @@ def _name_file_in_errors(path: Path | None) -> Iterator[None]:
 
 
 def _read_configuration(path: Path | None) -> str | None:
-    """A configuration file's text; None when none was given."""
+    """Read a configuration file's text; None if none was given."""
     try:
         return None if path is None else path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -349,19 +349,19 @@ _CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def crd_manifests() -> list[Manifest]:
-    """Our CustomResourceDefinitions, by name."""
+    """Return our CustomResourceDefinitions, by name."""
     return [manifest for file in sorted(config_path("crds").glob("*.yaml")) for manifest in read_manifests(file)]
 
 
 @cache
 def _crd_bodies() -> tuple[tuple[str, bytes, bytes], ...]:
-    """Name, the whole and the patch of each, read once: a process may serve many clusters."""
+    """Return name, JSON and patch of each definition, read once: a process may start many clusters."""
     encode = msgspec.json.encode
     return tuple((one["metadata"]["name"], encode(one), encode({"spec": one["spec"]})) for one in crd_manifests())
 
 
 async def install_crds(transport: Transport) -> None:
-    """Create our definitions; one that exists gets our spec. Raises ApiError."""
+    """Create our definitions; existing ones get our spec. Raises ApiError."""
     for name, whole, patch in _crd_bodies():
         response = await transport.request("POST", _CRD_PATH, body=whole)
         if response.status == 409:

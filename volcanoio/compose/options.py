@@ -1,4 +1,4 @@
-"""What a local cluster is asked to be, checked before anything starts."""
+"""Options of a local cluster, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ DEFAULT_RESOURCES = "cpu=8,memory=32Gi,pods=110,ephemeral-storage=100Gi"
 
 
 class OptionError(ValueError):
-    """An option that cannot be used; the message names it, the rule and the next step."""
+    """An option cannot be used; the message contains its name, the rule and the next step."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalOptions:
-    """Options of a local cluster. Times are seconds; `data` None keeps nothing on disk but a temporary kubeconfig.
+    """Options of a local cluster. Times are in seconds; without `data` only a temporary kubeconfig is on disk.
 
-    `speed` is how many seconds of the cluster pass in a second; infinite (`max`) skips all waits. `debounce` and
-    `schedule_period` are the scheduler's; `kubelet_lag` is by how much nodes see changes late. With `run`, pods run
-    their commands as local processes; `run_image` holds IMAGE=COMMAND for those that name none. `controllers` is
-    Volcano's list of controllers to run, each entry one or several separated by commas; () runs all.
-    `scheduler_name` are the names under which pods are Volcano's; Jobs that say nothing get the first. `default_queue`
-    is the queue of PodGroups that name none, `scope` the part of the cluster that the scheduler acts on (None: all).
-    With `enable_queue_allocated_pods_check` a queue with pods cannot be deleted.
+    `speed` is the number of the cluster's seconds per second; infinite (`max`) skips all waits. `debounce` and
+    `schedule_period` are the scheduler's; kubelets observe changes `kubelet_lag` seconds late. With `run`, pods run
+    their commands as local processes; `run_image` contains IMAGE=COMMAND for pods without a command. `controllers` is
+    Volcano's list of controllers to run, each entry one or several separated by commas; () runs all. `scheduler_name`
+    are the names of our scheduler; Jobs without schedulerName get the first. `default_queue` is the queue of PodGroups
+    without one, `scope` the part of the cluster that the scheduler acts on (None: all). With
+    `enable_queue_allocated_pods_check` a queue with pods cannot be deleted.
     """
 
     nodes: int = 4
@@ -68,7 +68,7 @@ class LocalOptions:
 
     @classmethod
     def parse(cls, **given: Any) -> Self:
-        """Options from a command line; raises OptionError."""
+        """Parse options of a command line; raises OptionError."""
         options = cls(**{**given, "scheduler_conf": _scheduler_conf(given.get("scheduler_conf"))})
         try:
             parse_node_resources(options.node_resources)
@@ -94,7 +94,7 @@ class LocalOptions:
 
 
 def _scheduler_conf(given: Path | ConfigMapKey | None) -> Path | ConfigMapKey | None:
-    """Where the scheduler's configuration is; raises OptionError for a ConfigMap's key that is not whole."""
+    """Return the source of the scheduler's configuration; raises OptionError for an incomplete ConfigMap key."""
     if not isinstance(given, Path) or not str(given).startswith(PREFIX):
         return given
     try:
@@ -104,7 +104,7 @@ def _scheduler_conf(given: Path | ConfigMapKey | None) -> Path | ConfigMapKey | 
 
 
 def _check_run(options: LocalOptions) -> None:
-    """Raises OptionError for what does not go with local processes."""
+    """Raise OptionError for options that cannot be combined with local processes."""
     if options.run_image and not options.run:
         raise OptionError("--run-image: it says what to run for an image, so it needs --run")
     if options.run and options.speed != 1.0:

@@ -1,7 +1,7 @@
-"""Replay: what a process recorded goes again through the engine it is built of, and both must decide the same.
+"""Replay: the events of a journal run through the engine again, and all decisions must be equal.
 
-A journal's directory holds one process' runs (`DIR/controllers`, `DIR/scheduler`). No API server, clock or policy is
-asked: what they said is in the events.
+A journal's directory contains one process' runs (`DIR/controllers`, `DIR/scheduler`). No API server, clock or policy is
+needed: their results are in the events.
 """
 
 from __future__ import annotations
@@ -48,35 +48,36 @@ State = TypeVar("State", Host, ClusterState)
 
 @dataclass(frozen=True)
 class Replay(Generic[State]):
-    """A run, replayed: the first decision that differs, and the state that its events were folded into."""
+    """A replayed run: the first decision that differs, and the state after its events."""
 
     difference: Difference | None
     state: State
 
 
 def replay_controllers(directory: Path, registry: Registry) -> Difference | None:
-    """The first decision of the controllers that a replay does not make alike; None when it makes all of them.
+    """Return the first decision of the controllers that differs in the replay; None if all are equal.
 
     Every run in the directory is replayed, with the controllers and job plugins of this volcanoio. Raises JournalError
     for a journal that cannot be read.
     """
     known = {kind.resource: kind for run in read_runs(directory, Codec(lenient=True)) for kind in _kinds(run, registry)}
-    runs = read_runs(directory, Codec(known.values()))  # only now is it known which kinds its controllers brought
+    runs = read_runs(directory, Codec(known.values()))  # needs the kinds of the journal's controllers
     return _first(rerun_controllers(run, registry).difference for run in runs)
 
 
 def replay_scheduler(directory: Path, registry: Registry) -> Difference | None:
-    """The first decision of the controllers that a replay does not make alike; None when it makes all of them, for the
-    scheduler; also raises ConfigurationError for a configuration that cannot take effect with these plugins.
+    """Return the first decision of the scheduler that differs in the replay; None if all are equal.
+
+    Raises JournalError, and ConfigurationError for a configuration that cannot take effect with these plugins.
     """
     return _first(rerun_scheduler(run, registry).difference for run in read_runs(directory))
 
 
 def rerun_controllers(run: Run, registry: Registry, *, upto: int | None = None) -> Replay[Host]:
-    """One run of the controllers.
+    """Replay one run of the controllers.
 
-    `upto` is the seq of the last event that was handled live; where it is not known, decisions that are missing because
-    the run ended before they were written down are no difference.
+    `upto` is the seq of the last event that was handled live. If it is unknown, decisions that are missing because the
+    run ended before they were recorded are no difference.
     """
     made = _controllers(run, registry)
     codec, decided = Codec(known_kinds(made)), list[Decided]()
@@ -92,7 +93,7 @@ def rerun_controllers(run: Run, registry: Registry, *, upto: int | None = None) 
 
 
 def rerun_scheduler(run: Run, registry: Registry, *, upto: int = 0) -> Replay[ClusterState]:
-    """One run of the scheduler; after its last cycle the events up to `upto` are folded."""
+    """Replay one run of the scheduler; after its last cycle the events up to `upto` are folded."""
     state, codec = (
         ClusterState(
             StateOptions(
@@ -112,9 +113,9 @@ def rerun_scheduler(run: Run, registry: Registry, *, upto: int = 0) -> Replay[Cl
 
 
 def profiles(registry: Registry) -> Callable[[ConfigurationChanged], Profile]:
-    """Builds the profile of a configuration, with its own mounted plugins.
+    """Build the profile of a configuration, with its own mounted plugins.
 
-    That raises ConfigurationError, and MountError and PluginError for plugins.
+    Raises ConfigurationError, and MountError and PluginError for plugins.
     """
 
     def build(event: ConfigurationChanged) -> Profile:
@@ -125,7 +126,7 @@ def profiles(registry: Registry) -> Callable[[ConfigurationChanged], Profile]:
 
 
 def _controllers(run: Run, registry: Registry) -> tuple[Controller[Any], ...]:
-    """The controllers that ran, with their own mounted files."""
+    """Return the controllers that ran, with their own mounted files."""
     sources = {
         name.removeprefix(CONTROLLER_SOURCE_PREFIX): text
         for name, text in run.configured.items()
@@ -141,13 +142,13 @@ def _kinds(run: Run, registry: Registry) -> list[Kind]:
 
 
 def _cycle(codec: Codec, cycle: ReplayedCycle, decisions: Sequence[SchedulerEffect], fault: str) -> Decided:
-    """What a cycle decided, and what ended it, as one decision."""
+    """Return the decisions of a cycle and the error that ended it as one decision."""
     content: dict[str, Any] = {"decisions": decisions, "fault": fault}
     return codec.decided("scheduler", f"cycle {cycle.cycle}", cycle.opening.seq, content)
 
 
 def _without_unrecorded(run: Run, decided: list[Decided]) -> list[Decided]:
-    """Without what the end of the run kept from being written down."""
+    """Return differences without decisions that were not recorded because the run ended."""
     extra = decided[len(run.decided) :]
     return decided[: len(run.decided)] if all(each.cause > run.complete_until for each in extra) else decided
 

@@ -48,19 +48,19 @@ from volcanoio.runtime.scheduler.scheduler import BUDGET, DEBOUNCE, PERIOD, Sche
 from volcanoio.runtime.scheduler.setup import PluginCatalog, SchedulerReloader, Setup
 
 CONFIGURATION_FILE = "volcano-scheduler.conf"
-"""The name under which a journal holds the configuration."""
+"""Name of the configuration in journals."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulerSettings:
-    """What the scheduler's process is asked to do; times in seconds. `configuration` None takes the default.
+    """Settings of the scheduler's process; times in seconds. `configuration` None takes the default.
 
-    The configuration is reloaded from `configuration_file` and plugins from `plugins_dirs`, as these change. With
-    `configuration_map` it is under that key of a ConfigMap, and `configuration` is in force while that cannot be used.
-    With `ignore_unavailable`, plugins and actions of Volcano that are not available yet are left out with a warning.
-    `scheduler_names` are the schedulers it is; `single_pod_schedulers` are others whose pods are bound too, without
-    gangs, where there is no kube-scheduler. `default_queue` is that of PodGroups that name none, `feature_gates` are
-    those that are on, `scope` is the part of the cluster that it acts on (None: all of it).
+    The configuration is reloaded from `configuration_file` and plugins from `plugins_dirs` when these change. With
+    `configuration_map` it is read from that key of a ConfigMap, and `configuration` is in force while the key cannot be
+    used. With `ignore_unavailable`, plugins and actions of Volcano that are not available yet are skipped with a
+    warning. `scheduler_names` are the names of this scheduler; pods of `single_pod_schedulers` are bound too, without
+    gangs, where there is no kube-scheduler. `default_queue` is that of PodGroups without one, `feature_gates` are the
+    enabled ones, `scope` is the part of the cluster that it acts on (None: all of it).
     """
 
     registry: Registry
@@ -82,7 +82,7 @@ class SchedulerSettings:
 
 
 class SchedulerProcess:
-    """Runs one scheduler over one transport. `run` until cancelled; `synced` once everything was listed.
+    """One scheduler on one transport. `run` until cancelled; `synced` returns once everything is listed.
 
     Raises ConfigurationError at once for a configuration that cannot take effect.
     """
@@ -102,7 +102,7 @@ class SchedulerProcess:
         self._gate = gate
         self._settings = settings
         self._begun = anyio.Event()
-        """Set once the configuration to begin with is known."""
+        """Set once the first configuration is known."""
         text = default_text() if settings.configuration is None else settings.configuration
         registry = settings.registry
         source = _source(settings, text, transport)
@@ -187,13 +187,13 @@ class SchedulerProcess:
                 unsubscribe()
 
     def _reloader(self) -> SchedulerReloader:
-        """What hands changes of the configuration and of mounted plugins to the scheduler."""
+        """Return the reloader that passes changes of the configuration and of mounted plugins to the scheduler."""
         return SchedulerReloader(
             self._watched, self._known, adopt=self.scheduler.adopt, clock=WallClock(), probe=self._probe
         )
 
     async def synced(self) -> None:
-        """Return once every kind it watches was listed."""
+        """Return once every watched kind is listed."""
         await self._begun.wait()
         await self.informers.synced()
 
@@ -213,7 +213,7 @@ def _source(settings: SchedulerSettings, default: str, transport: Transport) -> 
 
 
 def _journal_configurations(settings: SchedulerSettings, text: str) -> dict[str, str]:
-    """The configurations that a journal begins with."""
+    """Return the configurations with which a journal begins."""
     return {
         CONFIGURATION_FILE: without_password(text),
         SCHEDULER_NAMES: "\n".join(settings.scheduler_names),

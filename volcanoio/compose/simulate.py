@@ -1,4 +1,4 @@
-"""`simulate`: the scheduler's engine on state from files, as a scheduler with these flags would decide."""
+"""`simulate`: runs the scheduling engine on state from files, as a scheduler with the same flags would."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from volcanoio.model.scheduling import PodGroup, Queue, QueueSpec, QueueState, Q
 from volcanoio.runtime.loading.registry import discover
 
 USAGE_INTERVAL = 30.0
-"""How often usage is asked unless the configuration says otherwise (seconds): what started since is estimated."""
+"""Default interval of usage polls in seconds; the usage of pods that started since the last one is estimated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulateOptions:
-    """What is simulated; the scheduler's flags have its names, `period` is in seconds and `now` in epoch seconds.
+    """Options of a simulation, named like the scheduler's flags; `period` in seconds, `now` in epoch seconds.
 
-    A pair in `files` is a source's name and its content. `now` None is the time at which it starts.
+    A pair in `files` is a source's name and its content. `now` None is the time of the start.
     """
 
     files: Sequence[Path | tuple[str, bytes]]
@@ -50,7 +50,7 @@ class SimulateOptions:
 
 @dataclass
 class Simulation:
-    """What came of it: the cluster as it stands then, `notes` on the state and `warnings` about the configuration."""
+    """Result: the cluster after the cycles, `notes` on the state and `warnings` about the configuration."""
 
     offline: Offline
     notes: list[str]
@@ -89,7 +89,7 @@ def simulate(options: SimulateOptions) -> Simulation:
 
 
 def _profile(options: SimulateOptions) -> tuple[Configuration, Profile]:
-    """The configuration, and its plugins and actions: only those that it names are imported."""
+    """Build the configuration's profile; imports only the plugins and actions that it names."""
     registry = discover(plugins_dirs=options.plugins_dirs)
     configuration = parse(
         default_text() if options.configuration is None else options.configuration,
@@ -104,7 +104,7 @@ def _profile(options: SimulateOptions) -> tuple[Configuration, Profile]:
 
 
 def _default_queue(objects: Sequence[ApiObject], options: SimulateOptions) -> list[ApiObject]:
-    """The default queue, which the scheduler makes at its start, where a PodGroup is in it and it is missing."""
+    """Return the default queue if a PodGroup needs it and it is missing; a live scheduler creates it at its start."""
     name = options.default_queue
     wanted = any(isinstance(obj, PodGroup) and (obj.spec.queue or name) == name for obj in objects)
     if not wanted or any(isinstance(obj, Queue) and obj.metadata.name == name for obj in objects):
@@ -114,7 +114,7 @@ def _default_queue(objects: Sequence[ApiObject], options: SimulateOptions) -> li
 
 
 def _notes(state: State, objects: Sequence[ApiObject], options: SimulateOptions) -> list[str]:
-    """Warnings for the reader beside the outcome."""
+    """Return warnings for the user about the state."""
     notes = []
     if state.ignored:
         counted = ", ".join(f"{kind} ({count})" for kind, count in sorted(state.ignored.items()))

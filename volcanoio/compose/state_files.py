@@ -1,11 +1,11 @@
 """Cluster state from files: any stream of YAML or JSON documents, as `kubectl get ... -o yaml` prints them.
 
-Lists are unfolded, and what the API server would have added to an object written by hand (namespace, uid) is added.
-Quantities are checked here, as the scheduler computes with them later. Objects of kinds that are not used are counted
-and left out. Errors contain the file and the object.
+Lists are expanded, and fields that the API server would have added to a manifest (namespace, uid) are set. Quantities
+are checked here, because the scheduler computes with them later. Objects of unused kinds are counted and skipped.
+Errors contain the file and the object.
 
-NodeMetrics (`kubectl get nodemetrics -o yaml`, metrics.k8s.io) become what the source `node-metrics` would have
-published. Their usage covers half a minute where Volcano's is the average of ten; percentages are of the node's
+NodeMetrics (`kubectl get nodemetrics -o yaml`, metrics.k8s.io) become the facts that the source `node-metrics` would
+have published. Their usage covers half a minute where Volcano's is the average of ten; percentages are of the node's
 capacity.
 """
 
@@ -35,7 +35,7 @@ from volcanoio.model.storage import CSIStorageCapacity, PersistentVolume, Persis
 
 
 def check_quantities(obj: ApiObject) -> None:
-    """Raises QuantityError that names the field of the first quantity that is none, or is below zero."""
+    """Raise QuantityError with the field of the first quantity that is invalid or below zero."""
     for path, amounts in _resource_lists(obj):
         for name, text in amounts.items():
             try:
@@ -47,7 +47,7 @@ def check_quantities(obj: ApiObject) -> None:
 
 
 def _resource_lists(obj: ApiObject) -> Iterator[tuple[str, ResourceList]]:
-    """The resource lists that scheduling reads of an object, with their fields."""
+    """Yield the resource lists of an object that scheduling reads, with their fields."""
     match obj:
         case Pod():
             yield from _pod_resource_lists(obj)
@@ -103,24 +103,24 @@ class _NodeMetricsUsage(msgspec.Struct):
 
 
 class NodeMetrics(msgspec.Struct):
-    """A NodeMetrics object, as far as it is read."""
+    """The fields of a NodeMetrics object that are read."""
 
     metadata: _NodeMetricsMetadata
     usage: _NodeMetricsUsage
 
     @property
     def cpu(self) -> int:
-        """What is used, in millicores."""
+        """Usage in millicores."""
         return milli(self.usage.cpu)
 
     @property
     def memory(self) -> int:
-        """What is used, in bytes."""
+        """Usage in bytes."""
         return value(self.usage.memory)
 
 
 def decode_node_metrics(item: Any) -> NodeMetrics:
-    """A NodeMetrics object from a mapping or JSON. Raises ValidationError and QuantityError."""
+    """Decode a NodeMetrics object from a mapping or JSON. Raises ValidationError and QuantityError."""
     if isinstance(item, bytes | msgspec.Raw):
         found = msgspec.json.decode(item, type=NodeMetrics)
     else:
@@ -148,17 +148,17 @@ def usage_facts(usage: Iterable[NodeMetrics], nodes: Iterable[Node], *, now: flo
 
 
 SUFFIXES = (".yaml", ".yml", ".json")
-"""What a file in a directory must end with to be read."""
+"""Suffixes of the files in a directory that are read."""
 _JSON = json.JSONDecoder()
 _TOKEN = re.compile(r"\S")
 
 
 class StateError(ValueError):
-    """State that cannot be used; the message is one line: the file, the object, the rule and the next step."""
+    """The state cannot be used; the message is one line: the file, the object, the rule and the next step."""
 
 
 class _Header(msgspec.Struct, rename="camel"):
-    """What says of an object which kind it is; `items` are those of a List."""
+    """The fields that identify an object's kind; `items` are those of a List."""
 
     api_version: str = ""
     kind: str = ""
@@ -167,8 +167,9 @@ class _Header(msgspec.Struct, rename="camel"):
 
 @dataclass
 class State:
-    """What was read: `objects` in their order, the `usage` of nodes, how many of which kinds were `ignored`, and files
-    `passed` over.
+    """The state in files: `objects` in their order, the `usage` of nodes, and what was not read.
+
+    `ignored` counts objects by kind that are not used, `passed` contains files that were skipped.
     """
 
     objects: list[ApiObject] = field(default_factory=list)
@@ -178,9 +179,9 @@ class State:
 
 
 def read_state(files: Sequence[Path | tuple[str, bytes]], reads: Collection[Kind]) -> State:
-    """All objects of `reads` in these files and directories; a pair is a source's name and its content.
+    """Read all objects of the kinds `reads` in these files and directories.
 
-    Raises StateError.
+    A pair is a source's name and its content. Raises StateError.
     """
     state = State()
     seen: dict[tuple[str, str], str] = {}
@@ -208,7 +209,7 @@ def read_state(files: Sequence[Path | tuple[str, bytes]], reads: Collection[Kind
 
 
 def _contents(files: Sequence[Path | tuple[str, bytes]], passed: list[Path]) -> Iterator[tuple[str, bytes]]:
-    """Name and content of every file."""
+    """Yield name and content of every file."""
     for file in files:
         if isinstance(file, tuple):
             yield file
@@ -235,7 +236,7 @@ def _unreadable(path: Path, error: OSError) -> StateError:
 
 
 def _items(content: bytes, source: str) -> Iterator[tuple[str, _Header, Any]]:
-    """Every object of a file: where it is, its kind, and itself as a mapping or JSON."""
+    """Yield every object of a file: its position, its kind, and the object as a mapping or JSON."""
     documents: Iterable[Any]
     try:
         if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
@@ -258,7 +259,7 @@ def _items(content: bytes, source: str) -> Iterator[tuple[str, _Header, Any]]:
 
 
 def _header(item: Any, where: str, of: _Header | None = None) -> _Header:
-    """Which kind it is; those of a typed list (`of`, such as a PodList) need not say it. Raises StateError."""
+    """Return an object's kind; items of a typed list (`of`, such as a PodList) may omit it. Raises StateError."""
     try:
         header = msgspec.json.decode(item, type=_Header) if isinstance(item, bytes | msgspec.Raw) else _mapping(item)
     except msgspec.ValidationError as error:
@@ -286,11 +287,11 @@ def _mapping(item: Any) -> _Header:
 
 
 def _json_documents(content: bytes, source: str) -> list[Any]:
-    """The documents of a JSON text: one, or several one after the other."""
+    """Return the documents of a JSON text: one, or several in sequence."""
     try:
         return [msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"), type=msgspec.Raw)]
     except msgspec.DecodeError:
-        pass  # several documents, or a syntax error: the YAML reader reports the place
+        pass  # several documents, or a syntax error: the YAML reader reports the position
     text = content.decode("utf-8-sig")
     documents, at = [], 0
     while (start := _TOKEN.search(text, at)) is not None:
@@ -304,7 +305,7 @@ def _json_documents(content: bytes, source: str) -> list[Any]:
 
 
 def _object(kind: Kind, item: Any, where: str) -> ApiObject:
-    """One object as its Struct, with what an API server adds."""
+    """Return one object as its Struct, with the fields that an API server adds."""
     try:
         obj = _decoded(kind, item)
     except msgspec.ValidationError as error:
@@ -322,7 +323,7 @@ def _object(kind: Kind, item: Any, where: str) -> ApiObject:
 
 
 def _usage(item: Any, where: str) -> NodeMetrics:
-    """How busy a node is."""
+    """Return a node's usage."""
     try:
         return decode_node_metrics(item)
     except (msgspec.ValidationError, QuantityError) as error:
@@ -335,13 +336,13 @@ def _decoded(kind: Kind, item: Any) -> ApiObject:
     raw = isinstance(item, bytes | msgspec.Raw)
     try:
         return kind.decode(item) if raw else msgspec.convert(item, kind.type)
-    except msgspec.ValidationError:  # a null is as good as nothing, but takes time to look for
+    except msgspec.ValidationError:  # a null means absent, but removing nulls takes time
         plain = msgspec.json.decode(item) if raw else item
         return msgspec.convert(without_nulls(plain), kind.type)
 
 
 def _name(item: Any) -> str:
-    """The `namespace/name` of an object that is not in form, as far as it says."""
+    """Return the `namespace/name` of an invalid object, as far as it has one."""
     plain = msgspec.json.decode(item) if isinstance(item, bytes | msgspec.Raw) else item
     meta = plain.get("metadata")
     meta = meta if isinstance(meta, dict) else {}
@@ -349,7 +350,7 @@ def _name(item: Any) -> str:
 
 
 def _validation_text(error: msgspec.ValidationError) -> str:
-    """What is wrong with which field."""
+    """Return the field and the error of a failed validation."""
     problem, _, path = str(error).partition(" - at ")
     name = path.strip("`").removeprefix("$").removeprefix(".")
     return f"{name}: {problem[0].lower()}{problem[1:]}" if name else f"{problem[0].lower()}{problem[1:]}"
