@@ -1,6 +1,6 @@
 """`namespace_quota`: limits the usage of a namespace. Further jobs wait, by priority, then by age.
 
-A gang is admitted whole or not at all: its PodGroup, which is created only then, stands for its usage until its pods
+A gang is admitted whole or not at all: its PodGroup, which is created only then, represents its usage until its pods
 exist. So the admission is stored, and a new process computes the same usage. Between a decision and the resulting
 PodGroup or pods, the policy keeps a reservation in memory.
 """
@@ -31,12 +31,12 @@ INACTIVE_PHASES = (*FINISHED_PHASES, JobPhase.ABORTED, JobPhase.ABORTING, JobPha
 
 
 def may_start(job: Job) -> bool:
-    """Whether the job may still create pods."""
+    """Return whether the job may still create pods."""
     return job.status.state.phase not in INACTIVE_PHASES and job.metadata.deletion_timestamp is None
 
 
 class _JobOrder(NamedTuple):
-    """The order of waiting jobs: highest priority first, then the oldest; within a second, the first request."""
+    """Sort key of waiting jobs: highest priority first, then the oldest; within a second, the first request."""
 
     priority: int
     created: str
@@ -66,7 +66,7 @@ class WaitingJobs:
         return [other for _, other in sorted(before, key=lambda each: each[0])]
 
     def is_before(self, one: Job, other: Job) -> bool:
-        """Whether the first job's place is, or would be, before the other's."""
+        """Return whether the first job is, or would be, before the other in the order."""
         return self._place(one) < self._place(other)
 
     def _place(self, job: Job) -> _JobOrder:
@@ -198,7 +198,7 @@ class NamespaceUsage:
         self.free: Usage = {name: amount - behind.get(name, 0) for name, amount in self.free_for_gang.items()}
 
     def started(self, job: Job) -> bool:
-        """Whether the job's version was admitted: it has its PodGroup."""
+        """Return whether the job's version was admitted: it has its PodGroup."""
         if (group := self._groups.get(job.metadata.uid)) is None or group.metadata.deletion_timestamp is not None:
             return False
         text = group.metadata.annotations.get(names.JOB_VERSION, "")
@@ -278,27 +278,27 @@ class NamespaceUsage:
 
 
 ANY_NAMESPACE = "*"
-"""Stands for namespaces that are not named."""
+"""Key of the cap for all namespaces without their own."""
 RECHECK = 30.0
 """Seconds after which the first in line is evaluated again if nothing changed."""
 WATCHED_PLACES = 4
-"""Places in line that are woken by every change of the job before them."""
+"""Number of first places in line whose jobs are woken by every change of the job before them."""
 MAX_RECHECK = 60.0
-"""The same for jobs far back in line, to update their place."""
+"""Seconds after which jobs further back are evaluated again, to update the place they report."""
 
 
 class NamespaceQuotaArguments(msgspec.Struct, frozen=True):
     """`namespaces`: caps by namespace, then by resource.
 
-    Resources are named as in ResourceQuota: cpu, memory, pods, limits.cpu, nvidia.com/gpu and so on; `*` is each
-    namespace that is not named.
+    Resources are named as in ResourceQuota: cpu, memory, pods, limits.cpu, nvidia.com/gpu and so on; `*` stands for
+    each namespace without its own cap.
     """
 
     namespaces: dict[str, dict[str, str | int | float]]
 
 
 class NamespaceQuota:
-    """Holds back pods beyond the cap of their namespace."""
+    """Delays pods beyond the cap of their namespace."""
 
     name = "namespace_quota"
     events = (PolicyEvent.PODS_DUE,)

@@ -1,4 +1,4 @@
-"""`oom_scale_up`: restarts a task that was killed for memory with more of it, without using a retry of the job.
+"""`oom_scale_up`: restarts a task that was OOMKilled with more memory, without using a retry of the job.
 
 The value is computed from the resources of the killed pod, so that two events of one pod lead to the same value. It is
 stored on the Job, and the next job of that name may start with it.
@@ -32,8 +32,7 @@ _ENDED = ("Succeeded", "Failed")
 
 
 class OomScaleUpArguments(msgspec.Struct, frozen=True):
-    """`factor` multiplies request and limit, `cap` bounds them ("" for no bound), `attempts` is the number of
-    increases.
+    """`factor` multiplies request and limit up to `cap` ("" for no cap); `attempts` is the number of increases.
 
     `action` restarts the pod: RestartPod, RestartTask, RestartPartition or RestartJob. With `remember` the next job of
     the name starts with the value.
@@ -47,9 +46,9 @@ class OomScaleUpArguments(msgspec.Struct, frozen=True):
 
 
 class OomScaleUp:
-    """Increases the memory of containers of a task that were killed for memory.
+    """Increases the memory of a task's containers that were OOMKilled.
 
-    The bound is the least of `cap`, what the largest node can offer, and what the namespace's quotas leave.
+    The upper bound is the minimum of `cap`, the memory of the largest node, and what the namespace's quotas leave.
     """
 
     name = "oom_scale_up"
@@ -175,7 +174,7 @@ class OomScaleUp:
         )
 
     def _restore_learned(self, context: PolicyContext) -> Decision:
-        """Before the first pods: return the values that the last job of this name ended with."""
+        """Before the first pods: return the memory values with which the last job of this name ended."""
         if not self._arguments.remember:
             return Abstain()
         done = {override.task for override in context.overrides}

@@ -1,10 +1,10 @@
 """`queue-capability-controller`: a Queue's capability follows the existing nodes, by a rule on the Queue.
 
-    metadata:
-      annotations:
-        volcanoio.dev/capability-rule: "{share: 0.5, min: {cpu: 4}, max: {cpu: 64}, hysteresis: 0.05, dryRun: false}"
+  metadata:
+    annotations:
+      volcanoio.dev/capability-rule: "{share: 0.5, min: {cpu: 4}, max: {cpu: 64}, hysteresis: 0.05, dryRun: false}"
 
-It is the part of the watchdog that is about queues, so it is a controller and not a lifecycle policy.
+It is the part of the watchdog that concerns queues, so it is a controller and not a lifecycle policy.
 """
 
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ class CapabilityRule(msgspec.Struct, frozen=True):
 
 
 class CapabilityState(msgspec.Struct, frozen=True):
-    """The queue, whether a check is pending, and the last reported message."""
+    """The queue, the pending check if any, and the last reported message."""
 
     queue: Queue | None = None
     check_pending: bool = False
@@ -59,7 +59,7 @@ class CapabilityState(msgspec.Struct, frozen=True):
 
 
 class QueueCapabilityController:
-    """Reconciles one key per queue; queues without a rule cost nothing."""
+    """Reconciles one key per queue; queues without a rule have no cost."""
 
     name = "queue-capability-controller"
     references = (Reference(kinds.NODE),)

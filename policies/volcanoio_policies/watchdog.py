@@ -41,8 +41,9 @@ class Prometheus:
         self._cache: dict[str, tuple[float, Usage]] = {}
 
     async def usage(self, namespace: str, now: float) -> Usage:
-        """Return the usage of a namespace's pods; raises aiohttp.ClientError for no answer, ValueError for an invalid
-        one.
+        """Return the usage of a namespace's pods.
+
+        Raises aiohttp.ClientError without a response, ValueError for an invalid one.
         """
         at, known = self._cache.get(namespace, (float("-inf"), {}))
         if not at <= now < at + CACHE_SECONDS:
@@ -72,7 +73,7 @@ _WATCHED = ("cpu", "memory")
 
 
 class WatchdogArguments(msgspec.Struct, frozen=True):
-    """What to watch; a check without an argument is off.
+    """What to watch; a check without an argument is disabled.
 
     `failed`: whether to alert when a job failed. `waiting`: how long a job may wait. `share`: the fraction of requested
     cpu or memory that its running pods must use; the check starts `after` the job began to run, and alerts when usage
@@ -89,7 +90,7 @@ class WatchdogArguments(msgspec.Struct, frozen=True):
 
 
 class Watchdog:
-    """Alerts about jobs."""
+    """Raises alerts about jobs."""
 
     name = "watchdog"
     events = (PolicyEvent.TICK, PolicyEvent.JOB_ENDED)

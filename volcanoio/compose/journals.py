@@ -23,8 +23,7 @@ from volcanoio.kube.clock import Clock
 from volcanoio.kube.effect_executor import EffectExecutor
 
 POLICY_INDEXES = "policy indexes"
-"""Configuration with the resources that policies read, one a line: no decision is made before these are listed.
-listed."""
+"""Configuration with the resources that policies read, one a line: no decision is made before these are listed."""
 RUNNING_CONTROLLERS = "controllers"
 """Configuration with the controllers that run and their arguments, in JSON."""
 CONTROLLER_SOURCE_PREFIX = "controllers/"

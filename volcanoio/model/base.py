@@ -5,12 +5,12 @@ from typing import Any, TypeAlias, dataclass_transform
 import msgspec
 
 Manifest: TypeAlias = dict[str, Any]
-"""A whole Kubernetes object as decoded JSON, every field kept."""
+"""A complete Kubernetes object as decoded JSON, with every field."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Model(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False):
-    """Base of all API types: immutable, camelCase on the wire, defaults left out, no reference cycles."""
+    """Base of all API types: immutable, camelCase in JSON, without defaults there, and free of reference cycles."""
 
 
 class OwnerReference(Model):
@@ -25,9 +25,9 @@ class OwnerReference(Model):
     uid: str = ""
     """UID of the object."""
     controller: bool = False
-    """Whether the object manages what refers to it."""
+    """Whether the object manages its dependents."""
     block_owner_deletion: bool = False
-    """Whether the object is deleted in the foreground only after what refers to it."""
+    """Whether foreground deletion of the object waits for this dependent."""
 
 
 class ObjectMeta(Model):
@@ -49,7 +49,7 @@ class ObjectMeta(Model):
 
     @property
     def key(self) -> str:
-        """`namespace/name`, or the name alone for cluster-scoped objects."""
+        """The key `namespace/name`, or the name alone for cluster-scoped objects."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
@@ -89,23 +89,23 @@ class ObjectReference(Model):
     uid: str = ""
     """UID of the object."""
     resource_version: str = ""
-    """Version of the object that is meant."""
+    """Version of the referenced object."""
     field_path: str = ""
-    """Part of the object that is meant."""
+    """Referenced part of the object."""
 
 
 class StatusCondition(Model):
-    """A condition as most kinds have it (Kubernetes: meta/v1 Condition)."""
+    """A condition in the common form (Kubernetes: meta/v1 Condition)."""
 
     type: str = ""
     """Type of the condition."""
     status: str = ""
     """True, False or Unknown."""
     observed_generation: int = 0
-    """Generation of the object that the condition is about."""
+    """Generation of the object that the condition describes."""
     last_transition_time: str | None = None
     """When the status of the condition last changed."""
     reason: str = ""
-    """Why, as one word."""
+    """Reason for the status, as one word in CamelCase."""
     message: str = ""
-    """Why, in words."""
+    """Reason for the status, as a sentence."""

@@ -9,7 +9,7 @@ from volcanoio.model.base import ApiObject, Manifest, Model, ObjectReference, Ow
 
 
 class JobPhase(StrEnum):
-    """`status.state.phase`; a new Job has none, which the lifecycle treats as Pending."""
+    """`status.state.phase`; a new Job has none, which counts as Pending."""
 
     PENDING = "Pending"
     ABORTING = "Aborting"
@@ -24,13 +24,16 @@ class JobPhase(StrEnum):
 
 
 MOST_PODS = 50_000
-"""Pods of one Job, all tasks together: what is looked at in one go, and stored on the Job about its pods, has a limit.
-Volcano has none and fails at the size of its objects."""
+"""Maximum number of pods of one Job, over all tasks.
+
+The controller plans a Job in one step and stores state about its pods on the Job. Volcano has no limit and fails when
+the object becomes too large.
+"""
 FINISHED_PHASES = frozenset({JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED})
 
 
 class JobEvent(StrEnum):
-    """What happens to a job and its pods; `POLICY_EVENTS` are those that `spec.policies[].event` may name."""
+    """Events of a job and its pods; `POLICY_EVENTS` are those that `spec.policies[].event` may contain."""
 
     ANY = "*"
     POD_PENDING = "PodPending"
@@ -52,7 +55,7 @@ POLICY_EVENTS: tuple[JobEvent, ...] = tuple(
 
 
 class JobAction(StrEnum):
-    """What a policy or Command may ask of a Job; SyncJob is the controller's own."""
+    """Actions that a policy or Command may request for a Job; SyncJob is the controller's own."""
 
     ABORT_JOB = "AbortJob"
     RESTART_JOB = "RestartJob"
@@ -69,17 +72,17 @@ class LifecyclePolicy(Model):
     """`policies[]` of a Job or task; either events or an exit code."""
 
     action: str = ""
-    """What is done: AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob or
+    """Action to take: AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob or
     ResumeJob.
     """
     event: str = ""
-    """The event that the policy answers; "*" answers any. Not together with exitCode."""
+    """Event that triggers the policy; "*" matches any event. Not together with exitCode."""
     events: tuple[str, ...] = ()
-    """Several events that the policy answers."""
+    """Several events that trigger the policy."""
     exit_code: int | None = None
-    """Exit code of a container that the policy answers; not 0."""
+    """Exit code of a container that triggers the policy; not 0."""
     timeout: str | None = None
-    """How long after the event the action is carried out, such as 10m; required for PodPending."""
+    """Delay between event and action, such as 10m; required for PodPending."""
 
 
 class NetworkTopology(Model):
@@ -88,9 +91,9 @@ class NetworkTopology(Model):
     mode: str = "hard"
     """Whether pods must (hard) or should (soft) be close to each other; hard is refused so far, soft has no effect."""
     highest_tier_allowed: int | None = None
-    """Highest tier of hypernodes that the pods may be spread over. Not together with highestTierName."""
+    """Highest tier of hypernodes across which the pods may be spread. Not together with highestTierName."""
     highest_tier_name: str = ""
-    """Name of the highest tier that the pods may be spread over. Not together with highestTierAllowed."""
+    """Name of the highest tier across which the pods may be spread. Not together with highestTierAllowed."""
 
 
 class DependsOn(Model):
@@ -99,20 +102,20 @@ class DependsOn(Model):
     name: tuple[str, ...] = ()
     """Tasks of the same job that must run or have ended before pods of this one are created."""
     iteration: str = ""
-    """any if one of these tasks is enough; all of them are needed otherwise."""
+    """any if one of these tasks is enough; by default all of them are needed."""
 
 
 class PartitionPolicy(Model):
     """`tasks[].partitionPolicy`."""
 
     total_partitions: int = 0
-    """Number of partitions; times partitionSize it is the number of replicas."""
+    """Number of partitions; multiplied by partitionSize it equals the number of replicas."""
     partition_size: int = 0
     """Number of pods in a partition."""
     min_partitions: int = 0
-    """Number of whole partitions that the task needs in order to start; 0 needs none."""
+    """Minimum number of complete partitions for the task to start; 0 for none."""
     network_topology: NetworkTopology | None = None
-    """How close to each other the pods of a partition are placed."""
+    """Network topology for the pods of a partition."""
 
 
 class TaskSpec(Model):
@@ -123,19 +126,19 @@ class TaskSpec(Model):
     replicas: int = 0
     """Number of pods."""
     min_available: int | None = None
-    """Number of pods that the task needs in order to start; all replicas if left out."""
+    """Minimum number of pods for the task to start; all replicas by default."""
     template: Manifest = {}
     """Template of the pods."""
     policies: tuple[LifecyclePolicy, ...] = ()
-    """What happens on events of pods of this task; they come before the policies of the job."""
+    """Policies for events of pods of this task; they are evaluated before the policies of the job."""
     topology_policy: str = ""
     """NUMA policy of pods with whole CPUs: none, best-effort, restricted or single-numa-node; no effect yet."""
     max_retry: int = 0
-    """Number of restarts of containers after which the task counts as failed; 3 if 0."""
+    """Number of container restarts after which the task counts as failed; 3 if 0."""
     depends_on: DependsOn | None = None
-    """Other tasks of the job that come first."""
+    """Tasks of the job that must start or finish before this one."""
     partition_policy: PartitionPolicy | None = None
-    """How the pods are divided into groups of equal size."""
+    """Division of the pods into groups of equal size."""
 
 
 class VolumeSpec(Model):
@@ -153,31 +156,31 @@ class JobSpec(Model):
     """`spec` of a Job."""
 
     scheduler_name: str = ""
-    """Scheduler of the pods; that of the installation if left out."""
+    """Scheduler of the pods; by default that of the installation."""
     min_available: int = 0
-    """Number of pods that must be able to start together; the sum of the tasks' minAvailable if 0."""
+    """Minimum number of pods that must be able to start together; the sum of the tasks' minAvailable if 0."""
     volumes: tuple[VolumeSpec, ...] = ()
     """Volumes that are mounted by all pods."""
     tasks: tuple[TaskSpec, ...] = ()
-    """Groups of pods that are alike."""
+    """Groups of identical pods."""
     policies: tuple[LifecyclePolicy, ...] = ()
-    """What happens on events of the job and its pods."""
+    """Policies for events of the job and its pods."""
     plugins: dict[str, tuple[str, ...] | None] | None = None
     """Job plugins by name, each with its arguments, such as svc: []."""
     running_estimate: str | None = None
-    """How long the user expects the job to run, such as 30m; nothing depends on it."""
+    """Expected run time of the job, such as 30m; informational."""
     queue: str = ""
-    """Queue that the job waits in and whose share it uses."""
+    """Queue of the job."""
     max_retry: int = 0
     """Number of restarts of the job after which it fails; 3 if 0."""
     ttl_seconds_after_finished: int | None = None
-    """Seconds after which the finished job is deleted; it is kept if left out."""
+    """Seconds after which the finished job is deleted; by default it is kept."""
     priority_class_name: str = ""
-    """PriorityClass of the job among those of its queue."""
+    """PriorityClass of the job, which orders it within its queue."""
     min_success: int | None = None
-    """Number of pods that must succeed for the job to be completed."""
+    """Number of pods that must succeed for the job to complete."""
     network_topology: NetworkTopology | None = None
-    """How close to each other the pods are placed."""
+    """Network topology for the pods."""
 
 
 class JobState(Model):
@@ -186,9 +189,9 @@ class JobState(Model):
     phase: str = ""
     """Phase of the job."""
     reason: str = ""
-    """Why the job is in this phase, as one word."""
+    """Reason for the phase, as one word in CamelCase."""
     message: str = ""
-    """Why the job is in this phase, in words."""
+    """Reason for the phase, as a sentence."""
     last_transition_time: str | None = None
     """When the phase last changed."""
 
@@ -204,18 +207,18 @@ class JobCondition(Model):
     """`status.conditions[]`, one per phase the job was in."""
 
     status: str = ""
-    """A phase that the job was in."""
+    """Phase of the job."""
     last_transition_time: str | None = None
-    """When the job entered it."""
+    """Time at which the job entered the phase."""
 
 
 class JobStatus(Model):
     """`status` of a Job."""
 
     state: JobState = JobState()
-    """Where the job is in its life, and why."""
+    """Phase of the job and its reason."""
     min_available: int = 0
-    """Number of pods that must be able to start together."""
+    """Minimum number of pods that must be able to start together."""
     task_status_count: dict[str, TaskState] = {}
     """Pods by task and phase."""
     pending: int = 0
@@ -235,24 +238,24 @@ class JobStatus(Model):
     retry_count: int = 0
     """Number of restarts so far."""
     running_duration: str | None = None
-    """How long the job has run since its creation."""
+    """Time since the creation of the job, until it finished."""
     controlled_resources: dict[str, str] = {}
-    """What plugins created for the job, and what the controller keeps across restarts."""
+    """Objects that plugins created for the job, and state that the controller keeps across restarts."""
     conditions: tuple[JobCondition, ...] = ()
-    """The phases that the job was in, in order."""
+    """Phases of the job so far, in order."""
 
 
 class Job(ApiObject):
     """Tasks of pods that are scheduled together and run to completion (batch.volcano.sh/v1alpha1)."""
 
     spec: JobSpec = JobSpec()
-    """What the job is to run."""
+    """Specification of the job."""
     status: JobStatus = JobStatus()
-    """What became of the job, written by the controller."""
+    """Status of the job, written by the controller."""
 
 
 class ConcurrencyPolicy(StrEnum):
-    """What becomes of a run that is due while an earlier one goes on."""
+    """Rule for a run that is due while an earlier one is active."""
 
     ALLOW = "Allow"
     FORBID = "Forbid"
@@ -260,7 +263,7 @@ class ConcurrencyPolicy(StrEnum):
 
 
 class TemplateMeta(Model):
-    """The metadata that an embedded template may carry."""
+    """The metadata that an embedded template may contain."""
 
     name: str = ""
     """Not used: a run is named after its CronJob."""
@@ -289,17 +292,17 @@ class CronJobSpec(Model):
     schedule: str = ""
     """When runs start, as five fields of cron or a descriptor such as @hourly or @every 90m."""
     time_zone: str | None = None
-    """Time zone of the schedule, such as Europe/Berlin; UTC if left out."""
+    """Time zone of the schedule, such as Europe/Berlin; UTC by default."""
     starting_deadline_seconds: int | None = None
-    """Seconds within which a run that could not start at its time may still start."""
+    """Seconds within which a run that missed its time may still start."""
     concurrency_policy: str = ConcurrencyPolicy.ALLOW
     """What happens when a run is due while an earlier one is active: Allow both, Forbid the new one, or Replace the
     earlier one.
     """
     suspend: bool | None = None
-    """Whether no further runs start."""
+    """Whether further runs are suspended."""
     job_template: JobTemplateSpec = JobTemplateSpec()
-    """What each run is."""
+    """Template of the runs."""
     successful_jobs_history_limit: int = 3
     """Number of completed runs that are kept."""
     failed_jobs_history_limit: int = 1
@@ -312,18 +315,18 @@ class CronJobStatus(Model):
     active: tuple[ObjectReference, ...] = ()
     """The runs that are not finished."""
     last_schedule_time: str | None = None
-    """When a run was last due and started."""
+    """Time of the last run that was due and started."""
     last_successful_time: str | None = None
-    """When a run last completed."""
+    """Time at which a run last completed."""
 
 
 class CronJob(ApiObject):
     """Jobs that are created on a schedule (batch.volcano.sh/v1alpha1)."""
 
     spec: CronJobSpec = CronJobSpec()
-    """When runs start, and what they are."""
+    """Schedule and template of the runs."""
     status: CronJobStatus = CronJobStatus()
-    """Which runs are active, and when the last ones were."""
+    """Active runs, and times of the last ones."""
 
 
 class Command(ApiObject):
@@ -333,10 +336,10 @@ class Command(ApiObject):
     """
 
     action: str = ""
-    """What is asked for, such as AbortJob, ResumeJob, OpenQueue or CloseQueue."""
+    """Requested action, such as AbortJob, ResumeJob, OpenQueue or CloseQueue."""
     target: OwnerReference = OwnerReference()
-    """The Job or Queue that is to act."""
+    """The Job or Queue that the action applies to."""
     reason: str = ""
-    """Why, as one word."""
+    """Reason for the request, as one word in CamelCase."""
     message: str = ""
-    """Why, in words."""
+    """Reason for the request, as a sentence."""

@@ -1,4 +1,4 @@
-"""core/v1 as the scheduler and controllers read it: pods, nodes and the few other kinds."""
+"""The fields of core/v1 kinds that the scheduler and controllers read: pods, nodes and a few others."""
 
 from typing import Any
 from weakref import WeakValueDictionary
@@ -80,7 +80,7 @@ class LabelSelector(Model):
 
     @property
     def requirements(self) -> tuple[Requirement, ...]:
-        """Both parts as requirements. Gt and Lt are only for nodes: here nothing satisfies a requirement with them."""
+        """Return both parts as requirements. Gt and Lt are valid for nodes only: here nothing satisfies them."""
         equal = (Requirement(key=key, operator="In", values=(value,)) for key, value in self.match_labels.items())
         return (*equal, *(_without_comparison(one) for one in self.match_expressions))
 
@@ -119,7 +119,7 @@ class NodeAffinity(Model):
 
 
 class PodAffinityTerm(Model):
-    """Pods that a pod wants near, or away from, in a topology; no label selector matches no pod."""
+    """Pods that a pod is placed near, or away from, in a topology; a missing label selector matches no pod."""
 
     label_selector: LabelSelector | None = None
     topology_key: str = ""
@@ -210,7 +210,7 @@ class Condition(Model):
 
 
 class ContainerStateTerminated(Model):
-    """How a container ended."""
+    """Termination of a container: exit code, reason and times."""
 
     exit_code: int = 0
     reason: str = ""
@@ -268,18 +268,18 @@ class NodeSpec(Model):
 
 
 class ContainerImage(Model, gc=True, weakref=True):
-    """`status.images[]` of a node: an image that is there, by all its names, and its size in bytes."""
+    """`status.images[]` of a node: an image with all its names, and its size in bytes."""
 
     names: tuple[str, ...] = ()
     size_bytes: int = 0
 
 
 _IMAGES: WeakValueDictionary[tuple[tuple[str, ...], int], ContainerImage] = WeakValueDictionary()
-"""The images that some node has, by what they say: nodes list up to 50, and most of these are on many nodes."""
+"""Images of all nodes by content: a node lists up to 50, and most of them are on many nodes."""
 
 
 class NodeStatus(Model):
-    """`status` of a node. Equal images of all nodes are one object, so that a node costs a pointer for each."""
+    """`status` of a node. Equal images of all nodes are one object, so that each costs a node one pointer."""
 
     capacity: ResourceList = {}
     allocatable: ResourceList = {}
@@ -324,7 +324,7 @@ class Secret(ApiObject):
 
 
 class QuotaSpec(Model):
-    """`spec` of a quota; with scopes it counts some pods only."""
+    """`spec` of a quota; with scopes it counts only some pods."""
 
     hard: ResourceList = {}
     scopes: tuple[str, ...] = ()
@@ -354,7 +354,7 @@ class BudgetSpec(Model):
 
 
 class BudgetStatus(Model):
-    """`status` of a disruption budget; `disrupted_pods` are names of pods whose eviction was accepted, and when."""
+    """`status` of a disruption budget; `disrupted_pods` are pods by name with the time of their accepted eviction."""
 
     disruptions_allowed: int = 0
     disrupted_pods: dict[str, Any] = {}

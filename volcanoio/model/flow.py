@@ -17,7 +17,7 @@ class FlowPhase(StrEnum):
 
 
 class RetainPolicy(StrEnum):
-    """What becomes of the jobs of a flow that succeeded."""
+    """What happens to the jobs of a flow that succeeded."""
 
     RETAIN = "retain"
     DELETE = "delete"
@@ -36,13 +36,13 @@ class HttpGet(Model):
     """`probe.httpGetList[]`."""
 
     task_name: str = ""
-    """Task whose pods are asked; all tasks if empty."""
+    """Task whose pods are probed; all tasks if empty."""
     path: str = ""
-    """Path that is requested."""
+    """Requested path."""
     port: int = 0
     """Port of the pods."""
     http_header: HttpHeader | None = None
-    """Header that is sent along."""
+    """Header of the request."""
 
 
 class TcpSocket(Model):
@@ -55,27 +55,27 @@ class TcpSocket(Model):
 
 
 class TaskStatusProbe(Model):
-    """`probe.taskStatusList[]`: the pod phase that a task must have reached."""
+    """`probe.taskStatusList[]`: the pod phase that a task must reach."""
 
     task_name: str = ""
-    """Task whose pods are looked at; all tasks if empty."""
+    """Task whose pods are checked; all tasks if empty."""
     phase: str = ""
     """Phase that the pods must have reached."""
 
 
 class FlowProbe(Model):
-    """`dependsOn.probe`: a target that goes on is enough once all of these hold."""
+    """`dependsOn.probe`: a running target is sufficient once all of these succeed."""
 
     http_get_list: tuple[HttpGet, ...] = ()
-    """HTTP requests that pods of the targets must answer."""
+    """HTTP requests that pods of the targets must answer successfully."""
     tcp_socket_list: tuple[TcpSocket, ...] = ()
     """Ports of the targets' pods that must accept connections."""
     task_status_list: tuple[TaskStatusProbe, ...] = ()
-    """Phases that pods of the targets must have reached."""
+    """Phases that pods of the targets must reach."""
 
     @property
     def empty(self) -> bool:
-        """Whether there are no probes at all."""
+        """Whether there are no probes."""
         return not (self.http_get_list or self.tcp_socket_list or self.task_status_list)
 
 
@@ -83,40 +83,40 @@ class FlowDependsOn(Model):
     """`flows[].dependsOn`."""
 
     targets: tuple[str, ...] = ()
-    """Names of other flows whose jobs come first."""
+    """Names of the flows that must complete first."""
     probe: FlowProbe | None = None
-    """What is enough instead of a completed target."""
+    """Probes that replace the completion of the targets."""
 
 
 class FlowPatch(Model):
-    """`flows[].patch`: what is laid over the template's spec, as it was written."""
+    """`flows[].patch`: fields that are merged over the template's spec, as they were written."""
 
     job_spec: Manifest = {}
-    """Fields that are laid over the template; lists of tasks, containers and the like are merged by name."""
+    """Fields that are merged over the template; lists of tasks, containers and the like are merged by name."""
 
 
 class Flow(Model):
-    """`spec.flows[]`: a job made from the JobTemplate of that name."""
+    """`spec.flows[]`: a job created from the JobTemplate of that name."""
 
     name: str = ""
-    """Name of the JobTemplate that the job is made from."""
+    """Name of the JobTemplate of the job."""
     depends_on: FlowDependsOn | None = None
-    """What must have happened before the job is created."""
+    """Conditions for the creation of the job."""
     patch: FlowPatch | None = None
-    """How the job differs from its template."""
+    """Changes to the template."""
 
 
 class JobFlowSpec(Model):
     """`spec` of a JobFlow."""
 
     flows: tuple[Flow, ...] = ()
-    """The jobs, each made from a JobTemplate."""
+    """The jobs, each created from a JobTemplate."""
     job_retain_policy: str = ""
     """Whether the jobs are kept (retain) or deleted (delete) once the flow has succeeded."""
 
 
 class RunningHistory(Model):
-    """`jobStatusList[].runningHistories[]`: a phase of a job and when it had it."""
+    """`jobStatusList[].runningHistories[]`: a phase of a job with its times."""
 
     start_timestamp: str | None = None
     """When the job entered the phase."""
@@ -151,7 +151,7 @@ class FlowCondition(Model):
     create_time: str | None = None
     """When the job was created."""
     running_duration: str | None = None
-    """How long the job has run."""
+    """Run time of the job."""
     task_status_count: dict[str, TaskState] = {}
     """Pods of the job by task and phase."""
 
@@ -164,7 +164,7 @@ class FlowState(Model):
 
 
 class JobFlowStatus(Model):
-    """`status` of a JobFlow: names of its jobs by phase, and what became of each."""
+    """`status` of a JobFlow: names of its jobs by phase, and details of each."""
 
     pending_jobs: tuple[str, ...] = ()
     """Names of pending jobs."""
@@ -179,36 +179,36 @@ class JobFlowStatus(Model):
     un_know_jobs: tuple[str, ...] = ()
     """Names of jobs in any other phase."""
     job_status_list: tuple[FlowJobStatus, ...] = ()
-    """What became of each job."""
+    """Details of each job."""
     conditions: dict[str, FlowCondition] = {}
-    """What is known of each job, by its name."""
+    """State of each job, by its name."""
     state: FlowState = FlowState()
-    """Where the flow is in its life."""
+    """Phase of the flow."""
 
 
 class JobFlow(ApiObject):
-    """Jobs that are created in an order, each when others have gone far enough (flow.volcano.sh/v1alpha1)."""
+    """Jobs that are created in the order of their dependencies (flow.volcano.sh/v1alpha1)."""
 
     spec: JobFlowSpec = JobFlowSpec()
-    """Jobs, and what each waits for."""
+    """Jobs and their dependencies."""
     status: JobFlowStatus = JobFlowStatus()
-    """What became of the flow and its jobs."""
+    """Status of the flow and its jobs."""
 
 
 class JobTemplateStatus(Model):
     """`status` of a JobTemplate: the names of Jobs made from it."""
 
     job_depends_on_list: tuple[str, ...] = ()
-    """Names of the Jobs that were made from the template."""
+    """Names of the Jobs that were created from the template."""
 
 
 class JobTemplate(ApiObject):
-    """What Jobs of JobFlows are made from (flow.volcano.sh/v1alpha1).
+    """Template for Jobs of JobFlows (flow.volcano.sh/v1alpha1).
 
-    Its spec is a Job's, every field of the manifest kept.
+    Its spec is a Job's, with every field of the manifest.
     """
 
     spec: Manifest = {}
-    """Specification of the Jobs that are made from the template."""
+    """Specification of the Jobs that are created from the template."""
     status: JobTemplateStatus = JobTemplateStatus()
-    """What was made from the template."""
+    """Jobs that were created from the template."""

@@ -15,7 +15,7 @@ from volcanoio.model.base import ApiObject, Manifest, ObjectReference
 class Kind:
     """One kind of one API version.
 
-    `status_subresource` is whether the status is written to `/status`; PodGroup, notably, has none.
+    `status_subresource`: whether the status is written to `/status`; a PodGroup's is not.
     """
 
     group: str
@@ -26,7 +26,7 @@ class Kind:
     namespaced: bool = True
     status_subresource: bool = True
     resource: str = field(init=False)
-    """`plural.group`, as in error messages and RBAC."""
+    """The name `plural.group`, as in error messages and RBAC."""
 
     def __post_init__(self) -> None:
         """Compose the name of the resource."""
@@ -34,7 +34,7 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """`group/version`, or the version alone for the core group."""
+        """The apiVersion `group/version`, or the version alone for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:

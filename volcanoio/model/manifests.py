@@ -1,6 +1,6 @@
-"""Read manifests: YAML as Kubernetes reads it, with errors that name the place and the fix.
+"""Reads manifests: YAML as Kubernetes reads it, with errors that contain the position and the fix.
 
-PyYAML implements YAML 1.1; Kubernetes' reader differs in that dates stay strings, `12:30` is no number, and `1e3` is
+PyYAML implements YAML 1.1; Kubernetes' reader differs in that dates stay strings, `12:30` is not a number, and `1e3` is
 one. `PlainYaml` reads the form that `kubectl get -o yaml` prints, line by line: a line is a key, a list entry, or part
 of a text. Anything else (anchors, flow style, comments, odd indentation) raises NotPlainError, and PyYAML's C loader
 reads the document. Both return equal values. Measured on a List of 5,000 pods (4 MB): 0.25 s, C loader 4.3 s.
@@ -20,7 +20,7 @@ import yaml
 from volcanoio.model.base import Manifest
 
 _LINE = re.compile(r"^( *)(- )?(?:([A-Za-z_][^\s:#]*(?::[^\s:#]+)*):(?: |$))?(.*)$", re.MULTILINE)
-"""Indentation, mark of an entry, key, and what follows."""
+"""Groups: indentation, dash of an entry, key, and the rest."""
 _SINGLE = re.compile(r"'(?:[^']|'')*'\Z")
 _NO_PLAIN = frozenset("&*!%@`?,]}[{\"'|>#: \t")
 """Characters with which an unquoted scalar does not start."""
@@ -29,7 +29,7 @@ _Row = tuple[str, str, str, str]
 
 
 class NotPlainError(ValueError):
-    """A text outside the plain form."""
+    """The text is outside the plain form."""
 
 
 class PlainYaml:
@@ -42,7 +42,7 @@ class PlainYaml:
         self._text = ""
 
     def read(self, text: str) -> Any:
-        """The value of a document, or of an entry of a list (as a list of one); raises NotPlainError."""
+        """Return the value of a document, or of a list's entry (as a list of one); raises NotPlainError."""
         self._text = text.strip("\n")
         if not self._text or "\t" in text or "\r" in text:
             raise NotPlainError
@@ -163,18 +163,18 @@ _FLOAT = re.compile(
 
 
 _ITEMS = re.compile(r"^items:\n(?=- )", re.MULTILINE)
-"""Where the entries of a List begin, in a column with their key."""
+"""Start of the entries of a List, in the same column as their key."""
 _AFTER_ITEMS = re.compile(r"^(?![- \n])", re.MULTILINE)
 _ENTRY = re.compile(r"^(?=- )", re.MULTILINE)
 _SEPARATOR = re.compile(r"^--- *$", re.MULTILINE)
 _HEADER = re.compile(r"\A(?:#.*\n)+")
-"""Comments at the top, which the plain form has nowhere."""
+"""Comments at the top; the plain form has no comments."""
 _MARKER = re.compile(r"^(?:---(?! *$)|\.\.\.|%)", re.MULTILINE)
 """Document markers other than a plain separator."""
 
 
 class ManifestError(ValueError):
-    """An invalid manifest; the message names file, line, rule and next step."""
+    """The manifest is invalid; the message contains file, line, rule and next step."""
 
 
 class KubernetesLoader(_LoaderBase):  # type: ignore[misc]  # the C loader has no type information
@@ -195,13 +195,13 @@ def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
 
 
 def _integer(loader: Any, node: Any) -> int | float:
-    """An integer; a float where it takes more than 64 bits."""
+    """Return an integer; a float if it needs more than 64 bits."""
     number = int(loader.construct_yaml_int(node))
     return number if -(2**63) <= number < 2**63 else float(number)
 
 
 def construct_float(loader: Any, node: Any) -> float | str:
-    """A float of YAML; a text where it is too large for one."""
+    """Return a float; a text if it is too large for one."""
     text = str(loader.construct_scalar(node))
     number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
     return text if math.isinf(number) and text[-1].isdigit() else number
@@ -234,7 +234,7 @@ def _documents(text: str) -> list[Any]:
 
 
 def _document(text: str, plain: PlainYaml) -> Any:
-    """One document; a List's entries are read one by one."""
+    """Return one document; a List's entries are read one by one."""
     if (start := _ITEMS.search(text)) is None:
         return _value(text, plain)
     after = _AFTER_ITEMS.search(text, start.end())
@@ -259,7 +259,7 @@ def _resolved(text: str) -> Any:
 
 
 def load_manifests(text: str, source: str = "input") -> list[Manifest]:
-    """All documents of a YAML or JSON text, Lists unfolded, empty documents dropped; raises ManifestError."""
+    """Return all documents of a YAML or JSON text, Lists expanded, empty documents dropped; raises ManifestError."""
     try:
         documents = _documents(text)
     except yaml.MarkedYAMLError as error:
@@ -289,7 +289,7 @@ def load_manifests(text: str, source: str = "input") -> list[Manifest]:
 
 
 def read_manifests(path: Path) -> list[Manifest]:
-    """All objects of a file; raises ManifestError."""
+    """Return all objects of a file; raises ManifestError."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

@@ -26,12 +26,12 @@ PARTITION_ID = "volcano.sh/partition-id"
 OUT_OF_SYNC = "volcano.sh/controller-out-of-sync"
 NUMA_TOPOLOGY_POLICY = "volcano.sh/numa-topology-policy"
 
-# Jobs made by other controllers.
+# Jobs created by other controllers.
 SCHEDULED_TIMESTAMP = "volcano.sh/cronjob-scheduled-timestamp"
 CREATED_BY_TEMPLATE = "volcano.sh/createdByJobTemplate"
 CREATED_BY_FLOW = "volcano.sh/createdByJobFlow"
 
-# Carried from the job to its pods and PodGroup.
+# Copied from the job to its pods and PodGroup.
 PREEMPTABLE = "volcano.sh/preemptable"
 COOLDOWN_TIME = "volcano.sh/cooldown-time"
 REVOCABLE_ZONE = "volcano.sh/revocable-zone"
@@ -41,7 +41,7 @@ JOB_FORWARDING = "volcano.sh/job-forwarding"
 JOB_TYPE = "volcano.sh/job-type"
 TASK_PRIORITY = "volcano.sh/task-priority"
 
-# Queues, and groups of pods that no Job made.
+# Queues, and PodGroups without a Job.
 QUEUE_NAME_ANNOTATION = "scheduling.volcano.sh/queue-name"
 GROUP_MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 QUEUE_ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
@@ -81,7 +81,7 @@ NODE_NOT_READY_AT = "sim.volcanoio.dev/not-ready-at"
 NODE_FLAP = "sim.volcanoio.dev/flap"
 NODE_DRAIN = "sim.volcanoio.dev/drain"
 
-# Ours, on Jobs: what must survive a restart of the controller.
+# Ours, on Jobs: state that must survive a restart of the controller.
 PENDING_ACTION = "volcanoio.dev/pending-action"
 ACCEPTED_COMMAND = "volcanoio.dev/accepted-command"
 OVERRIDES = "volcanoio.dev/overrides"

@@ -1,7 +1,7 @@
 """Failures of a simulated node, read from its annotations: outages, flapping and a drain.
 
 `sim.volcanoio.dev/not-ready-at: TIME[,for=30s]`, `…/flap: every=60s[,down=20s][,from=TIME][,until=TIME]` and `…/drain:
-TIME`. TIME is `now`, an RFC 3339 time, or a duration after the node was made. The containers of a node that is out
+TIME`. TIME is `now`, an RFC 3339 time, or a duration after the node's creation. During an outage the node's containers
 keep running, but the API server receives nothing from it.
 """
 
@@ -20,7 +20,7 @@ _TIMED = (names.NODE_NOT_READY_AT, names.NODE_FLAP, names.NODE_DRAIN)
 
 
 class ChaosError(ValueError):
-    """An annotation that cannot be read; the text names it and the rule."""
+    """The annotation is invalid; the message contains its name and the rule."""
 
 
 class Flapping(msgspec.Struct, frozen=True, gc=False):
@@ -32,11 +32,11 @@ class Flapping(msgspec.Struct, frozen=True, gc=False):
     until: float = math.inf
 
     def out(self, at: float) -> bool:
-        """Whether the node is out at a moment."""
+        """Return whether the node has an outage at a moment."""
         return self.start <= at < self.until and (at - self.start) % self.every >= self.every - self.down
 
     def next_change(self, at: float) -> float:
-        """When that may change after `at`."""
+        """Return the next time after `at` at which that may change."""
         if at < self.start:
             return self.start
         if at >= self.until:
@@ -47,7 +47,7 @@ class Flapping(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeFailures(msgspec.Struct, frozen=True, gc=False):
-    """What is to befall a node. Times are epoch seconds, infinite for never."""
+    """Planned failures of a node. Times are epoch seconds, infinite for never."""
 
     fails_at: float = math.inf
     back_at: float = math.inf
@@ -55,11 +55,11 @@ class NodeFailures(msgspec.Struct, frozen=True, gc=False):
     drain_at: float = math.inf
 
     def out(self, at: float) -> bool:
-        """Whether the node is out at a moment."""
+        """Return whether the node has an outage at a moment."""
         return self.fails_at <= at < self.back_at or (self.flapping is not None and self.flapping.out(at))
 
     def next_change(self, at: float) -> float:
-        """When something may change after `at`; infinite for never."""
+        """Return the next time after `at` at which something may change; infinite for never."""
         moments = [m for m in (self.fails_at, self.back_at, self.drain_at) if m > at]
         if self.flapping is not None:
             moments.append(self.flapping.next_change(at))
@@ -83,7 +83,7 @@ def parse_failures(annotations: Mapping[str, str], created: float) -> NodeFailur
 
 
 def without_now(annotations: Mapping[str, str], now: float) -> dict[str, str]:
-    """The annotations that say `now`, with the time instead; what is seen again after a restart must mean the same."""
+    """Return the annotations with a time instead of `now`, so that they mean the same after a restart."""
     return {
         key: _NOW.sub(rfc3339(now), annotations[key])
         for key in _TIMED

@@ -23,7 +23,7 @@ class RegexMatch(Model):
 
 
 class MemberSelector(Model):
-    """Which nodes or hypernodes a member stands for: one of the three is set."""
+    """Selector of nodes or hypernodes: exactly one of the three fields is set."""
 
     exact_match: ExactMatch | None = None
     """Selects one by name."""
@@ -39,36 +39,36 @@ class Member(Model):
     type: str = ""
     """Node, or HyperNode of the tier below."""
     selector: MemberSelector = MemberSelector()
-    """Which nodes or hypernodes these are: exactly one of exactMatch, regexMatch and labelMatch."""
+    """Selects the nodes or hypernodes: exactly one of exactMatch, regexMatch and labelMatch."""
 
 
 class HyperNodeSpec(Model):
     """`spec` of a hypernode."""
 
     tier: int = 0
-    """How far apart the nodes are: the higher the tier, the farther."""
+    """Distance of the nodes from each other: a higher tier means more distant."""
     tier_name: str = ""
     """Name of the tier, such as rack."""
     members: tuple[Member, ...] = ()
-    """The nodes or hypernodes that it consists of."""
+    """Member nodes or hypernodes."""
 
 
 class HyperNodeStatus(Model):
     """`status` of a hypernode."""
 
     conditions: tuple[StatusCondition, ...] = ()
-    """What is known of the hypernode."""
+    """Conditions of the hypernode."""
     node_count: int = 0
-    """Number of nodes, those of its hypernodes included."""
+    """Number of nodes, including those of its member hypernodes."""
 
 
 class HyperNode(ApiObject):
-    """A part of the network that nodes or smaller parts belong to (topology.volcano.sh/v1alpha1)."""
+    """A part of the network that contains nodes or smaller parts (topology.volcano.sh/v1alpha1)."""
 
     spec: HyperNodeSpec = HyperNodeSpec()
     """Tier and members."""
     status: HyperNodeStatus = HyperNodeStatus()
-    """What was found out about the members."""
+    """Results of resolving the members."""
 
 
 class NumaResource(Model):
@@ -97,7 +97,7 @@ class ContainerAllocation(Model):
     name: str = ""
     """Name of the container."""
     allocations: dict[str, str] = {}
-    """What the container has of each resource, as a list such as 0-3,8."""
+    """Allocated units of each resource, as a list such as 0-3,8."""
 
 
 class PodAllocation(Model):
@@ -110,7 +110,7 @@ class PodAllocation(Model):
     namespace: str = ""
     """Namespace of the pod."""
     container_allocations: tuple[ContainerAllocation, ...] = ()
-    """What each container has."""
+    """Allocations of each container."""
 
 
 class NumatopologySpec(Model):
@@ -121,25 +121,25 @@ class NumatopologySpec(Model):
     res_reserved: dict[str, str] = {}
     """Amounts that are reserved for the system."""
     numares: dict[str, NumaResource] = {}
-    """What the node offers of each resource."""
+    """Resources of the node by NUMA node."""
     cpu_detail: dict[str, CpuDetail] = {}
-    """Where each CPU is, by its number."""
+    """NUMA node, socket and core of each CPU, by its number."""
     pod_allocations: tuple[PodAllocation, ...] = ()
-    """What the pods on the node have."""
+    """Allocations of the pods on the node."""
 
 
 class Numatopology(ApiObject):
     """NUMA layout of the node of the same name, written by an exporter on it (nodeinfo.volcano.sh/v1alpha1)."""
 
     spec: NumatopologySpec = NumatopologySpec()
-    """Policies, CPUs and what is allocated."""
+    """Policies, CPUs and allocations."""
 
 
 class NodeShardSpec(Model):
     """`spec` of a NodeShard."""
 
     nodes_desired: tuple[str, ...] = ()
-    """Names of the nodes that the scheduler is to have."""
+    """Names of the nodes that are assigned to the scheduler."""
 
 
 class NodeShardStatus(Model):
@@ -148,20 +148,20 @@ class NodeShardStatus(Model):
     last_update_time: str | None = None
     """When the status was last written."""
     nodes_in_use: tuple[str, ...] = ()
-    """Names of the nodes that the scheduler has."""
+    """Names of the nodes that the scheduler uses."""
     nodes_to_remove: tuple[str, ...] = ()
-    """Names of the nodes that the scheduler gives up."""
+    """Names of the nodes that the scheduler releases."""
     nodes_to_add: tuple[str, ...] = ()
-    """Names of the nodes that the scheduler is about to get."""
+    """Names of the nodes that the scheduler is about to take over."""
 
 
 class NodeShard(ApiObject):
     """The nodes that one of several schedulers places pods on (shard.volcano.sh/v1alpha1)."""
 
     spec: NodeShardSpec = NodeShardSpec()
-    """The nodes that the scheduler is to have."""
+    """The nodes that are assigned to the scheduler."""
     status: NodeShardStatus = NodeShardStatus()
-    """The nodes that the scheduler has."""
+    """The nodes that the scheduler uses."""
 
 
 class MemoryQos(Model):
@@ -179,22 +179,22 @@ class ColocationConfigurationSpec(Model):
     """`spec` of a ColocationConfiguration."""
 
     selector: LabelSelector | None = None
-    """Selects the pods of the namespace that it is about."""
+    """Selects the pods of the namespace to which the configuration applies."""
     memory_qos: MemoryQos | None = None
-    """How memory of these pods is protected and limited."""
+    """Protection and limits of the pods' memory."""
 
 
 class ColocationConfigurationStatus(Model):
     """`status` of a ColocationConfiguration."""
 
     conditions: tuple[StatusCondition, ...] = ()
-    """What is known of the configuration."""
+    """Conditions of the configuration."""
 
 
 class ColocationConfiguration(ApiObject):
-    """How memory of pods that share nodes with others is protected (config.volcano.sh/v1alpha1)."""
+    """Memory protection of pods that share nodes with others (config.volcano.sh/v1alpha1)."""
 
     spec: ColocationConfigurationSpec = ColocationConfigurationSpec()
     """Pods and settings."""
     status: ColocationConfigurationStatus = ColocationConfigurationStatus()
-    """What became of the configuration."""
+    """Status of the configuration."""

@@ -8,9 +8,9 @@ _PACKAGE = Path(volcanoio.__file__).parent
 
 
 def config_path(*parts: str) -> Path:
-    """The path of a file or folder under `config/`: in the installed wheel, else in the checkout.
+    """Return the path of a file or folder under `config/`: in the installed wheel, else in the checkout.
 
-    `config_path("crds")` is the folder of our CRDs. Raises FileNotFoundError naming both places looked at.
+    `config_path("crds")` is the folder of our CRDs. Raises FileNotFoundError with both paths that were tried.
     """
     candidates = (_PACKAGE / "_data" / "config", _PACKAGE.parent / "config")
     for root in candidates:

@@ -78,12 +78,12 @@ _DECIMAL = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 1
 
 @lru_cache(maxsize=4096)
 def canonical(text: str | int | float) -> str:
-    """The one text that Kubernetes writes for this quantity: 0.1 → `100m`, 1024Mi → `1Gi`, 1000m → `1`.
+    """Return the canonical text that Kubernetes writes for a quantity: 0.1 → `100m`, 1024Mi → `1Gi`, 1000m → `1`.
 
-    The family of suffixes stays: decimal, binary (where the amount is a multiple of 1024) or exponent. No digits but
-    the significant ones, and the largest suffix without a fraction. Raises QuantityError.
-    Source: k8s.io/apimachinery/pkg/api/resource, Quantity.CanonicalizeBytes; as a server shows it, which has stored and
-    read it once: an amount in Ki that no binary suffix fits is read again as a decimal one.
+    The family of suffixes stays: decimal, binary (if the amount is a multiple of 1024) or exponent. Only significant
+    digits are written, with the largest suffix that needs no fraction. Raises QuantityError. Source:
+    k8s.io/apimachinery/pkg/api/resource, Quantity.CanonicalizeBytes. The result is that of a server which stored and
+    read the quantity once: an amount in Ki that no binary suffix fits is read back as a decimal one.
     """
     plain = str(text).strip()
     exact = parse(plain)

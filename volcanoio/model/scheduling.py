@@ -34,11 +34,11 @@ class SubGroupPolicy(Model):
     name: str = ""
     """Name of the policy."""
     network_topology: NetworkTopology | None = None
-    """How close to each other the pods of a sub-group are placed."""
+    """Network topology for the pods of a sub-group."""
     sub_group_size: int | None = None
-    """Number of pods that a sub-group needs in order to start."""
+    """Minimum number of pods for a sub-group to start."""
     min_sub_groups: int | None = None
-    """Number of sub-groups that the PodGroup needs in order to start; 0 needs none."""
+    """Minimum number of sub-groups for the PodGroup to start; 0 for none."""
     label_selector: Manifest | None = None
     """Selects the pods that the policy divides."""
     match_label_keys: tuple[str, ...] = ()
@@ -49,20 +49,20 @@ class PodGroupSpec(Model):
     """`spec` of a PodGroup. minResources None (absent) is admitted to the queue at once; {} is a demand of nothing."""
 
     min_member: int = 0
-    """Number of pods that must be able to start together."""
+    """Minimum number of pods that must be able to start together."""
     min_task_member: dict[str, int] = {}
-    """Number of pods of each task that must be able to start together."""
+    """Minimum number of pods of each task that must be able to start together."""
     queue: str = ""
-    """Queue that the PodGroup waits in and whose share it uses."""
+    """Queue of the PodGroup."""
     priority_class_name: str = ""
-    """PriorityClass of the PodGroup among those of its queue."""
+    """PriorityClass of the PodGroup, which orders it within its queue."""
     min_resources: ResourceList | None = None
-    """Amounts that must be available before the PodGroup is admitted to its queue; if left out, it is admitted at once.
+    """Amounts that must be available before the PodGroup is admitted to its queue; without them it is admitted at once.
     """
     network_topology: NetworkTopology | None = None
-    """How close to each other the pods are placed."""
+    """Network topology for the pods."""
     sub_group_policy: tuple[SubGroupPolicy, ...] = ()
-    """How the pods are divided into sub-groups that start together."""
+    """Division of the pods into sub-groups that start together."""
 
 
 class PodGroupCondition(Model):
@@ -77,9 +77,9 @@ class PodGroupCondition(Model):
     last_transition_time: str | None = None
     """When the condition was last written."""
     reason: str = ""
-    """Why, as one word."""
+    """Reason for the status, as one word in CamelCase."""
     message: str = ""
-    """Why, in words."""
+    """Reason for the status, as a sentence."""
 
 
 class PodGroupStatus(Model):
@@ -88,7 +88,7 @@ class PodGroupStatus(Model):
     phase: str = ""
     """Phase of the PodGroup."""
     conditions: tuple[PodGroupCondition, ...] = ()
-    """What the scheduler last found out about the PodGroup."""
+    """Conditions that the scheduler last determined."""
     running: int = 0
     """Number of running pods."""
     succeeded: int = 0
@@ -101,16 +101,16 @@ class PodGroup(ApiObject):
     """Pods that are scheduled together (scheduling.volcano.sh/v1beta1)."""
 
     spec: PodGroupSpec = PodGroupSpec()
-    """What the pods need as a group."""
+    """Requirements of the pods as a group."""
     status: PodGroupStatus = PodGroupStatus()
-    """What became of the group, written by the scheduler with the object."""
+    """Status of the group, written by the scheduler with the object."""
 
 
 class Guarantee(Model):
     """`spec.guarantee` of a Queue."""
 
     resource: ResourceList = {}
-    """Amounts that are kept free for the queue, and that no other queue may use."""
+    """Amounts that are reserved for the queue; no other queue may use them."""
 
 
 class QueueSpec(Model):
@@ -125,19 +125,19 @@ class QueueSpec(Model):
     extend_clusters: tuple[Manifest, ...] = ()
     """Clusters that jobs of the queue may be forwarded to."""
     guarantee: Guarantee = Guarantee()
-    """What is kept free for the queue."""
+    """Resources that are reserved for the queue."""
     affinity: Manifest | None = None
     """Node groups that pods of the queue may, should or must not use."""
     type: str = ""
     """Free text."""
     parent: str = ""
-    """Queue that this one is part of; root if left out."""
+    """Parent queue; root by default."""
     deserved: ResourceList = {}
     """Amounts that the queue is entitled to; to reach them, it may reclaim what other queues use beyond theirs."""
     priority: int = 0
-    """Order among queues: higher ones come first."""
+    """Priority among queues: higher ones come first."""
     dequeue_strategy: str = "traverse"
-    """traverse passes over jobs that cannot start; fifo waits for the first one."""
+    """traverse skips jobs that cannot start; fifo waits for the first one."""
 
 
 class QueueStatus(Model):
@@ -156,20 +156,20 @@ class QueueStatus(Model):
     completed: int = 0
     """Number of completed PodGroups."""
     reservation: Manifest | None = None
-    """What is reserved for the queue."""
+    """Resources that are reserved for the queue."""
     allocated: ResourceList = {}
-    """What the pods of the queue and of those below it use, written by the scheduler."""
+    """Resources that the pods of the queue and of its child queues use, written by the scheduler."""
 
 
 class Queue(ApiObject):
     """A share of the cluster that jobs wait for (scheduling.volcano.sh/v1beta1)."""
 
     spec: QueueSpec = QueueSpec()
-    """What the queue may use, and its place among others."""
+    """Limits of the queue, and its relation to other queues."""
     status: QueueStatus = QueueStatus()
-    """Whether the queue is open, and what it uses."""
+    """State of the queue, and its usage."""
 
     @property
     def is_open(self) -> bool:
-        """Whether jobs may be submitted to it."""
+        """Whether jobs may be submitted to the queue."""
         return self.status.state in ("", QueueState.OPEN)

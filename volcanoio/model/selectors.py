@@ -16,24 +16,24 @@ from typing import TypeAlias
 from volcanoio.model.core import NodeSelectorTerm, PodSpec, PreferredSchedulingTerm, Requirement, Taint, Toleration
 
 Matcher: TypeAlias = Callable[[str | None], bool]
-"""Whether a label's value is as required; None stands for a missing label."""
+"""Tests a label's value; None stands for a missing label."""
 
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*").fullmatch
 QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]").fullmatch
 LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?").fullmatch
-"""The forms of the prefix of a label's key, of its name, and of a label's value. Lengths are limited besides."""
+"""Forms of the prefix of a label's key, of its name, and of a label's value. Lengths are checked separately."""
 _INTEGER = re.compile(r"[+-]?[0-9]+").fullmatch
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
 def satisfied(requirement: Requirement, value: str | None) -> bool:
-    """Whether a label's value satisfies a requirement; None is a missing label."""
+    """Return whether a label's value satisfies a requirement; None is a missing label."""
     return matcher(requirement)(value)
 
 
 @lru_cache(maxsize=8192)
 def matcher(requirement: Requirement) -> Matcher:
-    """The test of a requirement. Gt and Lt, which only selectors of nodes have, compare whole numbers of 64 bits."""
+    """Return the test of a requirement. Gt and Lt, which are valid for nodes only, compare 64-bit integers."""
     if not is_valid_requirement(requirement):
         return lambda _: False
     values = frozenset(requirement.values)
@@ -54,7 +54,7 @@ def matcher(requirement: Requirement) -> Matcher:
 
 
 def is_valid_requirement(requirement: Requirement) -> bool:
-    """Whether Kubernetes can parse a requirement of a selector of nodes."""
+    """Return whether Kubernetes can parse a requirement of a node selector."""
     values = requirement.values
     match requirement.operator:
         case "In" | "NotIn":
@@ -69,7 +69,7 @@ def is_valid_requirement(requirement: Requirement) -> bool:
 
 
 def _is_key(text: str) -> bool:
-    """Whether a label can have this key."""
+    """Return whether a label can have this key."""
     prefix, slash, name = text.rpartition("/")
     if slash and not (len(prefix) <= 253 and SUBDOMAIN(prefix)):
         return False
@@ -77,7 +77,7 @@ def _is_key(text: str) -> bool:
 
 
 def parse_integer(text: str) -> int | None:
-    """The number that a text is, None when it is none (Go: strconv.ParseInt with base 10 and 64 bits)."""
+    """Parse an integer, None if the text is none (Go: strconv.ParseInt with base 10 and 64 bits)."""
     if not _INTEGER(text) or len(text) > 253:
         return None
     number = int(text)
@@ -91,7 +91,7 @@ UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SC
 
 
 def matches_required(spec: PodSpec, name: str, labels: Mapping[str, str]) -> bool:
-    """Whether the node selector and the required node affinity of a pod select a node with this name and labels."""
+    """Return whether a pod's node selector and required node affinity select a node with this name and labels."""
     if any(labels.get(key) != value for key, value in spec.node_selector.items()):
         return False
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
@@ -100,7 +100,7 @@ def matches_required(spec: PodSpec, name: str, labels: Mapping[str, str]) -> boo
 
 
 def matches_term(term: NodeSelectorTerm, name: str, labels: Mapping[str, str]) -> bool:
-    """Whether a node satisfies every requirement of a term; an empty term matches no node."""
+    """Return whether a node satisfies every requirement of a term; an empty term matches no node."""
     return (
         not is_empty(term)
         and all(satisfied(each, labels.get(each.key)) for each in term.match_expressions)
@@ -109,28 +109,28 @@ def matches_term(term: NodeSelectorTerm, name: str, labels: Mapping[str, str]) -
 
 
 def matches_field(requirement: Requirement, name: str) -> bool:
-    """Whether a node of this name satisfies a requirement of `matchFields`; fields other than the name are empty."""
+    """Return whether a node of this name satisfies a requirement of `matchFields`; other fields are empty."""
     value = name if requirement.key == NAME_FIELD else ""
     return is_valid_field(requirement) and (value in requirement.values) is (requirement.operator == "In")
 
 
 def is_valid_field(requirement: Requirement) -> bool:
-    """Whether Kubernetes can parse a requirement of `matchFields`: In or NotIn with exactly one value."""
+    """Return whether Kubernetes can parse a requirement of `matchFields`: In or NotIn with exactly one value."""
     return requirement.operator in ("In", "NotIn") and len(requirement.values) == 1
 
 
 def is_empty(term: NodeSelectorTerm) -> bool:
-    """Whether a term has no requirement: a required one then matches no node, a preferred one counts for nothing."""
+    """Return whether a term has no requirement: if required it matches no node, if preferred it has no weight."""
     return not term.match_expressions and not term.match_fields
 
 
 def effective(preferences: Iterable[PreferredSchedulingTerm]) -> Iterator[PreferredSchedulingTerm]:
-    """Preferences that weigh anything."""
+    """Return the preferences that have a weight."""
     return (term for term in preferences if term.weight and not is_empty(term.preference))
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether one toleration covers a taint; Gt and Lt, whose feature gate is off by default, cover none."""
+    """Return whether one toleration covers a taint; Gt and Lt, whose feature gate is off by default, cover none."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -141,18 +141,18 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    """Whether any toleration covers a taint."""
+    """Return whether any toleration covers a taint."""
     return any(tolerates(toleration, taint) for toleration in tolerations)
 
 
 def first_untolerated(
     taints: Iterable[Taint], tolerations: Collection[Toleration], effects: Collection[str] = HARD_EFFECTS
 ) -> Taint | None:
-    """The first taint of these effects that no toleration covers: by default one that keeps a pod off the node."""
+    """Return the first taint of these effects, by default those that exclude pods, that no toleration covers."""
     return next((taint for taint in taints if taint.effect in effects and not tolerated(taint, tolerations)), None)
 
 
 def soft_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> int:
-    """How many taints make the node less welcome: PreferNoSchedule, tolerated by none that names it or all effects."""
+    """Count the PreferNoSchedule taints that no toleration for that effect or for all effects covers."""
     relevant = [toleration for toleration in tolerations if toleration.effect in ("", SOFT_EFFECT)]
     return sum(1 for taint in taints if taint.effect == SOFT_EFFECT and not tolerated(taint, relevant))

@@ -1,4 +1,4 @@
-"""Volumes, their claims, classes and drivers, as scheduling reads them (core/v1 and storage.k8s.io/v1)."""
+"""Volumes, claims, classes and drivers: the fields that scheduling reads (core/v1 and storage.k8s.io/v1)."""
 
 from typing import Any
 
@@ -6,21 +6,21 @@ from volcanoio.model.base import ApiObject, Model, ObjectReference
 from volcanoio.model.core import LabelSelector, NodeSelector, ResourceList
 
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
-"""The access mode of a claim that one pod alone may use."""
+"""Access mode of a claim that only one pod may use."""
 FILESYSTEM = "Filesystem"
 """The default volumeMode."""
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
-"""The volumeBindingMode of classes whose claims wait for a pod to be placed."""
+"""The volumeBindingMode of classes whose claims are bound after their pod was placed."""
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
-"""The provisioner of classes whose volumes are made by hand."""
+"""The provisioner of classes whose volumes are created manually."""
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-"""Annotation of a claim: make the volume for this node."""
+"""Annotation of a claim: the node for which the volume is provisioned."""
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-"""Annotation of a claim: claim and volume name each other."""
+"""Annotation of a claim: claim and volume refer to each other."""
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-"""Annotation of a volume or claim: not the user chose what it is bound to."""
+"""Annotation of a volume or claim: a controller, not the user, chose the binding."""
 VOLUMES_REACHABLE = "storage.volcanoio.dev/volumes-reachable"
-"""Annotation of a StorageClass, ours: `everywhere` says that every node can use a volume, whichever it was made for."""
+"""Annotation of a StorageClass (ours): `everywhere` means that every node can use any of its volumes."""
 
 
 class VolumeResources(Model):
@@ -30,7 +30,7 @@ class VolumeResources(Model):
 
 
 class ClaimSpec(Model):
-    """`spec` of a claim. `storage_class_name` None leaves it to the default class, "" asks for none."""
+    """`spec` of a claim. `storage_class_name` None means the default class, "" none."""
 
     access_modes: tuple[str, ...] = ()
     resources: VolumeResources = VolumeResources()
@@ -115,7 +115,7 @@ class StorageClass(ApiObject):
 
 
 class DriverAllocatable(Model):
-    """`allocatable` of a driver on a node; a missing count is unlimited."""
+    """`allocatable` of a driver on a node; without a count it is unlimited."""
 
     count: int | None = None
 
@@ -154,7 +154,7 @@ class CSIDriver(ApiObject):
 
 
 class CSIStorageCapacity(ApiObject):
-    """storage.k8s.io/v1 CSIStorageCapacity: what a class still has room for on the nodes of a topology."""
+    """storage.k8s.io/v1 CSIStorageCapacity: free capacity of a class on the nodes of a topology."""
 
     storage_class_name: str = ""
     node_topology: LabelSelector | None = None
@@ -183,7 +183,7 @@ class AttachmentStatus(Model):
 
 
 class VolumeAttachment(ApiObject):
-    """storage.k8s.io/v1 VolumeAttachment: a volume is, or is to be, attached to a node."""
+    """storage.k8s.io/v1 VolumeAttachment: a volume that is attached to a node, or is to be."""
 
     spec: AttachmentSpec = AttachmentSpec()
     status: AttachmentStatus = AttachmentStatus()

@@ -19,7 +19,7 @@ def rfc3339(moment: float) -> str:
 
 
 def epoch(text: str | None) -> float | None:
-    """A timestamp in epoch seconds; None for none. Raises ValueError for what is no timestamp."""
+    """Return a timestamp in epoch seconds; None for None. Raises ValueError if it is invalid."""
     return datetime.fromisoformat(text).timestamp() if text else None
 
 
@@ -30,7 +30,7 @@ _DURATION_PART = re.compile(_PART_PATTERN)
 
 
 class DurationError(ValueError):
-    """A string that is not a duration."""
+    """The string is not a duration."""
 
 
 def parse_duration(text: str) -> float:

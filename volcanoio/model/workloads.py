@@ -9,7 +9,7 @@ from volcanoio.model.core import ResourceList
 
 
 class ReplicaSpec(Model):
-    """`spec` of a workload that has a number of replicas; 1 where it says nothing."""
+    """`spec` of a workload with replicas, by default 1."""
 
     replicas: int = 1
 
@@ -21,7 +21,7 @@ class ReplicaSet(ApiObject):
 
 
 class StatefulSetStatus(Model):
-    """`status` of a StatefulSet: the revision that its pods are being brought to."""
+    """`status` of a StatefulSet: the revision to which its pods are updated."""
 
     update_revision: str = ""
 
@@ -49,7 +49,7 @@ class ContainerMetrics(Model):
 
 
 class PodMetrics(ApiObject):
-    """What one pod uses, on the average of `window` before `timestamp`."""
+    """Usage of one pod, averaged over `window` before `timestamp`."""
 
     timestamp: str | None = None
     window: str = ""

@@ -1,4 +1,4 @@
-"""What the type of a field does not say: defaults, bounds, patterns, enums and required fields of our CRDs.
+"""Constraints of our CRDs that a field's type does not contain: defaults, bounds, patterns, enums, required fields.
 
 Source of the values: Volcano `staging/src/volcano.sh/apis/pkg/apis` (kubebuilder markers). Ours
 differ in two places: a Queue's weight may be any positive int32, where Volcano stops at 65535, and a policy may not
@@ -61,7 +61,7 @@ EVENT: Schema = {"enum": [event.value for event in batch.POLICY_EVENTS]}
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A field that holds a whole Struct as it was written. Without `defaults` what was not written stays so."""
+    """A field that contains a complete Struct as it was written; without `defaults`, missing fields stay missing."""
 
     struct: type[Model]
     defaults: bool = True
@@ -209,7 +209,7 @@ CONSTRAINTS: dict[type[Model], dict[str, Schema | Whole]] = {
         },
     },
 }
-"""Struct → field → what is laid over the schema its type gives."""
+"""Struct → field → schema that is merged over the one of the field's type."""
 
 REQUIRED: dict[type[Model], tuple[str, ...]] = {
     batch.PartitionPolicy: ("total_partitions", "partition_size"),

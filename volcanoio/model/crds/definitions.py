@@ -1,6 +1,6 @@
 """The CustomResourceDefinition of each of our kinds, with the structural schema of its Struct.
 
-`DEFINITIONS` holds names, printer columns and subresources; values: Volcano `config/crd/volcano/bases/*.yaml`.
+`DEFINITIONS` contains names, printer columns and subresources; values: Volcano `config/crd/volcano/bases/*.yaml`.
 `struct_schema` turns a Struct of `volcanoio.model` into an OpenAPI schema (apiextensions.k8s.io/v1).
 """
 
@@ -31,9 +31,9 @@ _RESOURCE_TYPES = (ResourceList, ResourceList | None)
 
 
 def struct_schema(struct: type[Model]) -> Schema:
-    """The schema of a Struct: its fields in camelCase, with their docstrings and `constraints.CONSTRAINTS`.
+    """Return the schema of a Struct: its fields in camelCase, with their docstrings and `constraints.CONSTRAINTS`.
 
-    Raises TypeError for a field whose type has no schema and no constraint that gives one.
+    Raises TypeError for a field whose type has no schema and no constraint that contains one.
     """
     overlays = CONSTRAINTS.get(struct, {})
     required = REQUIRED.get(struct, ())
@@ -89,9 +89,9 @@ def _schema(info: _info.Type, struct: type[Model], field: str) -> Schema:
 
 
 def _without_defaults(schema: Schema) -> Schema:
-    """The schema of a part that is laid over another: nothing is added to it.
+    """Return the schema of a part that is merged over another, without defaults.
 
-    A key of a list that is merged by it must have a value (apiextensions' rule), so those defaults stay.
+    Defaults of keys of lists that are merged by key stay, because the keys must have values (apiextensions' rule).
     """
     result = {name: value for name, value in schema.items() if name != "default"}
     if "properties" in schema:
@@ -113,7 +113,7 @@ def _check_names(struct: type[Model], overlays: dict[str, Schema | Whole], requi
 
 @cache
 def _descriptions(struct: type[Model]) -> dict[str, str]:
-    """Field → the docstring after it, of the Struct and those it is derived from."""
+    """Return the docstring after each field, of the Struct and its bases."""
     found: dict[str, str] = {}
     for cls in reversed(struct.__mro__):
         if not issubclass(cls, Model):
@@ -128,7 +128,7 @@ def _descriptions(struct: type[Model]) -> dict[str, str]:
 
 
 def object_schema(struct: type[Model]) -> Schema:
-    """The schema of a whole object: the Struct's, with apiVersion, kind and the first line of its docstring."""
+    """Return the schema of a whole object: the Struct's, with apiVersion, kind and the first line of its docstring."""
     schema = struct_schema(struct)
     summary = inspect.cleandoc(struct.__doc__ or "").partition("\n")[0]
     return {**schema, "description": summary, "properties": {**_IDENTITY, **schema["properties"]}}
@@ -144,14 +144,14 @@ class Column:
     priority: int = 0
 
     def manifest(self) -> dict[str, Any]:
-        """As it stands in the definition."""
+        """Return the column as it is written in the definition."""
         result: dict[str, Any] = {"name": self.name, "type": self.type, "jsonPath": self.path}
         return {**result, "priority": self.priority} if self.priority else result
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One kind's row. Whether there is a status subresource is the Kind's to say."""
+    """The definition of one kind; its Kind determines whether there is a status subresource."""
 
     kind: Kind
     short_names: tuple[str, ...] = ()
@@ -159,11 +159,11 @@ class Definition:
 
     @property
     def file_name(self) -> str:
-        """The file under `config/crds/`, named as Volcano's."""
+        """The file's name under `config/crds/`, as Volcano's."""
         return f"{self.kind.group}_{self.kind.plural}.yaml"
 
     def manifest(self) -> Manifest:
-        """The CustomResourceDefinition."""
+        """Return the CustomResourceDefinition."""
         names: dict[str, Any] = {
             "kind": self.kind.kind,
             "listKind": f"{self.kind.kind}List",
@@ -212,7 +212,7 @@ DEFINITIONS: tuple[Definition, ...] = (
     Definition(
         kinds.CRON_JOB,
         short_names=("cronvcjob", "cronvj"),
-        columns=(  # Volcano has none; these are those of Kubernetes' own CronJob
+        columns=(  # Volcano has none; these are the columns of Kubernetes' CronJob
             Column("SCHEDULE", ".spec.schedule"),
             Column("TIMEZONE", ".spec.timeZone"),
             Column("SUSPEND", ".spec.suspend", "boolean"),
@@ -241,7 +241,7 @@ DEFINITIONS: tuple[Definition, ...] = (
     Definition(
         kinds.QUEUE,
         short_names=("q", "queue-v1beta1"),
-        columns=(  # Volcano has the parent alone
+        columns=(  # Volcano has only the parent
             Column("STATE", ".status.state"),
             Column("WEIGHT", ".spec.weight", "integer"),
             Column("PARENT", ".spec.parent"),

@@ -1,9 +1,9 @@
 """core/v1 PodTemplateSpec, PersistentVolumeClaimSpec and LabelSelector as structural schemas.
 
 Generated from the models of the installed kubernetes_asyncio, whose fields follow the Kubernetes API of that release.
-What the models do not say stands in the tables below: quantities, int-or-string, 64-bit integers, and the keys of lists
+The tables below contain what the models do not: quantities, int-or-string, 64-bit integers, and the keys of lists
 that server-side apply merges by name (Kubernetes: `listType=map` markers in `k8s.io/api/core/v1/types.go`).
-Descriptions are the first sentences of the models' own; fields that hold another model are described by its type.
+Descriptions are the first sentences of the models' own; fields that contain another model are described by its type.
 Metadata inside a template keeps five fields, as in Volcano's CRDs (controller-gen `generateEmbeddedObjectMeta`).
 """
 
@@ -74,7 +74,7 @@ _KEY_DEFAULTS: dict[tuple[str, str], str] = {
     ("V1ContainerPort", "protocol"): "TCP",
     ("V1LocalObjectReference", "name"): "",
 }
-"""A key of a map list is required or has a default; these are optional in the API."""
+"""Defaults of the keys of map lists, which must be required or have a default; the API declares these optional."""
 _ATOMIC = frozenset({
     "V1ConfigMapKeySelector", "V1FileKeySelector", "V1LabelSelector", "V1LocalObjectReference", "V1NodeSelector",
     "V1NodeSelectorTerm", "V1ObjectFieldSelector", "V1ResourceFieldSelector", "V1SecretKeySelector",
@@ -162,14 +162,14 @@ _ABOUT: dict[str, str] = {
     "V1VsphereVirtualDiskVolumeSource": "vSphere disk.",
     "V1WindowsSecurityContextOptions": "Security settings on Windows.",
 }
-"""Description of fields of these types, for which the models have none."""
+"""Descriptions of fields of these types, for which the models have none."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])|\s+(?=More info)")
 _LIST = re.compile(r"^list\[(.+)\]$")
 _MAP = re.compile(r"^dict\(str, (.+)\)$")
 
 
 def _required(model: type[Any], attribute: str) -> bool:
-    """Whether the model refuses None for the attribute, which is how the generated code states `required`."""
+    """Return whether the model refuses None for the attribute, which is how the generated code marks `required`."""
     probe: Any = object.__new__(model)
     probe.local_vars_configuration = SimpleNamespace(client_side_validation=True)
     try:
@@ -180,7 +180,7 @@ def _required(model: type[Any], attribute: str) -> bool:
 
 
 def _description(model: type[Any], attribute: str, type_name: str) -> str:
-    """The first sentence of what the model says of an attribute, or what is said of its type."""
+    """Return the first sentence of the model's text about an attribute, or the description of its type."""
     _, _, text = (getattr(model, attribute).fget.__doc__ or "").partition("\n")
     words = text.partition(":return:")[0].replace("# noqa: E501", "").split()
     return _ABOUT[type_name] if not words else _SENTENCE.split(" ".join(words), maxsplit=1)[0]
@@ -233,15 +233,15 @@ def _model(name: str) -> Schema:
 
 
 def pod_template() -> Schema:
-    """PodTemplateSpec; `containers` is the one required field of its spec."""
+    """Return PodTemplateSpec; `containers` is the one required field of its spec."""
     return _model("V1PodTemplateSpec")
 
 
 def claim_spec() -> Schema:
-    """PersistentVolumeClaimSpec."""
+    """Return PersistentVolumeClaimSpec."""
     return _model("V1PersistentVolumeClaimSpec")
 
 
 def label_selector() -> Schema:
-    """LabelSelector."""
+    """Return LabelSelector."""
     return _model("V1LabelSelector")

@@ -1,1 +1,1 @@
-"""Text that `kubectl get` and `vcctl` print alike: ages, and the status column of pods. Imports `model` only."""
+"""Text that both `kubectl get` and `vcctl` print: ages, and the status column of pods. Imports `model` only."""

@@ -1,4 +1,4 @@
-"""Durations as people read them, to two digits' worth (Kubernetes: apimachinery `duration.HumanDuration`)."""
+"""Durations in readable form, to two digits' precision (Kubernetes: apimachinery `duration.HumanDuration`)."""
 
 from datetime import datetime
 
@@ -6,7 +6,7 @@ UNKNOWN = "<unknown>"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _YEAR = 365 * _DAY
 
-# Below `limit` seconds, so many of the larger unit and, when a smaller one is given, what is left in it.
+# Below `limit` seconds, the number of larger units and, if a smaller one is given, the rest in it.
 _SCALES: tuple[tuple[float, int, str, int, str], ...] = (
     (2 * _MINUTE, 1, "s", 0, ""),
     (10 * _MINUTE, _MINUTE, "m", 1, "s"),
@@ -21,7 +21,7 @@ _SCALES: tuple[tuple[float, int, str, int, str], ...] = (
 
 
 def human_duration(seconds: float) -> str:
-    """`90s`, `3m5s`, `7h12m`, `3d4h` …; a little below zero is `0s`, as clocks differ."""
+    """Format as `90s`, `3m5s`, `7h12m`, `3d4h` …; slightly negative values are `0s`, since clocks differ."""
     if (whole := int(seconds)) < -1:
         return "<invalid>"
     whole = max(0, whole)
@@ -33,10 +33,10 @@ def human_duration(seconds: float) -> str:
 
 
 def since(timestamp: str | None, now: datetime) -> str:
-    """How long ago an RFC 3339 time was; `<unknown>` without one."""
+    """Return the time since an RFC 3339 time; `<unknown>` without one."""
     if not timestamp:
         return UNKNOWN
     try:
         return human_duration((now - datetime.fromisoformat(timestamp)).total_seconds())
-    except (ValueError, TypeError):  # not a time, or one without its zone
+    except (ValueError, TypeError):  # not a time, or one without a zone
         return "<invalid>"

@@ -1,4 +1,4 @@
-"""The columns of a pod, above all STATUS, which says more than the phase.
+"""The columns of a pod, above all STATUS, which is more detailed than the phase.
 
 Rules: Kubernetes `pkg/printers/internalversion/printers.go` (printPod).
 """
@@ -14,7 +14,7 @@ _ENDED = ("Succeeded", "Failed")
 
 
 class PodView(NamedTuple):
-    """What is counted and concluded from a pod's containers."""
+    """Counts and status derived from a pod's containers."""
 
     ready: str
     status: str
@@ -41,7 +41,7 @@ class _ContainerCounts:
 
 
 def view(pod: Manifest, now: datetime) -> PodView:
-    """READY, STATUS and RESTARTS of a pod."""
+    """Return READY, STATUS and RESTARTS of a pod."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     sidecars = {one["name"] for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"}
     total = len(spec.get("containers") or ()) + len(sidecars)
@@ -61,7 +61,7 @@ def view(pod: Manifest, now: datetime) -> PodView:
 def _initialisation(
     spec: Manifest, status: Manifest, sidecars: set[str], counts: _ContainerCounts, sidecar_restarts: _ContainerCounts
 ) -> str:
-    """`Init:…` while an init container still has to end (or a sidecar to start); empty when they are through."""
+    """Return `Init:…` while an init container has to end (or a sidecar to start); empty afterwards."""
     count = len(spec.get("initContainers") or ())
     for index, container in enumerate(status.get("initContainerStatuses") or ()):
         counts.add_restarts(container)
@@ -86,7 +86,7 @@ def _initialisation(
 
 
 def _main_status(status: Manifest, counts: _ContainerCounts, word: str) -> str:
-    """The word of the first container that has something to say, else the pod's own."""
+    """Return the reason of the first container that has one, else the pod's own."""
     running = False
     for container in reversed(status.get("containerStatuses") or ()):
         counts.add_restarts(container)
@@ -123,14 +123,14 @@ def _condition(status: Manifest, kind: str) -> dict[str, Any]:
 
 
 def pod_ip(pod: Manifest) -> str:
-    """The pod's address."""
+    """Return the pod's address."""
     status = pod.get("status") or {}
     addresses = status.get("podIPs") or ()
     return str((addresses[0].get("ip") if addresses else status.get("podIP")) or NONE)
 
 
 def readiness_gates(pod: Manifest) -> str:
-    """How many of the pod's readiness gates are open."""
+    """Return how many of the pod's readiness gates are open."""
     gates = (pod.get("spec") or {}).get("readinessGates") or ()
     if not gates:
         return NONE

@@ -1,4 +1,4 @@
-"""Rules about one container, its requests and limits (Kubernetes: pkg/apis/core/validation)."""
+"""Validation of containers, their requests and limits (Kubernetes: pkg/apis/core/validation)."""
 
 import re
 from fractions import Fraction
@@ -56,7 +56,7 @@ def resource_errors(resources: Any, path: str) -> list[FieldError]:
 
 
 def _parse_amounts(named: Any, path: str, errors: list[FieldError]) -> dict[str, tuple[str, Fraction]]:
-    """Valid amounts by name, as text and number; the others become errors."""
+    """Return valid amounts by name, as text and number; the others become errors."""
     if not isinstance(named, dict):
         if named is not None:
             errors.append(invalid(path, named, "must be an object of quantities"))
@@ -91,7 +91,7 @@ _ENV_FIELDS = re.compile(
     r"metadata\.(name|namespace|uid|(annotations|labels)\['.+'\])"
     r"|spec\.(nodeName|serviceAccountName)|status\.(hostIP|hostIPs|podIP|podIPs)"
 ).fullmatch
-"""The fields of its pod that an environment variable may refer to."""
+"""Fields of its pod that an environment variable may refer to."""
 _ENV_NAME = re.compile(r"[ -<>-~]+").fullmatch
 _PORT_NAME = re.compile(r"(?=.{1,15}$)(?=.*[a-z])[a-z0-9]([a-z0-9]|-(?!-))*(?<!-)").fullmatch
 _PORT_RULE = "must be between 1 and 65535, inclusive"
@@ -103,7 +103,7 @@ def _is_env_name(name: str) -> bool:
 
 
 def container_errors(container: Manifest, path: str) -> list[FieldError]:
-    """Return the errors of a container at `path`, apart from those about its siblings and volumes."""
+    """Return the errors of a container at `path`, except those that involve other containers and volumes."""
     errors = _name_and_image_errors(container, path)
     for field, values in _ENUMS.items():
         if (policy := container.get(field)) and policy not in values:

@@ -1,6 +1,6 @@
-"""Names, labels and annotations: the forms Kubernetes accepts and its texts (apimachinery `pkg/util/validation`).
+"""Names, labels and annotations: Kubernetes' rules and messages (apimachinery `pkg/util/validation`).
 
-Answers are remembered: the same few names and labels come with every pod of a job.
+Results are cached: the same few names and labels occur in every pod of a job.
 """
 
 import re
@@ -39,12 +39,12 @@ _VALUE_RULE = (
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
 ANNOTATION_BYTES = 256 * 1024
-"""The most all annotations of an object may take."""
+"""Maximum size of all annotations of an object."""
 
 
 @lru_cache(maxsize=8192)
 def label_rule(name: str) -> str:
-    """What is wrong with a DNS label; empty when nothing is."""
+    """Return the broken rule of a DNS label; empty if it is valid."""
     if len(name) > 63:
         return "must be no more than 63 characters"
     return "" if _LABEL(name) else LABEL_RULE
@@ -52,7 +52,7 @@ def label_rule(name: str) -> str:
 
 @lru_cache(maxsize=8192)
 def subdomain_rule(name: str) -> str:
-    """What is wrong with a DNS subdomain; empty when nothing is."""
+    """Return the broken rule of a DNS subdomain; empty if it is valid."""
     if len(name) > 253:
         return "must be no more than 253 characters"
     return "" if SUBDOMAIN(name) else SUBDOMAIN_RULE
@@ -60,7 +60,7 @@ def subdomain_rule(name: str) -> str:
 
 @lru_cache(maxsize=8192)
 def qualified_rule(name: str) -> str:
-    """What is wrong with a qualified name such as `example.com/key`; empty when nothing is."""
+    """Return the broken rule of a qualified name such as `example.com/key`; empty if it is valid."""
     prefix, slash, part = name.rpartition("/")
     if slash:
         if "/" in prefix:
@@ -82,7 +82,7 @@ def _annotation_rule(key: str) -> str:
 
 
 def value_rule(value: Any) -> str:
-    """What is wrong with a label's value; empty when nothing is."""
+    """Return the broken rule of a label's value; empty if it is valid."""
     return _text_rule(value) if isinstance(value, str) else "must be a string"
 
 
@@ -95,12 +95,12 @@ def _text_rule(value: str) -> str:
 
 @lru_cache(maxsize=8192)
 def _are_keys(keys: tuple[str, ...]) -> bool:
-    """Whether all are names that labels may have, and so annotations: the same come with every pod of a job."""
+    """Return whether all are valid keys of labels and annotations; cached, as every pod of a job has the same."""
     return not any(map(qualified_rule, keys))
 
 
 def label_errors(labels: Any, path: str) -> list[FieldError]:
-    """What is wrong with a map of labels."""
+    """Return the errors of a map of labels."""
     if not labels:
         return []
     if not isinstance(labels, dict):
@@ -112,7 +112,7 @@ def label_errors(labels: Any, path: str) -> list[FieldError]:
 
 
 def annotation_errors(annotations: Any, path: str) -> list[FieldError]:
-    """What is wrong with a map of annotations."""
+    """Return the errors of a map of annotations."""
     if not annotations:
         return []
     if not isinstance(annotations, dict):

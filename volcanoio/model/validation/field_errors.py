@@ -1,4 +1,4 @@
-"""What is wrong with a field: Kubernetes' reasons and texts (apimachinery `pkg/util/validation/field`)."""
+"""Errors of fields: Kubernetes' reasons and messages (apimachinery `pkg/util/validation/field`)."""
 
 import json
 import re
@@ -21,7 +21,7 @@ class FieldError(NamedTuple):
 
 
 def shown(value: Any) -> str:
-    """A value as Kubernetes prints it in messages: strings quoted, the rest as JSON that is safe within HTML."""
+    """Return a value as Kubernetes prints it in messages: strings quoted, others as JSON that is safe within HTML."""
     text = _shown(_with_integers(value) if isinstance(value, float | list | dict) else value)
     if isinstance(value, str) or not _UNSAFE.search(text):
         return text
@@ -29,7 +29,7 @@ def shown(value: Any) -> str:
 
 
 def _with_integers(value: Any) -> Any:
-    """The value with whole floats as integers, as Go writes them."""
+    """Return the value with whole floats as integers, as Go writes them."""
     match value:
         case float():
             return int(value) if value.is_integer() and abs(value) < 1e21 else value
@@ -41,46 +41,46 @@ def _with_integers(value: Any) -> Any:
 
 
 def required(field: str, hint: str = "") -> FieldError:
-    """The field must be set."""
+    """Return the error of a missing field."""
     return FieldError(field, "FieldValueRequired", f"Required value: {hint}" if hint else "Required value")
 
 
 def invalid(field: str, value: Any, rule: str) -> FieldError:
-    """The value breaks a rule."""
+    """Return the error of a value that breaks a rule."""
     return FieldError(field, "FieldValueInvalid", f"Invalid value: {shown(value)}: {rule}")
 
 
 def wrong_type(field: str, value: Any, rule: str) -> FieldError:
-    """The value has another type than the schema's."""
+    """Return the error of a value whose type is not the schema's."""
     return FieldError(field, "FieldValueTypeInvalid", f"Invalid value: {shown(value)}: {rule}")
 
 
 def unsupported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
-    """The value is none of those supported."""
+    """Return the error of an unsupported value, with the supported ones."""
     values = ", ".join(shown(one) for one in supported)
     return FieldError(field, "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {values}")
 
 
 def duplicate(field: str, value: Any) -> FieldError:
-    """The value occurs twice where it must be unique."""
+    """Return the error of a value that occurs twice where it must be unique."""
     return FieldError(field, "FieldValueDuplicate", f"Duplicate value: {shown(value)}")
 
 
 def forbidden(field: str, rule: str) -> FieldError:
-    """The field must not be set, or not be changed."""
+    """Return the error of a field that must not be set, or not be changed."""
     return FieldError(field, "FieldValueForbidden", f"Forbidden: {rule}")
 
 
 def not_found(field: str, value: Any) -> FieldError:
-    """The value names something that is not there."""
+    """Return the error of a reference to a missing object or field."""
     return FieldError(field, "FieldValueNotFound", f"Not found: {shown(value)}")
 
 
 def too_many(field: str, count: int, most: int) -> FieldError:
-    """A list or map has too many items."""
+    """Return the error of a list or map with too many items."""
     return FieldError(field, "FieldValueTooMany", f"Too many: {count}: must have at most {most} item{'s'[: most != 1]}")
 
 
 def too_long(field: str, most: int) -> FieldError:
-    """A text is too long."""
+    """Return the error of a text that is too long."""
     return FieldError(field, "FieldValueTooLong", f"Too long: may not be more than {most} byte{'s'[: most != 1]}")

@@ -1,4 +1,4 @@
-"""Rules about where a pod may go: tolerations, affinity, topology spread (Kubernetes: pkg/apis/core/validation)."""
+"""Validation of tolerations, affinity and topology spread (Kubernetes: pkg/apis/core/validation)."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def _maps(value: Any) -> list[Manifest]:
-    """The objects of a list; anything else is the schema's business."""
+    """Return the objects of a list; other values are errors of the schema."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def toleration_errors(tolerations: Any, path: str) -> list[FieldError]:
-    """The broken rules of `tolerations`."""
+    """Return the errors of `tolerations`."""
     errors: list[FieldError] = []
     for at, one in enumerate(_maps(tolerations)):
         where = f"{path}[{at}]"
@@ -41,7 +41,7 @@ def toleration_errors(tolerations: Any, path: str) -> list[FieldError]:
 
 
 def affinity_errors(affinity: Any, path: str) -> list[FieldError]:
-    """The broken rules of `affinity`."""
+    """Return the errors of `affinity`."""
     if not isinstance(affinity, dict):
         return [invalid(path, affinity, "must be an object")]
     errors: list[FieldError] = []
@@ -111,7 +111,7 @@ def _pod_term_errors(term: Manifest, path: str) -> list[FieldError]:
 
 
 def spread_errors(constraints: Any, path: str) -> list[FieldError]:
-    """The broken rules of `topologySpreadConstraints`."""
+    """Return the errors of `topologySpreadConstraints`."""
     errors: list[FieldError] = []
     for at, one in enumerate(_maps(constraints)):
         where = f"{path}[{at}]"

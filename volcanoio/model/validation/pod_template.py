@@ -1,4 +1,4 @@
-"""Rules about pods and pod templates (Kubernetes: pkg/apis/core/validation, ValidatePodTemplateSpec)."""
+"""Validation of pods and pod templates (Kubernetes: pkg/apis/core/validation, ValidatePodTemplateSpec)."""
 
 from typing import Any
 
@@ -33,16 +33,16 @@ _SUBDOMAINS = ("nodeName", "serviceAccountName", "priorityClassName", "scheduler
 _LABELS = ("hostname", "subdomain")
 _INTEGERS = {"terminationGracePeriodSeconds": (0, 2**63 - 1), "activeDeadlineSeconds": (1, 2**31 - 1)}
 _REFERENCES = {"configMap": "name", "secret": "secretName", "persistentVolumeClaim": "claimName", "hostPath": "path"}
-"""What a volume source must name."""
+"""Required name of each volume source."""
 
 
 def validate_pod_template(template: Manifest, path: str) -> list[str]:
-    """The broken rules of a pod template, one `path: rule` each; empty when it is valid."""
+    """Return the errors of a pod template, each as `path: rule`; empty if it is valid."""
     return [str(error) for error in pod_template_errors(template, path)]
 
 
 def pod_template_errors(template: Any, path: str) -> list[FieldError]:
-    """The broken rules of a pod template at `path`."""
+    """Return the errors of a pod template at `path`."""
     if not isinstance(template, dict):
         return [required(path)]
     metadata = template.get("metadata")
@@ -127,7 +127,7 @@ def _plain_field_errors(spec: Manifest, path: str) -> list[FieldError]:
 
 
 def _volume_errors(volumes: Any, path: str, errors: list[FieldError]) -> set[str]:
-    """Note what is wrong with the volumes; returns their names."""
+    """Add the errors of the volumes; returns their names."""
     if not volumes:
         return set()
     if not isinstance(volumes, list):
