@@ -1,1 +1,1 @@
-"""Figures, as JSON with the machine they were measured on; never asserted in tests."""
+"""Benchmarks, which print JSON with the machine they were measured on; tests assert none of it."""

@@ -1,6 +1,6 @@
 """The embedded API server in a process of its own, for bench.embedded: `python -m bench.apiserver [DIRECTORY]`.
 
-Prints [host, port], serves plain HTTP until a line comes in, and then prints what it used.
+Prints [host, port], serves plain HTTP until it reads a line, and then prints the resources it used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from volcanoio.localcluster.apiserver.server import ApiServer, install
 
 
 async def main() -> None:
-    """Serve."""
+    """Serve until a line is read."""
     directory = Path(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1] else None
     async with ApiServer.open(directory).running() as server:
         install(server)

@@ -1,4 +1,4 @@
-"""Checks placements against what was asked, in the plainest way and without the engine: no import of volcanoio.
+"""Checks placements against the requests in the simplest way, without the engine: it imports nothing of volcanoio.
 
 Amounts are integers in any units, as long as nodes, pods and queues use the same.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """A node: what it offers and its labels."""
+    """A node: its allocatable amounts and labels."""
 
     name: str
     allocatable: Mapping[str, int]
@@ -21,7 +21,7 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """A pod: what it asks for, the labels its node must have, and its gang."""
+    """A pod: its requests, the labels that its node must have, and its gang."""
 
     uid: str
     group: str
@@ -31,7 +31,7 @@ class PodFacts:
 
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
-    """A gang: how many members it needs, and its queue."""
+    """A gang: its minimum number of members, and its queue."""
 
     name: str
     minimum: int

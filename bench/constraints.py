@@ -1,9 +1,8 @@
-"""The engine with constrained pods mixed in: `python -m bench.constraints --nodes 10000 --pods 20000 --part 20`.
+"""The engine with constrained pods: `python -m bench.constraints --nodes 10000 --pods 20000 --part 20`.
 
-The workload of `bench.engine`, in which that part of the gangs (in hundredths) asks for something besides room, in
-turn: preferred and required node affinity with tainted nodes tolerated, anti-affinity of its own pods by host, even
-spread over zones, soft spread over zones and hosts, one zone for all. What was placed is checked against that. Printed
-is JSON.
+The workload of `bench.engine`, in which that percentage of the gangs has a constraint, in turn: preferred and required
+node affinity with tolerated taints, anti-affinity to its own pods by host, hard spread over zones, soft spread over
+zones and hosts, one zone for all. The placements are checked. Prints JSON.
 """
 
 from __future__ import annotations
@@ -54,12 +53,12 @@ class Constrained(Workload):
     part = 20
 
     def kind(self, gang: int) -> str:
-        """What a gang asks for, "" for nothing."""
+        """Return the constraint of a gang, "" for none."""
         number, rest = divmod(gang * self.part, 100)
         return KINDS[number % len(KINDS)] if rest < self.part else ""
 
     def node_objects(self) -> Iterator[Node]:
-        """The nodes in zones and racks."""
+        """Yield the nodes in zones and racks."""
         for index, node in enumerate(super().node_objects()):
             labels = {HOST: f"node-{index}", ZONE: f"zone-{index % ZONES}", RACK: f"rack-{index // 40}"}
             taints = (Taint(key="spare", effect="NoSchedule"),) if not index % 20 else ()
@@ -68,7 +67,7 @@ class Constrained(Workload):
             yield msgspec.structs.replace(node, metadata=meta, spec=spec)
 
     def pod_objects(self) -> Iterator[Pod]:
-        """The pods, labelled by their gang and their number in it as the job controller does."""
+        """Yield the pods, labelled with their gang and index as the job controller does."""
         pods = super().pod_objects()
         for gang in range(self.gangs):
             for member in range(self.members(gang)):
@@ -79,7 +78,7 @@ class Constrained(Workload):
                 yield msgspec.structs.replace(pod, metadata=meta, spec=spec)
 
     def broken(self, placements: Mapping[str, str]) -> list[str]:
-        """Gangs that do not have what they asked for, by what is left of pods' uids and their nodes."""
+        """Return the gangs whose constraint is violated, by the nodes of their pods."""
         wrong = []
         for gang in range(self.gangs):
             uids = (f"uid-gang-{gang}-worker-{member}" for member in range(self.members(gang)))
@@ -97,7 +96,7 @@ class Constrained(Workload):
 
 
 def _asking(spec: PodSpec, kind: str, gang: str) -> PodSpec:
-    """A pod's spec with what its gang asks for."""
+    """Return a pod's spec with the constraint of its gang."""
     own = LabelSelector(match_labels={GANG: gang})
     match kind:
         case "node affinity":
@@ -129,7 +128,7 @@ def _asking(spec: PodSpec, kind: str, gang: str) -> PodSpec:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, check, print; 1 when a placement was wrong."""
+    """Measure, check, print; returns 1 if a placement was wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench.constraints", description=__doc__)
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--pods", type=int, default=20_000)

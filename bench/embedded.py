@@ -1,8 +1,8 @@
 """The embedded API server alone: `python -m bench.embedded [--creates 20000] [--objects 100000]`.
 
 The server is a process of its own, as are its clients: 32 keep-alive connections that create pods (bodies of 3 KB),
-and watchers of all pods. Clients speak HTTP by hand, so that their cost does not hide the server's. Storage is memory
-unless the row says disk. Printed is one JSON.
+and watchers of all pods. Clients use prebuilt HTTP requests, so that their cost does not hide the server's. Storage is
+memory unless the row's name contains disk. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from volcanoio.localcluster.apiserver.server import ApiServer
 PODS = "/api/v1/namespaces/default/pods"
 CONNECTIONS = 32
 OURS = "volcanoio/bench"
-"""How our own components call themselves: whose fields are theirs is not tracked, as it is for everybody else."""
+"""User agent of our own components, whose managed fields are not recorded."""
 CALLERS = 64
 """Concurrent writers of the rows without HTTP: enough to fill a commit."""
 
 
 async def over_http(directory: Path | None, creates: int, watchers: int, agent: str) -> dict[str, Any]:
-    """Creates per second, and events per second delivered to `watchers`."""
+    """Measure creates per second, and events per second delivered to `watchers`."""
     program = [sys.executable, "-m", "bench.apiserver", str(directory or "")]
     server = await asyncio.create_subprocess_exec(
         *program, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
@@ -71,7 +71,7 @@ async def over_http(directory: Path | None, creates: int, watchers: int, agent: 
 
 
 async def in_process(directory: Path | None, creates: int) -> dict[str, Any]:
-    """Creates per second without HTTP."""
+    """Measure creates per second without HTTP."""
     async with ApiServer.open(directory).running() as server:
         cpu, started = time.process_time(), time.perf_counter()
         await fill(server, creates)
@@ -94,7 +94,7 @@ async def fill(server: ApiServer, pods: int) -> None:
 
 
 async def large(directory: Path, objects: int) -> dict[str, Any]:
-    """A server with many objects, written by a process before: restart, LIST of all, memory."""
+    """Measure a server with many objects that another process wrote: restart, LIST of all, memory."""
     program = [sys.executable, "-m", "bench.embedded", "--fill", str(directory), "--objects", str(objects)]
     filling = await asyncio.create_subprocess_exec(*program)
     if await filling.wait():
@@ -131,7 +131,7 @@ PHASES = ("http-0", "http-3", "http-10", "http-3-tracked", "http-3-disk", "in-pr
 
 
 async def measure(phase: str, creates: int, objects: int) -> dict[str, Any]:
-    """The figures of one phase."""
+    """Measure one phase."""
     with tempfile.TemporaryDirectory(prefix="volcanoio-bench-") as temporary:
         directory = Path(temporary) if phase.endswith("disk") else None
         if phase == "large":

@@ -1,8 +1,8 @@
 """The scheduling engine alone: `python -m bench.engine --nodes 10000 --pods 100000 --gang 8`.
 
 A backlog of gangs is folded into a ClusterState and placed by `run_cycle` with the default configuration: the same
-entry and the same rules as live, cut into cycles by the same budget of time. Printed is JSON. The checker's time, and
-that of building the objects, is not counted; folding them in is measured separately.
+entry point and rules as live, cut into cycles by the same time budget. Prints JSON. The checker's time, and that of
+building the objects, is not counted; folding them in is measured separately.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SHOWN = 10
 
 @dataclass(slots=True)
 class Run:
-    """What a run decided and how long it took, in seconds; `longest_hold` is the longest between two checkpoints."""
+    """Decisions and seconds of a run; `longest_hold` is the longest time between two checkpoints."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -53,13 +53,13 @@ class Run:
     decisions: list[SchedulerEffect] = field(default_factory=list)
 
     def placements(self) -> list[tuple[str, str]]:
-        """(pod uid, node) of every bind."""
+        """Yield (pod uid, node) of every bind."""
         batches = (effect for effect in self.decisions if isinstance(effect, BindBatch))
         return [(bind.uid, bind.node) for batch in batches for bind in batch.binds]
 
 
 def default_profile() -> Profile:
-    """What live scheduling runs without a configuration file."""
+    """Return the profile of live scheduling without a configuration file."""
     registry = discover()
     plugins, actions = registry.factories(entrypoints.SCHEDULER_PLUGINS), registry.factories(entrypoints.ACTIONS)
     return Profile.build(default_configuration(actions=actions, plugins=plugins), plugins, actions)
@@ -74,7 +74,7 @@ def observed(objects: Iterable[ApiObject], seq: int) -> list[Observed]:
 
 
 def load(state: ClusterState, workload: Workload) -> tuple[int, float]:
-    """Fold the whole workload in; gives how many events there were and the seconds it took."""
+    """Fold the whole workload; returns the number of events and the seconds."""
     count, seconds = 0, 0.0
     for objects in (
         workload.node_objects(),
@@ -96,7 +96,7 @@ def load(state: ClusterState, workload: Workload) -> tuple[int, float]:
 
 
 def schedule(state: ClusterState, profile: Profile, *, budget: float, pods: int) -> Run:
-    """Run cycles until all pods are placed, or one that was not cut short places nothing."""
+    """Run cycles until all pods are placed, or a complete cycle places none."""
     run, bound, clock = Run(), 0, WallClock()
     while True:
         run.cycles += 1
@@ -126,7 +126,7 @@ def schedule(state: ClusterState, profile: Profile, *, budget: float, pods: int)
 
 
 def report(workload: Workload, run: Run, events: int, load_seconds: float, checked: Report) -> dict[str, Any]:
-    """The figures."""
+    """Return the figures of a run."""
     return {
         "bench": "engine",
         "machine": machine(),
@@ -148,7 +148,7 @@ def report(workload: Workload, run: Run, events: int, load_seconds: float, check
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, check, print; 1 when a placement was wrong."""
+    """Measure, check, print; returns 1 if a placement was wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench.engine", description=__doc__)
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--pods", type=int, default=100_000)

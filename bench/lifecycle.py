@@ -1,7 +1,7 @@
-"""The controllers' figures: `python -m bench.lifecycle [--only ROW] [--jobs 10000]`.
+"""The controllers' benchmarks: `python -m bench.lifecycle [--only ROW] [--jobs 10000]`.
 
-Each row runs in a process of its own, one after the other, and is one line of JSON with the machine. bench/README.md
-says what they measure.
+Each row runs in a process of its own, one after another, and is one line of JSON with the machine. bench/README.md
+describes the rows.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ ROWS = {
     "memory": ("held.memory", 1),
     "restart": ("held.restart", 1),
 }
-"""By row the function that measures it, by module of `bench.lifecycles`, and the part of `--jobs` that it takes."""
+"""For each row, its function in `bench.lifecycles`, and the divisor of `--jobs`."""
 
 
 def measure(row: str, jobs: int) -> dict[str, Any]:
-    """One row's figures."""
+    """Measure one row."""
     where, part = ROWS[row]
     module, _, name = where.partition(".")
     figures = getattr(importlib.import_module(f"bench.lifecycles.{module}"), name)(max(1, jobs // part))
@@ -34,7 +34,7 @@ def measure(row: str, jobs: int) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 when something was not as it must be, or a row failed."""
+    """Measure and print; returns 1 if a check or a row failed."""
     parser = argparse.ArgumentParser(prog="python -m bench.lifecycle", description=__doc__)
     parser.add_argument("--only", choices=sorted(ROWS), action="append", help="this row; may be given several times")
     parser.add_argument("--jobs", type=int, default=10_000, help="jobs of ten pods that are held; a tenth are run")

@@ -1,8 +1,8 @@
 """The whole system end to end: `python -m bench.local --nodes 1000 --jobs 500 --pods-per-job 20`.
 
 API server, simulated nodes, controllers and scheduler run in one process, as under `volcanoio up`; users submit and
-watch over HTTPS from another process, and once more in-process. Each phase has a fresh cluster in a fresh process.
-Printed is one JSON. Simulated pods never end, except in the phase `completion`.
+watch over HTTPS from another process, and again in-process. Each phase has a new cluster in a new process. Prints one
+JSON object. Simulated pods never end, except in the phase `completion`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a figure was measured on."""
+"""The machine on which a benchmark ran."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores, memory and versions."""
+    """Return processor, cores, memory and versions."""
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
@@ -26,18 +26,18 @@ def machine() -> dict[str, Any]:
 
 
 def software() -> dict[str, str]:
-    """Versions of what the figures depend on."""
+    """Return the versions of software that affects the figures."""
     return {name: version(name) for name in ("volcanoio", "msgspec", "numpy", "aiohttp", "anyio", "cryptography")}
 
 
 def peak_memory() -> int:
-    """The most memory this process has held, in bytes."""
+    """Return the peak memory of this process in bytes."""
     kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return kilobytes * (1 if platform.system() == "Darwin" else 1024)
 
 
 def memory_now() -> int:
-    """The memory this process holds now, in bytes."""
+    """Return the current memory of this process in bytes."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 

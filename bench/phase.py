@@ -27,7 +27,7 @@ MODES = ("http", "in-process")
 
 
 async def measure(mode: str, phase: str, nodes: int, load: Load, *, memory: bool = True) -> dict[str, Any]:
-    """The figures of one phase. `memory` False stores the cluster's objects on disk."""
+    """Measure one phase. `memory` False stores the cluster's objects on disk."""
     requests = CountedRequests()
     before = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="volcanoio-bench-") as directory:
@@ -66,7 +66,7 @@ async def _another_process(kubeconfig: Path, phase: str, load: Load) -> dict[str
 
 
 def main() -> int:
-    """Print the phase's figures."""
+    """Measure a phase and print its figures."""
     mode, phase, nodes, load, storage = sys.argv[1:6]
     figures = asyncio.run(measure(mode, phase, int(nodes), Load(**json.loads(load)), memory=storage == "memory"))
     print(json.dumps(figures))

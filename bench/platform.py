@@ -1,9 +1,9 @@
-"""A platform's day: `python -m bench.platform [--pods 300000] [--uncounted]`, in virtual time.
+"""A day of a platform in virtual time: `python -m bench.platform [--pods 300000] [--uncounted]`.
 
-200 nodes that see changes late; gangs that run for a week hold most of the cores, and pods of a minute come all day
-long through the whole system, each created, bound, run and deleted. No node may have to refuse a pod for want of
-resources (OutOf*), and no job may be lost. With fewer pods the day is shorter, not quieter. `--uncounted` is the
-negative control: what the scheduler has bound is not counted until it is seen, and the nodes must refuse pods.
+200 nodes whose kubelets see changes late; gangs that run for a week use most of the cores, and one-minute pods arrive
+all day, each created, bound, run and deleted. No node may have to refuse a pod because of its resources (OutOf*), and
+no job may be lost. With fewer pods the day is shorter; the load stays the same. `--uncounted` is the negative control:
+the scheduler does not count a bound pod until it sees it, and the nodes must refuse pods.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from volcanoio.model import kinds
 LAG = 1.0
 """Seconds after which a kubelet sees a change, and for which it still counts a pod that has ended."""
 PATIENCE = 3600.0
-"""Seconds of the cluster that jobs have after the last one came."""
+"""Seconds of the cluster's time for jobs to finish after the last one arrived."""
 LOOK = 5.0
 
 
 async def day(pods: int, nodes: int = NODES, *, seed: int = 0, uncounted: bool = False) -> dict[str, Any]:
-    """The figures of a day of so many short pods; `uncounted` is the negative control, from its beginning on."""
+    """Run a day with so many short pods; `uncounted` starts the negative control at its beginning."""
     requests = CountedRequests()
     weeks = gangs(nodes)
     options = LocalOptions.parse(nodes=nodes, node_resources=NODE, speed=math.inf, kubelet_lag=LAG)
@@ -95,7 +95,7 @@ async def day(pods: int, nodes: int = NODES, *, seed: int = 0, uncounted: bool =
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the day and print its figures; 1 when the platform failed, or the negative control did not."""
+    """Run the day and print its figures; returns 1 if the platform failed, or the negative control did not."""
     parser = argparse.ArgumentParser(prog="python -m bench.platform", description=__doc__)
     parser.add_argument("--pods", type=int, default=PODS, help="one-minute pods; 300000 make a whole day")
     parser.add_argument("--nodes", type=int, default=NODES)
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def passed(figures: dict[str, Any], *, uncounted: bool) -> bool:
-    """Whether nothing was refused or lost; of the negative control, whether something was refused."""
+    """Return whether nothing was refused or lost; for the negative control, whether something was refused."""
     if uncounted:
         return bool(figures["out_of"])
     faults = ("out_of", "refused_by_nodes", "times_a_node_was_overfull", "lost_jobs", "week_long_gangs_broken")

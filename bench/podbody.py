@@ -1,4 +1,4 @@
-"""A pod as users send it: 3 KB of JSON, of which only the name differs."""
+"""A typical pod in 3 KB of JSON, of which only the name differs."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ _BEFORE, _AFTER = json.dumps(_POD).encode().split(_NAME.encode())
 
 
 def pod_body(name: str) -> bytes:
-    """The pod with that name."""
+    """Return the pod with that name."""
     return _BEFORE + name.encode() + _AFTER

@@ -1,4 +1,4 @@
-"""The cheapest HTTP/1.1 client that measures a server honestly: prebuilt bytes, one request at a time, no TLS."""
+"""A minimal HTTP/1.1 client, so that the server is measured: prebuilt bytes, one request at a time, no TLS."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Connection(asyncio.Protocol):
-    """One keep-alive connection. Understands answers with a Content-Length."""
+    """One keep-alive connection. Supports responses with a Content-Length."""
 
     def __init__(self, host: str, agent: str) -> None:
         self._host = host
@@ -18,7 +18,7 @@ class Connection(asyncio.Protocol):
 
     @classmethod
     async def open(cls, host: str, port: int, agent: str) -> Self:
-        """A new connection of a client that calls itself `agent`."""
+        """Open a connection with `agent` as its user agent."""
         protocol = cls(f"{host}:{port}", agent)
         await asyncio.get_running_loop().create_connection(lambda: protocol, host, port)
         return protocol
@@ -29,7 +29,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport
 
     async def post(self, path: str, body: bytes) -> int:
-        """The status of the answer."""
+        """Send a request and return the status of the response."""
         assert self._transport is not None
         head = f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\nUser-Agent: {self._agent}\r\n"
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -62,7 +62,7 @@ class Connection(asyncio.Protocol):
 
 
 class Watching(asyncio.Protocol):
-    """A watch whose lines are counted, not read."""
+    """A watch whose lines are counted, not decoded."""
 
     def __init__(self, request: bytes) -> None:
         self._request = request
@@ -74,7 +74,7 @@ class Watching(asyncio.Protocol):
 
     @classmethod
     async def start(cls, host: str, port: int, path: str) -> Self:
-        """A new watch, from now on: it has begun when the head of the answer is here."""
+        """Start a watch; returns once the head of the response has arrived."""
         request = f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode()
         protocol = cls(request)
         await asyncio.get_running_loop().create_connection(lambda: protocol, host, port)
@@ -94,7 +94,7 @@ class Watching(asyncio.Protocol):
             self._reached.set_result(None)
 
     async def reach(self, lines: int) -> None:
-        """Wait until that many events have come."""
+        """Wait until that many events have arrived."""
         self._goal = lines
         if self._lines < lines:
             await self._reached

@@ -1,7 +1,7 @@
-"""The scheduler's figures: `python -m bench.scheduler [--only ROW] [--nodes 10000] [--pods 100000]`.
+"""The scheduler's benchmarks: `python -m bench.scheduler [--only ROW] [--nodes 10000] [--pods 100000]`.
 
-Each row runs in a process of its own, one after the other, and is one line of JSON with the machine. bench/README.md
-says what they measure.
+Each row runs in a process of its own, one after another, and is one line of JSON with the machine. bench/README.md
+describes the rows.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ ROWS = {
     "memory": "memory.memory",
     "growth": "placing.growth",
 }
-"""By row the function that measures it, by module of `bench.scheduling`."""
+"""For each row, its function in `bench.scheduling`."""
 
 
 def measure(row: str, nodes: int, pods: int) -> dict[str, Any]:
-    """One row's figures."""
+    """Measure one row."""
     module, _, name = ROWS[row].partition(".")
     figures = getattr(importlib.import_module(f"bench.scheduling.{module}"), name)(nodes, pods)
     return {"row": row, "machine": machine(), **figures}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 when a placement was wrong or a row failed."""
+    """Measure and print; returns 1 if a placement was wrong or a row failed."""
     parser = argparse.ArgumentParser(prog="python -m bench.scheduler", description=__doc__)
     parser.add_argument("--only", choices=sorted(ROWS), action="append", help="this row; may be given several times")
     parser.add_argument("--nodes", type=int, default=10_000)

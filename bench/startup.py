@@ -1,7 +1,7 @@
-"""How long `volcanoio up` takes to be ready: `python -m bench.startup [--runs 5] [--nodes 4]`.
+"""The time until `volcanoio up` is ready: `python -m bench.startup [--runs 5] [--nodes 4]`.
 
-Each run is a fresh process on a fresh directory, and once more on the directory of the run before. The imports alone
-and the interpreter alone are measured too. Prints one JSON object, in seconds; CPU seconds are the process's own.
+Each run is a new process on a new directory, and again on the directory of the run before. The imports alone and the
+interpreter alone are measured too. Prints one JSON object, in seconds; CPU seconds are the process's own.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ IMPORTS = "import volcanoio.cli.main, volcanoio.cli.serving"
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Seconds until a process said or did what was waited for, and what it used in all until it ended."""
+    """Seconds until a process printed its line or ended, and the CPU seconds of its whole run."""
 
     wall: float
     cpu: float
 
 
 def run(program: Sequence[str], *, ready: bytes = b"") -> Start:
-    """Start a program and wait for a line that begins with `ready`, then interrupt it; for its end without one."""
+    """Run a program until it prints a line that begins with `ready`, or without `ready` until it ends."""
     started = time.perf_counter()
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
@@ -52,7 +52,7 @@ def run(program: Sequence[str], *, ready: bytes = b"") -> Start:
 
 
 def summary(starts: Sequence[Start]) -> dict[str, float]:
-    """Median and best of some starts."""
+    """Return median and minimum of several starts."""
     walls, cpus = [start.wall for start in starts], [start.cpu for start in starts]
     return {
         "wall_median": round(percentile(walls, 0.5), 3),

@@ -1,4 +1,4 @@
-"""The little arithmetic figures need."""
+"""Percentiles of measurements."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from collections.abc import Sequence
 
 
 def percentile(values: Sequence[float], part: float) -> float:
-    """The smallest value that at least `part` (0 to 1) of the values do not exceed (nearest rank)."""
+    """Return the smallest value that at least `part` (0 to 1) of the values do not exceed (nearest rank)."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)]

@@ -1,7 +1,7 @@
-"""What users do in the end-to-end bench: submit jobs and watch their pods, through any transport.
+"""Users of the end-to-end benchmark: they submit jobs and watch their pods, through any transport.
 
-Run as a program it is a user of its own process, over HTTPS with a kubeconfig: `python -m bench.users KUBECONFIG PHASE
-OPTIONS-AS-JSON`, and prints what it saw as JSON.
+As a program it is one user in a process of its own, over HTTPS with a kubeconfig: `python -m bench.users KUBECONFIG
+PHASE OPTIONS-AS-JSON` prints its observations as JSON.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from volcanoio.model.kinds import Kind
 
 NAMESPACE = "default"
 SUBMITTERS = 16
-"""Requests a user has under way."""
+"""Requests of a user in flight."""
 
 NOWHERE = {"bench": "no-such-node"}
-"""A selector of nodes there are none of."""
+"""A selector that no node matches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How much: `jobs` gangs of `pods` for throughput; `samples` jobs one after the other for latency.
+    """Size of the load: `jobs` gangs of `pods` for throughput; `samples` consecutive jobs for latency.
 
-    `backlog` jobs that do not fit are pending while latency under backlog is measured. `run` is how long a pod runs
-    where jobs are to complete, in seconds.
+    `backlog` jobs that do not fit are pending while latency with a backlog is measured. `run` is a pod's run time in
+    seconds where jobs have to complete.
     """
 
     jobs: int = 20
@@ -53,7 +53,7 @@ class Load:
 
 @dataclass(slots=True)
 class Seen:
-    """What a watch of pods and jobs showed, as seconds of `time.perf_counter`."""
+    """Observations of a watch of pods and jobs, as seconds of `time.perf_counter`."""
 
     created: dict[str, float] = field(default_factory=dict)
     bound: dict[str, float] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Seen:
         self.changed.set()
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Return once something holds."""
+        """Return once a condition holds."""
         while not holds():
             self.changed.clear()
             await self.changed.wait()
@@ -97,7 +97,7 @@ class Seen:
 def job_manifest(
     name: str, pods: int, *, run: str = "never", cpu: str = "1", selector: dict[str, str] | None = None
 ) -> Manifest:
-    """A gang of `pods` pods that run so long, on nodes of the selector."""
+    """Return a gang of `pods` pods with that run time, on nodes of the selector."""
     container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}
     template = {
         "metadata": {"annotations": {names.RUN_DURATION: run}},
@@ -130,7 +130,7 @@ async def submit(client: Client, manifests: list[Manifest]) -> None:
 
 @asynccontextmanager
 async def watching(client: Client, *watched: Kind) -> AsyncIterator[Seen]:
-    """Within it, changes of pods (and jobs) are seen."""
+    """Observe changes of pods (and jobs) while open."""
     seen = Seen()
 
     async def follow(kind: Kind, fold: Callable[[WatchEvent], None], listening: asyncio.Event) -> None:
@@ -152,7 +152,7 @@ async def watching(client: Client, *watched: Kind) -> AsyncIterator[Seen]:
 
 
 async def throughput(client: Client, load: Load) -> dict[str, Any]:
-    """All jobs at once; ends when every pod runs."""
+    """Submit all jobs at once; ends when every pod runs."""
     total = load.jobs * load.pods
     async with watching(client, kinds.POD) as seen:
         started = time.perf_counter()
@@ -177,15 +177,15 @@ async def throughput(client: Client, load: Load) -> dict[str, Any]:
 
 
 async def latency(client: Client, load: Load) -> dict[str, Any]:
-    """One job at a time on an idle cluster: from the request until all its pods are bound."""
+    """Submit one job at a time on an idle cluster; measures from the request until all its pods are bound."""
     async with watching(client, kinds.POD) as seen:
         return await _one_by_one(client, seen, load)
 
 
 async def backlog(client: Client, load: Load) -> dict[str, Any]:
-    """As latency, while jobs are pending that fit no node.
+    """Measure latency while jobs are pending that fit no node.
 
-    They ask for little, so that what they reserve once they are let in does not keep the measured job out.
+    They request little, so that their reservations once they are Inqueue do not delay the measured job.
     """
     async with watching(client, kinds.POD) as seen:
         pending = [
@@ -198,7 +198,7 @@ async def backlog(client: Client, load: Load) -> dict[str, Any]:
 
 
 async def completion(client: Client, load: Load) -> dict[str, Any]:
-    """All jobs at once, of pods that end; ends when every job is Completed."""
+    """Submit all jobs at once, with pods that end; ends when every job is Completed."""
     async with watching(client, kinds.JOB) as seen:
         started = time.perf_counter()
         run = f"{load.run}s"
@@ -236,11 +236,11 @@ async def _one_by_one(client: Client, seen: Seen, load: Load) -> dict[str, Any]:
 
 
 PHASES = {"throughput": throughput, "latency": latency, "backlog": backlog, "completion": completion}
-"""What can be measured, each on a fresh cluster."""
+"""The phases, each measured on a new cluster."""
 
 
 async def use(transport: Transport, phase: str, load: Load) -> dict[str, Any]:
-    """Run one phase through a transport; gives what was seen."""
+    """Run one phase through a transport; returns the observations."""
     return await PHASES[phase](Client(transport), load)
 
 
@@ -253,7 +253,7 @@ async def _over_https(kubeconfig: Path, phase: str, load: Load) -> dict[str, Any
 
 
 def main() -> int:
-    """Print what this user saw."""
+    """Run a phase and print its observations."""
     kubeconfig, phase, load = sys.argv[1:4]
     print(json.dumps(asyncio.run(_over_https(Path(kubeconfig), phase, Load(**json.loads(load))))))
     return 0

@@ -1,10 +1,10 @@
 """Evictions on a full cluster: `python -m bench.victims --action reclaim --nodes 1000 --worth 1000`.
 
-Every node is full of pods of two cores of elastic jobs (eight members, of which one must run). Gangs of eight such pods
-want so many nodes' worth of them: of the same queue and a higher priority (preempt), or of a queue that has nothing yet
-(reclaim; it may have half of the cluster). Measured is the cycle that evicts, with predicates, proportion and nodeorder
-on, and two more, a tenth of a second apart, in which nothing changed: the victims terminate. With `--helpless N`,
-N more gangs wait that may not evict any pod. Prints JSON; the exit status is 1 if a gang was served in part, an
+Every node is full of two-core pods of elastic jobs (eight members, of which one must run). Gangs of eight such pods
+request the room of `--worth` nodes: in the same queue with a higher priority (preempt), or in a queue without usage
+that may have half of the cluster (reclaim). Measured are the cycle that evicts, with predicates, proportion and
+nodeorder, and two more, a tenth of a second apart, in which nothing changed: the victims terminate. With `--helpless
+N`, N more gangs wait that may not evict any pod. Prints JSON; the exit status is 1 if a gang was served in part, an
 eviction served no gang, or a victim was evicted twice.
 """
 
@@ -55,18 +55,18 @@ tiers:
 """
 GANG = 8
 CORES = 2
-"""Of one pod."""
+"""Cores of one pod."""
 
 
 def profile_of(action: str) -> Profile:
-    """What the cycle runs."""
+    """Return the profile of the cycle."""
     registry = discover()
     plugins, actions = registry.factories(entrypoints.SCHEDULER_PLUGINS), registry.factories(entrypoints.ACTIONS)
     return Profile.build(parse(CONF.format(action=action), actions=actions, plugins=plugins), plugins, actions)
 
 
 def cluster(action: str, nodes: int, worth: int, helpless: int = 0) -> Iterator[ApiObject]:
-    """All objects: nodes, queues, who runs and who waits."""
+    """Yield all objects: nodes, queues, running and waiting pods."""
     for queue in ("held", "wants"):
         yield Queue(metadata=_meta(queue), spec=QueueSpec(weight=1, reclaimable=True), status=QueueStatus(state="Open"))
     yield PriorityClass(metadata=_meta("high"), value=1000)
@@ -90,7 +90,7 @@ def cluster(action: str, nodes: int, worth: int, helpless: int = 0) -> Iterator[
 
 
 def job(name: str, queue: str, places: Sequence[str], *, minimum: int, priority: str = "") -> Iterator[ApiObject]:
-    """A PodGroup and its pods, which run where they are placed."""
+    """Yield a PodGroup and its pods, which run on the given nodes."""
     running = bool(places[0])
     yield PodGroup(
         metadata=_meta(name, namespace="bench"),
@@ -111,7 +111,7 @@ def job(name: str, queue: str, places: Sequence[str], *, minimum: int, priority:
 
 
 def cycle(state: ClusterState, profile: Profile, number: int) -> dict[str, Any]:
-    """Run one cycle to its end; figures, and what it did under `evicted` and `pipelined`."""
+    """Run one cycle to its end; returns figures, with its decisions under `evicted` and `pipelined`."""
     opening = CycleOpened(seq=10**9 + number, at=1e9 + number / 10, cycle=number, upto=10**9, seed=1)
     evicted: list[Evict] = []
     hold, result = 0.0, CycleResult(())
@@ -139,7 +139,7 @@ def cycle(state: ClusterState, profile: Profile, number: int) -> dict[str, Any]:
 
 
 def faults(first: dict[str, Any], *later: dict[str, Any]) -> list[str]:
-    """What must not be."""
+    """Return wrong results."""
     found = []
     members = Counter(pod.rpartition("-worker-")[0] for pod in first["pipelined"])
     found += [f"{name}: {count} of {GANG} have a place" for name, count in members.items() if count != GANG]
@@ -152,7 +152,7 @@ def faults(first: dict[str, Any], *later: dict[str, Any]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, check, print; 1 when something was wrong."""
+    """Measure, check, print; returns 1 if something was wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench.victims", description=__doc__)
     parser.add_argument("--action", choices=("preempt", "reclaim", "gangpreempt", "gangreclaim"), default="preempt")
     parser.add_argument("--nodes", type=int, default=1000)

@@ -1,5 +1,6 @@
-"""A cluster and a backlog of gangs: nodes of three types, half of them part-used on request, eight queues, twenty
-shapes of pods; the same every time.
+"""A reproducible cluster with a backlog of gangs.
+
+Nodes are of three types, half of them part-used on request; there are eight queues and twenty shapes of pods.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ TYPE_OF_TEN = (0, 0, 0, 0, 0, 0, 1, 1, 1, 2)
 """The types of every ten nodes."""
 QUEUES = 8
 QUEUE_PART = 25
-"""The capability of a queue, in hundredths of the cluster."""
+"""The capability of a queue, in percent of the cluster."""
 CREATED = "2026-01-01T00:00:00Z"
 
 
 @dataclass(frozen=True, slots=True)
 class PodShape:
-    """What a pod asks for: milli-cores, bytes, GPUs, and the type of node it insists on ("" for any)."""
+    """Requests of a pod: milli-cores, bytes, GPUs, and the required type of node ("" for any)."""
 
     cpu: int
     memory: int
@@ -60,10 +61,10 @@ SHAPES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """How big everything is, and how many shapes of pods there are.
+    """Sizes of the cluster and of the backlog.
 
-    `minimum` members of a gang are needed, all where it is 0; `priorities` is how many priority classes the gangs have
-    in turn, none where it is 0; with `used` every other node runs pods of others already.
+    `minimum` members of a gang are required, all if it is 0; `priorities` is the number of priority classes that the
+    gangs have in turn, none if it is 0; with `used` every second node already runs pods of others.
     """
 
     nodes: int
@@ -76,31 +77,31 @@ class Workload:
 
     @property
     def gangs(self) -> int:
-        """How many gangs the pods make; the last may be smaller."""
+        """Number of gangs; the last one may be smaller."""
         return -(-self.pods // self.gang)
 
     def members(self, gang: int) -> int:
-        """How many pods a gang has."""
+        """Return the number of a gang's pods."""
         return min(self.gang, self.pods - gang * self.gang)
 
     def needed(self, gang: int) -> int:
-        """How many of a gang's pods must be placed at once."""
+        """Return how many of a gang's pods must be placed at once."""
         return min(self.minimum or self.gang, self.members(gang))
 
     def taken(self, node: int) -> tuple[int, int]:
-        """What others' pods take of a node: milli-cores and bytes, nothing of every other node."""
+        """Return the usage of a node by others' pods: milli-cores and bytes, zero on every second node."""
         if not self.used or node % 2:
             return 0, 0
         step = 1 + node // 2 % 6
         return 1000 * step, GI * (1 + step % 4)
 
     def shape(self, gang: int) -> PodShape:
-        """What the pods of a gang ask for: beyond the first twenty shapes, a few milli-cores more."""
+        """Return the shape of a gang's pods: shapes after the first twenty have a few milli-cores more."""
         more, index = divmod(gang % self.shapes, len(SHAPES))
         return replace(SHAPES[index], cpu=SHAPES[index].cpu + more)
 
     def node_objects(self) -> Iterator[Node]:
-        """The nodes."""
+        """Yield the nodes."""
         for index in range(self.nodes):
             kind, cores, gib, gpus = NODE_TYPES[TYPE_OF_TEN[index % len(TYPE_OF_TEN)]]
             offered = {"cpu": str(cores), "memory": f"{gib}Gi", "pods": "110", **({GPU: str(gpus)} if gpus else {})}
@@ -110,12 +111,12 @@ class Workload:
             )
 
     def class_objects(self) -> Iterator[PriorityClass]:
-        """The priority classes of gangs."""
+        """Yield the priority classes of gangs."""
         for index in range(self.priorities):
             yield PriorityClass(metadata=_meta(f"class-{index}"), value=100 * index)
 
     def other_objects(self) -> Iterator[Pod]:
-        """Pods of another scheduler that run already."""
+        """Yield running pods of another scheduler."""
         for index in range(self.nodes):
             cpu, memory = self.taken(index)
             if cpu:
@@ -128,7 +129,7 @@ class Workload:
                 yield Pod(metadata=meta, spec=spec, status=PodStatus(phase="Running"))
 
     def queue_objects(self) -> Iterator[Queue]:
-        """The queues, of weights 1 to 8, none of which may hold more than a part of the cluster."""
+        """Yield the queues, of weights 1 to 8, each with a capability."""
         limit = self.limit()
         capability: ResourceList = {"cpu": f"{limit['cpu']}m", "memory": str(limit["memory"])}
         for index in range(QUEUES):
@@ -139,7 +140,7 @@ class Workload:
             )
 
     def group_objects(self) -> Iterator[PodGroup]:
-        """One PodGroup a gang."""
+        """Yield one PodGroup per gang."""
         for gang in range(self.gangs):
             shape, size = self.shape(gang), self.needed(gang)
             yield PodGroup(
@@ -153,7 +154,7 @@ class Workload:
             )
 
     def pod_objects(self) -> Iterator[Pod]:
-        """The pods, gang by gang."""
+        """Yield the pods, gang by gang."""
         for gang in range(self.gangs):
             spec = _pod_spec(self.shape(gang))
             annotations = {names.GROUP_NAME: f"gang-{gang}", names.TASK_SPEC: "worker"}
@@ -165,7 +166,7 @@ class Workload:
                 )
 
     def node_facts(self) -> Iterator[NodeFacts]:
-        """The nodes as the checker wants them."""
+        """Return the nodes for the checker."""
         for index in range(self.nodes):
             kind, cores, gib, gpus = NODE_TYPES[TYPE_OF_TEN[index % len(TYPE_OF_TEN)]]
             cpu, memory = self.taken(index)
@@ -173,12 +174,12 @@ class Workload:
             yield NodeFacts(f"node-{index}", offered, {"type": kind})
 
     def group_facts(self) -> Iterator[GroupFacts]:
-        """The gangs as the checker wants them."""
+        """Return the gangs for the checker."""
         for gang in range(self.gangs):
             yield GroupFacts(f"gang-{gang}", self.needed(gang), f"queue-{gang % QUEUES}")
 
     def pod_facts(self) -> Iterator[PodFacts]:
-        """The pods as the checker wants them."""
+        """Return the pods for the checker."""
         for gang in range(self.gangs):
             shape = self.shape(gang)
             requests = {"cpu": shape.cpu, "memory": shape.memory, **({GPU: shape.gpus} if shape.gpus else {})}
@@ -187,7 +188,7 @@ class Workload:
                 yield PodFacts(f"uid-gang-{gang}-worker-{member}", f"gang-{gang}", requests, selector)
 
     def limit(self) -> dict[str, int]:
-        """What any queue may hold at most."""
+        """Return the limit of each queue's usage."""
         total = {"cpu": 0, "memory": 0}
         for index in range(self.nodes):
             _, cores, gib, _ = NODE_TYPES[TYPE_OF_TEN[index % len(TYPE_OF_TEN)]]
@@ -196,7 +197,7 @@ class Workload:
         return {name: amount * QUEUE_PART // 100 for name, amount in total.items()}
 
     def limits(self) -> dict[str, dict[str, int]]:
-        """What each queue may hold, as the checker wants it."""
+        """Return the limits by queue for the checker."""
         limit = self.limit()
         return {f"queue-{index}": limit for index in range(QUEUES)}
 

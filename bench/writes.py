@@ -1,4 +1,4 @@
-"""Counting what is written: a listener at the API server's door, in place of faults, so that no product code counts."""
+"""Counts API writes with a listener at the server, passed in place of faults, so that no product code counts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from volcanoio.localcluster.apiserver.apimachinery.request import ApiRequest
 from volcanoio.localcluster.apiserver.http.faults import Faults, Rule
 
 MANY = 100_000
-"""Requests that are kept before what they were is worked out."""
+"""Requests that are stored before they are classified."""
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 class CountedRequests(Faults):
-    """Injects nothing, and notes the writes since `forget`."""
+    """Counter of the writes since `forget`; injects no faults."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class CountedRequests(Faults):
         self._counted: Counter[str] = Counter()
 
     def note(self, request: ApiRequest) -> Rule | None:
-        """Note a write; keeps no bodies. What it was is worked out later, so as not to be measured, too."""
+        """Record a write without its body; it is classified later, outside the measured time."""
         if request.method != "GET":
             self._noted.append((request.method, request.path))
             if len(self._noted) >= MANY:
@@ -39,19 +39,19 @@ class CountedRequests(Faults):
 
     @property
     def writes(self) -> Counter[str]:
-        """How many writes there were, by verb and resource, with the subresource where there is one."""
+        """Number of writes by verb and resource, with the subresource if there is one."""
         self._count()
         return self._counted
 
     def per(self, pods: int) -> dict[str, float]:
-        """Writes per pod, the most frequent first."""
+        """Return writes per pod, the most frequent first."""
         return {what: round(count / pods, 4) for what, count in self.writes.most_common()}
 
 
 def resource_of(path: str) -> str:
-    """The resource of an API path, `pods/binding` for a subresource.
+    """Return the resource of an API path, `pods/binding` for a subresource.
 
-    The path is /api/V/... or /apis/G/V/..., then perhaps namespaces/NS, then RESOURCE[/NAME[/SUBRESOURCE]].
+    The path is /api/V/... or /apis/G/V/..., then optionally namespaces/NS, then RESOURCE[/NAME[/SUBRESOURCE]].
     """
     parts = path.strip("/").split("/")
     parts = parts[2:] if parts[0] == "api" else parts[3:]

@@ -1,4 +1,4 @@
-"""Who submits what during the day: short jobs all day long, and gangs that were there before and stay."""
+"""Load of the day: short jobs that arrive all day, and gangs that run from before its start to after its end."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from volcanoio.model import kinds, names
 from volcanoio.model.base import Manifest
 
 DAY, PODS, NODES = 86_400.0, 300_000, 200
-"""Seconds of the day, its one-minute pods and its nodes; a smaller run has as many a second and node."""
+"""Seconds of the day, its one-minute pods and its nodes; smaller runs have the same rate per node."""
 NAMESPACE = "default"
 NODE, NODE_CORES = "cpu=16,memory=64Gi,pods=110", 16
 GANGS, MEMBERS, MEMBER_CORES = 21, 16, 8
 """Gangs that run for a week on all nodes: 84 % of the cores."""
 WEEK, MINUTE = "168h", "60s"
 SIZES = (1, 4, 10, 25, 60)
-"""Pods of a short job, in turn; those of at most `WHOLE` pods need all of them at once."""
+"""Pods of a short job, in turn; jobs of at most `WHOLE` pods need all of them at once."""
 WHOLE = 10
 CORES = (1, 2, 3)
-"""What a short pod asks for, by job in turn: two on average."""
+"""Cores of a short pod, by job in turn: two on average."""
 WAVE = 0.1
-"""By which part of the mean the hours differ: at the peak the short pods want 94 % of what the gangs leave."""
+"""Relative difference of hours from the mean: at the peak, short pods request 94 % of what the gangs leave."""
 KEPT = 30
-"""Seconds for which a finished job is kept."""
+"""Seconds after which a finished job is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A short job: when it is submitted (seconds from the beginning), and what it is."""
+    """A short job and the time of its submission (seconds from the beginning)."""
 
     at: float
     name: str
@@ -39,7 +39,7 @@ class Arrival:
 
     @property
     def manifest(self) -> Manifest:
-        """The Job."""
+        """Return the Job."""
         minimum = self.pods if self.pods <= WHOLE else 1
         job = job_of(self.name, self.pods, minimum, self.cores, MINUTE)
         job["spec"]["ttlSecondsAfterFinished"] = KEPT
@@ -47,12 +47,12 @@ class Arrival:
 
 
 def length(pods: int, nodes: int) -> float:
-    """Seconds in which so many short pods come to so many nodes."""
+    """Return the seconds in which so many short pods arrive at so many nodes."""
     return DAY * pods / PODS * NODES / nodes
 
 
 def arrivals(pods: int, nodes: int, seed: int = 0) -> Iterator[Arrival]:
-    """Short jobs of so many pods in all, by time; more come at some hours."""
+    """Return short jobs with so many pods in total, by time; some hours have more."""
     seconds, drawn = length(pods, nodes), random.Random(seed)
     number = sent = 0
     while sent < pods:
@@ -65,13 +65,13 @@ def arrivals(pods: int, nodes: int, seed: int = 0) -> Iterator[Arrival]:
 
 
 def gangs(nodes: int) -> list[Manifest]:
-    """The jobs that run for a week on so many nodes."""
+    """Return the jobs that run for a week on so many nodes."""
     number = GANGS * nodes // NODES
     return [job_of(f"week-{each}", MEMBERS, MEMBERS, MEMBER_CORES, WEEK) for each in range(number)]
 
 
 def job_of(name: str, pods: int, minimum: int, cores: int, run: str) -> Manifest:
-    """A Job of one task whose pods run so long."""
+    """Return a Job of one task whose pods run for that time."""
     requests = {"cpu": str(cores), "memory": f"{cores}Gi"}
     container = {"name": "main", "image": "busybox", "resources": {"requests": requests}}
     template = {

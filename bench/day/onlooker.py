@@ -1,4 +1,4 @@
-"""What a watch of pods and jobs shows of the day, with sums of its own: nothing of the scheduler is asked."""
+"""Observer of the day through watches of pods and jobs, with sums of its own, independent of the scheduler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OUT_OF = "OutOf"
 
 @dataclass(slots=True)
 class Seen:
-    """A pod: when it appeared, its node while it counts there, and its cores."""
+    """A pod: its creation, its node while it counts there, and its cores."""
 
     at: float
     cores: int
@@ -29,11 +29,11 @@ class Seen:
 
 @dataclass(slots=True)
 class Onlooker:
-    """Folds pods and jobs.
+    """Fold of pods and jobs.
 
     `waits` are the seconds from a pod's creation until it has a node; `refused` counts pods that a node refused, by
-    reason; `overfull` how often more was bound to a node than it has; `completed` are pods that succeeded, by finished
-    job; `ended` counts jobs by final phase.
+    reason; `overfull` counts binds to nodes without room; `completed` are pods that succeeded, by finished job; `ended`
+    counts jobs by final phase.
     """
 
     now: Callable[[], float]
@@ -50,7 +50,7 @@ class Onlooker:
     since: float = 0.0
 
     def fold(self, events: Iterable[Event]) -> None:
-        """Take in a batch of the watch."""
+        """Fold a batch of the watch."""
         for event in events:
             if isinstance(event, Observed):
                 if isinstance(event.object, Pod):
@@ -59,7 +59,7 @@ class Onlooker:
                     self._job(event.object)
 
     def begin(self) -> None:
-        """Count what is used from now on."""
+        """Measure utilisation from now on."""
         self.core_seconds, self.since = 0.0, self.now()
 
     def _job(self, job: Job) -> None:

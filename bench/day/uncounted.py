@@ -1,6 +1,6 @@
-"""The negative control: a scheduler that does not count what it has bound until it sees it bound.
+"""The negative control: a scheduler that does not count a bound pod until it sees it on the watch.
 
-What such a one does wrong the nodes must notice; if they do not, that they notice nothing else means nothing.
+The nodes must detect its errors; otherwise their silence in the normal run proves nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from volcanoio.framework.scheduling.views import TaskStatus
 
 @contextmanager
 def binding_tasks_not_counted() -> Iterator[None]:
-    """Within it Binding tasks do not weigh on their nodes, in this whole process."""
+    """Leave Binding tasks out of their nodes' usage while open, in the whole process."""
     counted, loads = Ledger.bind, list(LOADS)
     loads[TaskStatus.BINDING] = Load.NONE
 

@@ -1,4 +1,4 @@
-"""A large cluster out of one running job: the JSON a whole cluster made of it, under other names and uids."""
+"""Builds a large cluster from one running job: the JSON that a cluster stored for it, under other names and uids."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Piece:
 
 
 async def specimen() -> list[Piece]:
-    """A job of `SIZE` pods that all run, with its PodGroup and pods, and the queues, as the server stores them."""
+    """Return the stored objects of a job with `SIZE` running pods: Job, PodGroup, pods, and the queues."""
     options = LocalOptions.parse(nodes=2, node_resources="cpu=16,memory=64Gi,pods=110")
     async with LocalCluster(options) as cluster:
         client = Client(cluster.transport)
@@ -58,7 +58,7 @@ async def specimen() -> list[Piece]:
 
 
 def copies(pieces: list[Piece], jobs: int) -> Iterator[Piece]:
-    """The objects of so many such jobs; what no job owns comes once."""
+    """Yield the objects of so many such jobs; objects without an owning job occur once."""
     yield from (piece for piece in pieces if piece.kind in UNOWNED)
     owned = [piece for piece in pieces if piece.kind in OWNED]
     own = {uid for piece in owned for uid in _UID.findall(piece.data)}
@@ -68,7 +68,7 @@ def copies(pieces: list[Piece], jobs: int) -> Iterator[Piece]:
         hour = b"T%02d:%02d:%02d" % (number // 3600 % 24, number // 60 % 60, number % 60)
 
         def renamed(found: re.Match[bytes], name: bytes = name, head: bytes = head, hour: bytes = hour) -> bytes:
-            """Another name or uid; other times, as jobs do not all come in the same second."""
+            """Return the object with another name or uid and other times, as jobs are created at different times."""
             text = found.group()
             if text == NAME.encode():
                 return name
@@ -79,7 +79,7 @@ def copies(pieces: list[Piece], jobs: int) -> Iterator[Piece]:
 
 
 def as_kept(piece: Piece, **status: object) -> Piece:
-    """The piece with other fields in its status."""
+    """Return the object with other status fields."""
     obj = msgspec.json.decode(piece.data)
     obj["status"] = {**obj["status"], **status}
     return Piece(piece.kind, piece.name, msgspec.json.encode(obj))

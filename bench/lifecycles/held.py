@@ -1,4 +1,4 @@
-"""Rows of controllers that hold 100,000 pods: their memory, their restart, and how soon they act on an event."""
+"""Rows of controllers with 100,000 pods: their memory, their restart, and their reaction time."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from volcanoio.model import kinds
 from volcanoio.runtime.loading.registry import discover
 
 QUIET = 0.3
-"""Seconds without a write after which the controllers have caught up."""
+"""Seconds without a write after which the controllers count as caught up."""
 PATIENCE = 300.0
 SAMPLES = 500
 POD = kinds.POD.resource
 
 
 def memory(jobs: int) -> dict[str, Any]:
-    """What a process with all controllers holds more than one that has only the bytes of the lists."""
+    """Measure the memory of a process with all controllers, minus that of one with only the bytes of the lists."""
     lists, held = (_process("lists", jobs), _process("held", jobs))
     return {
         "jobs": jobs,
@@ -91,14 +91,14 @@ async def _listed(lists: Any) -> dict[str, Any]:
 
 
 async def _synced(manager: ControllerManager) -> None:
-    """Return once all is listed, from a moment before it runs on."""
+    """Return once everything is listed, also if the informers do not exist yet."""
     while not tuple(manager.informers):  # noqa: ASYNC110 - it offers no event
         await asyncio.sleep(0)
     await manager.synced()
 
 
 async def _rest(manager: ControllerManager, tapped: Tapped) -> None:
-    """Return once nothing is being written, and was not for a while."""
+    """Return once no writes happened for a while."""
     quiet_since, seen, last = time.perf_counter(), sum(tapped.writes.values()), time.perf_counter() + PATIENCE
     while time.perf_counter() - quiet_since < QUIET and time.perf_counter() < last:
         await asyncio.sleep(QUIET / 10)
@@ -108,7 +108,7 @@ async def _rest(manager: ControllerManager, tapped: Tapped) -> None:
 
 
 def restart(jobs: int) -> dict[str, Any]:
-    """A fresh process of controllers, while it was away one pod in a hundred changed; then reactions to events."""
+    """Measure a new controller process after one pod in a hundred changed, then its reactions to events."""
     tune_garbage_collector()
     return anyio.run(_restarted, jobs)
 
@@ -147,7 +147,7 @@ async def _restarted(jobs: int) -> dict[str, Any]:
 
 
 def _load(api: ApiServer, pieces: list[Piece], jobs: int) -> tuple[set[str], set[str]]:
-    """Store all jobs; every two-hundredth pod has ended, and as many are gone, which no Job counts yet."""
+    """Store all jobs; one pod in 200 has ended and as many are deleted, which no Job counts yet."""
     ended, gone = set[str](), set[str]()
     pods = 0
     for piece in copies(pieces, jobs):
@@ -174,7 +174,7 @@ def _at(data: bytes, revision: int) -> Any:
 
 
 def _violations(api: ApiServer, ended: set[str], gone: set[str]) -> list[str]:
-    """What is not as it must be: each Job counts the pods that are there, and those that were gone were made again."""
+    """Return wrong results: each Job must count its existing pods, and deleted ones must exist again."""
     store, found = api.core.store, list[str]()
     there: dict[str, Counter[str]] = {}
     for (_, name), stored in store.collection(POD).objects.items():
@@ -194,7 +194,7 @@ def _violations(api: ApiServer, ended: set[str], gone: set[str]) -> list[str]:
 async def _reactions(
     api: ApiServer, transport: InProcessTransport, tapped: Tapped, manager: ControllerManager, jobs: int
 ) -> dict[str, Any]:
-    """From the bytes of a pod's watch event until the Job's status is sent; one event at a time, of random jobs.
+    """Measure from a pod's watch event until the Job's status is sent; one event at a time, of random jobs.
 
     A failed pod restarts its Job. A succeeded pod only changes counts, whose status write is delayed.
     """
@@ -220,7 +220,7 @@ async def _reactions(
 async def _reaction(
     api: ApiServer, transport: InProcessTransport, tapped: Tapped, job: str, phase: str
 ) -> tuple[float, float] | None:
-    """Seconds, and seconds of CPU with the server's part, until the Job's status is sent; None when no pod runs."""
+    """Return the seconds, and CPU seconds with the server's, until the Job's status is sent; None without a pod."""
     name = f"{job}-task-3"
     stored = api.core.store.get(Ref(POD, NAMESPACE, name))
     if stored is None or stored.decode()["status"].get("phase") != "Running":

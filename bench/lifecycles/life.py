@@ -1,4 +1,4 @@
-"""Rows of jobs from their creation to their end: how many a second, what the controllers use, what is written."""
+"""Rows of jobs from creation to deletion: jobs per second, the controllers' CPU time, and API writes."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ SIZE = 10
 NODE, NODE_CORES = "cpu=64,memory=256Gi,pods=110", 64
 RUN = "1s"
 ASIDE = ("events", "leases", "nodes", "nodes/status", "leases/status")
-"""What is written whatever pods there are, or may be left out."""
+"""Writes that do not depend on the number of pods, or are optional."""
 USERS = ("create jobs",)
-"""What no component writes."""
+"""Writes of users, not of components."""
 AIM = 5.0
-"""API writes a pod over its whole life, all components."""
+"""Aim: API writes per pod over its whole life, all components."""
 
 
 def together(jobs: int) -> dict[str, Any]:
-    """All components in one process, as under `volcanoio up`."""
+    """Measure all components in one process, as under `volcanoio up`."""
     return asyncio.run(_life(jobs, apart=False))
 
 
 def apart(jobs: int) -> dict[str, Any]:
-    """The controllers in a process of their own, over HTTPS: what they use by themselves."""
+    """Measure the controllers in a process of their own, over HTTPS."""
     return asyncio.run(_life(jobs, apart=True))
 
 
@@ -87,7 +87,7 @@ async def _life(jobs: int, *, apart: bool) -> dict[str, Any]:
 
 
 def written(writes: Mapping[str, int], pods: int) -> dict[str, Any]:
-    """The table of writes a pod, the most frequent first, with those that are not a pod's apart."""
+    """Return the table of writes per pod, the most frequent first, with those independent of pods separate."""
     table, aside = Counter[str](), Counter[str]()
     for what, times in writes.items():
         apart = what in USERS or what.partition(" ")[2] in ASIDE
@@ -101,7 +101,7 @@ def written(writes: Mapping[str, int], pods: int) -> dict[str, Any]:
 
 
 def _manifest(number: int) -> dict[str, Any]:
-    """A gang that is deleted as soon as it has ended."""
+    """Return a gang that is deleted as soon as it has finished."""
     job = job_manifest(f"job-{number:05}", SIZE, run=RUN)
     job["spec"]["ttlSecondsAfterFinished"] = 0
     return job
@@ -112,7 +112,7 @@ def _per_pod(seconds: float, jobs: int) -> float:
 
 
 async def _controllers(kubeconfig: Path) -> asyncio.subprocess.Process:
-    """Start them; returns when they have listed everything."""
+    """Start the controllers; returns when they have listed everything."""
     program = [sys.executable, "-m", "bench.lifecycles.life", str(kubeconfig)]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*program, stdin=pipe, stdout=pipe)
@@ -128,7 +128,7 @@ async def _ended(process: asyncio.subprocess.Process, jobs: int) -> dict[str, An
 
 
 async def _run_controllers(kubeconfig: str) -> None:
-    """All controllers until a line comes in; says when it begins, and what was used from then on."""
+    """Run all controllers until a line is read; prints when they are ready, and their usage from then on."""
     tune_garbage_collector()
     transport = HttpTransport(await from_file(Path(kubeconfig)))
     try:

@@ -1,4 +1,4 @@
-"""A transport that notes when a watch spoke of pods and when a write was sent."""
+"""A transport that records the times of watch events and writes."""
 
 from __future__ import annotations
 
@@ -53,4 +53,4 @@ class Tapped:
             yield batch
 
     async def aclose(self) -> None:
-        """Nothing is held open."""
+        """Close nothing: the inner transport belongs to the caller."""

@@ -1,4 +1,4 @@
-"""What the rows share: a loaded state, one cycle driven by hand, and the figures of both."""
+"""Parts that several rows use: a loaded state, one cycle, and the figures of both."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.base import ApiObject
 
 LATE = 10**9
-"""A sequence number after all that is folded."""
+"""A sequence number above those of all folded events."""
 
 
 @dataclass(slots=True)
 class Driven:
-    """One cycle: its seconds, those of CPU, the longest between two checkpoints, and what it decided."""
+    """One cycle: seconds, CPU seconds, the longest time between two checkpoints, and the decisions."""
 
     seconds: float
     cpu_seconds: float
@@ -41,7 +41,7 @@ def freeze_garbage() -> None:
 
 
 def loaded(workload: Workload) -> tuple[ClusterState, Profile]:
-    """A state that holds the workload, and the default profile."""
+    """Return a state with the workload, and the default profile."""
     state, profile = ClusterState(), default_profile()
     load(state, workload)
     freeze_garbage()
@@ -49,7 +49,7 @@ def loaded(workload: Workload) -> tuple[ClusterState, Profile]:
 
 
 def fold(state: ClusterState, objects: Iterable[ApiObject]) -> None:
-    """Take objects in, and have everything listed."""
+    """Fold objects, and mark everything as listed."""
     for event in observed(objects, 1):
         state.fold(event)
     for resource in (*REQUIRED_RESOURCES, *sorted(WATCHABLE)):
@@ -57,7 +57,7 @@ def fold(state: ClusterState, objects: Iterable[ApiObject]) -> None:
 
 
 def drive(state: ClusterState, profile: Profile, number: int, at: float) -> Driven:
-    """Run one cycle without a budget to its end, opened at that time (epoch seconds)."""
+    """Run one cycle without a time budget, opened at that time (epoch seconds)."""
     opening = CycleOpened(seq=LATE + number, at=at, cycle=number, upto=LATE, seed=1)
     driven = Driven(0.0, 0.0, 0.0)
     before = started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The bare kernel: nodes for gangs found and counted in the columns, without queues, accounts, statements and binds."""
+"""Placement alone: nodes are found and counted in the columns, without queues, statements and binds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from volcanoio.framework.scheduling_events import CycleOpened
 
 
 def placements_per_second(workload: Workload) -> float:
-    """Tasks a CPU second for which `Placer.place` finds nodes, gang by gang in order of their names."""
+    """Measure the tasks per CPU second for which `Placer.place` finds nodes, gang by gang in order of their names."""
     state, profile = loaded(workload)
     session = CycleSession(state, profile, CycleOpened(seq=LATE, cycle=1, upto=LATE, seed=1))
     for _ in open_session(session):
@@ -30,4 +30,4 @@ def placements_per_second(workload: Workload) -> float:
 
 
 def _unheard(*_: Any) -> None:
-    """Where the bookkeeping of tasks goes."""
+    """Ignore the changes of tasks."""

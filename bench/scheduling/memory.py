@@ -1,4 +1,4 @@
-"""The row of memory: a process that listed everything from bytes, bound it all and holds it."""
+"""The row `memory`: a process that listed all objects from bytes and bound the pods."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where the engine is compared with: a scheduler that looks at every node for every pod, in plain Python.
+"""The reference for the engine: a scheduler in plain Python that evaluates every node for every pod.
 
 Formulas and workload are those of the engine's default configuration (fit, node selector, least allocated, balanced,
-binpack); queues, gangs and all accounts are left out, which flatters it.
+binpack). It has no queues, gangs and accounting, which is in its favour.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MAX = 100
 
 
 class PlainNode:
-    """What a node offers, its labels, and what is used of it."""
+    """A node: its allocatable amounts, its labels, and its usage."""
 
     __slots__ = ("allocatable", "labels", "name", "used")
 
@@ -26,7 +26,7 @@ class PlainNode:
 
 
 def score(node: PlainNode, requests: dict[str, int]) -> float:
-    """Least allocated + balanced + binpack, with weight 1 each."""
+    """Return least allocated + balanced + binpack, with weight 1 each."""
     least = total = 0.0
     before, after = [], []
     for name in ("cpu", "memory"):
@@ -40,7 +40,7 @@ def score(node: PlainNode, requests: dict[str, int]) -> float:
 
 
 def fits(node: PlainNode, requests: dict[str, int], selector: dict[str, str]) -> bool:
-    """Whether a pod may go to a node."""
+    """Return whether a pod fits a node."""
     for name, amount in requests.items():
         if node.allocatable.get(name, 0) - node.used.get(name, 0) < amount:
             return False
@@ -48,7 +48,7 @@ def fits(node: PlainNode, requests: dict[str, int], selector: dict[str, str]) ->
 
 
 def placements_per_second(workload: Workload, seconds: float) -> float:
-    """How many pods a CPU second such a loop places, of as many of the workload's first pods as it gets to."""
+    """Measure how many of the workload's first pods such a loop places per CPU second."""
     nodes = [PlainNode(facts.name, dict(facts.allocatable), dict(facts.labels)) for facts in workload.node_facts()]
     placed, started = 0, time.process_time()
     for pod in workload.pod_facts():

@@ -1,4 +1,4 @@
-"""Rows that place a backlog: gangs, one task a turn, single pods of many shapes, constrained pods; and growth."""
+"""Rows that place a backlog: gangs, single turns, single pods of many shapes, constrained pods; and growth."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bench.workload import Workload
 from volcanoio.runtime.scheduler.scheduler import BUDGET
 
 PLAIN_SECONDS = 4.0
-"""How long the plain loop runs."""
+"""Seconds for which the plain loop runs."""
 
 
 def placed(workload: Workload) -> dict[str, Any]:
-    """Place a workload from empty and check it."""
+    """Place a workload on an empty cluster and check it."""
     state, profile = loaded(workload)
     run = schedule(state, profile, budget=BUDGET, pods=workload.pods)
     placements = run.placements()
@@ -39,7 +39,7 @@ def placed(workload: Workload) -> dict[str, Any]:
 
 
 def gangs(nodes: int, pods: int) -> dict[str, Any]:
-    """Gangs of 8 of 20 shapes, beside the bare kernel and the plain loop on the same workload."""
+    """Measure gangs of 8 of 20 shapes; also placement alone and the plain loop on the same workload."""
     workload = Workload(nodes, pods, 8, used=True)
     plain = perpod.placements_per_second(workload, PLAIN_SECONDS)
     bare = kernel.placements_per_second(workload)
@@ -53,22 +53,22 @@ def gangs(nodes: int, pods: int) -> dict[str, Any]:
 
 
 def turns(nodes: int, pods: int) -> dict[str, Any]:
-    """Jobs of 8 of which one must run, in queues of unequal weight and three priorities: one task a turn."""
+    """Measure jobs of 8 with one required member, in queues of unequal weight and three priorities."""
     return placed(Workload(nodes, pods, 8, minimum=1, priorities=3, used=True))
 
 
 def single_pods(nodes: int, pods: int) -> dict[str, Any]:
-    """Jobs of one pod, of 1,000 shapes."""
+    """Measure jobs of one pod, of 1,000 shapes."""
     return placed(Workload(nodes, pods, 1, shapes=1000, used=True))
 
 
 def constrained(nodes: int, pods: int) -> dict[str, Any]:
-    """Gangs of 8, a fifth with node affinity and taints, spread, anti-affinity or affinity to each other."""
+    """Measure gangs of 8, a fifth with node affinity and taints, spread, anti-affinity or affinity to each other."""
     return placed(constraints.Constrained(nodes, pods, 8, used=True))
 
 
 def growth(nodes: int, pods: int) -> dict[str, Any]:
-    """The CPU time of a placement on all nodes over that on a tenth, the same pods on each."""
+    """Measure the CPU time of a placement on all nodes relative to a tenth of them, with the same pods per node."""
     small, large = (placed(Workload(size, pods // 10, 8, used=True)) for size in (nodes // 10, nodes))
     return {
         "small": small,

@@ -1,7 +1,6 @@
-"""Rows of the scheduler as a process runs it, from LIST bytes on: its start, and how long it holds the loop.
+"""Rows of the scheduler process from LIST bytes on: its start, and how long it blocks the event loop.
 
-Informers, bus and actor are those of the process; what they ask is answered from bytes made beforehand, and binds are
-taken and never come back.
+Informers, bus and actor are those of the process; requests are answered from prepared bytes, and binds have no outcome.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ from volcanoio.runtime.scheduler.setup import PluginCatalog
 
 PAGE = 500
 REST = 3.0
-"""Seconds without a bind after which what is left over has no room: some gangs with GPUs, whose nodes others filled."""
+"""Seconds without a bind after which the remaining pods have no room: some GPU gangs, whose nodes others filled."""
 SHORT, LIMIT = 0.002, 0.02
-"""Seconds: holds that are not looked at, and what none should exceed."""
+"""Seconds: shorter holds are ignored, and longer ones than the limit must not occur."""
 
 
 class Lists:
-    """A transport that knows lists alone, page by page as bytes; watches never say anything."""
+    """A transport that serves lists only, page by page as bytes; watches never deliver an event."""
 
     def __init__(self, objects: Iterable[ApiObject]) -> None:
         by_path: dict[str, list[bytes]] = {}
@@ -52,13 +51,13 @@ class Lists:
         self.fill(by_path)
 
     def fill(self, by_path: Mapping[str, list[bytes]]) -> None:
-        """List these instead, as JSON by the path of their kind."""
+        """Replace the lists, as JSON by the path of their kind."""
         self.pages = {
             path: [self._page(bodies, at) for at in range(0, len(bodies), PAGE)] for path, bodies in by_path.items()
         }
 
     async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
-        """A page of a list; the list of what there is nothing of; what is created exists already."""
+        """Return a page of a list, empty for unknown kinds; everything created exists already."""
         if method != "GET":
             return Response(409, b'{"kind":"Status","code":409,"reason":"AlreadyExists"}')
         await asyncio.sleep(0)
@@ -69,7 +68,7 @@ class Lists:
 
     @asynccontextmanager
     async def stream(self, path: str, *, query: Mapping[str, str] | None = None) -> AsyncIterator[Any]:  # noqa: ARG002 - every watch is silent
-        """A watch on which nothing comes."""
+        """Open a watch that never delivers an event."""
 
         async def silence() -> AsyncIterator[list[bytes]]:
             await asyncio.Event().wait()
@@ -85,26 +84,26 @@ class Lists:
 
 
 class Taken:
-    """Binder, evictor and executor that take everything; `first` is when the first bind came."""
+    """Binder, evictor and executor that accept everything; `first` is the time of the first bind."""
 
     def __init__(self) -> None:
         self.first = 0.0
         self.binds = 0
 
     def submit(self, first: BindBatch | str, *_: Any, **__: Any) -> None:
-        """A batch of binds, or another write."""
+        """Accept a batch of binds, or another write."""
         if isinstance(first, BindBatch):
             self.first = self.first or time.perf_counter()
             self.binds += len(first.binds)
 
     async def evict(self, effect: Evict, cause: int = 0) -> None:
-        """An eviction."""
+        """Accept an eviction."""
 
 
 class Holds:
-    """How long the loop was held, seen from a task that wants every turn; and the longest runs of the collector.
+    """Recorder of how long the event loop is blocked, as seen from a task that runs every turn.
 
-    In all and by CPU time: on a busy machine they differ.
+    Also records the longest runs of the garbage collector. Wall time and CPU time differ on a busy machine.
     """
 
     def __init__(self) -> None:
@@ -121,7 +120,7 @@ class Holds:
             self.collections.append(time.thread_time() - self._started)
 
     async def watch(self) -> None:
-        """Until cancelled."""
+        """Record until cancelled."""
         before, cpu_before = time.perf_counter(), time.thread_time()
         while True:
             await asyncio.sleep(0)
@@ -133,7 +132,7 @@ class Holds:
             before, cpu_before = now, cpu
 
     def figures(self) -> dict[str, Any]:
-        """The longest ones, in milliseconds."""
+        """Return the longest ones, in milliseconds."""
         longest = sorted(self.longest, reverse=True)
         cpu = sorted(self.longest_cpu, reverse=True)
         return {
@@ -198,12 +197,12 @@ def _objects(workload: Workload) -> Iterable[ApiObject]:
 
 
 def start(nodes: int, pods: int) -> dict[str, Any]:
-    """From the first LIST to the first decision, on half of the nodes."""
+    """Measure from the first LIST to the first decision, on half of the nodes."""
     return _measured(Workload(nodes // 2, pods, 8, used=True), 1)
 
 
 def holds(nodes: int, pods: int) -> dict[str, Any]:
-    """The longest that the loop is held while everything is listed and bound, then one gang of a tenth of the pods."""
+    """Measure the longest block while everything is listed and bound, then with one gang of a tenth of the pods."""
     every = _measured(Workload(nodes, pods, 8, used=True), pods)
     large = _measured(Workload(nodes, pods // 10, pods // 10, used=True), pods // 10)
     longest = {name: max(every[name], large[name]) for name in ("longest_hold_ms", "longest_hold_cpu_ms")}

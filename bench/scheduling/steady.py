@@ -23,18 +23,18 @@ WAITING = 1000
 GANG = 8
 NOW = 1_800_000_000.0
 QUIET = 30
-"""Cycles of which nothing happens, a schedule period apart."""
+"""Number of cycles without changes, a schedule period apart."""
 EVENTS = 300
 
 
 class FullCluster(Workload):
-    """The workload with all its gangs running, and more that cannot fit: a pod wants most of the largest node.
+    """The workload with all its gangs running, and waiting groups whose pods do not fit any node.
 
-    Of those that wait every other one is admitted and finds no node; the others are not admitted.
+    Every second waiting group is admitted and finds no node; the others are not admitted.
     """
 
     def running(self) -> Iterator[ApiObject]:
-        """Nodes, queues, and pods on nodes in turn, as many on each as it has room for."""
+        """Yield nodes, queues, and pods on nodes in turn, as many on each as fit."""
         yield from self.node_objects()
         yield from self.queue_objects()
         for group in self.group_objects():
@@ -51,7 +51,7 @@ class FullCluster(Workload):
             at = (at + 1) % self.nodes
 
     def waiting(self, first: int, number: int) -> Iterator[ApiObject]:
-        """Groups that find no room."""
+        """Yield groups that find no room."""
         large = Workload(self.nodes, number * GANG, GANG, shapes=self.shapes)
         for index, group in enumerate(large.group_objects()):
             admitted = index % 2 == 0
@@ -67,7 +67,7 @@ class FullCluster(Workload):
 
 
 def waiting_pod(pod: Pod, group: int, number: int) -> Pod:
-    """A pod that wants 60 cores and a little, by its shape."""
+    """Return a pod that requests slightly more than 60 cores, by its shape."""
     name = f"wait-{group}-worker-{number}"
     meta = msgspec.structs.replace(
         pod.metadata,
@@ -85,7 +85,7 @@ def waiting_pod(pod: Pod, group: int, number: int) -> Pod:
 
 
 def full(nodes: int, pods: int) -> tuple[ClusterState, FullCluster]:
-    """The cluster, folded in."""
+    """Return a state with the whole cluster."""
     workload = FullCluster(nodes, pods, GANG)
     state = ClusterState()
     fold(state, [*workload.running(), *workload.waiting(0, WAITING)])
@@ -94,7 +94,7 @@ def full(nodes: int, pods: int) -> tuple[ClusterState, FullCluster]:
 
 
 def quiet(nodes: int, pods: int) -> dict[str, Any]:
-    """Cycles a schedule period apart in which nothing changed, once all has been said."""
+    """Measure cycles a schedule period apart in which nothing changed, after the first statuses were written."""
     state, _ = full(nodes, pods)
     profile = default_profile()
     first = [drive(state, profile, number, NOW + number) for number in range(1, 6)]
@@ -113,7 +113,7 @@ def quiet(nodes: int, pods: int) -> dict[str, Any]:
 
 
 def event(nodes: int, pods: int) -> dict[str, Any]:
-    """One event and the cycle it causes: a pod ends, a pod appears, a group appears, a node changes; in turn."""
+    """Measure one event and its cycle: a pod ends, a pod appears, a group appears, a node changes; in turn."""
     state, workload = full(nodes, pods)
     profile = default_profile()
     for number in range(1, 6):

@@ -1,4 +1,4 @@
-"""Rows of preempt and reclaim: 1,000 nodes' worth of victims for gangs, `bench.victims` three times, the median."""
+"""Rows of preempt and reclaim: the median of three runs of `bench.victims` with 1,000 nodes' worth of victims."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ RUNS = 3
 
 
 def preempt(nodes: int, pods: int) -> dict[str, Any]:  # noqa: ARG001 - always of 1,000 nodes
-    """Victims of the same queue and lower priority."""
+    """Measure victims of the same queue with lower priority."""
     return _taken("preempt")
 
 
 def reclaim(nodes: int, pods: int) -> dict[str, Any]:  # noqa: ARG001 - always of 1,000 nodes
-    """Victims of a queue that holds more than it deserves."""
+    """Measure victims of a queue above its deserved amount."""
     return _taken("reclaim")
 
 
