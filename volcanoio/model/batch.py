@@ -170,7 +170,7 @@ class JobSpec(Model):
     running_estimate: str | None = None
     """Expected run time of the job, such as 30m; informational."""
     queue: str = ""
-    """Queue of the job."""
+    """Queue in which the job waits and whose share it uses."""
     max_retry: int = 0
     """Number of restarts of the job after which it fails; 3 if 0."""
     ttl_seconds_after_finished: int | None = None

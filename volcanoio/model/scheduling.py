@@ -53,7 +53,7 @@ class PodGroupSpec(Model):
     min_task_member: dict[str, int] = {}
     """Minimum number of pods of each task that must be able to start together."""
     queue: str = ""
-    """Queue of the PodGroup."""
+    """Queue in which the PodGroup waits and whose share it uses."""
     priority_class_name: str = ""
     """PriorityClass of the PodGroup, which orders it within its queue."""
     min_resources: ResourceList | None = None

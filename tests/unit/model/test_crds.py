@@ -135,15 +135,15 @@ def test_every_property_has_a_description(definition: Definition) -> None:
 @pytest.mark.parametrize(
     ("kind", "path", "text"),
     [
-        ("Job", "spec.queue", "Queue that the job waits in and whose share it uses."),
+        ("Job", "spec.queue", "Queue in which the job waits and whose share it uses."),
         ("Job", "spec.tasks.[].template.spec.containers", "List of containers belonging to the pod."),
         ("Job", "spec.tasks.[].template.spec.affinity", "Nodes and other pods that the pod should be near to or away"),
         (
             "CronJob",
             "spec.jobTemplate.spec.minAvailable",
-            "Number of pods that must be able to start together; the sum",
+            "Minimum number of pods that must be able to start together",
         ),
-        ("HyperNode", "status.conditions.[].reason", "Why, as one word."),
+        ("HyperNode", "status.conditions.[].reason", "Reason for the status, as one word in CamelCase."),
     ],
 )
 def test_descriptions_come_from_the_docstrings_of_fields(kind: str, path: str, text: str) -> None:
