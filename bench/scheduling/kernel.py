@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.scheduling.driving import LATE, loaded
 from bench.workload import Workload
-from volcanoio.engine.scheduling.placement.placed_tasks import PlacementRequest
+from volcanoio.engine.scheduling.placement.placer import PlacementRequest
 from volcanoio.engine.scheduling.session.cycle import open_session
 from volcanoio.engine.scheduling.session.session import CycleSession
 from volcanoio.framework.scheduling_events import CycleOpened

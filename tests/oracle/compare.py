@@ -25,7 +25,7 @@ def compare(world: World, conf: str, memory: dict[str, Any] | None = None) -> Se
     def tie(task: Task, node: Node) -> int:
         """The engine's hash of cycle, shape and node."""
         shape = world.state.ledger.tasks[task.uid].shape
-        return int(placer.tie_keys.of(shape, np.array([columns.rows[node.name]], np.intp))[0])
+        return int(placer.tie_keys(shape, np.array([columns.rows[node.name]], np.intp))[0])
 
     session = run(Session(cluster, conf, tie, now=now, memory={} if memory is None else memory), ACTIONS)
     name = {task.uid: task.name for task in cluster.tasks}

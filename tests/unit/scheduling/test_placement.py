@@ -21,10 +21,9 @@ from volcanoio.engine.scheduling.cluster.rows import SingleRow
 from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.config.profile import Profile
-from volcanoio.engine.scheduling.placement import by_node_state, node_states, top_candidates
-from volcanoio.engine.scheduling.placement.placed_tasks import PlacementRequest
-from volcanoio.engine.scheduling.placement.placer import Placer
-from volcanoio.engine.scheduling.placement.top_candidates import mix
+from volcanoio.engine.scheduling.placement import by_node_state, node_states
+from volcanoio.engine.scheduling.placement.placer import PlacementRequest, Placer
+from volcanoio.engine.scheduling.placement.score_table import mix
 from volcanoio.framework.scheduling.points import Plugin
 from volcanoio.framework.scheduling.verdicts import Depends, Feasibility
 from volcanoio.framework.scheduling.views import AmountColumns, NodeRow, Nodes, Shape, TaskStatus
@@ -285,8 +284,7 @@ def test_a_gang_is_placed_as_its_tasks_would_be_one_by_one(
         patch.object(node_states, "MOST_STATES", room),
         patch.object(node_states, "WINDOW", room),
         patch.object(node_states, "FEW_STATES", room),
-        patch.multiple(by_node_state, MOST_FIRST=room // 2, LEAST=room, MOST=2 * room),
-        patch.object(top_candidates, "FIRST_ROWS", room // 2),
+        patch.multiple(by_node_state, MOST_FIRST=room // 2, LEAST=room, MOST=2 * room, FIRST_ROWS=room // 2),
     ):
         _same_as_naive(nodes, tasks, chosen, taken_back)
 

@@ -89,7 +89,7 @@ def masks(world: Offline) -> dict[str, frozenset[str]]:
         for run in session.runs(job, best_effort=False):
             answers = state.placer._score_table(run.shape)
             mask = answers.passes[: len(columns)].copy()
-            for part in answers.live_filters:
+            for part in answers.plan.live_filters:
                 mask &= part.feasible(run.shape, columns, columns, range(len(columns))).ok
             left = frozenset(name for name, ok in zip(columns.names, mask, strict=True) if ok)
             found.update({task.name: left for task in run.tasks})

@@ -1,151 +1,97 @@
 """Strategy by node row: places alike tasks when scores depend on the row alone; a placement changes one row only."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.engine.scheduling.cluster.loads import LOADS, Load
+from volcanoio.engine.scheduling.cluster.loads import Load
 from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
-from volcanoio.engine.scheduling.placement.placed_tasks import PlacedTasks, PlacementRequest
-from volcanoio.engine.scheduling.placement.row_scorer import NOWHERE
-from volcanoio.engine.scheduling.placement.score_table import ScoreTable
-from volcanoio.engine.scheduling.placement.top_candidates import TAKEN, TieKeys
-from volcanoio.framework.scheduling.views import TaskStatus
+from volcanoio.engine.scheduling.placement.node_states import NOWHERE
+from volcanoio.engine.scheduling.placement.score_table import ScoreTable, Ties
 
 
-class PlannedRows(Protocol):
-    """Tasks of one shape that are planned on rows of a score table."""
+class _TakenRows:
+    """Rows taken for tasks of one shape; the tasks are counted in the columns when `apply` is called.
 
-    table: ScoreTable
+    Where scalar scorers need only a row's amounts, these are summed here until then. Other plugins read the columns, so
+    each task is counted there at once.
+    """
 
-    def add(self, row: int) -> float:
-        """Count one more task on a row; return the row's new score."""
-        ...
-
-    def apply(self) -> None:
-        """Count in the columns what was added since the last call."""
-        ...
-
-
-def planned_rows(columns: NodeColumns, table: ScoreTable, load: Load) -> PlannedRows:
-    """Return the fastest plan that the table allows."""
-    return (PlannedSums if table.is_by_row else PlannedDirectly)(columns, table, load)
-
-
-class PlannedSums:
-    """Plan for scalar scorers, which need only a row's amounts; these are summed outside the columns until `apply`."""
-
-    __slots__ = ("_amounts", "_columns", "_counts", "_idle_only", "_load", "_steps", "table")
+    __slots__ = ("_amounts", "_changes", "_columns", "_counts", "_load", "_table", "rows")
 
     def __init__(self, columns: NodeColumns, table: ScoreTable, load: Load) -> None:
         self._columns = columns
-        self.table = table
+        self._table = table
         self._load = load
-        self._idle_only = load is Load.OCCUPIES
-        self._steps = columns.amount_changes(table.shape, load)
+        self._changes = columns.amount_changes(table.shape, load)
         self._amounts: dict[int, list[int]] = {}
         self._counts: dict[int, int] = {}
+        self.rows: list[int] = []
 
     def add(self, row: int) -> float:
-        """Count one more task on a row; return the row's new score."""
-        if (values := self._amounts.get(row)) is None:
-            values = self._amounts[row] = list(self._columns.amounts(row))
-        for at, amount in self._steps:
-            values[at] += amount
-        self._counts[row] = self._counts.get(row, 0) + 1
-        return self.table.rescore(row, values, idle=self._idle_only)
+        """Take a row for one more task; return the row's new score."""
+        self.rows.append(row)
+        if self._table.row_scorer is None:
+            self._columns.apply(row, self._table.shape, self._load, 1)
+            amounts: Sequence[int] = self._columns.amounts(row)
+        else:
+            if (summed := self._amounts.get(row)) is None:
+                summed = self._amounts[row] = list(self._columns.amounts(row))
+            for at, amount in self._changes:
+                summed[at] += amount
+            self._counts[row] = self._counts.get(row, 0) + 1
+            amounts = summed
+        return self._table.rescore(row, amounts, idle=self._load is Load.OCCUPIES)
 
     def apply(self) -> None:
-        """Count in the columns what was added since the last call."""
-        self._columns.apply_all(self._counts, self.table.shape, self._load)
-        self._counts.clear()
-
-
-class PlannedDirectly:
-    """Plan for plugins that read the columns: each task is counted there at once."""
-
-    __slots__ = ("_columns", "_load", "table")
-
-    def __init__(self, columns: NodeColumns, table: ScoreTable, load: Load) -> None:
-        self._columns = columns
-        self.table = table
-        self._load = load
-
-    def add(self, row: int) -> float:
-        """Count one more task on a row; return the row's new score."""
-        self._columns.apply(row, self.table.shape, self._load, 1)
-        return self.table.rescore(row, self._columns.amounts(row), idle=self._load is Load.OCCUPIES)
-
-    def apply(self) -> None:
-        """Do nothing: the columns count every task already."""
+        """Count in the columns what is not counted there yet."""
+        if self._counts:
+            self._columns.apply_all(self._counts, self._table.shape, self._load)
 
 
 class ByNodeRow:
     """One vector of scores; per task the best row is taken and scored again."""
 
-    __slots__ = ("_columns", "_placed_tasks", "_tie_keys")
+    __slots__ = ("_columns",)
 
-    def __init__(self, columns: NodeColumns, keys: TieKeys, placed_tasks: PlacedTasks) -> None:
+    def __init__(self, columns: NodeColumns) -> None:
         self._columns = columns
-        self._tie_keys = keys
-        self._placed_tasks = placed_tasks
 
-    def place(  # noqa: C901 - the hot loop: calls would slow it down
-        self, table: ScoreTable, value: NDArray[np.float64], status: TaskStatus, request: PlacementRequest, start: int
-    ) -> tuple[int, bool]:
-        """Place the tasks from index `start`, each on the row where `value` is highest at that moment.
+    def take(self, table: ScoreTable, scores: NDArray[np.float64], load: Load, count: int) -> Sequence[int]:
+        """Choose rows for up to `count` tasks, each where `scores` are highest at that moment, and count the tasks.
 
-        Returns the index after the last placed task, and whether the job needs no more. `rows` have the highest value,
-        and `left` of them were not taken since it was found. Placed tasks are recorded before each call of `missing`
-        and at the end; until then only `planned` counts them.
+        The scores are updated. Tasks that occupy their nodes take the table's own scores, which are up to date
+        afterwards; pipelined tasks take a copy.
         """
-        left, top = 0, NOWHERE
-        rows: NDArray[np.intp] = np.zeros(0, np.intp)
-        keys: NDArray[np.uint64] | None = None
-        planned = planned_rows(self._columns, table, LOADS[status])
-        add = planned.add
-        taken: list[int] = []
-        end, missing = len(request.tasks), request.missing
-        ask = end if missing is None else start + max(missing(), 1)
-        for index in range(start, end):
-            at = 0
-            if not left:
-                row = int(value.argmax())
-                if (top := value.item(row)) == NOWHERE:
-                    end = index
+        taken = _TakenRows(self._columns, table, load)
+        top, row, ties = NOWHERE, -1, None
+        while len(taken.rows) < count:
+            if row < 0:
+                if (top := scores.item(scores.argmax())) == NOWHERE:
                     break
-                rows = (value == top).nonzero()[0]
-                left = len(rows)
-                keys = self._tie_keys.of(table.shape, rows) if left > 1 else None
-            if keys is not None:
-                at = int(keys.argmin())
-            row = rows.item(at)
-            taken.append(row)
-            score = add(row)
-            value[row] = score
-            if score > top:
-                rows, keys, left, top = rows[at : at + 1], None, 1, score
+                rows = (scores == top).nonzero()[0]
+                ties = Ties(rows, table.tie_keys(rows)) if len(rows) > 1 else None
+                row = rows.item(0) if ties is None else ties.first
+            score = scores[row] = taken.add(row)
+            if score > top:  # better than the rows that were as good: the row is taken again
+                top, ties = score, None
             elif score < top:
-                left -= 1
-                if keys is not None:
-                    keys[at] = TAKEN
-            if index + 1 == ask and missing is not None:
-                self._record(planned, request, ask, status, taken)
-                taken.clear()
-                if not (more := missing()):
-                    return ask, True
-                ask += more
-        if taken:
-            self._record(planned, request, end, status, taken)
-        return end, False
+                row = ties.first if ties is not None and ties.take() else -1
+        taken.apply()
+        if load is Load.OCCUPIES:
+            table.revision = self._columns.clock
+        return taken.rows
 
-    def _record(
-        self, planned: PlannedRows, request: PlacementRequest, end: int, status: TaskStatus, rows: Sequence[int]
-    ) -> None:
-        """Record the tasks before index `end`, one per row; after allocation the table is up to date."""
-        planned.apply()
-        if status is TaskStatus.ALLOCATED:  # pipelining works on a copy of the values
-            planned.table.revision = self._columns.clock
-        self._placed_tasks.record(request, end, status, rows)
+    def take_one(self, table: ScoreTable) -> int:
+        """Do the same as `take` for one task that occupies its node; return -1 if it fits nowhere.
+
+        The row's entry in the table is outdated afterwards: it is scored again with all other changed rows before the
+        next task of the shape.
+        """
+        scores = table.idle_scores[: len(self._columns)]
+        if not len(scores) or (top := scores.item(scores.argmax())) == NOWHERE:
+            return -1
+        row = table.first((scores == top).nonzero()[0])
+        self._columns.occupy_row(table.shape, row)
+        return row

@@ -1,22 +1,20 @@
 """Strategy by node state: places alike tasks when scores depend on a node's amounts alone, and no filter on usage.
 
 Placing a task moves a row to the next state, and scores are looked up by state. Each task goes to the best row at that
-moment. The best rows stay in order from one gang of a shape to the next (`top_candidates`), and a row that was taken is
-inserted again with its new score. `SingleTask` finds the row for one task without the lists that many tasks need.
+moment. The best rows of a shape stay in order from one gang to the next (`CandidateList`), and a row that was taken is
+inserted again with its new score.
 """
 
-from collections.abc import Mapping, Sequence
+from bisect import insort
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.cluster.node_columns import UNKNOWN_STATE, NodeColumns
-from volcanoio.engine.scheduling.placement.node_states import NodeStates
-from volcanoio.engine.scheduling.placement.placed_tasks import PlacedTasks, PlacementRequest
-from volcanoio.engine.scheduling.placement.row_scorer import NOWHERE
-from volcanoio.engine.scheduling.placement.score_table import NAN, ScoreTable
-from volcanoio.engine.scheduling.placement.top_candidates import CandidateList, TieKeys
-from volcanoio.framework.scheduling.views import Shape, TaskStatus
+from volcanoio.engine.scheduling.placement.node_states import NAN, NOWHERE, NodeStates
+from volcanoio.engine.scheduling.placement.score_table import ScoreTable
 
 KEPT_LISTS = 64
 """Number of shapes whose candidates are kept."""
@@ -24,186 +22,195 @@ LEAST, MOST = 64, 256
 """Number of candidates to sort at once for a shape whose previous candidates were used up."""
 MOST_FIRST = 64
 """Number of rows to sort at once where more than `MOST` share the best score."""
+FIRST_ROWS = 64
+"""Improved rows up to which inserting them is faster than searching again."""
+LONGEST = 2048
+"""Length above which most of a list is outdated."""
+
+Candidate: TypeAlias = tuple[float, int, int]
+"""Score, inverted tie key and number of a row: the largest is taken next."""
+_LOWEST: Candidate = (NOWHERE, 1 << 64, -1)
+"""Comes after every row with the score NOWHERE, and before all others."""
 
 
-class TopCandidates:
-    """Finds the best rows of a shape, and keeps them at its score table (`ScoreTable.candidates`)."""
+class CandidateList:
+    """The best rows of a shape in order, the next one at the end; valid for the score table at `revision`.
 
-    __slots__ = ("_columns", "_keys", "_tables")
+    Entries whose score has changed are outdated: a changed row has another entry. Every row that would come after
+    `lowest` is in `entries`; the others are searched again once these are used up. Rows become candidates when their
+    score is at most `margin` below the best score.
+    """
 
-    def __init__(self, columns: NodeColumns, keys: TieKeys) -> None:
-        self._columns = columns
-        self._keys = keys
-        self._tables: dict[int, ScoreTable] = {}
-        """Tables with candidates by the shape's id, the most recently computed last."""
+    __slots__ = ("entries", "lowest", "margin", "revision")
 
-    def open(self) -> None:
-        """Begin a cycle: other rows win ties."""
-        for table in self._tables.values():
-            table.candidates = None
-        self._tables.clear()
+    def __init__(self) -> None:
+        self.margin = 0.0
+        self.clear()
 
-    def compute(self, table: ScoreTable) -> CandidateList | None:
-        """Compute the current candidates and store them at the table; None if a task fits nowhere.
+    def clear(self) -> None:
+        """Drop all entries; the margin stays."""
+        self.entries: list[Candidate] = []
+        self.lowest = _LOWEST
+        self.revision = -1
 
-        When the previous candidates were used up, rows with slightly lower scores are included.
-        """
-        value, kept, shape = table.value[: len(self._columns)], self._tables, table.shape
-        again, table.candidates = table.candidates is not None, None
-        kept.pop(shape.id, None)
-        if not len(value):
-            return None
-        if (top := value.item(value.argmax())) == NOWHERE:
-            return None
-        if len(rows := (value >= top - table.margin).nonzero()[0]) > MOST:
-            table.margin /= 2
-            rows = self._narrow(shape, rows, value[rows], top)
-        elif again and len(rows) < LEAST:
-            table.margin = max(2 * table.margin, 1.0)
-        best = table.candidates = CandidateList(self._keys, shape, rows, value[rows])
-        kept[shape.id] = table
-        if len(kept) > KEPT_LISTS:
-            kept.pop(next(iter(kept))).candidates = None
-        return best
+    def is_current(self, table: ScoreTable) -> bool:
+        """Whether the list is valid for the table as it is; inserts the rows of the table's last update first."""
+        since, until, rows = table.last_update
+        if self.revision == since and until == table.revision and self._insert_all(table, rows):
+            self.revision = until
+        return self.revision == table.revision
 
-    def _narrow(
-        self, shape: Shape, rows: NDArray[np.intp], values: NDArray[np.float64], top: float
-    ) -> NDArray[np.intp]:
-        """Reduce too many rows to those better than the others, or to the first of equally good ones."""
-        if (least := np.partition(values, -MOST_FIRST).item(-MOST_FIRST)) < top:
-            return rows[values > least]
-        rows = rows[values == top]
-        return rows[self._keys.of(shape, rows).argpartition(MOST_FIRST)[:MOST_FIRST]] if len(rows) > MOST else rows
+    def _insert_all(self, table: ScoreTable, rows: NDArray[np.intp]) -> bool:
+        """Insert rows whose scores changed; False where searching again is faster."""
+        scores = table.idle_scores[rows]
+        if len(better := (scores >= self.lowest[0]).nonzero()[0]) > FIRST_ROWS or len(self.entries) > LONGEST:
+            return False
+        rows, entries, lowest = rows[better], self.entries, self.lowest
+        keys = ~table.tie_keys(rows)
+        for candidate in zip(scores[better].tolist(), keys.tolist(), rows.tolist(), strict=True):
+            if candidate > lowest:
+                insort(entries, candidate)
+        return True
+
+    def insert(self, score: float, tie_key: int, row: int) -> None:
+        """Insert a row with a new score."""
+        candidate = score, tie_key, row
+        if candidate > self.lowest:
+            insort(self.entries, candidate)
+
+    def fill(self, table: ScoreTable, rows: NDArray[np.intp], scores: NDArray[np.float64]) -> None:
+        """Start again with these rows, at least one."""
+        keys = ~table.tie_keys(rows)
+        order = np.lexsort((keys, scores))
+        self.entries = list(zip(scores[order].tolist(), keys[order].tolist(), rows[order].tolist(), strict=True))
+        self.lowest = self.entries[0]
+        self.revision = table.revision
 
 
 class ByNodeState:
     """Places alike tasks on idle room with scores looked up by node state."""
 
-    __slots__ = ("_columns", "_placed_tasks", "_states", "_top_candidates")
+    __slots__ = ("_columns", "_lists", "_states")
 
-    def __init__(
-        self, columns: NodeColumns, states: NodeStates, top_candidates: TopCandidates, placed_tasks: PlacedTasks
-    ) -> None:
+    def __init__(self, columns: NodeColumns, states: NodeStates) -> None:
         self._columns = columns
         self._states = states
-        self._top_candidates = top_candidates
-        self._placed_tasks = placed_tasks
+        self._lists: dict[int, CandidateList] = {}
+        """Candidates by the shape's id, the most recently used last."""
 
-    def place(self, table: ScoreTable, request: PlacementRequest) -> tuple[int, bool]:  # noqa: C901 - the hot loop
-        """Place tasks on idle room, with a table that is up to date; return the same as `Placer.place`."""
-        states, shape, values, one = self._states, table.shape, table.values, table.row_scorer
-        assert one is not None
-        best, value = table.candidates, table.value
-        following, state_of, slots = states.successors(shape), self._columns.state_ids.item, self._columns.pod_slots
-        known, end_known = values.table.item, len(values.table) - 1
-        now: dict[int, int] = {}
+    def open(self) -> None:
+        """Begin a cycle: other rows win ties."""
+        for candidates in self._lists.values():
+            candidates.clear()
+
+    def take(self, table: ScoreTable, count: int) -> Sequence[int]:  # noqa: C901 - the hot loop: a call costs 3 %
+        """Choose rows for up to `count` tasks, each the best at that moment, and count the tasks in the columns.
+
+        The table must be up to date, and is so afterwards.
+        """
+        states, shape, scores = self._states, table.shape, table.idle_scores
+        by_state, scorer = table.by_state, table.row_scorer
+        assert scorer is not None
+        after, state_of, slots = states.successors(shape), self._columns.state_ids.item, self._columns.pod_slots
+        known_score, known_end = by_state.table.item, len(by_state.table) - 1
+        candidates = self._candidates(table)
+        new_states: dict[int, int] = {}
         rows: list[int] = []
-        placed, end, missing = 0, len(request.tasks), request.missing
-        ask = end if missing is None else max(missing(), 1)
-        stop, enough = min(ask, end), False
-        while placed < end:
-            if (best is None or not best.entries) and (best := self._top_candidates.compute(table)) is None:
+        while len(rows) < count:
+            if not candidates.entries and not self._search(table, candidates):
                 break
-            top, place, row = best.entries.pop()
-            if value.item(row) != top:
+            top, tie_key, row = candidates.entries.pop()
+            if scores.item(row) != top:  # outdated
                 continue
-            state = now[row] if row in now else state_of(row)
+            state = new_states[row] if row in new_states else state_of(row)
             if state < 0:
                 state = states.of(row)
             left = slots.item(row)
-            while True:
-                before, state = state, following.get(state, UNKNOWN_STATE)
+            while True:  # as long as the row stays the best one
+                before, state = state, after.get(state, UNKNOWN_STATE)
                 if state < 0:
                     state = states.successor(before, shape)
-                score = known(state) if state < end_known else NAN
-                if score != score:
-                    score = values.of(state, row, one)
-                    known, end_known = values.table.item, len(values.table) - 1
+                score = known_score(state) if state < known_end else NAN
+                if score != score:  # NaN: not computed yet, which may make the table longer
+                    score = by_state.of(state, row, scorer)
+                    known_score, known_end = by_state.table.item, len(by_state.table) - 1
                 rows.append(row)
-                placed += 1
                 left -= 1
-                if not left:
+                if not left:  # whether a node takes another pod is part of its state
                     state, score = UNKNOWN_STATE, NOWHERE
                     break
-                if score < top or placed == stop:
+                if score < top or len(rows) == count:
                     break
             slots[row] = left
-            now[row] = state
-            value[row] = score
-            if score >= best.lowest[0]:
-                best.insert(score, place, row)
-            if placed == stop:
-                self._record(table, request, placed, rows, now)
-                rows, now = [], {}
-                if placed == ask and missing is not None:
-                    more = missing()
-                    if enough := not more:
-                        break
-                    ask += more
-                stop = min(ask, end)
+            new_states[row] = state
+            scores[row] = score
+            if score >= candidates.lowest[0]:
+                candidates.insert(score, tie_key, row)
         if rows:
-            self._record(table, request, placed, rows, now)
-        return placed, enough
+            self._columns.occupy(shape, rows, new_states)
+            table.revision = candidates.revision = self._columns.clock
+        return rows
 
-    def _record(
-        self, table: ScoreTable, request: PlacementRequest, end: int, rows: Sequence[int], states: Mapping[int, int]
-    ) -> None:
-        """Record the tasks before index `end`, one per row; `states` are the new states of these rows."""
-        self._columns.occupy(table.shape, rows, states)
-        table.revision = self._columns.clock
-        self._placed_tasks.record(request, end, TaskStatus.ALLOCATED, rows)
-
-
-class SingleTask:
-    """Finds the best row for one task and counts the task there in the columns; -1 if it fits nowhere."""
-
-    __slots__ = ("_columns", "_states", "_tie_keys", "_top_candidates")
-
-    def __init__(self, columns: NodeColumns, states: NodeStates, keys: TieKeys, top_candidates: TopCandidates) -> None:
-        self._columns = columns
-        self._states = states
-        self._tie_keys = keys
-        self._top_candidates = top_candidates
-
-    def by_state(self, table: ScoreTable) -> int:
-        """Return the row that `ByNodeState.place` would take, with a table that is up to date."""
-        states, shape, value, best = self._states, table.shape, table.value, table.candidates
-        one, values = table.row_scorer, table.values
-        assert one is not None
+    def take_one(self, table: ScoreTable) -> int:
+        """Do the same as `take` for one task, without the lists that many need; return -1 if it fits nowhere."""
+        states, shape, scores, scorer = self._states, table.shape, table.idle_scores, table.row_scorer
+        assert scorer is not None
+        candidates = self._candidates(table)
         while True:
-            if (best is None or not best.entries) and (best := self._top_candidates.compute(table)) is None:
+            if not candidates.entries and not self._search(table, candidates):
                 return -1
-            top, place, row = best.entries.pop()
-            if value.item(row) == top:
+            top, tie_key, row = candidates.entries.pop()
+            if scores.item(row) == top:  # else outdated
                 break
-        if (state := self._columns.state_ids.item(row)) < 0:
-            state = states.of(row)
+        state = states.of(row)
         slots = self._columns.pod_slots
         left = slots[row] = slots.item(row) - 1
         if left:
             if (after := states.successors(shape).get(state, UNKNOWN_STATE)) < 0:
                 after = states.successor(state, shape)
-            score = value[row] = values.of(after, row, one)
+            score = scores[row] = table.by_state.of(after, row, scorer)
         else:
             after, score = UNKNOWN_STATE, NOWHERE
-            value[row] = NOWHERE
-        best.insert(score, place, row)
+            scores[row] = NOWHERE
+        candidates.insert(score, tie_key, row)
         self._columns.occupy_row(shape, row, after)
-        table.revision = self._columns.clock
+        table.revision = candidates.revision = self._columns.clock
         return row
 
-    def by_row(self, table: ScoreTable) -> int:
-        """Return the row that `ByNodeRow.place` would take; the row's entry in the table is outdated afterwards.
+    def _candidates(self, table: ScoreTable) -> CandidateList:
+        """Return the candidates of the table's shape, up to date or empty."""
+        if (known := self._lists.pop(table.shape.id, None)) is None:
+            known = CandidateList()
+            if len(self._lists) >= KEPT_LISTS:
+                del self._lists[next(iter(self._lists))]
+        elif not known.is_current(table):
+            known.clear()
+        self._lists[table.shape.id] = known
+        return known
 
-        It is scored again with all other changed rows before the next task of the shape.
+    def _search(self, table: ScoreTable, candidates: CandidateList) -> bool:
+        """Search the best rows of the table again; False if a task fits nowhere.
+
+        When the previous candidates were used up, rows with slightly lower scores are included.
         """
-        columns, shape = self._columns, table.shape
-        if not len(value := table.value[: len(columns)]):
-            return -1
-        row = int(value.argmax())
-        if (top := value.item(row)) == NOWHERE:
-            return -1
-        if len(rows := (value == top).nonzero()[0]) > 1:
-            row = self._tie_keys.first(shape, rows)
-        columns.occupy_row(shape, row)
-        return row
+        used_up = candidates.revision >= 0
+        candidates.clear()
+        scores = table.idle_scores[: len(self._columns)]
+        if not len(scores) or (top := scores.item(scores.argmax())) == NOWHERE:
+            return False
+        if len(rows := (scores >= top - candidates.margin).nonzero()[0]) > MOST:
+            candidates.margin /= 2
+            rows = self._narrow(table, rows, scores[rows], top)
+        elif used_up and len(rows) < LEAST:
+            candidates.margin = max(2 * candidates.margin, 1.0)
+        candidates.fill(table, rows, scores[rows])
+        return True
+
+    def _narrow(
+        self, table: ScoreTable, rows: NDArray[np.intp], scores: NDArray[np.float64], top: float
+    ) -> NDArray[np.intp]:
+        """Reduce too many rows to those better than the others, or to the first of equally good ones."""
+        if (least := np.partition(scores, -MOST_FIRST).item(-MOST_FIRST)) < top:
+            return rows[scores > least]
+        rows = rows[scores == top]
+        return rows[table.tie_keys(rows).argpartition(MOST_FIRST)[:MOST_FIRST]] if len(rows) > MOST else rows

@@ -1,14 +1,15 @@
-"""Node states: the distinct amounts of rows, interned, and scores by state.
+"""Scores that follow from a node's amounts: computed for one row, or once per state and looked up.
 
-Many nodes are identical and pods come in few shapes, so few combinations of amounts occur on many nodes. What depends
-on a node's amounts alone is computed once per state and looked up for every node in it; the state after placing a task
-is cached too. If all nodes differ, `is_worthwhile` becomes false.
+Many nodes are identical and pods come in few shapes, so few combinations of amounts occur on many nodes. Each such
+combination is a state with a number. What depends on amounts alone is computed once per state and looked up for every
+node in it; the state after placing a task is cached too. If all nodes differ, `NodeStates.is_worthwhile` becomes false.
 
 A state contains whether a node takes another pod, but not how many: few or many pods may use the same cpu, which would
 multiply the states. The number of free pod slots is counted by row instead.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,38 +17,135 @@ from numpy.typing import NDArray
 
 from volcanoio.engine.scheduling.cluster.loads import Load, Quantity
 from volcanoio.engine.scheduling.cluster.node_columns import UNKNOWN_STATE, AmountChanges, AmountsRow, NodeColumns
-from volcanoio.engine.scheduling.cluster.rows import NodeRows
+from volcanoio.engine.scheduling.cluster.rows import NodeRows, RecordingIndex, SingleRow
 from volcanoio.engine.scheduling.config.plugin_parts import ScorerPart
 from volcanoio.engine.scheduling.placement.plan import NO_PLAN, Plan
-from volcanoio.engine.scheduling.placement.row_scorer import NOWHERE, RowScorer
 from volcanoio.framework.scheduling.views import Shape
 from volcanoio.model.resources import CPU, MEMORY, PODS
 
+NOWHERE = float("-inf")
+"""The score of a row where a task may not go."""
+NAN = float("nan")
+_IDLE, _FUTURE = int(Quantity.IDLE), int(Quantity.FUTURE)
+
+
+class RowScorer:
+    """Computes the score of one row from its amounts, with scorers that all have a scalar form.
+
+    Positions of amounts are looked up again when the layout of the columns changed.
+    """
+
+    __slots__ = (
+        "_columns",
+        "_layout",
+        "_least",
+        "_reads_row",
+        "_requests",
+        "_resources_read",
+        "_row",
+        "_scorers",
+        "_scorers_by_amounts",
+        "_shape",
+    )
+
+    def __init__(
+        self,
+        shape: Shape,
+        columns: NodeColumns,
+        scorers: Sequence[ScorerPart],
+        requests: Sequence[tuple[int, int]],
+    ) -> None:
+        """`requests` are the shape's, by the resource's index."""
+        self._shape = shape
+        self._columns = columns
+        self._scorers = scorers
+        self._requests = requests
+        self._row = SingleRow(columns)
+        self._layout = -1
+        self._reads_row = False
+        """Whether a scorer reads more than amounts."""
+        self._scorers_by_amounts: list[Callable[[Sequence[int]], float]] = []
+        self._least: dict[bool | None, tuple[tuple[int, int], ...]] = {}
+        """Position in a row's amounts and least value there, by the argument `idle` of `score`."""
+        self._resources_read: set[str] = set()
+        """Resources whose positions the scorers have requested."""
+
+    def reads(self, resource: str) -> bool:
+        """Whether scores may depend on amounts of that resource."""
+        if self._layout != self._columns.layout:
+            self._resolve()
+        return self._reads_row or resource in self._resources_read
+
+    def score(self, row: int, amounts: Sequence[int], *, idle: bool | None) -> float:
+        """Return the sum of the scorers for a row with these `AmountsRow` amounts; NOWHERE if a task does not fit.
+
+        A task must fit the room that will be idle; with `idle`, also the room that is idle now; None: it need not fit.
+        """
+        if self._layout != self._columns.layout:
+            self._resolve()
+        for at, least in self._least[idle]:
+            if amounts[at] < least:
+                return NOWHERE
+        if self._reads_row:
+            self._row.set(row, amounts)
+        total = 0.0
+        for score in self._scorers_by_amounts:
+            total += score(amounts)
+        return total
+
+    def _resolve(self) -> None:
+        """Look up the positions of amounts in the current layout."""
+        columns, shape = self._columns, self._shape
+        width = len(columns.resources)
+        future = tuple([(_FUTURE * width + at, amount) for at, amount in self._requests])
+        now = tuple([(_IDLE * width + at, amount) for at, amount in self._requests])
+        self._least = {None: (), False: future, True: (*now, *future)}
+        index, self._reads_row = RecordingIndex(columns, self._resources_read), False
+        self._scorers_by_amounts = []
+        for scorer in self._scorers:
+            if scorer.from_amounts is not None:
+                self._scorers_by_amounts.append(scorer.from_amounts(shape, index))
+            elif scorer.one is not None:
+                self._reads_row = True
+                self._scorers_by_amounts.append(partial(_score_row, scorer.one, shape, self._row))
+        self._layout = columns.layout
+
+
+def _score_row(one: Callable[[Shape, SingleRow], float], shape: Shape, at: SingleRow, _values: Sequence[int]) -> float:
+    return one(shape, at)
+
+
 MOST_STATES = 16_384
 """Number of states above which all are dropped; bounds the tables of scores by state (8 bytes per entry)."""
-MOST_STEPS = 8 * MOST_STATES
+MOST_SUCCESSORS = 8 * MOST_STATES
+"""Number of known successors above which all states are dropped."""
 WINDOW = 1 << 16
 """Number of rows looked up between two decisions whether looking up is worthwhile."""
 WORTH = 5
 """Looking up is worthwhile while fewer than one in so many rows has a state that is new to its shape."""
 UNCOUNTED = 1 << 62
 """Value of the free pod slots by row while they are part of states."""
-_IDLE, _FUTURE = int(Quantity.IDLE), int(Quantity.FUTURE)
 
 
 class NodeStates:
-    """Ids of states, dense from 0, with their `amounts`. `version` changes when all ids are reset."""
+    """Numbers of states, dense from 0, with their `amounts`. `version` changes when states are numbered again.
+
+    They are numbered again when there are too many, when the columns have a new resource, and when scorers begin or
+    cease to read pod slots. The state of a row (`NodeColumns.state_ids`) is unknown after any other change of the row.
+    """
 
     def __init__(self, columns: NodeColumns) -> None:
         self._columns = columns
-        self._ids: dict[AmountsRow, int] = {}
+        self._numbers: dict[AmountsRow, int] = {}
         self.amounts: list[AmountsRow] = []
         self.version = 0
         self.is_worthwhile = True
+        """Whether rows share states often enough for looking up scores to be faster than computing them."""
         self._lookups = self._misses = 0
         self._successors: dict[int, dict[int, int]] = {}
-        self._steps = 0
-        self._steps_by_shape: dict[int, AmountChanges] = {}
+        """The state after a task was allocated, by `Shape.base_id` and the state before."""
+        self._successor_count = 0
+        self._amounts_added: dict[int, AmountChanges] = {}
         """Amounts that a task of a shape adds to a state, by `Shape.base_id`."""
         self._layout = columns.layout
         self._includes_slots = False
@@ -66,7 +164,11 @@ class NodeStates:
 
     def trim(self) -> None:
         """Reset between placements if there are too many states, or amounts have another layout."""
-        if self._layout != self._columns.layout or len(self.amounts) > MOST_STATES or self._steps > MOST_STEPS:
+        if (
+            self._layout != self._columns.layout
+            or len(self.amounts) > MOST_STATES
+            or self._successor_count > MOST_SUCCESSORS
+        ):
             self._layout = self._columns.layout
             self._reset()
 
@@ -89,14 +191,14 @@ class NodeStates:
 
     def successor(self, state: int, shape: Shape) -> int:
         """Return the state after a task of the shape is allocated, where slots are left."""
-        values = list(self.amounts[state])
-        if (added := self._steps_by_shape.get(shape.base_id)) is None:
-            added = self._steps_by_shape[shape.base_id] = self._steps_of(shape)
+        if (added := self._amounts_added.get(shape.base_id)) is None:
+            added = self._amounts_added[shape.base_id] = self._amounts_added_by(shape)
+        amounts = list(self.amounts[state])
         for at, amount in added:
-            values[at] += amount
-        following = self.successors(shape)[state] = self._intern(tuple(values))
-        self._steps += 1
-        return following
+            amounts[at] += amount
+        after = self.successors(shape)[state] = self._intern(tuple(amounts))
+        self._successor_count += 1
+        return after
 
     def count(self, asked: int, missed: int) -> None:
         """Count looked up rows, and how many of them had a new state."""
@@ -106,33 +208,33 @@ class NodeStates:
             self.is_worthwhile = WORTH * self._misses < self._lookups
             self._lookups = self._misses = 0
 
-    def _steps_of(self, shape: Shape) -> AmountChanges:
+    def _amounts_added_by(self, shape: Shape) -> AmountChanges:
         """Return the amounts that a task adds, without pod slots where these are not part of states."""
-        steps, index = self._columns.amount_changes(shape, Load.OCCUPIES), self._columns.resources
-        return tuple([step for step in steps if self._includes_slots or step[0] % len(index) != index[PODS]])
+        added, index = self._columns.amount_changes(shape, Load.OCCUPIES), self._columns.resources
+        return tuple([change for change in added if self._includes_slots or change[0] % len(index) != index[PODS]])
 
     def _without_slots(self, amounts: AmountsRow) -> tuple[AmountsRow, int]:
         """Return the amounts that make up a row's state, and its slots."""
         at, width = self._columns.resources[PODS], len(self._columns.resources)
         slots = min(amounts[_IDLE * width + at], amounts[_FUTURE * width + at])
-        values = list(amounts)
-        values[at::width] = [0] * (len(values) // width)
-        values[_IDLE * width + at] = values[_FUTURE * width + at] = int(slots > 0)
-        return tuple(values), slots
+        rest = list(amounts)
+        rest[at::width] = [0] * (len(rest) // width)
+        rest[_IDLE * width + at] = rest[_FUTURE * width + at] = int(slots > 0)
+        return tuple(rest), slots
 
     def _reset(self) -> None:
-        self._ids.clear()
+        self._numbers.clear()
         self.amounts = []
         self._successors.clear()
-        self._steps_by_shape.clear()
-        self._steps = 0
+        self._amounts_added.clear()
+        self._successor_count = 0
         self.version += 1
         self._columns.state_ids[:] = UNKNOWN_STATE
 
-    def _intern(self, values: AmountsRow) -> int:
-        if (state := self._ids.get(values)) is None:
-            state = self._ids[values] = len(self.amounts)
-            self.amounts.append(values)
+    def _intern(self, amounts: AmountsRow) -> int:
+        if (state := self._numbers.get(amounts)) is None:
+            state = self._numbers[amounts] = len(self.amounts)
+            self.amounts.append(amounts)
         return state
 
 
@@ -141,7 +243,7 @@ FEW_STATES = 24
 INTERNED = 512
 """Most rows whose state is determined in one call."""
 _LEAST = 64
-_BASICS = (CPU, MEMORY)
+"""Least length of a table of scores by state."""
 
 
 class KnownScoresByState(NamedTuple):
@@ -156,10 +258,10 @@ NOTHING = KnownScoresByState(NO_PLAN, -1, np.full(1, np.nan))
 
 
 class ScoresByState:
-    """The scores by state for one shape.
+    """The scores by state for one shape; dropped when `version` is no longer that of the node states.
 
     `table` has one entry per state: NOWHERE where a task does not fit, NaN where it was not computed yet. Its last
-    entry never belongs to a state, so that rows of state UNKNOWN read NaN.
+    entry never belongs to a state, so that rows of state UNKNOWN_STATE (-1) read NaN.
     """
 
     __slots__ = ("_columns", "_shape", "_states", "table", "version")
@@ -172,105 +274,110 @@ class ScoresByState:
         self.version = learned.version
 
     def sync(self) -> None:
-        """Reset if the states were numbered again, and make room for all states."""
-        known = len(self._states.amounts)
+        """Number the states again if there are too many, and make room in the table for all states."""
+        self._states.trim()
         if self.version != self._states.version:
             self.version = self._states.version
-            self.table = np.full(max(2 * known, _LEAST), np.nan)
-        elif known >= len(self.table):
-            self.extend()
+            self.table = np.full(max(2 * len(self._states.amounts), _LEAST), np.nan)
+        elif len(self._states.amounts) >= len(self.table):
+            self._extend()
 
-    def extend(self) -> None:
+    def of(self, state: int, row: int, scorer: RowScorer) -> float:
+        """Return the score of a state that a row has or gets."""
+        if state >= len(self.table) - 1:
+            self._extend()
+        if (score := self.table.item(state)) != score:  # NaN
+            score = self.table[state] = scorer.score(row, self._states.amounts[state], idle=True)
+        return score
+
+    def of_rows(
+        self, rows: NDArray[np.intp], passing: NDArray[np.bool_] | None, scorer: RowScorer, parts: Sequence[ScorerPart]
+    ) -> NDArray[np.float64] | None:
+        """Return the scores of rows, NOWHERE where not `passing`; None when too many states are new.
+
+        `parts` are the scorers that `scorer` calls. Call `sync` before.
+        """
+        states = self._columns.state_ids[rows]
+        scores = self.table[states]
+        if passing is not None:
+            scores[~passing[rows]] = NOWHERE
+        missing = np.isnan(scores).nonzero()[0]
+        number_new = 0
+        if 0 < len(missing) <= FEW_STATES:
+            new = set()
+            for at, known in zip(missing.tolist(), states[missing].tolist(), strict=True):
+                row = rows.item(at)
+                state = self._states.of(row) if known == UNKNOWN_STATE else known
+                scores[at] = self.of(state, row, scorer)
+                new.add(state)
+            number_new = len(new)
+        elif len(missing):
+            states_missing = states[missing]
+            if (examples := self._examples(states_missing, rows[missing])) is None:
+                return None
+            self._compute(examples, scorer, parts)
+            scores[missing] = self.table[states_missing]
+            number_new = len(examples)
+        self._states.count(len(rows), number_new)
+        return scores
+
+    def _extend(self) -> None:
         """Make room for more states than exist."""
         extra = max(2 * len(self._states.amounts), _LEAST) - len(self.table)
         self.table = np.concatenate([self.table, np.full(extra, np.nan)])
 
-    def of(self, state: int, row: int, one: RowScorer) -> float:
-        """Return the score of a state that a row has or gets."""
-        if state >= len(self.table) - 1:
-            self.extend()
-        if (value := self.table.item(state)) != value:
-            value = self.table[state] = one.value(row, self._states.amounts[state])
-        return value
-
-    def of_rows(
-        self, rows: NDArray[np.intp], passing: NDArray[np.bool_] | None, one: RowScorer, scorers: Sequence[ScorerPart]
-    ) -> NDArray[np.float64] | None:
-        """Return the scores of rows, NOWHERE where not `passing`; None when too many states are new."""
-        self.sync()
-        state = self._columns.state_ids[rows]
-        value = self.table[state]
-        if passing is not None:
-            value[~passing[rows]] = NOWHERE
-        missing = np.isnan(value).nonzero()[0]
-        learned = 0
-        if 0 < len(missing) <= FEW_STATES:
-            new = set()
-            for at, known in zip(missing.tolist(), state[missing].tolist(), strict=True):
-                row = rows.item(at)
-                there = self._states.of(row) if known == UNKNOWN_STATE else known
-                value[at] = self.of(there, row, one)
-                new.add(there)
-            learned = len(new)
-        elif len(missing):
-            asked = state[missing]
-            if (found := self._examples(asked, rows[missing])) is None:
-                return None
-            learned = self._compute(found, one, scorers)
-            value[missing] = self.table[asked]
-        self._states.count(len(rows), learned)
-        return value
-
-    def _examples(self, state: NDArray[np.int64], rows: NDArray[np.intp]) -> dict[int, int] | None:
-        """Return one row for each state of these rows; unknown ids are determined and written to `state`.
+    def _examples(self, states: NDArray[np.int64], rows: NDArray[np.intp]) -> dict[int, int] | None:
+        """Return one row for each state of these rows; unknown states are determined and written to `states`.
 
         None where too many are unknown.
         """
         if len(rows) > INTERNED:  # all rows of a new shape: a column separates them, too costly for few rows
-            unknown = (state == UNKNOWN_STATE).nonzero()[0]
-            self._intern(unknown[:INTERNED].tolist(), state, rows)
+            unknown = (states == UNKNOWN_STATE).nonzero()[0]
+            self._determine(unknown[:INTERNED].tolist(), states, rows)
             if len(unknown) > INTERNED:
                 return None
             example = np.full(len(self.table), -1, np.intp)
-            example[state] = rows
+            example[states] = rows
             at = (example >= 0).nonzero()[0]
             return dict(zip(at.tolist(), example[at].tolist(), strict=True))
         numbers = rows.tolist()
-        examples = dict(zip(state.tolist(), numbers, strict=True))
+        examples = dict(zip(states.tolist(), numbers, strict=True))
         if UNKNOWN_STATE in examples:
-            self._intern((state == UNKNOWN_STATE).nonzero()[0].tolist(), state, rows)
-            examples = dict(zip(state.tolist(), numbers, strict=True))
+            self._determine((states == UNKNOWN_STATE).nonzero()[0].tolist(), states, rows)
+            examples = dict(zip(states.tolist(), numbers, strict=True))
         return examples
 
-    def _intern(self, positions: Sequence[int], state: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
+    def _determine(self, positions: Sequence[int], states: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
+        """Write the states of the rows at these positions to `states`."""
         for position in positions:
-            state[position] = self._states.of(rows.item(position))
+            states[position] = self._states.of(rows.item(position))
         if len(self._states.amounts) >= len(self.table):
-            self.extend()
+            self._extend()
 
-    def _compute(self, examples: Mapping[int, int], one: RowScorer, scorers: Sequence[ScorerPart]) -> int:
-        """Compute the scores of states, each with a row that has it; return their number."""
+    def _compute(self, examples: Mapping[int, int], scorer: RowScorer, parts: Sequence[ScorerPart]) -> None:
+        """Compute the scores of states, each with a row that has it."""
         if len(examples) <= FEW_STATES:
-            table, amounts, ask = self.table, self._states.amounts, one.value
             for state, row in examples.items():
-                table[state] = ask(row, amounts[state])
-            return len(examples)
-        numbers = list(examples.values())
-        nodes = NodeRows(self._columns, np.array(numbers, np.intp))
-        total = np.zeros(len(numbers), np.float64)
-        everywhere = np.ones(len(numbers), np.bool_)
-        for scorer in scorers:
-            total += scorer.score(self._shape, nodes, everywhere, self._columns, numbers)
-        known = np.fromiter(examples, np.intp, len(examples))
-        self.table[known] = np.where(fit_mask(self._shape, nodes, idle=True), total, NOWHERE)
-        return len(known)
+                self.table[state] = scorer.score(row, self._states.amounts[state], idle=True)
+            return
+        rows = list(examples.values())
+        nodes = NodeRows(self._columns, np.array(rows, np.intp))
+        total = np.zeros(len(rows), np.float64)
+        everywhere = np.ones(len(rows), np.bool_)
+        for part in parts:
+            total += part.score(self._shape, nodes, everywhere, self._columns, rows)
+        states = np.fromiter(examples, np.intp, len(examples))
+        self.table[states] = np.where(fit_mask(self._shape, nodes, idle=True), total, NOWHERE)
+
+
+_BASICS = (CPU, MEMORY)
 
 
 def fit_mask(shape: Shape, nodes: NodeColumns | NodeRows, *, idle: bool) -> NDArray[np.bool_]:
     """Return which nodes have enough room that will be idle; with `idle`, also enough room that is idle now."""
     requests = shape.requests
     both = CPU in requests and MEMORY in requests
-    if both:  # as most shapes do
+    if both:  # as most shapes do: one comparison for both
         least = np.array([[requests[CPU]], [requests[MEMORY]]], np.int64)
         fits = nodes.cpu_memory_integers(Quantity.FUTURE) >= least
         if idle:

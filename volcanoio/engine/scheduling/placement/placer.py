@@ -6,8 +6,10 @@ they depend on more than that. `ScoreTables` keeps scores across cycles; `FitErr
 node.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +17,15 @@ from numpy.typing import NDArray
 from volcanoio.engine.scheduling.cluster.attempts import FitErrors
 from volcanoio.engine.scheduling.cluster.inputs import Inputs
 from volcanoio.engine.scheduling.cluster.jobs import TaskInfo
+from volcanoio.engine.scheduling.cluster.loads import Load
 from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
 from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.placement.by_node_row import ByNodeRow
-from volcanoio.engine.scheduling.placement.by_node_state import ByNodeState, SingleTask, TopCandidates
-from volcanoio.engine.scheduling.placement.node_states import NOTHING, KnownScoresByState, NodeStates
-from volcanoio.engine.scheduling.placement.per_task import PerTask
-from volcanoio.engine.scheduling.placement.placed_tasks import PlacedTasks, PlacementRequest
+from volcanoio.engine.scheduling.placement.by_node_state import ByNodeState
+from volcanoio.engine.scheduling.placement.node_states import NOTHING, NOWHERE, KnownScoresByState, NodeStates
 from volcanoio.engine.scheduling.placement.recent_changes import RecentChanges
-from volcanoio.engine.scheduling.placement.row_scorer import NOWHERE
-from volcanoio.engine.scheduling.placement.score_table import ScoreTable, TableSources
-from volcanoio.engine.scheduling.placement.top_candidates import TieKeys, Ties
+from volcanoio.engine.scheduling.placement.score_table import PlacementCycle, ScoreTable, TableSources
 from volcanoio.framework.scheduling.points import TaskScorer
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
 from volcanoio.model.resources import CPU, MEMORY, PODS
@@ -39,14 +38,15 @@ class FitErrorCounter:
 
     def __init__(self, columns: NodeColumns) -> None:
         self._columns = columns
+        self._cycle: PlacementCycle | None = None
+        """The cycle of the counts."""
         self._counted: dict[tuple[int, bool], tuple[int, FitErrors]] = {}
 
-    def open(self) -> None:
-        """Begin a cycle."""
-        self._counted.clear()
-
-    def errors(self, shape: Shape, rules: Rules, *, idle_only: bool) -> FitErrors:
-        """Return the number of nodes by reason for the current columns."""
+    def errors(self, shape: Shape, cycle: PlacementCycle, *, idle_only: bool) -> FitErrors:
+        """Return the number of nodes by reason for the current columns; each node counts under its first reason."""
+        if self._cycle is not cycle:
+            self._cycle = cycle
+            self._counted.clear()
         columns, key = self._columns, (shape.id, idle_only)
         if (known := self._counted.get(key)) is not None and known[0] == columns.clock:
             return known[1]
@@ -63,7 +63,7 @@ class FitErrorCounter:
         names = sorted(shape.requests, key=lambda name: (_FIRST.index(name) if name in _FIRST else 2, name))
         for name in names:
             count(_insufficient_reason(shape, name), columns.future_idle(name) < shape.requests[name])
-        for part in rules.filters:
+        for part in cycle.rules.filters:
             feasibility = part.feasible(shape, columns, columns, range(size))
             for text, failing in feasibility.reasons:
                 count(text, failing)
@@ -147,30 +147,46 @@ class ScoreTables:
         return table, akin
 
 
+@dataclass(slots=True)
+class PlacementRequest:
+    """Alike tasks of a job, to be placed in order; placed ones are appended to `log`.
+
+    `missing` returns how many more tasks the job needs, 0 when it has enough; it is called after that many were placed.
+    `nominated` is the nominated node of a single task. `idle_only`: room that is being released does not count.
+    `pipeline`: tasks become Pipelined on idle room too; `idle_first`: idle room is then preferred.
+    """
+
+    tasks: Sequence[TaskInfo]
+    log: list[TaskInfo]
+    missing: Callable[[], int] | None = None
+    nominated: str = ""
+    idle_only: bool = False
+    pipeline: bool = False
+    idle_first: bool = False
+
+
 EACH = 0.125
 """Effort of one task that is placed per task, in evaluations of all nodes."""
+_Take: TypeAlias = Callable[[int], Sequence[int]]
+"""Chooses rows for up to so many alike tasks and counts the tasks in the columns; fewer if there is no more room."""
 
 
 class Placer:
-    """Finds nodes for tasks; keeps score tables across cycles."""
+    """Finds nodes for tasks and assumes the tasks there; keeps score tables across cycles."""
+
+    _cycle: PlacementCycle
+    """The current cycle, set by `open`."""
 
     def __init__(self, ledger: Ledger, inputs: Inputs) -> None:
+        self._ledger = ledger
         self._columns = columns = ledger.columns
         self._rules: Rules | None = None
-        self._cycle = 0
-        self._states = states = NodeStates(columns)
-        self._score_tables = ScoreTables(columns, states, inputs)
-        self._placed_tasks = PlacedTasks(ledger)
-        self.tie_keys = TieKeys(columns)
-        """Decides which of equally good rows is first in the cycle."""
-        self._top_candidates = top_candidates = TopCandidates(columns, self.tie_keys)
-        self._single_task = SingleTask(columns, states, self.tie_keys, top_candidates)
-        self._by_node_state = ByNodeState(columns, states, top_candidates, self._placed_tasks)
-        self._by_node_row = ByNodeRow(columns, self.tie_keys, self._placed_tasks)
-        self._per_task = PerTask(columns, self.tie_keys, self._placed_tasks)
+        """The rules that the score tables follow from."""
+        self._states = NodeStates(columns)
+        self._score_tables = ScoreTables(columns, self._states, inputs)
+        self._by_node_state = ByNodeState(columns, self._states)
+        self._by_node_row = ByNodeRow(columns)
         self._fit_errors = FitErrorCounter(columns)
-        self.assume = self._placed_tasks.assume
-        """Assumes one task on a row and notifies plugins."""
         self.effort = 0.0
         """Work done so far, in evaluations of all nodes."""
 
@@ -180,14 +196,12 @@ class Placer:
 
     def open(self, rules: Rules, cycle: int, seed: int) -> None:
         """Begin a cycle; tables of other plugins are dropped."""
-        self._top_candidates.open()
         if self._rules is not rules:
-            self._rules = self._placed_tasks.rules = rules
+            self._rules = rules
             self._score_tables.clear()
             self._states.open()
-        self._fit_errors.open()
-        self.tie_keys.open(cycle, seed)
-        self._cycle = cycle
+        self._by_node_state.open()
+        self._cycle = PlacementCycle.of(rules, cycle, seed)
 
     def place(self, request: PlacementRequest) -> tuple[int, bool]:
         """Place tasks on idle room first, then, unless `idle_only`, pipeline them where room is being released.
@@ -196,26 +210,22 @@ class Placer:
         """
         tasks = request.tasks
         table = self._score_table(tasks[0].shape)
-        if not len(self._columns):
+        if not self._columns.rows:  # no nodes
             return 0, False
-        row = self._nominated_row(table, request.nominated, request.idle_only) if request.nominated else None
-        if row is not None:
+        if request.nominated and (row := self._nominated_row(table, request)) is not None:
             status = TaskStatus.ALLOCATED if table.fits_on(row, idle=True) else TaskStatus.PIPELINED
             self.assume(tasks[0], status, row, request.log)
             return 1, request.missing is not None and not request.missing()
-        scorers = self._task_scorers(tasks[0])
-        if table.is_per_task or scorers:
+        if (scorers := self._task_scorers(tasks[0])) or table.is_per_task:
             return self._place_per_task(table, request, scorers)
         if table.is_by_state:
-            placed, done = self._by_node_state.place(table, request)
+            take: _Take = partial(self._by_node_state.take, table)
         else:
-            value = table.value[: len(self._columns)]
-            placed, done = self._by_node_row.place(table, value, TaskStatus.ALLOCATED, request, 0)
+            take = partial(self._by_node_row.take, table, table.idle_scores[: len(self._columns)], Load.OCCUPIES)
+        placed, done = self._place_alike(take, TaskStatus.ALLOCATED, request, 0)
         if done or request.idle_only or placed == len(tasks):
             return placed, done
-        if (releasing := self._scores_where_fits(table, idle=False)) is None:
-            return placed, False
-        return self._by_node_row.place(table, releasing, TaskStatus.PIPELINED, request, placed)
+        return self._pipeline_alike(table, request, placed, idle=False)
 
     def assume_one(self, task: TaskInfo) -> int:
         """Return the row where `place` puts a task on idle room, counted in the columns already.
@@ -227,56 +237,134 @@ class Placer:
         if table.is_per_task or self._task_scorers(task):
             return -1
         if table.is_by_state:
-            return self._single_task.by_state(table)
-        return self._single_task.by_row(table) if table.row_scorer is not None else -1
+            return self._by_node_state.take_one(table)
+        return self._by_node_row.take_one(table) if table.row_scorer is not None else -1
 
     def pipeline(self, request: PlacementRequest) -> int:
         """Pipeline tasks wherever room is idle or being released; return how many were."""
         tasks = request.tasks
         table = self._score_table(tasks[0].shape)
-        if not len(self._columns):
+        if not self._columns.rows:  # no nodes
             return 0
-        row = self._nominated_row(table, request.nominated, False) if request.nominated else None
-        if row is not None:
+        if request.nominated and (row := self._nominated_row(table, request)) is not None:
             self.assume(tasks[0], TaskStatus.PIPELINED, row, request.log)
             return 1
-        scorers = self._task_scorers(tasks[0])
-        if table.is_per_task or scorers:
+        if (scorers := self._task_scorers(tasks[0])) or table.is_per_task:
             return self._place_per_task(table, request, scorers)[0]
         placed = 0
         for idle in (True, False) if request.idle_first else (False,):
-            if (value := self._scores_where_fits(table, idle=idle)) is None:
-                continue
-            placed, done = self._by_node_row.place(table, value, TaskStatus.PIPELINED, request, placed)
+            placed, done = self._pipeline_alike(table, request, placed, idle=idle)
             if done or placed == len(tasks):
                 break
         return placed
 
-    def _scores_where_fits(self, table: ScoreTable, *, idle: bool) -> NDArray[np.float64] | None:
+    def assume(self, task: TaskInfo, status: TaskStatus, row: int, log: list[TaskInfo]) -> None:
+        """Assume one task on a row, count it in the columns, and notify plugins."""
+        self._ledger.assume(task, status, row)
+        log.append(task)
+        for notify in self._cycle.rules.placed.of(task.shape):
+            notify(task)
+
+    def _place_alike(self, take: _Take, status: TaskStatus, request: PlacementRequest, start: int) -> tuple[int, bool]:
+        """Place tasks from index `start` on the rows that a strategy chooses, as many at once as the job still needs.
+
+        Returns the index after the last placed task, and whether the job needs no more.
+        """
+        placed, end, missing = start, len(request.tasks), request.missing
+        needed = end - start if missing is None else max(missing(), 1)
+        while placed < end:
+            rows = take(min(needed, end - placed))
+            if rows:
+                tasks = request.tasks[placed : placed + len(rows)]
+                self._ledger.record_assumed(tasks, status, rows)
+                request.log += tasks
+                for notify in self._cycle.rules.placed.of(tasks[0].shape):
+                    for task in tasks:
+                        notify(task)
+                placed += len(rows)
+            if len(rows) < needed:  # no room, or no tasks left
+                break
+            if missing is not None and not (needed := missing()):
+                return placed, True
+        return placed, False
+
+    def _pipeline_alike(
+        self, table: ScoreTable, request: PlacementRequest, start: int, *, idle: bool
+    ) -> tuple[int, bool]:
+        """Pipeline tasks from index `start` where they fit (`_scores_where_fits`); return as `_place_alike`."""
+        if (scores := self._scores_where_fits(table, None, idle=idle)) is None:
+            return start, False
+        take = partial(self._by_node_row.take, table, scores, Load.RESERVES)
+        return self._place_alike(take, TaskStatus.PIPELINED, request, start)
+
+    def _scores_where_fits(
+        self, table: ScoreTable, allowed: NDArray[np.bool_] | None, *, idle: bool
+    ) -> NDArray[np.float64] | None:
         """Return scores where a task fits the room that will be idle; NOWHERE elsewhere, None if it fits nowhere.
 
-        With `idle`, it must also fit the room that is idle now.
+        With `idle`, it must also fit the room that is idle now. `allowed` restricts the rows further.
         """
         size = len(self._columns)
-        fitting = table.passes[:size] & table.fit_mask(idle=False)
-        if idle:
-            fitting &= table.fit_mask(idle=True)
+        fitting = table.passes[:size] & table.fit_mask(idle=idle)
+        if allowed is not None:
+            fitting &= allowed
         return np.where(fitting, table.scores()[:size], NOWHERE) if fitting.any() else None
+
+    def _place_per_task(
+        self, table: ScoreTable, request: PlacementRequest, scorers: Sequence[TaskScorer]
+    ) -> tuple[int, bool]:
+        """Place tasks one by one, each after filtering and scoring all nodes; `scorers` score this very task."""
+        for index, task in enumerate(request.tasks):
+            self.effort += table.prepare(self._cycle) + EACH
+            if (found := self._best_for(task, table, request, scorers)) is None:
+                return index, False
+            row, status = found
+            self.assume(task, status, row, request.log)
+            table.update_row(row)
+            if request.missing is not None and not request.missing():
+                return index + 1, True
+        return len(request.tasks), False
+
+    def _best_for(
+        self, task: TaskInfo, table: ScoreTable, request: PlacementRequest, scorers: Sequence[TaskScorer]
+    ) -> tuple[int, TaskStatus] | None:
+        """Return the best row for one task and the status that the task gets there."""
+        columns, size, shape, plan = self._columns, len(self._columns), table.shape, table.plan
+        allowed: NDArray[np.bool_] | None = None
+        for part in plan.live_filters:
+            mask = part.allowed(shape, columns)
+            allowed = mask if allowed is None else allowed & mask
+        scores = table.idle_scores[:size]
+        if allowed is not None:
+            scores = np.where(allowed, scores, NOWHERE)
+        status = TaskStatus.PIPELINED if request.pipeline else TaskStatus.ALLOCATED
+        if (request.pipeline and not request.idle_first) or scores.max() == NOWHERE:
+            if request.idle_only or (fitting := self._scores_where_fits(table, allowed, idle=False)) is None:
+                return None
+            scores, status = fitting, TaskStatus.PIPELINED
+        if plan.live_scorers or scorers:
+            group = scores > NOWHERE
+            scores = scores.copy()
+            for scorer in plan.live_scorers:
+                scores += scorer.score(shape, columns, group, columns, range(size))
+            for each in scorers:
+                scores += each.score_task(task, columns)
+            scores[~group] = NOWHERE
+        return table.first((scores == scores.max()).nonzero()[0]), status
 
     def candidate_scores(self, task: TaskInfo) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         """Return by row whether a task might fit after evictions, and its score now."""
-        assert self._rules is not None
         table, columns, size = self._score_table(task.shape), self._columns, len(self._columns)
-        mask, value = table.feasible[:size].copy(), table.scores()[:size].copy()
-        for scorer in table.live_scorers:
-            value += scorer.score(table.shape, columns, mask, columns, range(size))
+        mask, scores = table.feasible[:size].copy(), table.scores()[:size].copy()
+        for scorer in table.plan.live_scorers:
+            scores += scorer.score(table.shape, columns, mask, columns, range(size))
         for each in self._task_scorers(task):
-            value += each.score_task(task, columns)
-        return mask, value
+            scores += each.score_task(task, columns)
+        return mask, scores
 
     def score_on(self, task: TaskInfo, row: int) -> float:
         """Return the score of one row; the part that depends on other rows is not updated."""
-        if (table := self._score_tables.known(task.shape)) is not None and table.is_by_row:
+        if (table := self._score_tables.known(task.shape)) is not None and table.row_scorer is not None:
             return table.score_on(row)
         return self._score_table(task.shape).scores().item(row)
 
@@ -284,7 +372,7 @@ class Placer:
         """Whether `candidate_scores` of a row, computed in this cycle, depend on that row alone."""
         if (table := self._score_tables.known(task.shape)) is None or not table.is_stable_in(self._cycle):
             return False
-        return table.is_by_row and not table.live_scorers and not self._task_scorers(task)
+        return table.row_scorer is not None and not table.plan.live_scorers and not self._task_scorers(task)
 
     def fits(self, task: TaskInfo, row: int) -> bool:
         """Whether a task passes every filter on a row, and fits the room that is free or being released there."""
@@ -300,15 +388,12 @@ class Placer:
         """Whether tasks of a shape may go to rows where room is reserved, and none may run there yet."""
         if (table := self._score_tables.known(shape)) is None or not table.is_stable_in(self._cycle):
             table = self._score_table(shape)
-        return table.has_static_filters and all(map(table.is_reserved_on, set(rows)))
+        return table.plan.has_static_filters and all(map(table.is_reserved_on, set(rows)))
 
-    def first_of(self, shape: Shape, rows: NDArray[np.intp]) -> int:
-        """Return which of several equally good rows is taken."""
-        return self.tie_keys.first(shape, rows)
-
-    def ties(self, shape: Shape, rows: NDArray[np.intp]) -> Ties:
-        """Return equally good rows, to be taken one by one."""
-        return Ties(rows, self.tie_keys.of(shape, rows))
+    def tie_keys(self, shape: Shape, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+        """Return the key of each row among equally good ones; the smallest is taken."""
+        keys: NDArray[np.uint64] = self._columns.hashes[rows] ^ self._cycle.tie_salt(shape)
+        return keys
 
     def is_scored_per_task(self, shape: Shape) -> bool:
         """Whether plugins are called for every task of a shape."""
@@ -316,38 +401,26 @@ class Placer:
 
     def depends_on_room_alone(self, shape: Shape) -> bool:
         """Whether filters return the same for a node whatever is placed there or elsewhere."""
-        return self._score_table(shape).has_static_filters
+        return self._score_table(shape).plan.has_static_filters
 
     def is_time_independent(self, shape: Shape) -> bool:
         """Whether the filters do not depend on the time."""
-        return not self._score_table(shape).depends_on_time
+        return not self._score_table(shape).plan.depends_on_time
 
     def fit_errors(self, shape: Shape, *, idle_only: bool) -> FitErrors:
         """Return why a task of a shape fits no node now; each node counts under its first reason."""
-        assert self._rules is not None
-        return self._fit_errors.errors(shape, self._rules, idle_only=idle_only)
+        return self._fit_errors.errors(shape, self._cycle, idle_only=idle_only)
 
     def _score_table(self, shape: Shape) -> ScoreTable:
         """Return the table for a shape, up to date with the columns."""
         table, akin = self._score_tables.of(shape)
-        assert self._rules is not None
-        self.effort += table.prepare(self._rules, self._cycle, akin)
+        self.effort += table.prepare(self._cycle, akin)
         return table
 
-    def _place_per_task(
-        self, table: ScoreTable, request: PlacementRequest, scorers: Sequence[TaskScorer]
-    ) -> tuple[int, bool]:
-        return self._per_task.place(table, request, scorers, partial(self._refresh, table))
-
-    def _refresh(self, table: ScoreTable) -> None:
-        """Update a table for the next task."""
-        assert self._rules is not None
-        self.effort += table.prepare(self._rules, self._cycle) + EACH
-
-    def _nominated_row(self, table: ScoreTable, node: str, idle_only: bool) -> int | None:
+    def _nominated_row(self, table: ScoreTable, request: PlacementRequest) -> int | None:
         """Return the row of the nominated node if the task may go there."""
-        row = self._columns.rows.get(node)
-        if row is None or not table.fits_on(row, idle=idle_only) or not self._passes_filters(table, row):
+        row = self._columns.rows.get(request.nominated)
+        if row is None or not table.fits_on(row, idle=request.idle_only) or not self._passes_filters(table, row):
             return None
         return row
 
@@ -355,12 +428,11 @@ class Placer:
         """Whether every filter passes on a row, including those called per task."""
         if not table.passes.item(row):
             return False
-        for part in table.live_filters:  # noqa: SIM110 - called before every placement that needs evictions
+        for part in table.plan.live_filters:  # noqa: SIM110 - called before every placement that needs evictions
             if not part.allowed(table.shape, self._columns).item(row):
                 return False
         return True
 
     def _task_scorers(self, task: TaskInfo) -> Sequence[TaskScorer]:
         """Return the plugins that score nodes for this very task."""
-        assert self._rules is not None
-        return (scorers := self._rules.task_scorers) and [one for one in scorers if one.scores_task(task)]
+        return (scorers := self._cycle.rules.task_scorers) and [one for one in scorers if one.scores_task(task)]

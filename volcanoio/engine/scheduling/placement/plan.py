@@ -72,6 +72,11 @@ class Plan:
         """Whether scalar scorers alone give a row's new score after its usage changed: no filter depends on usage."""
         return not self.usage and all(part.one is not None for part in self.scorers)
 
+    @property
+    def has_static_filters(self) -> bool:
+        """Whether filters depend on nothing but the node's own object."""
+        return not self.usage and not self.live_filters and not self.is_for_one_cycle
+
 
 NO_PLAN = Plan()
 

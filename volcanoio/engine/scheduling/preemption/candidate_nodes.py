@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from volcanoio.engine.scheduling.cluster.jobs import TaskInfo
 from volcanoio.engine.scheduling.cluster.loads import Quantity
 from volcanoio.engine.scheduling.cluster.node_columns import Ints
-from volcanoio.engine.scheduling.placement.row_scorer import NOWHERE
-from volcanoio.engine.scheduling.placement.top_candidates import Ties
+from volcanoio.engine.scheduling.placement.node_states import NOWHERE
+from volcanoio.engine.scheduling.placement.score_table import Ties
 from volcanoio.engine.scheduling.session.context import SessionContext
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.model.resources import PODS
@@ -137,7 +137,7 @@ class CandidateNodes:
             if self._top == NOWHERE:
                 return ""
             rows = (value == self._top).nonzero()[0]
-            self._ties = self._placer.ties(self._task.shape, rows)
+            self._ties = Ties(rows, self._placer.tie_keys(self._task.shape, rows))
         return self._columns.names[self._ties.first]
 
     def exclude(self, node: str) -> None:
@@ -170,8 +170,7 @@ class CandidateNodes:
         """Return all remaining nodes, rotated to start at a seeded offset."""
         if not len(rows := (self._score_by_row != NOWHERE).nonzero()[0]):
             return ()
-        first = self._placer.first_of(self._task.shape, rows)
-        at = int(np.searchsorted(rows, first))
+        at = int(self._placer.tie_keys(self._task.shape, rows).argmin())
         names = self._columns.names
         return [names[row] for row in np.roll(rows, -at).tolist()]
 

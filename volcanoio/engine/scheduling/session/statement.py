@@ -10,7 +10,7 @@ from volcanoio.engine.scheduling.cluster.jobs import EVICTABLE, JobInfo, TaskInf
 from volcanoio.engine.scheduling.cluster.nominations import Reservation
 from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
 from volcanoio.engine.scheduling.cluster.undo import EvictedTask, Savepoint, UndoLog
-from volcanoio.engine.scheduling.placement.placed_tasks import PlacementRequest
+from volcanoio.engine.scheduling.placement.placer import PlacementRequest
 from volcanoio.engine.scheduling.session.context import SessionContext
 from volcanoio.framework.operators import record_event
 from volcanoio.framework.scheduling.session import Placed, Run
