@@ -20,6 +20,6 @@ async def test_the_guide_leads_to_a_plugin_that_a_running_cluster_uses(tmp_path:
 @pytest.mark.parametrize(("word", "type_"), [("shape", Shape), ("node", NodeRow), ("task", Task), ("table", Table)])
 def test_the_guide_names_all_that_the_arguments_of_a_plugin_offer(word: str, type_: type[Any]) -> None:
     text = (DOCS / "writing-a-plugin.md").read_text()
-    offered = {name for name in vars(type_) if not name.startswith("_")}
+    offered = {name for name in dir(type_) if not name.startswith("_")}
     assert offered
     assert {name for name in offered if f"`{word}.{name}" not in text} == set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -201,7 +201,47 @@ class Task(Protocol):
         ...
 
 
-class SubJob(Protocol):
+class GangView(Protocol):
+    """Tasks of which a minimum runs together: a job or a sub-job."""
+
+    @property
+    def min_available(self) -> int:
+        """How many tasks must be placed together: a job's minMember, a sub-job's subGroupSize (1 by default)."""
+        ...
+
+    @property
+    def priority(self) -> int:
+        """The value of a job's PriorityClass, else the global default, else 0.
+
+        The priority of a sub-job is the highest of its tasks, at least 0.
+        """
+        ...
+
+    @property
+    def tasks(self) -> Collection[Task]:
+        """Its tasks."""
+        ...
+
+    @property
+    def ready_count(self) -> int:
+        """The number of Bound, Binding, Running, Allocated and Succeeded tasks."""
+        ...
+
+    @property
+    def pending_best_effort(self) -> int:
+        """The number of pending best-effort tasks."""
+        ...
+
+    def is_ready(self) -> bool:
+        """Whether ready_count + pending_best_effort >= min_available."""
+        ...
+
+    def is_pipelined(self) -> bool:
+        """Whether the same holds with Pipelined tasks counted."""
+        ...
+
+
+class SubJob(GangView, Protocol):
     """Tasks of a job that run together: one value of a sub-group policy's labels, or the tasks that no policy selects.
 
     Source: Volcano, `pkg/scheduler/api/sub_job_info.go`.
@@ -223,28 +263,8 @@ class SubJob(Protocol):
         ...
 
     @property
-    def min_available(self) -> int:
-        """subGroupSize: how many of its tasks must be placed together; 1 by default."""
-        ...
-
-    @property
     def match_index(self) -> int:
         """The first of its label values as a number, 0 if it is none: its index among the sub-jobs of its policy."""
-        ...
-
-    @property
-    def priority(self) -> int:
-        """The highest of its tasks' priorities, at least 0."""
-        ...
-
-    @property
-    def tasks(self) -> Collection[Task]:
-        """Its tasks."""
-        ...
-
-    @property
-    def ready_count(self) -> int:
-        """The number of its tasks that are Bound, Binding, Running, Allocated or Succeeded."""
         ...
 
     @property
@@ -252,21 +272,8 @@ class SubJob(Protocol):
         """The number of its Pipelined tasks."""
         ...
 
-    @property
-    def pending_best_effort(self) -> int:
-        """The number of its pending best-effort tasks."""
-        ...
 
-    def is_ready(self) -> bool:
-        """Whether ready_count + pending_best_effort >= min_available."""
-        ...
-
-    def is_pipelined(self) -> bool:
-        """Whether the same holds with Pipelined tasks counted."""
-        ...
-
-
-class Job(Protocol):
+class Job(GangView, Protocol):
     """A PodGroup and its pods. Counters follow Volcano's JobInfo (`pkg/scheduler/api/job_info.go`)."""
 
     @property
@@ -295,11 +302,6 @@ class Job(Protocol):
         ...
 
     @property
-    def priority(self) -> int:
-        """The value of its PriorityClass, else the global default, else 0."""
-        ...
-
-    @property
     def created(self) -> str:
         """creationTimestamp of the PodGroup."""
         ...
@@ -307,11 +309,6 @@ class Job(Protocol):
     @property
     def phase(self) -> str:
         """The PodGroup's phase in this session ("" counts as Pending)."""
-        ...
-
-    @property
-    def min_available(self) -> int:
-        """minMember."""
         ...
 
     @property
@@ -344,28 +341,13 @@ class Job(Protocol):
         """The requests of its pending tasks with scheduling gates, that of Volcano's queue admission excepted."""
         ...
 
-    @property
-    def tasks(self) -> Collection[Task]:
-        """Its tasks."""
-        ...
-
     def count(self, *statuses: TaskStatus) -> int:
         """Return how many tasks are in any of these statuses."""
         ...
 
     @property
-    def ready_count(self) -> int:
-        """The number of Bound, Binding, Running, Allocated and Succeeded tasks."""
-        ...
-
-    @property
     def terminating_count(self) -> int:
         """The number of Releasing tasks that still occupy a node."""
-        ...
-
-    @property
-    def pending_best_effort(self) -> int:
-        """The number of pending best-effort tasks."""
         ...
 
     @property
@@ -376,14 +358,6 @@ class Job(Protocol):
     @property
     def valid_count(self) -> int:
         """The number of Ready, Pipelined and Pending tasks."""
-        ...
-
-    def is_ready(self) -> bool:
-        """Whether ready_count + pending_best_effort >= min_available."""
-        ...
-
-    def is_pipelined(self) -> bool:
-        """Whether the same holds with Pipelined tasks counted."""
         ...
 
     def all_ready(self) -> bool:
@@ -503,7 +477,34 @@ AmountName: TypeAlias = Literal["allocatable", "used", "idle", "future_idle", "n
 """The amounts of nodes by the names of their methods."""
 
 
-class Nodes(Protocol):
+AmountType_co = TypeVar("AmountType_co", covariant=True)
+
+
+class NodeAmounts(Protocol[AmountType_co]):
+    """The amounts of a resource: of one node, or of all."""
+
+    def allocatable(self, resource: str) -> AmountType_co:
+        """Return the allocatable amount; zero for a resource that a node does not have."""
+        ...
+
+    def used(self, resource: str) -> AmountType_co:
+        """Return the amount of allocated, binding, bound, running and releasing tasks."""
+        ...
+
+    def idle(self, resource: str) -> AmountType_co:
+        """Return allocatable less used."""
+        ...
+
+    def future_idle(self, resource: str) -> AmountType_co:
+        """Return idle, plus what is being released, less what is pipelined."""
+        ...
+
+    def nonzero_used(self, resource: str) -> AmountType_co:
+        """Return the used cpu or memory, counted by `Shape.nonzero_requests`."""
+        ...
+
+
+class Nodes(NodeAmounts[NDArray[np.int64]], Protocol):
     """Nodes as columns. Arrays are int64 of one length, in row order; never write to them.
 
     An array reflects the placements up to the call: call again rather than keep it.
@@ -519,26 +520,6 @@ class Nodes(Protocol):
     @property
     def objects(self) -> Sequence[Node]:
         """The Node objects by row."""
-        ...
-
-    def allocatable(self, resource: str) -> NDArray[np.int64]:
-        """Return the allocatable amounts; zeros for a resource that a node does not have."""
-        ...
-
-    def used(self, resource: str) -> NDArray[np.int64]:
-        """Return the amounts of allocated, binding, bound, running and releasing tasks."""
-        ...
-
-    def idle(self, resource: str) -> NDArray[np.int64]:
-        """Return allocatable less used."""
-        ...
-
-    def future_idle(self, resource: str) -> NDArray[np.int64]:
-        """Return idle, plus what is being released, less what is pipelined."""
-        ...
-
-    def nonzero_used(self, resource: str) -> NDArray[np.int64]:
-        """Return the used cpu or memory, counted by `Shape.nonzero_requests`."""
         ...
 
     def cpu_memory(self, what: AmountName) -> NDArray[np.float64]:
@@ -574,31 +555,11 @@ def cpu_memory_column(cpu: int, memory: int) -> NDArray[np.float64]:
     return both
 
 
-class AmountColumns(Protocol):
+class AmountColumns(NodeAmounts[int | None], Protocol):
     """The index of each amount in the sequence of all amounts of a node; None for a resource that no node has."""
 
-    def allocatable(self, resource: str) -> int | None:
-        """Return the index of `Nodes.allocatable`."""
-        ...
 
-    def used(self, resource: str) -> int | None:
-        """Return the index of `Nodes.used`."""
-        ...
-
-    def idle(self, resource: str) -> int | None:
-        """Return the index of `Nodes.idle`."""
-        ...
-
-    def future_idle(self, resource: str) -> int | None:
-        """Return the index of `Nodes.future_idle`."""
-        ...
-
-    def nonzero_used(self, resource: str) -> int | None:
-        """Return the index of `Nodes.nonzero_used`."""
-        ...
-
-
-class NodeRow(Protocol):
+class NodeRow(NodeAmounts[int], Protocol):
     """One node, for the scalar forms of extension points."""
 
     @property
@@ -614,24 +575,4 @@ class NodeRow(Protocol):
     @property
     def object(self) -> Node:
         """The Node."""
-        ...
-
-    def allocatable(self, resource: str) -> int:
-        """Return the node's allocatable amount; zero for a resource it does not have."""
-        ...
-
-    def used(self, resource: str) -> int:
-        """Return the amount of its allocated, binding, bound, running and releasing tasks."""
-        ...
-
-    def idle(self, resource: str) -> int:
-        """Return allocatable less used."""
-        ...
-
-    def future_idle(self, resource: str) -> int:
-        """Return idle, plus what is being released, less what is pipelined."""
-        ...
-
-    def nonzero_used(self, resource: str) -> int:
-        """Return the used cpu or memory, counted by `Shape.nonzero_requests`."""
         ...
