@@ -304,6 +304,11 @@ class World(Offline):
         counts = self.state.ledger.jobs[f"ns/{name}"].counts
         return {TaskStatus(at).name: count for at, count in enumerate(counts) if count}
 
+    def fit_error(self, name: str) -> str:
+        """Return why a task of a PodGroup found no node; "" if every task found one."""
+        errors = self.state.ledger.jobs[f"ns/{name}"].attempts.fit_errors
+        return next(iter(errors.values())).text if errors else ""
+
     def condition(self, name: str) -> tuple[str, str, str]:
         """Return type, reason and message of the last condition of a PodGroup."""
         last = self.group(name).status.conditions[-1]
@@ -340,6 +345,8 @@ class Scenario:
     """Phases of PodGroups."""
     conditions: Mapping[str, tuple[str, str, str]] | None = None
     """Type, reason and message of the last condition of PodGroups."""
+    fit_errors: Mapping[str, str] | None = None
+    """Why a task of each PodGroup found no node."""
 
     def check(self) -> None:
         """Run the cycles, and compare the decisions."""
@@ -362,6 +369,9 @@ class Scenario:
         if self.conditions is not None:
             decided["conditions"] = {name: world.condition(name) for name in self.conditions}
             expected["conditions"] = self.conditions
+        if self.fit_errors is not None:
+            decided["fit_errors"] = {name: world.fit_error(name) for name in self.fit_errors}
+            expected["fit_errors"] = self.fit_errors
         wrong = "; ".join(
             f"{what}: {decided[what]}, not {expected[what]}" for what in decided if decided[what] != expected[what]
         )

@@ -1,38 +1,38 @@
-"""Pods that ask something of other pods, in few words, for scenarios of affinity, spread and ports."""
+"""Pods with affinity, spread constraints and host ports, and nodes in zones, for scenarios."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.scenario.scheduling.harness import World, node, pod
+from tests.scenario.scheduling.harness import CREATED, node, pod
 from volcanoio.model.base import Manifest
 
 HOST, ZONE = "kubernetes.io/hostname", "zone"
 
 
 def zoned(name: str, zone: str = "", **more: Any) -> Manifest:
-    """A node with its hostname, in a zone unless that is ""."""
+    """Return a node with its hostname label, and with a zone label unless `zone` is ""."""
     labels = {HOST: name, **({ZONE: zone} if zone else {}), **more.pop("labels", {})}
     return node(name, labels=labels, **more)
 
 
 def term(key: str = HOST, **labels: str) -> dict[str, Any]:
-    """A term for pods of these labels; to be extended by `|`."""
+    """Return an affinity term for pods with these labels."""
     return {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
 
 
 def near(*terms: dict[str, Any]) -> dict[str, Any]:
-    """Required affinity, as `affinity`."""
+    """Return required affinity."""
     return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}
 
 
 def apart(*terms: dict[str, Any]) -> dict[str, Any]:
-    """Required anti-affinity, as `affinity`."""
+    """Return required anti-affinity."""
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}
 
 
 def prefers(side: str, **weights: Any) -> dict[str, Any]:
-    """Preferred terms, as `affinity`; `side` is podAffinity or podAntiAffinity, and `weights` weight and term."""
+    """Return a preferred term; `side` is podAffinity or podAntiAffinity, and `weights` has `weight` and `term`."""
     return {
         side: {
             "preferredDuringSchedulingIgnoredDuringExecution": [
@@ -43,7 +43,7 @@ def prefers(side: str, **weights: Any) -> dict[str, Any]:
 
 
 def spread(key: str = ZONE, skew: int = 1, *, soft: bool = False, **more: Any) -> dict[str, Any]:
-    """A constraint for pods of label app=a."""
+    """Return a topology spread constraint for pods with label app=a; `soft` is ScheduleAnyway."""
     return {
         "topologyKey": key,
         "maxSkew": skew,
@@ -64,7 +64,7 @@ def asking(
     namespace: str = "ns",
     **more: Any,
 ) -> Manifest:
-    """A pod of label app=a, unless other labels are given, that asks for that."""
+    """Return a pod with these rules, and with label app=a unless other labels are given."""
     made = pod(name, group, **{"cpu": "1", **more})
     made["metadata"].update({"labels": {"app": "a"} if labels is None else labels, "namespace": namespace})
     made["metadata"]["uid"] = f"{namespace}-{name}"
@@ -78,11 +78,16 @@ def asking(
 
 
 def gang(prefix: str, count: int, group: str, **more: Any) -> list[Manifest]:
-    """`count` alike pods."""
+    """Return `count` equal pods."""
     return [asking(f"{prefix}-{index}", group, **more) for index in range(count)]
 
 
-def why(world: World, name: str) -> str:
-    """Why a task of that name found no node."""
-    errors = world.state.ledger.jobs[f"ns/{name}"].attempts.fit_errors
-    return next(iter(errors.values())).text if errors else ""
+def running(name: str, on: str, **more: Any) -> Manifest:
+    """Return a pod with rules that runs on a node."""
+    return asking(name, on=on, phase="Running", **more)
+
+
+def terminating(manifest: Manifest) -> Manifest:
+    """Set the deletion timestamp of a pod, and return it."""
+    manifest["metadata"]["deletionTimestamp"] = CREATED
+    return manifest

@@ -1,10 +1,8 @@
-"""Nodes that lend what others have and do not use."""
+"""Nodes that offer reserved but unused resources of other pods in addition to their own."""
 
 from __future__ import annotations
 
-import pytest
-
-from tests.scenario.scheduling.harness import World, group, node, pod
+from tests.scenario.scheduling.harness import Scenario, World, group, node, pod, scenarios
 from volcanoio.model.base import Manifest
 
 LABEL, CPU, MEMORY = (
@@ -14,35 +12,49 @@ LABEL, CPU, MEMORY = (
 )
 
 
-def lending(label: str, **annotations: str) -> Manifest:
-    """A node of one CPU and 1Gi that lends."""
+def oversubscribed(label: str = "true", *, cpu: str = "2000", memory: str = "1073741824") -> Manifest:
+    """Return a node of one CPU and 1Gi that offers millicores and bytes in addition."""
     made = node("n1", cpu="1", memory="1Gi", labels={LABEL: label})
-    said = {CPU: annotations.get("cpu", "2000"), MEMORY: annotations.get("memory", "1073741824")}
-    made["metadata"]["annotations"] = said
+    made["metadata"]["annotations"] = {CPU: cpu, MEMORY: memory}
     return made
 
 
-@pytest.mark.parametrize(
-    ("there", "cpu", "memory", "fits"),
-    [
-        (lending("true"), "3", "2Gi", True),
-        (lending("true"), "3001m", "2Gi", False),
-        (lending("true"), "3", "3Gi", False),
-        (lending("false"), "2", "1Gi", False),
-        (lending("true", cpu="much"), "2", "2Gi", False),
-        (lending("true", cpu="-500"), "1", "2Gi", True),
-    ],
+@scenarios(
+    Scenario(
+        name="a pod fits into the own and the oversubscribed resources together",
+        cluster=[oversubscribed(), group("a", 1), pod("a", "a", cpu="3", memory="2Gi")],
+        binds={"a": "n1"},
+    ),
+    Scenario(
+        name="a pod that requests more cpu than both does not fit",
+        cluster=[oversubscribed(), group("a", 1), pod("a", "a", cpu="3001m", memory="2Gi")],
+    ),
+    Scenario(
+        name="a pod that requests more memory than both does not fit",
+        cluster=[oversubscribed(), group("a", 1), pod("a", "a", cpu="3", memory="3Gi")],
+    ),
+    Scenario(
+        name="a node whose label is false offers only its own resources",
+        cluster=[oversubscribed("false"), group("a", 1), pod("a", "a", cpu="2", memory="1Gi")],
+    ),
+    Scenario(
+        name="an amount that cannot be parsed is ignored",
+        cluster=[oversubscribed(cpu="much"), group("a", 1), pod("a", "a", cpu="2", memory="2Gi")],
+    ),
+    Scenario(
+        name="a negative amount is ignored",
+        cluster=[oversubscribed(cpu="-500"), group("a", 1), pod("a", "a", cpu="1", memory="2Gi")],
+        binds={"a": "n1"},
+    ),
 )
-def test_a_node_offers_what_it_lends_beside_its_own(there: Manifest, cpu: str, memory: str, fits: bool) -> None:
-    world = World(there, group("a", 1), pod("a", "a", cpu=cpu, memory=memory))
-    world.run()
-    assert bool(world.binds) is fits
+def test_oversubscription(scenario: Scenario) -> None:
+    scenario.check()
 
 
-def test_what_it_lends_may_change() -> None:
-    world = World(lending("true", cpu="0"), group("a", 1), pod("a", "a", cpu="2"))
+def test_a_changed_amount_takes_effect_in_the_next_cycle() -> None:
+    world = World(oversubscribed(cpu="0"), group("a", 1), pod("a", "a", cpu="2"))
     world.run()
     assert world.binds == {}
-    world.put(lending("true", cpu="1000"))
+    world.put(oversubscribed(cpu="1000"))
     world.run()
     assert world.binds == {"a": "n1"}

@@ -1,4 +1,4 @@
-"""Pods that name a PodGroup which does not exist: they are told so, once, until it appears."""
+"""Pods whose PodGroup does not exist: each gets the reason once, and runs when the PodGroup is created."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ TEXT = (
 )
 
 
-def told(world: World) -> list[str]:
-    """The pods that were told."""
+def warned_pods(world: World) -> list[str]:
+    """Return the pods for which the reason was recorded."""
     return [name for name, reason, text in world.recorded if (reason, text) == ("FailedScheduling", TEXT)]
 
 
-def test_each_pod_gets_the_reason_once_when_it_has_lasted_a_period() -> None:
+def test_each_pod_gets_the_reason_once_and_only_after_a_period() -> None:
     world = World(node("n1"), *pods("p", 2, "lost", cpu="1"))
     world.run()
-    assert told(world) == [], "a PodGroup may be made right after its pods"
+    assert warned_pods(world) == [], "a PodGroup may be created right after its pods"
     world.run(200)
-    assert told(world) == ["p-0", "p-1"]
+    assert warned_pods(world) == ["p-0", "p-1"]
     warning = next(decision for decision in world.decisions if isinstance(decision, Record))
     assert warning.type == "Warning"
     conditions = world.pod("p-0").status.conditions
@@ -34,40 +34,40 @@ def test_a_later_pod_gets_the_reason_too() -> None:
     world.run(3)
     world.put(pod("p-1", "lost", cpu="1"))
     world.run(3)
-    assert told(world) == ["p-0", "p-1"]
+    assert warned_pods(world) == ["p-0", "p-1"]
 
 
-def test_they_run_once_it_is_there() -> None:
+def test_pods_are_bound_once_their_podgroup_is_created() -> None:
     world = World(node("n1"), *pods("p", 2, "lost", cpu="1"))
     world.run(3)
     world.put(group("lost", 2))
     world.run(3)
     assert world.binds == {"p-0": "n1", "p-1": "n1"}
-    assert told(world) == ["p-0", "p-1"]
+    assert warned_pods(world) == ["p-0", "p-1"]
     assert not world.state.ledger.jobs_without_group
 
 
-def test_when_it_is_deleted_its_waiting_pods_get_the_reason_and_no_others() -> None:
+def test_only_pending_pods_of_a_deleted_podgroup_get_the_reason() -> None:
     there = pod("there", "lost", on="n1", phase="Running", cpu="1")
     world = World(node("n1"), group("lost", 3), there, *pods("p", 2, "lost", cpu="6"))
     world.run(3)
     world.remove(kinds.POD_GROUP, "ns/lost")
     world.run(3)
-    assert told(world) == ["p-0", "p-1"]
+    assert warned_pods(world) == ["p-0", "p-1"]
 
 
-def test_a_gated_pod_or_one_of_another_scheduler_gets_no_reason() -> None:
+def test_gated_pods_and_pods_of_other_schedulers_get_no_reason() -> None:
     world = World(
         node("n1"),
         pod("gated", "lost", cpu="1", spec={"schedulingGates": [{"name": "x"}]}),
         pod("other", "lost", cpu="1", spec={"schedulerName": "another"}),
     )
     world.run(5)
-    assert told(world) == []
+    assert warned_pods(world) == []
     assert not any(isinstance(decision, Patch) for decision in world.decisions)
 
 
-def test_a_simulation_says_why() -> None:
+def test_the_snapshot_of_a_cycle_has_the_reason() -> None:
     world = World(node("n1"), *pods("p", 2, "lost", cpu="1"))
     world.run()
     assert world.snapshot is not None
@@ -75,10 +75,10 @@ def test_a_simulation_says_why() -> None:
     assert world.snapshot.phases == {}
 
 
-def test_nothing_is_left_of_pods_that_are_gone() -> None:
+def test_a_deleted_pod_gets_no_reason() -> None:
     world = World(node("n1"), pod("p", "lost", cpu="1"))
     world.run()
     world.remove(kinds.POD, "ns/p")
     assert not world.state.ledger.jobs_without_group
     world.run(3)
-    assert told(world) == []
+    assert warned_pods(world) == []
