@@ -3,11 +3,14 @@
 Source: Volcano, `pkg/scheduler/api/sub_job_info.go` and `job_info.go`. Jobs without policies have no sub-jobs.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from volcanoio.engine.scheduling.cluster.subgroups import LabelPartition, joined, match_index
+import msgspec
+
 from volcanoio.framework.scheduling.views import ALLOCATED_STATUSES, Task, TaskStatus
+from volcanoio.model.core import LabelSelector, Requirement
 from volcanoio.model.scheduling import SubGroupPolicy
+from volcanoio.model.selectors import satisfied
 
 _STATUSES = len(TaskStatus)
 _IS_READY = tuple(status in ALLOCATED_STATUSES or status is TaskStatus.SUCCEEDED for status in TaskStatus)
@@ -86,6 +89,62 @@ class SubJobInfo:
         return f"<{self.key} {counts}>"
 
 
+_LONGEST = 128
+"""Joined label values longer than this are replaced by a digest."""
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_FNV_PRIME, _FNV_BASIS = 16777619, 2166136261
+
+
+class LabelPartition:
+    """Sub-group policy: the pods it selects and the label values that distinguish its sub-jobs."""
+
+    __slots__ = ("_keys", "_requirements", "name", "size")
+
+    def __init__(self, policy: SubGroupPolicy) -> None:
+        self.name = policy.name
+        self.size = policy.sub_group_size
+        self._keys = policy.match_label_keys
+        self._requirements = _requirements(policy)
+
+    def values(self, labels: Mapping[str, str]) -> list[str]:
+        """Return the label values that identify a pod's sub-job, empty when the policy does not select the pod.
+
+        A policy without matchLabelKeys selects none.
+        """
+        if self._requirements is None or not all(satisfied(item, labels.get(item.key)) for item in self._requirements):
+            return []
+        values = [labels.get(key, "") for key in self._keys]
+        return values if all(values) else []
+
+
+def _requirements(policy: SubGroupPolicy) -> tuple[Requirement, ...] | None:
+    """Return the label requirements; None for an invalid selector, which selects nothing."""
+    if policy.label_selector is None:
+        return ()
+    try:
+        return msgspec.convert(policy.label_selector, LabelSelector).requirements
+    except msgspec.ValidationError:
+        return None
+
+
+def _joined(values: Sequence[str]) -> str:
+    """Return label values as a part of a key."""
+    if len(text := "-".join(values)) <= _LONGEST:
+        return text
+    digest = _FNV_BASIS
+    for byte in text.encode():
+        digest = ((digest ^ byte) * _FNV_PRIME) & 0xFFFFFFFF
+    return "".join(_LETTERS[ord(digit) % len(_LETTERS)] for digit in str(digest))
+
+
+def _match_index(value: str) -> int:
+    """Return a label value as a number, 0 when it is none."""
+    try:
+        return int(value)
+    except ValueError:
+        return 0
+
+
 class SubJobs:
     """Sub-jobs of one job, by key and by task uid."""
 
@@ -138,10 +197,10 @@ class SubJobs:
         for policy in self._policies:
             if not (values := policy.values(labels)):
                 continue
-            key = f"{self._job}/{policy.name}-{joined(values)}"
+            key = f"{self._job}/{policy.name}-{_joined(values)}"
             if (sub_job := self.by_key.get(key)) is None:
                 size = 1 if policy.size is None else policy.size
-                sub_job = SubJobInfo(key, f"{self._job}/{policy.name}", self._job, size, match_index(values[0]))
+                sub_job = SubJobInfo(key, f"{self._job}/{policy.name}", self._job, size, _match_index(values[0]))
                 self.by_key[key] = sub_job
             return sub_job
         if (sub_job := self.by_key.get(self._job)) is None:

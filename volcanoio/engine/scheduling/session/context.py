@@ -2,22 +2,27 @@
 
 Statements, victims, candidate nodes and quota reservations take the context, never the session itself, so that each
 can be read alone. It implements `sessionview.SessionView`, the part of a session that plugins read. It holds the output
-of the cycle: decisions in order (`Outbox`), questions to external services (`Asking`) and statistics.
+of the cycle, which is decisions in order (`Outbox`), questions to external services (`Asking`) and statistics, and what
+reverts the rest: an undo log for each statement, which covers the tables of plugins (`PluginTables`) and the quota
+reserved for tasks whose scheduling gate is open (`QuotaReservations`).
 """
+
+from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from volcanoio.engine.scheduling.cluster.attempts import Precision, Reason
 from volcanoio.engine.scheduling.cluster.jobs import JobInfo, TaskInfo
 from volcanoio.engine.scheduling.cluster.loads import Quantity
 from volcanoio.engine.scheduling.cluster.node_columns import NodeColumns
+from volcanoio.engine.scheduling.cluster.nominations import Reservation, Reservations
 from volcanoio.engine.scheduling.cluster.queues import QueueInfo
 from volcanoio.engine.scheduling.cluster.state import ClusterState
-from volcanoio.engine.scheduling.cluster.undo import PluginTables, UndoLog
+from volcanoio.engine.scheduling.cluster.task_transitions import Ledger
 from volcanoio.engine.scheduling.cluster.volumes import VolumeIndex
 from volcanoio.engine.scheduling.config.plugin_rules import Rules
 from volcanoio.engine.scheduling.config.profile import Profile
@@ -26,7 +31,7 @@ from volcanoio.engine.scheduling.status.explanation import fit_error
 from volcanoio.framework.scheduling.points import SortKey
 from volcanoio.framework.scheduling.sessionview import Answer, Text, Unanswered
 from volcanoio.framework.scheduling.verdicts import Verdict, Vote
-from volcanoio.framework.scheduling.views import Amounts, Shape
+from volcanoio.framework.scheduling.views import Amounts, Shape, TaskStatus
 from volcanoio.framework.scheduling_effects import BindBatch, BindRequest, PreBindStep, Question, SchedulerEffect
 from volcanoio.framework.scheduling_events import CycleOpened
 from volcanoio.model.base import ApiObject
@@ -141,24 +146,141 @@ class Asking:
             self._outbox.put(notice)
 
 
-class QuotaReservationsView(Protocol):
-    """Quota reserved for tasks whose scheduling gate is open; see `quota_reservations`."""
+class EvictedTask(NamedTuple):
+    """Evicted task, its status before, the reason, and whether its job was not dirty before."""
 
-    def open(self) -> None:
-        """Count what earlier cycles reserved."""
-        ...
+    task: TaskInfo
+    before: TaskStatus
+    reason: str
+    was_clean: bool
 
-    def open_queue_gates(self, job: JobInfo) -> Iterator[None]:
-        """Remove the gate of a job's tasks in order, as many as its queue may allocate."""
-        ...
 
-    def allocatable(self, job: JobInfo, shape: Shape, count: int) -> int:
-        """Return how many of `count` tasks the job's queue may allocate, their own reservations included."""
-        ...
+class Savepoint(NamedTuple):
+    """Lengths of the lists of an undo log at some moment."""
 
-    def consume(self, job: JobInfo, shape: Shape, count: int) -> None:
-        """Reduce the reservations of a job by tasks that were allocated."""
-        ...
+    assumed: int
+    evicted: int
+    tables: int
+
+
+class UndoLog:
+    """Changes of a statement and the values before.
+
+    Amounts are exact integers, so that undoing restores them bit by bit, in whatever order statements end.
+    """
+
+    __slots__ = ("assumed", "evicted", "released", "tables")
+
+    def __init__(self) -> None:
+        self.assumed: list[TaskInfo] = []
+        """Assumed tasks, which were Pending."""
+        self.evicted: list[EvictedTask] = []
+        self.tables: list[tuple[PluginTable, str, int | None]] = []
+        """Values of plugin tables before they were set, None for a new key."""
+        self.released: list[tuple[str, list[Reservation]]] = []
+        """Reservations released for the job."""
+
+    def savepoint(self) -> Savepoint:
+        """Return a savepoint of the current state."""
+        return Savepoint(len(self.assumed), len(self.evicted), len(self.tables))
+
+    def rollback_to(self, savepoint: Savepoint, ledger: Ledger) -> None:
+        """Undo the changes since a savepoint; reservations stay released."""
+        if len(self.assumed) > savepoint.assumed:
+            ledger.forget(self.assumed[savepoint.assumed :][::-1])
+        for task, status, _, clean in reversed(self.evicted[savepoint.evicted :]):
+            ledger.revert(task, status, task.node)
+            if clean:
+                ledger.dirty.pop(task.job, None)
+        for table, key, old in reversed(self.tables[savepoint.tables :]):
+            table.restore(key, old)
+        del self.assumed[savepoint.assumed :], self.evicted[savepoint.evicted :], self.tables[savepoint.tables :]
+
+    def rollback(self, ledger: Ledger, reservations: Reservations) -> None:
+        """Undo all changes."""
+        self.rollback_to(Savepoint(0, 0, 0), ledger)
+        for job, released in reversed(self.released):
+            for reservation in released:
+                reservations.add(job, reservation)
+        self.clear()
+
+    def clear(self) -> None:
+        """Drop the log and keep the changes."""
+        self.assumed.clear()
+        self.evicted.clear()
+        self.tables.clear()
+        self.released.clear()
+
+
+class PluginTables:
+    """Plugin tables of a session; writes are recorded in the log of the active statement."""
+
+    def __init__(self) -> None:
+        self.log: UndoLog | None = None
+        self.shared_log = UndoLog()
+        """Log shared by jobs that are placed without a statement, one after the other."""
+        self._all: dict[tuple[str, str], PluginTable] = {}
+
+    def get(self, owner: str, name: str) -> PluginTable:
+        """Return the table of that owner and name, created if missing."""
+        if (table := self._all.get((owner, name))) is None:
+            table = self._all[owner, name] = PluginTable(self)
+        return table
+
+    def close(self) -> None:
+        """Drop all tables at the end of the session, except those that a plugin keeps."""
+        self._all.clear()
+
+
+class PluginTable:
+    """Table of integers by key. Implements `sessionview.Table`."""
+
+    __slots__ = ("_tables", "values", "version")
+
+    def __init__(self, tables: PluginTables) -> None:
+        self._tables = tables
+        self.values: dict[str, int] = {}
+        """Current values; the mapping object stays the same."""
+        self.version = 0
+        """Changes with every write and undo, so that derived results can be cached."""
+
+    def get(self, key: str) -> int:
+        """Return the value, 0 when never set."""
+        return self.values.get(key, 0)
+
+    def set(self, key: str, value: int) -> None:
+        """Set a value."""
+        if (log := self._tables.log) is not None:
+            log.tables.append((self, key, self.values.get(key)))
+        self.values[key] = value
+        self.version += 1
+
+    def restore(self, key: str, old: int | None) -> None:
+        """Restore the value before a write, None for a new key."""
+        if old is None:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = old
+        self.version += 1
+
+    def add(self, key: str, amount: int) -> None:
+        """Add to a value."""
+        old = self.values.get(key)
+        if (log := self._tables.log) is not None:
+            log.tables.append((self, key, old))
+        self.values[key] = amount if old is None else old + amount
+        self.version += 1
+
+    def add_all(self, amounts: Mapping[str, int], times: int) -> None:
+        """Add `times` * each amount to the value of its key."""
+        values, log = self.values, self._tables.log
+        get, tables = values.get, None if log is None else log.tables
+        for key, amount in amounts.items():
+            old = get(key)
+            if tables is not None:
+                tables.append((self, key, old))
+            values[key] = times * amount if old is None else old + times * amount
+        self.version += 1
 
 
 class SessionContext:
@@ -224,7 +346,7 @@ class SessionContext:
         """Jobs that go before all others: those with a refused bind, and preemptors that wait for their victims."""
         self.urgent_queues: set[str] = set()
         """The queues of these jobs."""
-        self.quota_reservations: QuotaReservationsView | None = None
+        self.quota_reservations = QuotaReservations(self) if state.queue_gates.is_enabled else None
 
     @cached_property
     def timestamp(self) -> str:
@@ -310,3 +432,62 @@ class SessionContext:
     def is_action_configured(self, action: str) -> bool:
         """Whether the configuration contains the action."""
         return action in self._actions
+
+
+_GATES_PER_STEP = 64
+"""Gates opened between two points where other work may run."""
+_OWNER = "queue gates"
+
+
+class QuotaReservations:
+    """Quota reserved in a session for tasks without gate; a discarded statement restores what it consumed."""
+
+    def __init__(self, session: SessionContext) -> None:
+        self._session = session
+        self._gates = session.state.queue_gates
+        self._counts = session.tables.get(_OWNER, "reserved")
+
+    def open(self) -> None:
+        """Notify plugins of the reservations of earlier cycles."""
+        for task in self._gates.reserved_tasks():
+            if task.job_info is not None and task.job_info.queue_info is not None:
+                self._add(task.job_info, task.shape, 1)
+
+    def open_queue_gates(self, job: JobInfo) -> Iterator[None]:
+        """Remove the gates of a job's tasks in order, as many as its queue may allocate."""
+        session = self._session
+        if not job.gated_count or job.queue_info is None or not session.job_valid(job):
+            return
+        waiting = [task for task in job.pending.values() if self._gates.waits_for_queue(task)]
+        waiting.sort(key=lambda task: (session.rules.task_key(task), task.key))
+        for at, task in enumerate(waiting):
+            if session.rules.allocatable(job.queue_info, task.shape, 1):
+                session.outbox.put(self._gates.open_gate(task))
+                self._add(job, task.shape, 1)
+            if at % _GATES_PER_STEP == _GATES_PER_STEP - 1:
+                yield
+
+    def allocatable(self, job: JobInfo, shape: Shape, count: int) -> int:
+        """Return how many of `count` tasks the job's queue may allocate, their own reservations included."""
+        assert job.queue_info is not None
+        if own := min(self._counts.get(_kind(job, shape)), count):
+            self._add(job, shape, -own)
+        allowed = self._session.rules.allocatable(job.queue_info, shape, count)
+        if own:
+            self._add(job, shape, own)
+        return allowed
+
+    def consume(self, job: JobInfo, shape: Shape, count: int) -> None:
+        """Reduce the reservations of a job by tasks that were allocated."""
+        if own := min(self._counts.get(_kind(job, shape)), count):
+            self._add(job, shape, -own)
+
+    def _add(self, job: JobInfo, shape: Shape, count: int) -> None:
+        self._counts.add(_kind(job, shape), count)
+        for notify in self._session.rules.reservation_accounting:
+            notify(job, shape, count)
+
+
+def _kind(job: JobInfo, shape: Shape) -> str:
+    """Return the key of a reservation: tasks of a job with equal requests share one."""
+    return f"{job.key} {sorted(shape.requests.items())}"

@@ -21,7 +21,6 @@ from volcanoio.engine.scheduling.config.profile import Profile
 from volcanoio.engine.scheduling.ordering.backlogs import QueueBacklog, UncachedBacklog, build_uncached_backlogs
 from volcanoio.engine.scheduling.preemption.victims import Victims
 from volcanoio.engine.scheduling.session.context import Budget, SessionContext
-from volcanoio.engine.scheduling.session.quota_reservations import QuotaReservations
 from volcanoio.engine.scheduling.session.statement import JobStatement
 from volcanoio.framework.backoff import jittered
 from volcanoio.framework.scheduling.heap import GroupedHeap, Heap, MovingHeap, PriorityQueue
@@ -293,8 +292,6 @@ class CycleSession(SessionContext):
         """Cached enqueue verdict per (queue, namespace, minResources)."""
         self._last_verdict: tuple[JobInfo, Verdict] | None = None
         """The job of the last vote, and its verdict."""
-        if state.queue_gates.is_enabled:
-            self.quota_reservations = QuotaReservations(self)
 
     @cached_property
     def victims(self) -> Victims:

@@ -9,9 +9,8 @@ from functools import partial
 from volcanoio.engine.scheduling.cluster.jobs import EVICTABLE, JobInfo, TaskInfo
 from volcanoio.engine.scheduling.cluster.nominations import Reservation
 from volcanoio.engine.scheduling.cluster.subjobs import SubJobInfo
-from volcanoio.engine.scheduling.cluster.undo import EvictedTask, Savepoint, UndoLog
 from volcanoio.engine.scheduling.placement.placer import PlacementRequest
-from volcanoio.engine.scheduling.session.context import SessionContext
+from volcanoio.engine.scheduling.session.context import EvictedTask, Savepoint, SessionContext, UndoLog
 from volcanoio.framework.operators import record_event
 from volcanoio.framework.scheduling.session import Placed, Run
 from volcanoio.framework.scheduling.views import Shape, TaskStatus
