@@ -41,6 +41,10 @@ class GoDuration(float):
     """Seconds, given as a Go duration such as `30s` or `1h5m`: a type for fields of argument Structs."""
 
 
+class NoArguments(msgspec.Struct, frozen=True):
+    """No arguments: any given one is an error."""
+
+
 def pluralize(number: int, noun: str, plural: str = "") -> str:
     """Return a count with its noun, as `1 pod` or `2 pods`; `plural` is for nouns that take no s."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"

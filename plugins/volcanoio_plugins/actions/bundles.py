@@ -143,7 +143,7 @@ class OrderedJobs:
         self._key_of = {job.key: key for key, job in keyed}
         self.seen = seen
 
-    def again(self, name: str, ask: Callable[[Job], SortKey]) -> None:
+    def reposition(self, name: str, ask: Callable[[Job], SortKey]) -> None:
         """Move a job (by key) to its current position, if it is one of these."""
         if (old := self._key_of.get(name)) is None:
             return
@@ -164,13 +164,13 @@ class CandidateBundles:
         self._session = session
         self._purpose = purpose
         self._kinds = (False, True) if whole else (False,)
-        self._holders: dict[str, list[Job]] = {}
+        self._evictable_jobs: dict[str, list[Job]] = {}
         """By queue the jobs with evictable tasks."""
         self._bundles: dict[tuple[str, str], list[Bundle]] = {}
         """By domain and job."""
         self._gangs: dict[Hashable, tuple[int, list[tuple[float, str, Job]]]] = {}
         """By domain, queue and need: jobs with whole bundles, most worth first, and the losses included."""
-        self._turns: dict[str, OrderedJobs] = {}
+        self._job_orders: dict[str, OrderedJobs] = {}
         """By queue its jobs in job order."""
         self._losses: list[str] = []
         """The keys of jobs that lost tasks."""
@@ -235,18 +235,18 @@ class CandidateBundles:
     def _lowest(self, job: Job) -> Iterator[Job | None]:
         """Yield the jobs of its queue with lower priority, last in job order first; None where other work may run."""
         queue, steady = job.queue, self._session.has_stable_job_keys
-        if (turns := self._turns.get(queue)) is None or (not steady and turns.seen != len(self._losses)):
+        if (order := self._job_orders.get(queue)) is None or (not steady and order.seen != len(self._losses)):
             keyed = []
             for at, other in enumerate(self._in(queue)):
                 if at % KEYS == KEYS - 1:
                     yield None
                 keyed.append((self._session.job_key(other), other))
             keyed.sort(key=lambda entry: entry[0])
-            turns = self._turns[queue] = OrderedJobs(keyed, len(self._losses))
-        for key in self._losses[turns.seen :]:
-            turns.again(key, self._session.job_key)
-        turns.seen = len(self._losses)
-        for other in reversed(turns.jobs):
+            order = self._job_orders[queue] = OrderedJobs(keyed, len(self._losses))
+        for key in self._losses[order.seen :]:
+            order.reposition(key, self._session.job_key)
+        order.seen = len(self._losses)
+        for other in reversed(order.jobs):
             if other.priority < job.priority:
                 yield other
 
@@ -276,7 +276,7 @@ class CandidateBundles:
             yield job
 
     def _in(self, queue: str) -> list[Job]:
-        if (known := self._holders.get(queue)) is None:
+        if (known := self._evictable_jobs.get(queue)) is None:
             jobs, evictable = self._session.jobs, _EVICTABLE_STATUSES[self._purpose]
             known = [
                 job
@@ -284,7 +284,7 @@ class CandidateBundles:
                 if job.preemptable and job.key in jobs and job.count(*evictable)
             ]
             known.sort(key=lambda job: job.key)
-            self._holders[queue] = known
+            self._evictable_jobs[queue] = known
         return known
 
     def _of(self, job: Job, domain: Domain) -> list[Bundle]:

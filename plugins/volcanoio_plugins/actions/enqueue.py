@@ -6,9 +6,7 @@ Source: Volcano pkg/scheduler/actions/enqueue.
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
-import msgspec
-
-from volcanoio.framework.arguments import convert
+from volcanoio.framework.arguments import NoArguments, convert
 from volcanoio.framework.scheduling.session import Backlog, Session
 from volcanoio.framework.scheduling.verdicts import Vote
 from volcanoio.framework.scheduling.views import Job
@@ -17,17 +15,13 @@ PASSED = 16
 """Jobs rejected in one step."""
 
 
-class EnqueueArguments(msgspec.Struct, frozen=True):
-    """None."""
-
-
 class Enqueue:
     """Takes one job of each queue at a time; a rejected job is not voted on again in this session."""
 
     name = "enqueue"
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        convert(arguments, EnqueueArguments, "action enqueue")
+        convert(arguments, NoArguments, "action enqueue")
 
     def run(self, session: Session) -> Iterator[None]:
         """Vote on every pending job, in the order of queues and jobs."""

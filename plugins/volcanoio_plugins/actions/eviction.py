@@ -1,4 +1,4 @@
-"""Evict tasks node by node to make room for the tasks of a job: shared by preempt and reclaim.
+"""Evictions node by node that make room for the tasks of a job: shared by preempt and reclaim.
 
 A set of victims is evicted only if the task then passes every filter and the limits of its queue, no queue falls below
 its guarantee, and the victims could not at once evict in return. Free resources are used first.
@@ -83,7 +83,7 @@ class EvictionGoal(NamedTuple):
 
 
 class TaskEvictor:
-    """Makes room for tasks of one job in one statement.; `own`: victims are the job's own tasks."""
+    """Makes room for tasks of one job in one statement. `own`: victims are the job's own tasks."""
 
     def __init__(
         self, session: Session, job: Job, goal: EvictionGoal, eligible: Eligible, *, own: bool = False
@@ -95,7 +95,7 @@ class TaskEvictor:
         self._purpose, self._reason = goal
         self._eligible = eligible
         self._own = own
-        self._hindered = False
+        self._can_gain_nodes = False
         """Whether a node was excluded that later evictions can make possible: a limit or filter rejected the task, or
         other tiers may select victims there then.
         """
@@ -132,8 +132,8 @@ class TaskEvictor:
                 break
             if alone is None:
                 alone = victims.is_node_local(task)
-            if self._hindered:
-                nodes, self._hindered = None, False
+            if self._can_gain_nodes:
+                nodes, self._can_gain_nodes = None, False
             else:
                 nodes.rescore(at)
             number += 1
@@ -166,7 +166,7 @@ class TaskEvictor:
         victims.record_attempt(len(chosen))
         fits = self._fits(task, node)
         if not chosen and not fits:
-            self._hindered = self._hindered or victims.can_gain_victims(self._purpose)
+            self._can_gain_nodes = self._can_gain_nodes or victims.can_gain_victims(self._purpose)
             return False
         mark = statement.savepoint()
         evicted: list[Task] = []
@@ -178,7 +178,7 @@ class TaskEvictor:
             statement.evict(victim, self._reason)
             evicted.append(victim)
             fits = self._fits(task, node)
-        self._hindered = self._hindered or not fits
+        self._can_gain_nodes = self._can_gain_nodes or not fits
         if fits and self.pipeline_on(task, node, evicted):
             return True
         statement.rollback(mark)

@@ -39,14 +39,14 @@ class GangEvictor:
     """Makes room for these pending tasks of a job, all or none, in one statement."""
 
     def __init__(
-        self, session: Session, job: Job, runs: Sequence[Run], goal: EvictionGoal, offers: CandidateBundles
+        self, session: Session, job: Job, runs: Sequence[Run], goal: EvictionGoal, candidates: CandidateBundles
     ) -> None:
         self._session = session
         self._victims = session.victims
         self._job = job
         self._runs = runs
         self._purpose, self._reason = goal
-        self._offers = offers
+        self._candidates = candidates
         self._statement: Statement
         self._wanted: list[_Wanted] = []
 
@@ -58,7 +58,7 @@ class GangEvictor:
         need: dict[str, int] = {}
         for run in self._runs:
             add(need, run.shape.requests, len(run.tasks))
-        ordered = self._offers.ordered(self._job, domain, need)
+        ordered = self._candidates.ordered(self._job, domain, need)
         self._statement = self._session.statement(self._job)
         start = self._statement.savepoint()
         taken = yield from self._search(ordered)
@@ -72,7 +72,7 @@ class GangEvictor:
         yield from self._apply(start, targets, taken)
         lost = {task.job for task in self._statement.evicted}
         if done := conclude(self._session, self._statement, self._job, self._purpose, without=False):
-            self._offers.lost(lost)
+            self._candidates.lost(lost)
         return done
 
     def _count(self) -> list[_Wanted]:
@@ -90,7 +90,7 @@ class GangEvictor:
         """Evict until all tasks can be placed, and place them; return the bundles evicted, None if none suffice."""
         statement, taken = self._statement, []
         number = 0
-        for bundle in self._offers.permitted(self._job, ordered):
+        for bundle in self._candidates.permitted(self._job, ordered):
             if bundle is None:
                 yield
                 continue
@@ -199,10 +199,10 @@ class GangEvictor:
             for task in run.tasks:
                 node = targets[task.uid]
                 while not self._allowed(task):
-                    if not self._next(anyone, gone):
+                    if not self._evict_next(anyone, gone):
                         return False
                 while not self._victims.fits(task, node):
-                    if not self._next(there.get(node, []), gone):
+                    if not self._evict_next(there.get(node, []), gone):
                         return False
                 self._statement.pipeline_on(task, node, evicted=True)
                 placed += 1
@@ -210,7 +210,7 @@ class GangEvictor:
                     yield
         return True
 
-    def _next(self, left: list[tuple[Task, Bundle]], gone: set[str]) -> bool:
+    def _evict_next(self, left: list[tuple[Task, Bundle]], gone: set[str]) -> bool:
         """Evict the next victim that was not evicted yet, a gang as a whole; False when there is none."""
         while left:
             victim, bundle = left.pop()
@@ -332,7 +332,7 @@ class GangEvictionAction:
         if not jobs:
             return
         yield from session.victims.prepare()
-        offers = CandidateBundles(session, self.purpose, whole=self._options.whole)
+        candidates = CandidateBundles(session, self.purpose, whole=self._options.whole)
         queues = session.ordered_queues(jobs)
         while queues:
             queue = queues.pop()
@@ -341,9 +341,9 @@ class GangEvictionAction:
             while jobs[queue.name]:
                 if session.is_budget_exhausted():
                     return
-                yield from self._take(session, jobs[queue.name].pop(), offers)
+                yield from self._take(session, jobs[queue.name].pop(), candidates)
 
-    def _take(self, session: Session, job: Job, offers: CandidateBundles) -> Iterator[None]:
+    def _take(self, session: Session, job: Job, candidates: CandidateBundles) -> Iterator[None]:
         """Make room for the tasks that a job still needs, in the first domain where that succeeds."""
         runs, victims = runs_to_start(session, job), session.victims
         tasks = [task for run in runs for task in run.tasks]
@@ -351,7 +351,7 @@ class GangEvictionAction:
             return
         if self.purpose is Purpose.RECLAIM and not victims.preemptive(job, tasks):
             return
-        evictor = GangEvictor(session, job, runs, EvictionGoal(self.purpose, self.name), offers)
+        evictor = GangEvictor(session, job, runs, EvictionGoal(self.purpose, self.name), candidates)
         most = self._options.domains if self._options.domains > 0 else DOMAINS
         for domain in domains(session, job, most):
             if (yield from evictor.within(domain)):

@@ -92,7 +92,7 @@ class DryRun(TaskEvictor):
         if not chosen:
             return None
         if not self._victims.can_simulate(task, node):
-            self._hindered = True
+            self._can_gain_nodes = True
             return None
         mark = statement.savepoint()
         for victim in chosen:
@@ -107,7 +107,7 @@ class DryRun(TaskEvictor):
                     needed.append(victim)
             plan = Plan(node, needed[::-1]) if needed else None
         else:
-            self._hindered = True
+            self._can_gain_nodes = True
         statement.rollback(mark)
         return plan
 
@@ -159,22 +159,22 @@ class Preempt:
         queues = session.ordered_queues(jobs)
         while queues:
             queue = queues.pop()
-            name, mates = queue.name, {job.key for job in queue.jobs} & session.jobs.keys()
+            name, queue_jobs = queue.name, {job.key for job in queue.jobs} & session.jobs.keys()
             while jobs[name]:
                 if session.is_budget_exhausted():
                     return
-                yield from self._between(session, jobs[name].pop(), mates)
+                yield from self._preempt_others(session, jobs[name].pop(), queue_jobs)
             for job in members[name]:
                 if session.is_budget_exhausted():
                     return
-                yield from self._within(session, job)
+                yield from self._preempt_own(session, job)
 
-    def _between(self, session: Session, job: Job, mates: Collection[str]) -> Iterator[None]:
-        """Evict tasks of other jobs in the queue (`mates`, by key) for everything a job needs, or nothing."""
+    def _preempt_others(self, session: Session, job: Job, queue_jobs: Collection[str]) -> Iterator[None]:
+        """Evict tasks of other jobs in the queue (by key) for everything that a job needs, or nothing."""
         own = job.key
 
         def eligible(there: Sequence[Task], task: Task) -> list[Task]:
-            return _evictable(there, task, mates, own)
+            return _evictable(there, task, queue_jobs, own)
 
         runs, victims = runs_that_may_evict(session, job), session.victims
         yield
@@ -189,7 +189,7 @@ class Preempt:
         if not evictor.end():
             victims.record_failure(Purpose.PREEMPT, job, runs)
 
-    def _within(self, session: Session, job: Job) -> Iterator[None]:
+    def _preempt_own(self, session: Session, job: Job) -> Iterator[None]:
         """Evict tasks of lower order of the same job, one by one until one finds no victims."""
         only = (job.key,)
 

@@ -48,7 +48,7 @@ class Reclaim:
 
     def _reclaim(self, session: Session, job: Job) -> Iterator[None]:
         jobs = session.jobs
-        open_to_us = {
+        reclaimable_queues = {
             name
             for name, queue in session.queues.items()
             if name != job.queue and queue.object.spec.reclaimable is not False
@@ -62,7 +62,7 @@ class Reclaim:
                 if victim.status is running
                 and victim.preemptable
                 and (owner := jobs.get(victim.job)) is not None
-                and owner.queue in open_to_us
+                and owner.queue in reclaimable_queues
             ]
 
         runs, victims = runs_that_may_evict(session, job), session.victims

@@ -3,14 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
-from volcanoio.framework.arguments import convert
+from volcanoio.framework.arguments import NoArguments, convert
 from volcanoio.framework.scheduling.session import Session
-
-
-class ShuffleArguments(msgspec.Struct, frozen=True):
-    """None."""
 
 
 class Shuffle:
@@ -19,7 +13,7 @@ class Shuffle:
     name = "shuffle"
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        convert(arguments, ShuffleArguments, "action shuffle")
+        convert(arguments, NoArguments, "action shuffle")
 
     def run(self, session: Session) -> Iterator[None]:
         """Evict the tasks that plugins select."""

@@ -3,9 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from volcanoio.framework.arguments import convert
+from volcanoio.framework.arguments import NoArguments, convert
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Task, TaskStatus
 from volcanoio.model.names import COOLDOWN_TIME
@@ -14,17 +12,13 @@ from volcanoio.model.times import epoch_or_none, positive_duration
 SCHEDULED = "PodScheduled"
 
 
-class CdpArguments(msgspec.Struct, frozen=True):
-    """No arguments."""
-
-
 class Cdp:
     """Protects running pods until their cooldown time, a label or annotation, has passed since placement."""
 
     name = "cdp"
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        convert(arguments, CdpArguments, self.name)
+        convert(arguments, NoArguments, self.name)
         self._now = 0.0
 
     def open(self, session: SessionView) -> None:

@@ -3,18 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from volcanoio.framework.arguments import convert
+from volcanoio.framework.arguments import NoArguments, convert
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.views import Job, Task
 
 CRITICAL_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
 SYSTEM_NAMESPACE = "kube-system"
-
-
-class ConformanceArguments(msgspec.Struct, frozen=True):
-    """No arguments."""
 
 
 class Conformance:
@@ -24,7 +18,7 @@ class Conformance:
     keeps_verdicts = True
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        convert(arguments, ConformanceArguments, self.name)
+        convert(arguments, NoArguments, self.name)
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:  # noqa: ARG002 - any preemptor
         """Return all but critical pods."""

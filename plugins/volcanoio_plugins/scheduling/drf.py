@@ -17,11 +17,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanoio.framework.arguments import convert
+from volcanoio.framework.arguments import NoArguments, convert
 from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.points import Checkpoints, SortKey
 from volcanoio.framework.scheduling.sessionview import SessionView, Table
@@ -304,10 +303,6 @@ REPORT_BATCH = 256
 """Number of values reported between two checkpoints."""
 
 
-class DrfArguments(msgspec.Struct, frozen=True):
-    """No arguments."""
-
-
 class Drf:
     """Orders jobs by dominant share: the largest fraction of any resource of the cluster that a job has allocated."""
 
@@ -316,7 +311,7 @@ class Drf:
     keeps_verdicts = True
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        convert(arguments, DrfArguments, self.name)
+        convert(arguments, NoArguments, self.name)
         self._total: Amounts = {}
         self._jobs: Mapping[str, Job] = {}
         self._hierarchical = False

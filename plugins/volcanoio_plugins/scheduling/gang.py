@@ -3,9 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from volcanoio.framework.arguments import convert
+from volcanoio.framework.arguments import NoArguments, convert
 from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.points import Checkpoints, Purpose
 from volcanoio.framework.scheduling.sessionview import SessionView
@@ -25,10 +23,6 @@ REPORT_BATCH, SCAN_BATCH = 256, 2048
 """Figures reported in one step, and keys looked at in one."""
 
 
-class GangArguments(msgspec.Struct, frozen=True):
-    """The plugin takes none."""
-
-
 class Gang:
     """Commits a job when enough of it is placed, keeps running gangs whole, and sets PodGroup conditions."""
 
@@ -37,7 +31,7 @@ class Gang:
     keeps_verdicts = True
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        convert(arguments, GangArguments, self.name)
+        convert(arguments, NoArguments, self.name)
         self._jobs: Mapping[str, Job] = {}
         self._missing: dict[str, int] = {}
         """Number of unplaced members by job key, for jobs that are not ready."""

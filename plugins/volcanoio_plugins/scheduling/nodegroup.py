@@ -158,8 +158,7 @@ class Nodegroup:
         """Read the queues, and count allocations by group for those with limits."""
         self._session = session
         self._index.open(session)
-        self._allocated = session.table(self.name, "held")
-        self._limited = {}
+        self._allocated = session.table(self.name, "allocated")
         rules_by_queue = {
             name: rules_of(session.queues, name, hierarchical=self._hierarchical) for name in sorted(session.queues)
         }

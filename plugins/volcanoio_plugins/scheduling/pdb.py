@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-import msgspec
-
-from volcanoio.framework.arguments import convert
+from volcanoio.framework.arguments import NoArguments, convert
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Task
 from volcanoio.model import kinds
@@ -23,10 +21,6 @@ class UncountedDisruption(NamedTuple):
     until: float
 
 
-class PdbArguments(msgspec.Struct, frozen=True):
-    """No arguments."""
-
-
 class Pdb:
     """Permits a victim only while every budget that covers it allows one more disruption.
 
@@ -38,7 +32,7 @@ class Pdb:
     watches = (kinds.PDB.resource,)
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        convert(arguments, PdbArguments, self.name)
+        convert(arguments, NoArguments, self.name)
         self._session: SessionView | None = None
         self._evicting: dict[str, Task] = {}
         """Tasks whose eviction was decided and whose pods did not show it in the previous session, by uid."""

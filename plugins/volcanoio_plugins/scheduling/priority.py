@@ -3,16 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from volcanoio.framework.arguments import convert
+from volcanoio.framework.arguments import NoArguments, convert
 from volcanoio.framework.scheduling.points import Purpose
 from volcanoio.framework.scheduling.sessionview import SessionView
 from volcanoio.framework.scheduling.views import Job, SubJob, Task, TaskStatus
-
-
-class PriorityArguments(msgspec.Struct, frozen=True):
-    """No arguments."""
 
 
 class Priority:
@@ -23,7 +17,7 @@ class Priority:
     keeps_verdicts = True
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        convert(arguments, PriorityArguments, self.name)
+        convert(arguments, NoArguments, self.name)
         self._jobs: Mapping[str, Job] = {}
 
     def open(self, session: SessionView) -> None:

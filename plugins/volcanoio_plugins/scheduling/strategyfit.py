@@ -157,14 +157,14 @@ class Proportional:
         self._ratios = [(name, ratios.get(f"{name}.{CPU}", 1.0), ratios.get(f"{name}.{MEMORY}", 1.0)) for name in names]
         self._enabled = given.enable
 
-    def applies_to(self, shape: Shape) -> bool:
+    def restricts(self, shape: Shape) -> bool:
         """Whether pods of the shape must leave cpu and memory free."""
         return self._enabled and not any(shape.requests.get(name, 0) > 0 for name, _, _ in self._ratios)
 
     def feasible(self, shape: Shape, nodes: Nodes) -> Feasibility:
         """Return nodes that keep enough free after one more pod of the shape."""
         ok = np.ones(len(nodes), np.bool_)
-        if not self.applies_to(shape):
+        if not self.restricts(shape):
             return Feasibility(ok)
         cpu = nodes.idle(CPU) - shape.requests.get(CPU, 0)
         memory = nodes.idle(MEMORY) - shape.requests.get(MEMORY, 0)
@@ -253,7 +253,7 @@ class ResourceStrategyFit:
 
     def feasible_depends(self, shape: Shape) -> Depends:
         """Depend on idle amounts for pods that must leave cpu and memory free."""
-        return _AMOUNTS if self._proportional.applies_to(shape) else Depends.NOTHING
+        return _AMOUNTS if self._proportional.restricts(shape) else Depends.NOTHING
 
     def feasible(self, shape: Shape, nodes: Nodes) -> Feasibility:
         """Return nodes that keep enough cpu and memory beside their scarce resources."""

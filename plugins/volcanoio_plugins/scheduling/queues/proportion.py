@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from volcanoio.framework.arguments import convert
+from volcanoio.framework.arguments import NoArguments, convert
 from volcanoio.framework.probe import Probe
 from volcanoio.framework.scheduling.points import Checkpoints
 from volcanoio.framework.scheduling.sessionview import SessionView
@@ -49,10 +49,6 @@ class QueueRequest(msgspec.Struct, frozen=True, kw_only=True):
     real_capability: Mapping[str, int]
 
 
-class ProportionArguments(msgspec.Struct, frozen=True):
-    """The plugin takes none."""
-
-
 class Proportion:
     """Orders queues by share, stops those at their share, and admits jobs within what a queue can have."""
 
@@ -61,7 +57,7 @@ class Proportion:
     keeps_verdicts = True
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        convert(arguments, ProportionArguments, self.name)
+        convert(arguments, NoArguments, self.name)
         self._attrs: dict[str, QueueAttributes] = {}
         self._jobs: Mapping[str, Job] = {}
         self._queues: Mapping[str, QueueView] = {}

@@ -9,9 +9,7 @@ pkg/quota/v1/evaluator/core/pods.go).
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
-import msgspec
-
-from volcanoio.framework.arguments import convert
+from volcanoio.framework.arguments import NoArguments, convert
 from volcanoio.framework.podusage import QuotaScope, scopes_of, spec_usage
 from volcanoio.framework.scheduling.sessionview import SessionView, Table
 from volcanoio.framework.scheduling.verdicts import PERMIT, Verdict, reject
@@ -98,10 +96,6 @@ class Quota(NamedTuple):
     used: Amounts
 
 
-class ResourceQuotaArguments(msgspec.Struct, frozen=True):
-    """No arguments."""
-
-
 class ResourceQuotas:
     """Admits a job while each quota of its namespace covers its minResources beside what is used and admitted.
 
@@ -112,7 +106,7 @@ class ResourceQuotas:
     watches = (kinds.RESOURCE_QUOTA.resource,)
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        convert(arguments, ResourceQuotaArguments, self.name)
+        convert(arguments, NoArguments, self.name)
         self._session: SessionView | None = None
         self._quotas: dict[str, list[Quota]] = {}
 
